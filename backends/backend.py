@@ -70,7 +70,7 @@ class CompileOptions(TypedDict, total=False):
 
 
 class Runnable(Protocol):
-    """A compiled program: a call takes arrays and returns a tuple of arrays."""
+    """A compiled program. Calling it with arrays returns a tuple of arrays."""
 
     @property
     def signature(self) -> Signature: ...
@@ -82,7 +82,8 @@ class Runnable(Protocol):
 class Backend:
     """An engine: its name, a phrase for help texts, and the function that compiles a program.
 
-    `compile` raises `CompileError` if the engine refuses the program, `RequestError` if it lacks the target.
+    `compile` raises `CompileError` if the engine refuses the program, and `RequestError` if the engine lacks the
+    target.
     """
 
     name: str
@@ -91,12 +92,12 @@ class Backend:
 
 
 def compile_program(program: Lowered, engine: str, options: Options) -> Runnable:
-    """The program, compiled by an engine; the errors are those of `find_backend` and of `Backend.compile`."""
+    """Compiles a program with an engine. Raises the errors of `find_backend` and of `Backend.compile`."""
     return find_backend(engine).compile(program, options)
 
 
 def find_backend(engine: str) -> Backend:
-    """The backend of this name, imported on first use; `RequestError` for an unknown engine."""
+    """The backend of this name, which is imported on first use. Raises `RequestError` for an unknown engine."""
     if engine not in ENGINES:
         raise RequestError(f"unknown engine {engine!r}; there are: {', '.join(ENGINES)}")
     backend: Backend = import_module(f"tiduc.backends.{engine}.backend").BACKEND

@@ -39,9 +39,9 @@ def build(
     """The compiled module of a program: the bytes of a `.vmfb` file.
 
     `flags` are further flags of IREE's compiler. The module reads the inputs named in `parameters` from an archive.
-    IREE's input and flags, its phases and its object files are written to `folder`. `tell` gets lines that say which
-    attempt gave the module, and why the attempts before it did not. Raises `CompileError` if the target lacks an
-    element type, or if IREE's compiler refuses the program; `Unsupported` for an op that IREE cannot run.
+    `folder` receives IREE's input and flags, its phases and its object files. `tell` is called with lines that say
+    which attempt gave the module, and why each earlier attempt failed. Raises `CompileError` if the target lacks an
+    element type, or if IREE's compiler refuses the program. Raises `Unsupported` for an op that IREE cannot run.
     """
     prepared = Prepared(program, options, flags, parameters)
     tried: list[tuple[Attempt, bool]] = []
@@ -64,9 +64,9 @@ def build(
 def build_all(
     programs: Sequence[Lowered], options: Options, flags: Sequence[str] = ()
 ) -> list[bytes | TiducError]:
-    """The compiled module of each program, in order, or the error that `build` raises for it.
+    """Compiles each program; returns, in order, its compiled module or the error that `build` raises for it.
 
-    As many compilers run at once as this process may use CPUs.
+    The number of compilers that run at once is the number of CPUs that this process may use.
     """
     results: list[bytes | TiducError] = []
     alternatives: dict[int, Iterator[Source]] = {}

@@ -79,7 +79,7 @@ def compile_until(source: Source, phase: str, limits: Limits | None = None) -> b
 def run_or_refuse(
     command: Sequence[str], source: Source, limits: Limits, target: Target, environment: dict[str, str]
 ) -> bytes:
-    """The output of a compiler that reads the program; CompileError if the compiler fails."""
+    """Runs a compiler on the program and returns its output. Raises `CompileError` if the compiler fails."""
     ended = run_within(command, source.whole, limits, environment)
     if ended.code == 0:
         return ended.output
@@ -92,12 +92,12 @@ def compile_modules(
     cached: bool = True,
     jobs: int | None = None,
 ) -> list[bytes | TiducError]:
-    """The compiled module of each program, in order, or the error that `compile_first` raises for it.
+    """Compiles each program; returns, in order, its compiled module or the error that `compile_first` raises for it.
 
-    A program is the sources of its attempts.
+    Each program is given as the sources of its attempts.
 
-    `jobs` compilers run at once, by default one per CPU that this process may use. The limits apply to each
-    compiler. An exception in the calling thread, such as KeyboardInterrupt, ends all compilers.
+    `jobs` compilers run at once, by default one per CPU that this process may use. The limits apply to each compiler.
+    An exception in the calling thread, such as KeyboardInterrupt, ends all compilers.
     """
     stop, ended = threading.Event(), count(1)
 
@@ -133,10 +133,13 @@ def compile_first(
     stop: threading.Event | None = None,
     log: list[str] | None = None,
 ) -> bytes:
-    """The compiled module of the first source that IREE compiles; the error of the last one if IREE compiles none.
+    """The compiled module of the first source that IREE compiles.
 
-    The next source is asked for when the one before it has failed. The cache has the module by the first source.
-    `log` gets a phrase for each source that was compiled: how that ended. The errors are those of `compile_module`.
+    Raises the error of the last source if IREE compiles none.
+
+    Each source is requested only after the source before it has failed. The cache stores the module under the first
+    source. `log` is called with a phrase for each compiled source, which says how its compilation ended. Raises the
+    errors of `compile_module`.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
     source = next(remaining)
@@ -197,7 +200,7 @@ def _ended(
             def run(command: list[str], program: bytes, step: CompilerStep) -> Ended:
                 if step.begin == VM:
                     ended = run_within([*command, *recorded], program, limits, environment, stop)
-                    # The lines that its diagnostics name are those of VM code.
+                    # Diagnostics of this run give line numbers of VM code, not of the program.
                     return replace(ended, errors=ended.errors.replace("<stdin>", "<unknown>"))
                 flags = (*recorded, *seen.flags)
                 ended = run_within([*command, *flags], program, limits, environment, stop, seen.errors)

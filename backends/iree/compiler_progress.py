@@ -43,7 +43,7 @@ _FUNCTION = "func_func_"
 class Reported:
     """Flags that make the compiler report progress, the file that takes its standard error, and its folder for IR.
 
-    There are none of these while no listener asks for progress.
+    All three are empty while no listener asks for progress.
     """
 
     flags: tuple[str, ...] = ()
@@ -53,9 +53,9 @@ class Reported:
 
 @contextmanager
 def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
-    """Reports the progress of a compiler, which runs in the block with these flags and writes files to a folder.
+    """A context that reports the progress of the compiler that runs in its block, with these flags and this folder.
 
-    If users give the compiler such flags themselves, no progress is reported.
+    No progress is reported if the user passes the compiler such flags.
     """
     if not progress.has_listeners() or any(flag.startswith(_TAKEN) for flag in flags):
         yield Reported()
@@ -80,12 +80,15 @@ def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
 
 
 def without_remarks(errors: str) -> str:
-    """The standard error of a compiler without LLVM's remarks."""
+    """A compiler's standard error without LLVM's remarks."""
     return _REMARK.sub("", errors)
 
 
 def phase(tree: str, errors: str) -> str:
-    """The phase of a compiler, and how much of it is done, from its files."""
+    """The phase that a compiler has reached, and the share of the phase that is done.
+
+    Both are read from the compiler's files.
+    """
     places: dict[str, set[str]] = {name: set() for name in _PASSES}
     for place, _, files in os.walk(tree):
         for name in _PASSES:

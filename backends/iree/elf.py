@@ -11,7 +11,9 @@ _SYMBOLS, _FUNCTION = 2, 2
 
 @dataclass(frozen=True)
 class Elf:
-    """The machine (`arm`, 32 bits), the bytes of code, constant data and variables, and of each function."""
+    """The machine (`arm`, 32 bits) of an ELF file, and the bytes of its code, its constants, its variables and each
+    function.
+    """
 
     machine: str
     bits: int

@@ -42,7 +42,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Record:
-    """A fault, and where it is worked around: the op of a pattern, or the name of a pass or rewrite.
+    """A fault and where it is worked around: in the pattern of an op, or in a named pass or rewrite.
 
     `where` is that of `emitter.Registered`, `MODULES` or `VM_CODE`.
     """
@@ -65,7 +65,7 @@ def _fault(
     kind: Kind, text: str, witness: str = "", untested: str = "", upstream: str = "", row: str = ""
 ) -> Callable[[_Function], _Function]:
     def record(function: _Function) -> _Function:
-        # Python applies the last decorator first.
+        # Python applies the lowest decorator first.
         faults = FAULTS.get(function, ())
         FAULTS[function] = (Fault(kind, text, witness, untested, SEEN, upstream, row), *faults)
         return function
@@ -79,5 +79,5 @@ missing = partial(_fault, "missing")
 
 
 def slow(text: str, row: str) -> Callable[[_Function], _Function]:
-    """A decorator that records a fault of kind "slow"; `row` is that of the benchmark that shows the gain."""
+    """A decorator that records a fault of kind "slow". `row` names the row of the benchmark that shows the gain."""
     return _fault("slow", text, row=row)

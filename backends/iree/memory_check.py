@@ -33,7 +33,7 @@ _DONATES = "iree.abi.output", "tf.aliasing_output", "jax.buffer_donor"
 def check_memory(program: Lowered, options: Options, arguments: Sequence[Array]) -> tuple[Array, ...]:
     """The results of a program, after the checks above, for a CPU on this machine.
 
-    Raises `TiducError` with the first result that differs, or argument that changes.
+    Raises `TiducError` that names the first result that differs, or the first argument that changes.
     """
     vmfb = build(program, options)
     device = Executable(vmfb, options.target, program.name).device_name

@@ -24,7 +24,7 @@ from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 
 @dataclass(frozen=True)
 class Objects:
-    """The kernels of a program as an object file, IREE's header for it, and the program after `LOWERED`, as text."""
+    """A program's kernels as an object file, IREE's header for them, and the program's text after `LOWERED`."""
 
     kernels: bytes
     header: str

@@ -56,10 +56,10 @@ loop-carried values on the host, and of barriers."""
 
 @dataclass(frozen=True)
 class Entry:
-    """One pass: its stage, its function, and what it does.
+    """One pass: its stage, its function, and a description.
 
-    With `takes_settings`, the settings are the function's second argument. `on` says for which targets a pass for speed
-    is; those outside of the stage "legal" are for speed.
+    With `takes_settings`, the settings are the function's second argument. `on` names the targets of a pass for speed.
+    All passes outside the stage "legal" are for speed.
     """
 
     stage: Stage
@@ -79,7 +79,7 @@ class Entry:
         return self.stage == "legal" or (settings.fast and of_target)
 
     def run(self, module: Any, settings: Settings) -> int:
-        """Runs the pass on a module, in place; gives the number of its rewrites, 0 if the pass does not count them."""
+        """Runs the pass on a module, in place. Returns the number of rewrites, or 0 if the pass does not count them."""
         with progress.during(self.name, module):
             count = self.function(module, settings) if self.takes_settings else self.function(module)
         return count if isinstance(count, int) else 0
@@ -280,7 +280,7 @@ def entries(stage: Stage, settings: Settings) -> list[Entry]:
 
 
 def walk(stage: Stage, module: Any, settings: Settings) -> int:
-    """Runs a stage of the pipeline on a module, in place; gives the number of rewrites."""
+    """Runs a stage of the pipeline on a module, in place. Returns the number of rewrites."""
     return sum(entry.run(module, settings) for entry in entries(stage, settings))
 
 

@@ -34,12 +34,12 @@ SPEED: tuple[Stage, ...] = ("speed", "tiles")
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of a program after the stages up to "legal" on which the plan depends.
+    """Facts about a program after the stages up to "legal". The plan depends on them.
 
     `tiled`: it has products for which data tiling is faster. `rewritten`: the stages `SPEED` changed it. `kernels`:
-    these stages made kernels of vectors. `threaded`: it has work for several threads. `divided`: products outside of
-    loops, which are kernels of vectors, have such work. `loops`: it has loops. `counted`: the stage "host" changed it.
-    `resources`: it has constants that its text does not hold.
+    these stages created vector kernels. `threaded`: it has work for several threads. `divided`: it has products outside
+    of loops that are vector kernels with such work. `loops`: it has loops. `counted`: the stage "host" changed it.
+    `resources`: it has constants that are not stored in its text.
     """
 
     tiled: bool = False
@@ -56,11 +56,11 @@ class Facts:
 class Attempt:
     """One way to compile a program, and the reason for its place in the plan.
 
-    `stages` run in order with `settings`; the attempt applies if each of the stages `needs` changes the program. IREE's
-    compiler gets `flags` in addition to the target's. `device` is the device of IREE's runtime that the module asks
-    for, empty for the target's; `threaded` says that several threads run the module. If the arrays of the program are
-    large enough, they are placed in memory where `places` is set. With `inlines`, which applies to programs that have
-    functions of equal layers, IREE inlines these functions before it makes dispatches.
+    `stages` run in order with `settings`. The attempt applies if each of the stages `needs` changes the program. IREE's
+    compiler gets `flags` in addition to the flags of the target. `device` is the device of IREE's runtime that the
+    module requires, or empty for the device of the target. `threaded` says that several threads run the module. With
+    `places`, the arrays of the program are placed in memory if they are large enough. With `inlines`, IREE inlines the
+    functions of equal layers before it forms dispatches; the attempt then applies only to programs with such functions.
     """
 
     reason: str
@@ -75,7 +75,7 @@ class Attempt:
 
 
 def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt, ...]:
-    """The attempts at a program with these facts, in order."""
+    """The attempts to compile a program with these facts, in order."""
     if not settings.fast:
         return (Attempt("only the rewrites that IREE needs for correct values", settings),)
     if not settings.cpu:

@@ -38,11 +38,11 @@ _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
 
 
 class Prepared:
-    """A program for the target that the options name: the attempts to compile it, and the source of each.
+    """A program for the target in the options: the attempts to compile it, and the source of each attempt.
 
     `flags` are further flags of IREE's compiler for all attempts. `parameters` are names of inputs that the module
-    reads from an archive. Raises `CompileError` if the target lacks one of the element types, `RequestError` if it
-    cannot call LAPACK back and the options ask for that.
+    reads from an archive. Raises `CompileError` if the target lacks one of the element types. Raises `RequestError` if
+    the options ask for LAPACK callbacks and the target has none.
     """
 
     @stage
@@ -63,9 +63,9 @@ class Prepared:
         self.attempts = attempts(facts, self.target, settings)
 
     def sources(self) -> Iterator[tuple[Attempt, Source | None]]:
-        """The attempts in order, each with its source, which is None if the attempt does not apply.
+        """The attempts in order, each with its source. The source is None if the attempt does not apply.
 
-        The stages of an attempt run when its source is asked for.
+        The stages of an attempt run when its source is requested.
         """
         for attempt in self.attempts:
             yield attempt, self.source(attempt)
@@ -115,7 +115,7 @@ class Prepared:
                 run_passes(module, "builtin.module(strip-debuginfo)")
             return replace(empty, stablehlo=bytecode(module))
         workgroups = dict(map(declare_workgroup, copies))
-        # MLIR may choose the generic form because of ops that it does not know; the other ops do not need it.
+        # MLIR may choose the generic form because of unknown ops; the other ops do not need this form.
         text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
         if _names_pipes(text):
             text = str(module.get_asm(assume_verified=True))
@@ -173,14 +173,14 @@ class _Modules:
             return
         if last == "legal":
             module.verify()
-        # The other passes have nothing to do in kernels.
+        # The other passes do nothing in kernels.
         kernels = detached(module) if last == SPEED[-1] else before.kernels
         self._known[following] = _Known(module, kernels, before.rewrites + rewrites)
 
 
 def _facts(program: Any, modules: _Modules, settings: Settings) -> Facts:
     """The facts about a program that is rewritten for speed."""
-    # Products that convolutions become are as fast without data tiling; the work of kernels of vectors is not known.
+    # Convolutions rewritten as products are as fast without data tiling. The work of vector kernels is not known.
     planned = work(program)
     fast, _ = modules.after(settings, SPEED)
     legal, done = modules.after(settings, (*SPEED, "host", "legal"))
@@ -199,7 +199,7 @@ def _facts(program: Any, modules: _Modules, settings: Settings) -> Facts:
 
 def _settings(target: Target, options: Options) -> Settings:
     """The pipeline's settings for a target."""
-    # A system's linker finds the C library, which some of what is emitted for CPUs calls.
+    # The system's linker finds the C library, which some code for CPUs calls.
     cpu = target.shared
     if options.lapack == CALLBACK and not cpu:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)

@@ -11,7 +11,7 @@ from tiduc.backends.iree.pipeline import PIPELINE
 
 
 def records() -> list[Record]:
-    """All records, by the names of ops, passes and rewrites; `{op}` in the name of a witness stands for the op."""
+    """All records, by the names of ops, passes and rewrites. `{op}` in the name of a witness stands for the op."""
     patterns = [(op, entry) for op, entries in PATTERNS.items() for entry in entries]
     of_ops = [
         Record(
@@ -39,9 +39,9 @@ TABLES = {
 
 
 def table(name: str) -> str:
-    """A table in Markdown: one row for each fault, with the ops that have it.
+    """A Markdown table with one row for each fault, and the ops that have the fault.
 
-    "passes" has one row for each pass, and "loops" one for each form of loops.
+    The table "passes" has one row for each pass, and the table "loops" one for each form of loops.
     """
     if name in _OTHERS:
         return "\n".join(_OTHERS[name]())

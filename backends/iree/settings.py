@@ -15,7 +15,7 @@ def _setting(default: Any, text: str) -> Any:
 
 
 class Registers(NamedTuple):
-    """The vector registers of a CPU: the bits of one, and their number."""
+    """The vector registers of a CPU: the width of one in bits, and their number."""
 
     bits: int
     number: int
@@ -45,7 +45,7 @@ class Settings:
 
     @property
     def registers(self) -> Registers:
-        """The vector registers that kernels use; there are some where `vectors` is not empty."""
+        """The vector registers that kernels use. There are none if `vectors` is empty."""
         bits, number = self.vectors.split("x")
         return Registers(int(bits), int(number))
 

@@ -29,8 +29,9 @@ _FREED = re.compile(r"vm\.call @hal\.device\.queue\.dealloca\((.*)\)")
 class Buffers:
     """The buffers that one call of a function allocates, without arguments and constants.
 
-    `bytes` are at most in use at once, or None if a size is known at run time only. `branches` says that the function
-    has loops or branches; then `bytes` is the sum over all places that allocate, each of which may run many times.
+    `bytes` is the most that is in use at one time, or None if a size is known only at run time. `branches` says that
+    the function has loops or branches. Then `bytes` is the sum over all ops that allocate, each of which may run many
+    times.
     """
 
     bytes: int | None
@@ -39,7 +40,7 @@ class Buffers:
 
 @dataclass(frozen=True)
 class SizeReport:
-    """Sizes in bytes: of the file, kernels, constants and bytecode; of each kernel; and the buffers by function."""
+    """Sizes in bytes: of the file, kernels, constants and bytecode, of each kernel, and of the buffers by function."""
 
     file: int
     format: str  # of the kernels, such as system-elf-arm_64
@@ -52,7 +53,7 @@ class SizeReport:
 
 
 def sizes_of(contents: bytes, name: str = "") -> SizeReport:
-    """The sizes of a module. Raises TiducError if the bytes are not a module."""
+    """The sizes of a module. Raises `TiducError` if the bytes are not a module."""
     listing = _listing(contents, name)
     formats = [text for _, _, text in _RODATA.findall(listing) if _is_format(text)]
     kernels: dict[str, int] = {}

@@ -16,12 +16,12 @@ _JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
 
 @dataclass(frozen=True)
 class Source:
-    """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
+    """One program to compile, as MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
 
-    `workgroups` holds functions that the text declares, as text by name: what workgroups of dispatches compute. With
-    `repeats`, the text has functions of repeated ops, which are inlined after IREE has made dispatches of them.
-    `threaded`: IREE's device for threads runs the program. With `places_arrays`, the arrays of its execution regions
-    are placed in memory.
+    `workgroups` maps the names of functions that the text declares to the text of their definitions. These functions
+    compute the workgroups of dispatches. With `repeats`, the text has functions of repeated ops, which are inlined
+    after IREE has formed dispatches. `threaded`: IREE's device for threads runs the program. With `places_arrays`, the
+    arrays of its execution regions are placed in memory.
     """
 
     stablehlo: str | bytes
@@ -35,14 +35,14 @@ class Source:
 
     @property
     def text(self) -> bytes:
-        """The program without the functions of workgroups."""
+        """The text of the program without the functions of workgroups."""
         # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
         text = self.stablehlo
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
 
     @property
     def whole(self) -> bytes:
-        """The program with the functions of workgroups, for one run of the compiler."""
+        """The text of the program with the functions of workgroups, for a single run of the compiler."""
         text = may_be_inlined(self.text) if self.repeats else self.text
         return _with_workgroups(text, self.workgroups) if self.workgroups else text
 
@@ -54,7 +54,7 @@ class Source:
 
 
 def may_be_inlined(text: bytes) -> bytes:
-    """The text of a program for IREE, in which IREE inlines the functions of repeats before anything else."""
+    """The text of a program for IREE, marked so that IREE inlines the functions of repeats before anything else."""
     return _NEVER.sub(b"", text)
 
 

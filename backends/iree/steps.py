@@ -50,10 +50,10 @@ _GENERIC = b'"builtin.module"'
 
 
 class Changes(NamedTuple):
-    """The changes of a program between the runs of the compiler.
+    """The edits that a program needs between runs of the compiler.
 
     `repeats`: functions of repeats are inlined. `places`: arrays are placed in memory. `workgroups`: functions of
-    workgroups are put in. `vm`: the code of the host is edited.
+    workgroups are inserted. `vm`: host code is edited.
     """
 
     repeats: bool
@@ -63,8 +63,8 @@ class Changes(NamedTuple):
 
     @staticmethod
     def of(source: Source, target: Target) -> "Changes":
-        """The changes of a program."""
-        # Bytecode has large constants.
+        """The edits that a program needs."""
+        # Bytecode holds large constants; such a program is not edited for threads.
         threads = source.threaded and not source.text.startswith(BYTECODE)
         vm = target.spirv or source.may_branch or threads
         return Changes(source.repeats, places_arrays(source), bool(source.workgroups), vm)
@@ -96,18 +96,18 @@ class Changes(NamedTuple):
 
 
 def places_arrays(source: Source) -> bool:
-    """Whether the arrays of a program are placed: not if users give flags that change the phase."""
+    """Whether the arrays of a program are placed. They are not if users give flags that change the phase."""
     return source.places_arrays and not any(flag.startswith(_IN_SCHEDULE) for flag in source.flags)
 
 
 @dataclass(frozen=True)
 class CompilerStep:
-    """A run of IREE's compiler from the phase `begin`, or from StableHLO if that is empty, to the phase `end`.
+    """A run of IREE's compiler from the phase `begin`, or from StableHLO if `begin` is empty, to the phase `end`.
 
-    The compiler stops at the end if `stops` holds for the changes of a program; otherwise the next step is part of the
-    run. The step writes `bytecode`, or text. With `one_thread`, the compiler starts no threads: the passes run over one
-    large function, so that threads take time and save none. If arrays are placed, `pipelines` run in place of the
-    phases of the step; each of them ends at a phase.
+    The compiler stops at the end if `stops` holds for the edits of a program; otherwise the run includes the next step.
+    The step writes bytecode if `bytecode` is set, else text. With `one_thread`, the compiler starts no threads: the
+    passes run over one large function, so threads would cost time and save none. If arrays are placed, `pipelines`
+    replace the phases of the step; each of them ends at a phase.
     """
 
     name: str
@@ -120,7 +120,7 @@ class CompilerStep:
     pipelines: tuple[tuple[str, str], ...] = ()
 
     def stages(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[JobStage]:
-        """What the run does up to each phase that edits follow, and up to its end."""
+        """The parts of the run: one up to each phase after which edits follow, and one up to the end."""
         if self.pipelines and changes.places:
             return [JobStage(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
         first = _ORDER.index(self.begin) + 1 if self.begin else 0
@@ -151,7 +151,7 @@ STEPS = (
             one_thread=True,
         ),
     ),
-    # Functions of workgroups are put in last, since each pass until then would verify them.
+    # Functions of workgroups are inserted last, since each earlier pass would verify them.
     (
         CompilerStep(
             "schedule dispatches",
@@ -214,7 +214,7 @@ def _one(steps: Part) -> CompilerStep:
 
 
 class SteppedProgram(NamedTuple):
-    """A program to compile: its source and target, what changes in it, and IREE's compiler with the flags for it."""
+    """A program to compile: its source and target, its edits, and IREE's compiler with the flags for the program."""
 
     source: Source
     target: Target
@@ -224,7 +224,7 @@ class SteppedProgram(NamedTuple):
     def started(self, step: CompilerStep, program: bytes) -> tuple[list[str], bytes]:
         """The command of a step, and its standard input.
 
-        If edits follow a phase, the step runs in a process that knows them (`modules/process.py`).
+        If edits follow a phase, the step runs in a process that performs them (`modules/process.py`).
         """
         stages = step.stages(self.changes, self.changes.edits(self.target, self.source.threaded))
         if any(stage.edits or stage.pipeline for stage in stages):
@@ -242,11 +242,11 @@ class SteppedProgram(NamedTuple):
 def in_steps(
     source: Source, target: Target, compiler: Sequence[str], run: Run, is_last: Callable[[], bool]
 ) -> Ended:
-    """Compiles a program; `run` runs a command. `compiler` is IREE's compiler with the flags of the program.
+    """Compiles a program in steps; `run` runs a command. `compiler` is IREE's compiler with the flags of the program.
 
-    If a run after the phase that makes dispatches rejects the last source of a program, which `is_last` tells, one run
-    of the whole program follows. It compiles some programs that IREE rejects in parts, and its diagnostics name places
-    of the program.
+    `is_last` says that the source is the program's last one. If the steps after the phase that forms dispatches reject
+    the last source, the whole program is compiled in one run. That run compiles some programs that IREE rejects in
+    parts, and its diagnostics name locations in the program.
     """
     changes = Changes.of(source, target)
     program, parts = SteppedProgram(source, target, changes, compiler), parts_of(changes)
@@ -256,7 +256,7 @@ def in_steps(
         ended = run_part(part, ended.output, program, run)
         if ended.code != 0:
             break
-    # The run that makes dispatches has been done again, verified, if it failed.
+    # The run that forms dispatches was already repeated, with verification, if it failed.
     is_rejected = ended.code and "error: " in ended.errors and part[-1].end != DISPATCHED
     if several and is_rejected and is_last():
         whole = program._replace(changes=Changes(False, False, False, changes.vm))
@@ -267,9 +267,9 @@ def in_steps(
 
 
 def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run) -> Ended:
-    """Runs the steps of a part on a text, or one verified run of IREE's compiler if a step fails.
+    """Runs the steps of a part on a text. If a step fails, replaces the part by one verified run of IREE's compiler.
 
-    A part of one step of IREE's compiler is not run again.
+    A part that is a single step of IREE's compiler is not run again.
     """
     ended = Ended(0, text, "")
     for step in part:

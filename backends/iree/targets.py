@@ -29,14 +29,14 @@ class Target:
     variant: str = ""
     variants: tuple[str, ...] = ()
     default: str = ""
-    shared: bool = False  # code is a shared library, linked with the linker in IREE's own package
+    shared: bool = False  # the code is a shared library, linked with the linker in IREE's own package
     lacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     remark: str = ""
     spirv: bool = False
     tensor_cores: bool = False
     fused: bool = False
     vectors: str = ""
-    library: bool = False  # IREE's runtime does not load modules: static libraries only
+    library: bool = False  # IREE's runtime cannot load modules; only static libraries are supported
 
     @property
     def device(self) -> str:
@@ -50,7 +50,7 @@ _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 _LLVM = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-loop-vectorization=true",  # with unrolling, 0.65 to 1 times the run time without
+    "--iree-llvmcpu-loop-vectorization=true",  # with unrolling: 0.65 to 1 times the run time without it
     "--iree-llvmcpu-loop-unrolling=true",
     _KEEP_F64,
 )
@@ -290,9 +290,9 @@ TARGETS: dict[str, Target] = {
 
 
 def find_target(name: str) -> Target:
-    """The target of a name such as `cpu`, `cuda` or `cuda:sm_86`; its flags include those of the variant.
+    """The target of a name such as `cpu`, `cuda` or `cuda:sm_86`, with the flags of its variant.
 
-    Raises TiducError, which lists the known names, for an unknown target or variant.
+    Raises `TiducError`, which lists the known names, for an unknown target or variant.
     """
     base, colon, variant = name.partition(":")
     usual_device(base)  # raises TiducError for an unknown target

@@ -12,10 +12,10 @@ PACKAGES = ("iree-base-compiler", "iree-base-runtime")
 
 @functools.cache
 def warn_of_another_version() -> None:
-    """Warns once if an installed package of IREE has another version than the records of faults.
+    """Warns once if an installed package of IREE has another version than the one that the fault records describe.
 
-    tiduc rewrites what one version of IREE does wrong, and edits IREE's own text between runs of the compiler. Another
-    version may have other faults, and other text.
+    tiduc works around faults of one version of IREE, and edits IREE's own IR between runs of the compiler. Another
+    version may have other faults, and other IR.
     """
     for package in PACKAGES:
         try:

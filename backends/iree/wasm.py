@@ -10,7 +10,10 @@ def is_wasm(data: bytes) -> bool:
 
 
 def read_wasm(data: bytes) -> Elf:
-    """The bytes of code and of data, which count as constants; functions are left out. ValueError if it is damaged."""
+    """The bytes of code, and of data, which count as constants. Functions are omitted.
+
+    Raises `ValueError` for a damaged file.
+    """
     sizes: dict[int, int] = {}
     at = 8
     try:

@@ -32,7 +32,7 @@ _UNKNOWN = 8
 class ModuleWork:
     """Whether a module has products of large matrices, and whether it has enough work for several threads.
 
-    `beside` is the number of elements computed, and of multiplications, outside of loops.
+    `beside` counts the elements computed, and the multiplications, outside of loops.
     """
 
     tiled: bool
@@ -41,9 +41,9 @@ class ModuleWork:
 
 
 def work(module: Any) -> ModuleWork:
-    """The known work of a module: arrays with dynamic dimensions do not count, and loop bodies count once.
+    """The known work of a module. Arrays with dynamic dimensions are not counted, and loop bodies count once.
 
-    One thread runs loops of little work in one dispatch each; several threads need many dispatches for each iteration,
+    A single thread runs each loop of little work in one dispatch. Several threads need many dispatches per iteration,
     which take as long as the work of `THREADED`.
     """
     tiled, total, in_loops = False, 0, 0

@@ -30,7 +30,10 @@ class InterpretedProgram:
 
 
 def interpreted(program: Lowered, options: Options) -> InterpretedProgram:
-    """The program, ready to run; `RequestError` for a target other than `cpu`, or if `lapack` is not the default."""
+    """The program, ready to run.
+
+    Raises `RequestError` for a target other than `cpu`, or if `lapack` is not the default.
+    """
     if options.target != "cpu":
         raise RequestError(f"the reference interpreter has no target {options.target!r}; it has: cpu")
     if options.lapack != Options.lapack:

@@ -22,11 +22,11 @@ _LEGAL = (
 
 
 class PreparedFunction:
-    """The function `main` of a StableHLO or CHLO module, made ready once and called with arrays."""
+    """The function `main` of a StableHLO or CHLO module, prepared once and called with arrays."""
 
     @stage
     def __init__(self, text: str) -> None:
-        self._module = parse(inlined(text))  # of resources the interpreter makes other numbers
+        self._module = parse(inlined(text))  # The interpreter reads wrong numbers from resources.
         function = next(op.operation for op in self._module.body.operations if _symbol(op) == "main")
         self._type = ir.TypeAttr(function.attributes["function_type"]).value
         run_passes(self._module.operation, _LEGAL)
@@ -58,12 +58,12 @@ class PreparedFunction:
 
 @functools.lru_cache(8)
 def interpreted(text: str) -> PreparedFunction:
-    """The module, made ready; the last few are kept."""
+    """Prepares a module. The most recent modules are cached."""
     return PreparedFunction(text)
 
 
 def prepare(text: str) -> None:
-    """Makes a module ready; errors are those of reading it."""
+    """Prepares a module. Raises the errors of reading the module."""
     interpreted(text)
 
 
@@ -188,7 +188,7 @@ def _attribute(x: NDArray[Any]) -> ir.DenseElementsAttr:
     x = np.array(x, order="C")
     if x.dtype == np.bool_:
         boolean = ir.RankedTensorType.get(x.shape, ir.IntegerType.get_signless(1))
-        if not x.size:  # a list of nothing is refused
+        if not x.size:  # an empty list is refused
             return ir.DenseElementsAttr.get(np.zeros(0, np.uint8), type=boolean)
         return ir.DenseElementsAttr.get([ir.BoolAttr.get(bool(v)) for v in x.reshape(-1)], boolean)
     signless = {"i": ir.IntegerType.get_signless, "u": ir.IntegerType.get_unsigned}.get(x.dtype.kind)

@@ -40,7 +40,7 @@ def evaluate(
 ) -> tuple[NDArray[Any], ...]:
     """The results of the function `main` of a StableHLO or CHLO module, as arrays of its result types.
 
-    Errors are those of `Interpreted`.
+    Raises the errors of `Interpreted`.
     """
     return _in_worker(interpreter.run, limits, text, _arrays(arguments))
 

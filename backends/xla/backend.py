@@ -17,9 +17,10 @@ _PARTITIONS = "mhlo.num_partitions"
 
 @stage
 def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
-    """The program compiled by XLA.
+    """Compiles the program with XLA.
 
-    `RequestError` if the options ask for the host's LAPACK, `Unsupported` if an input has a dynamic dimension.
+    Raises `RequestError` if the options ask for the host's LAPACK, and `Unsupported` if an input has a dynamic
+    dimension.
     """
     if options.lapack != Options.lapack:
         raise RequestError("--lapack is for IREE only: XLA has its own LAPACK")

@@ -20,10 +20,10 @@ _PLATFORMS = {"cpu": "cpu", "cpu-threads": "cpu", "cuda": "cuda", "hip": "rocm"}
 
 
 class XlaExecutable:
-    """A program compiled by XLA for one or several devices, with the interface of `Executable` except for files.
+    """A program compiled by XLA for one or several devices. It has the interface of `Executable`, except for files.
 
-    `signature` has the inputs and outputs, `entry` is the program's name. `donated` is empty, since no argument is
-    ever overwritten.
+    `signature` has the inputs and outputs, and `entry` is the program's name. `donated` is empty, because no argument
+    is ever overwritten.
     """
 
     donated: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ class XlaExecutable:
         self._jax, self._devices = jax, tuple(devices[:partitions])
         try:
             self._loaded = _compiled(client, stablehlo, self._devices)
-        except Exception as error:  # jaxlib raises several kinds
+        except Exception as error:  # jaxlib raises several types of exceptions
             raise CompileError(f"XLA: {str(error).partition(chr(10))[0]}", f"@{entry}") from error
         self._shardings = [self._sharding(s) for s in self._loaded.get_parameter_shardings() or ()]
         self._results = [self._sharding(s) for s in self._loaded.get_output_shardings() or ()]
@@ -62,7 +62,7 @@ class XlaExecutable:
         return tuple([self._gathered(array) for array in self.keep(*arguments)])
 
     def keep(self, *arguments: Any) -> tuple[Any, ...]:
-        """The outputs for these arguments as JAX arrays, which stay on their devices; arguments may be JAX arrays."""
+        """Runs the program and returns the outputs as JAX arrays on their devices. Arguments may be JAX arrays."""
         inputs = self.signature.inputs
         check_count(self.entry, self.signature, arguments)
         arrays = [
@@ -144,7 +144,7 @@ def _compiled(client: Any, stablehlo: str, devices: Sequence[Any]) -> Any:
     from jaxlib.cpu import _lapack
 
     if "@lapack_" in stablehlo:
-        _lapack.initialize()  # otherwise a call of LAPACK crashes the process
+        _lapack.initialize()  # a call of LAPACK would otherwise crash the process
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = 1, len(devices)
     build = options.executable_build_options

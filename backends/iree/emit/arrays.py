@@ -50,9 +50,10 @@ def type_of(sizes: Sequence[int | RunTimeSize], element_type: ir.Type) -> ir.Ran
 
 
 def number(b: Emitter, x: Any, *place: int) -> Any:
-    """The integer at a place of a vector, or in a scalar, as a size.
+    """An entry of a vector, or a scalar, as a size.
 
-    The integer is read behind a barrier: otherwise IREE reads it again in dispatches, some of which do not compile.
+    The integer is read behind a barrier. Without the barrier, IREE reads it again in dispatches, some of which do not
+    compile.
     """
     value = _constant(x, *place)
     if value is None:
@@ -93,7 +94,7 @@ def _constant(x: IrValue, i: int = 0) -> int | None:
 
 
 def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> Any:
-    """Integers as i64, clamped to at most `largest` and its negative: IREE may read indices as 32-bit integers."""
+    """Integers as i64, clamped to [-largest, largest], because IREE may read indices as 32-bit integers."""
     if is_unsigned(x) and element(x).width >= 32:
         x = b.minimum(x, b.repeated(min(largest, 2 ** element(x).width - 1), element(x), x))
     elif element(x).width > 32:
@@ -103,7 +104,7 @@ def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> Any:
 
 
 def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[int | RunTimeSize]) -> IrValue:
-    """x, tied to these sizes for the compiler, which does not see them through a barrier."""
+    """x with its sizes stated for the compiler, which cannot infer sizes through a barrier."""
     if not is_dynamic(x.type):
         return x
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`
@@ -158,7 +159,7 @@ def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
 
 
 def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[int | RunTimeSize]) -> IrValue:
-    """x broadcast to these sizes; its dimensions, which are not repeated, become those named."""
+    """x broadcast to these sizes. Dimension i of x becomes dimension `dimensions[i]` of the result."""
     attributes = {
         "broadcast_dimensions": dims(dimensions),
         "known_nonexpanding_dimensions": dims(range(len(dimensions))),
@@ -199,9 +200,11 @@ def computed(
     arrays: Sequence[IrValue],
     fill: Callable[..., Any],
 ) -> IrValue:
-    """An array of these sizes with elements `fill(kernel, places, *arrays)`; `places` has an index per dimension.
+    """An array of these sizes whose elements are `fill(kernel, places, *arrays)`, where `places` has one index per
+    dimension.
 
-    The indices are sizes. `fill` may read only `arrays`, which it gets with unsigned integers as signless ones.
+    The indices are sizes. `fill` may read no arrays other than `arrays`. It receives unsigned integers as signless
+    ones.
     """
     plain = [as_signless(b, x) for x in arrays]
     k = Kernel(b.place, b.location, b.settings)
@@ -249,12 +252,14 @@ def as_signless(b: Emitter, x: IrValue) -> IrValue:
 
 
 def stored(b: Emitter, x: IrValue) -> Any:
-    """An array in a type that a dispatch takes: unsigned integers as signless ones, predicates as bytes."""
+    """An array in an element type that a dispatch accepts: unsigned integers become signless, and predicates become
+    bytes.
+    """
     return b.convert(x, signless(8)) if is_boolean(x) else as_signless(b, x)
 
 
 def restored(b: Emitter, v: IrValue, kind: ir.Type) -> IrValue:
-    """The inverse of `stored`: the same numbers in the element type `kind`."""
+    """The inverse of `stored`: converts the array back to the element type `kind`."""
     if element(v) == kind:
         return v
     return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)

@@ -133,7 +133,7 @@ def _part(b: Emitter, x: IrValue, first: Sequence[int], sizes: Sequence[int], st
 
 
 def at_offset(b: Emitter, kernel: IrValue, k: Sequence[int]) -> IrValue:
-    """kernel[k], where the dimensions of the window come first."""
+    """kernel[k], for a kernel whose window dimensions come first."""
     rest = shape(kernel)[len(k) :]
     ends = [*(i + 1 for i in k), *rest]
     return b.reshape(b.slice(kernel, [*k, *[0] * len(rest)], ends, [1] * len(ends)), rest)

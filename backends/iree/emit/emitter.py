@@ -38,7 +38,7 @@ DEFAULT = Settings()
 
 @dataclass(frozen=True)
 class Registered:
-    """A pattern and where it applies; a fast pattern only makes programs faster."""
+    """A pattern and the condition under which it applies. A fast pattern only makes programs faster."""
 
     pattern: Pattern
     where: str
@@ -84,7 +84,7 @@ def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
 
 
 class Emitter(IrEmitter):
-    """Emits ops at an insertion point and records them, since emitted ops may need patterns in turn."""
+    """Emits ops at an insertion point and records them, because emitted ops may need patterns, too."""
 
     def __init__(self, ip: ir.InsertionPoint, location: ir.Location, settings: Settings = DEFAULT) -> None:
         super().__init__(ip, location)
@@ -99,7 +99,10 @@ class Emitter(IrEmitter):
         return self._ip
 
     def at(self, ip: ir.InsertionPoint) -> Self:
-        """An emitter of this class at another insertion point, with these settings; its ops are recorded here."""
+        """An emitter of this class with these settings at another insertion point.
+
+        This emitter records the ops of both.
+        """
         inner = type(self)(ip, self.location, self.settings)
         inner.emitted = self.emitted
         return inner
@@ -123,9 +126,9 @@ class Emitter(IrEmitter):
         types: Sequence[ir.RankedTensorType] | None = None,
         given: Mapping[str, ir.Attribute] | None = None,
     ) -> tuple[Any, ...]:
-        """Emits a copy of an op and its regions, with operands, result types and attributes that may be others.
+        """Emits a copy of an op and its regions. Operands, result types and attributes may be replaced.
 
-        `replaced` are operands by index, and `given` are attributes by name.
+        `replaced` maps operand numbers to new operands, and `given` maps names to new attributes.
         """
         copy = op.clone(self._ip)
         for i, x in replaced.items():
@@ -145,9 +148,9 @@ class Emitter(IrEmitter):
     def region(
         self, types: Iterable[Any], fill: Callable[..., Sequence[Any]], end: str = "stablehlo.return"
     ) -> Fill:
-        """A `Fill` that fills a region with `fill(emitter, *arguments)`; an op named `end` returns the results.
+        """A `Fill` that fills a region with `fill(emitter, *arguments)`. An op named `end` returns the results.
 
-        The region may read values from outside.
+        The region may read values that are defined outside of it.
         """
         arguments = list(types)
 
@@ -159,14 +162,14 @@ class Emitter(IrEmitter):
         return run
 
     def copied_region(self, region: ir.Region) -> Fill:
-        """A `Fill` that copies a region that reads no values from outside."""
+        """A `Fill` that copies a region. The region must not read values from outside."""
         types = [x.type for x in region.blocks[0].arguments]
         return self.region(types, lambda b, *xs: b.inlined(region, xs))
 
     def while_(
         self, initial: Sequence[IrValue], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
     ) -> tuple[IrValue, ...]:
-        """Emits a while loop; gives the loop-carried values at its end."""
+        """Emits a while loop and returns the final loop-carried values."""
         types = [x.type for x in initial]
         regions = [self.region(types, lambda b, *xs: [condition(b, *xs)]), self.region(types, body)]
         return self.emit_all("stablehlo.while", initial, types, None, regions)
@@ -217,11 +220,11 @@ class Emitter(IrEmitter):
         return self.emit_all("stablehlo.optimization_barrier", xs, [x.type for x in xs])
 
     def stored(self, x: IrValue) -> Any:
-        """The value behind a barrier that only keeps the compiler from fusing ops: `stored_values` replaces it."""
+        """x behind a barrier whose only purpose is to prevent fusion. The pass `stored_values` replaces the barrier."""
         return self.emit("stablehlo.optimization_barrier", (x,), x.type, {STORED: ir.UnitAttr.get()})
 
     def hidden(self) -> IrValue:
-        """The number 0, of which IREE knows nothing; no two such numbers are one value (`marks.py`)."""
+        """The number 0, hidden from IREE's folding. IREE never merges two such numbers (`marks.py`)."""
         value = self.table(0, signless(32))
         return self.emit("stablehlo.optimization_barrier", (value,), value.type, {HIDDEN: ir.UnitAttr.get()})
 
@@ -244,7 +247,7 @@ def is_static(type_: ir.Type) -> bool:
 
 
 def are_floats(arrays: Sequence[IrValue], *kinds: Any) -> bool:
-    """Whether arrays have elements of one of these types of floats, and static shapes without a size of 0."""
+    """Whether all arrays have elements of one of these float types, a static shape, and no dimension of size 0."""
     are_full = all(is_static(x.type) and not is_empty(x) for x in arrays)
     return are_full and len({element(x) for x in arrays}) == 1 and isinstance(element(arrays[0]), kinds)
 
@@ -256,7 +259,7 @@ def is_boolean(x: IrValue | ir.RankedTensorType) -> bool:
 
 @contextmanager
 def rewriting(op: IrOp, settings: Settings = DEFAULT) -> Iterator[Emitter]:
-    """An emitter before an op; an error without a location gets the op's."""
+    """An emitter that emits before an op. An error without a location gets the op's location."""
     try:
         yield Emitter(ir.InsertionPoint(op), op.location, settings)
     except TiducError as error:
@@ -264,14 +267,16 @@ def rewriting(op: IrOp, settings: Settings = DEFAULT) -> Iterator[Emitter]:
 
 
 def within(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
-    """An op and the ops nested in it, in pre-order; only ops of these names, if any are given."""
+    """An op and the ops nested in it, in pre-order. If names are given, only the ops of these names."""
     return functions.within(op, names, ir.WalkOrder.PRE_ORDER)
 
 
 def rewrite(root: ir.Module | IrOp, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
-    """Replaces the ops in an op for which the patterns, by name, give results, in place; gives the number of these.
+    """Rewrites the ops in an op with the patterns of their names, in place.
 
-    In a module, only its functions are searched: the code of dispatches, which may be large, stays as it is.
+    Returns the number of ops that were rewritten.
+
+    In a module, only functions are searched. The code of dispatches, which may be large, is left unchanged.
     """
     count, whole = 0, root.operation
     searched = functions.functions_in(whole) if whole.name == "builtin.module" else [whole]
@@ -285,13 +290,13 @@ def rewrite(root: ir.Module | IrOp, patterns: Mapping[str, Pattern], settings: S
 
 
 def replace_uses(uses: Iterable[Any], y: IrValue) -> None:
-    """Makes the given uses of a value read y instead."""
+    """Makes the given uses of a value read y instead of the value."""
     for use in list(uses):
         use.owner.operands[use.operand_number] = y
 
 
 def is_in_loop(op: Any) -> bool:
-    """The op is in the region of a `stablehlo.while`, at any depth."""
+    """Whether the op is in a region of a `stablehlo.while`, at any depth."""
     at = op.operation
     while at is not None and at.name != "stablehlo.while":
         at = at.parent

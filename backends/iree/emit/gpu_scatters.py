@@ -28,7 +28,7 @@ _MOST = 2**13
 
 
 def adds_rows(b: Emitter, op: Any, table: Any, updates: Any) -> bool:
-    """Whether a scatter adds rows of floats, and enough of them that sums of the updates are faster."""
+    """Whether a scatter adds rows of floats, and adds so many that summing the updates first is faster."""
     kinds = ir.F32Type | ir.F64Type | ir.F16Type | ir.BF16Type
     if not (b.settings.cuda and b.settings.fast) or reducer(op) != "stablehlo.add":
         return False
@@ -37,7 +37,7 @@ def adds_rows(b: Emitter, op: Any, table: Any, updates: Any) -> bool:
 
 
 def with_rows_added(b: Emitter, table: Any, where: Any, new: Any) -> Any:
-    """The table after the rows `new` are added to its rows `where`, a matrix with one column."""
+    """The table with the rows `new` added at the row numbers `where`, a matrix with one column."""
     kind, constant = element(table), defined_by(table, "stablehlo.constant")
     sums = b.convert(_sums_of_rows(b, where, new), kind)
     if constant is None:

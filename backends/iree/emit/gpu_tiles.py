@@ -36,11 +36,11 @@ _START = 2000
 
 @dataclass(frozen=True)
 class GpuTile:
-    """A workgroup's rows and columns of the result, and the terms that it copies at once.
+    """The rows and columns of the result that a workgroup computes, and the number of terms that it copies at once.
 
-    A term takes `alone` cycles if a multiprocessor has one workgroup, and `shared` for each of several workgroups
-    (measured). A thread computes `of_worker` rows and columns. With `in_tensor_cores`, each of four subgroups computes
-    `of_worker` blocks of 16 rows and 8 columns, one for each instruction.
+    One term takes `alone` cycles if a multiprocessor runs a single workgroup, and `shared` cycles for each of several
+    workgroups (measured). A thread computes `of_worker` rows and columns. With `in_tensor_cores`, each of four
+    subgroups computes `of_worker` blocks of 16 rows and 8 columns; one instruction computes one block.
     """
 
     rows: int
@@ -64,7 +64,7 @@ TENSOR_TILES = GpuTile(64, 64, 64, (2, 4), 20, 11, True), GpuTile(32, 32, 64, (1
 
 @dataclass(frozen=True)
 class Product:
-    """Batches of products of matrices: the sizes of batch dimensions, rows, columns, and the terms of a sum."""
+    """A batch of matrix products, described by its batch sizes, rows, columns, and the number of terms in each sum."""
 
     batches: tuple[int, ...]
     rows: int
@@ -89,7 +89,7 @@ class Product:
         return product if any(product.choices()) else None
 
     def choices(self) -> Iterator[tuple[GpuTile, int]]:
-        """The tiles, and the numbers of parts into which the sum can be divided."""
+        """The tiles to choose from, each with a number of parts to divide the sum into."""
         for tile in filter(self._is_divided, TENSOR_TILES if self.half else TILES):
             parts = 1
             while parts == 1 or (parts <= _MOST_PARTS and self.terms // parts >= _SHORTEST):
@@ -108,7 +108,7 @@ class Product:
         return parts * math.prod(self.batches) * tiles
 
     def terms_of_part(self, tile: GpuTile, parts: int) -> int:
-        """The terms of a part of the sum, with zeros: a multiple of the tile's."""
+        """The number of terms in a part of the sum, padded with zeros to a multiple of the tile's terms."""
         return -(-self.terms // (parts * tile.terms)) * tile.terms
 
     def cycles(self, tile: GpuTile, parts: int) -> float:

@@ -48,7 +48,7 @@ class Kernel(Emitter):
         return self.emit("arith.constant", (), type_, {"value": attribute})
 
     def dynamic(self, sizes: Sequence[int | RunTimeSize]) -> list[IrValue]:
-        """The sizes that are known only at run time, as values; integers are left out."""
+        """The sizes that are known only at run time, as values. Integers are omitted."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
 
     def arith(self, name: str, *xs: RunTimeSize | int | IrValue) -> IrValue:
@@ -119,12 +119,15 @@ class Kernel(Emitter):
         return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
-        """x y + z, rounded once, for arrays without dimensions; as a scalar op, which IREE needs in a kernel."""
+        """x y + z, rounded once, for arrays without dimensions.
+
+        The op is a scalar op, because IREE requires one in a kernel.
+        """
         scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
         return self.scalar(self.emit("math.fma", scalars, element(x)))
 
     def empty(self, type_: Any, sizes: Sequence[int | RunTimeSize] = ()) -> IrValue:
-        """An uninitialized array; `sizes` are needed only for a type with dynamic dimensions."""
+        """An uninitialized array. `sizes` are required only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
     def zero_array(self, type_: Any) -> Any:
@@ -142,7 +145,7 @@ class Kernel(Emitter):
         return at
 
     def inlined_on_scalars(self, region: ir.Region, scalars: Sequence[IrValue]) -> list[IrValue]:
-        """The results of a StableHLO region for these scalars; inlines the region."""
+        """The results of a StableHLO region for these scalars. The region is inlined."""
         return [self.element(v) for v in self.inlined(region, [self.scalar(v) for v in scalars])]
 
     def if_(
@@ -238,7 +241,7 @@ class Kernel(Emitter):
         return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
 
     def filled(self, to: IrValue, x: IrValue) -> Any:
-        """Array `to` with the elements of x, copied by a loop, which IREE does not optimize away."""
+        """Array `to` with the elements of x, copied by a loop that IREE does not optimize away."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
 
@@ -250,10 +253,10 @@ def dispatch(
     sizes: Sequence[int | RunTimeSize] = (),
     divided: bool = False,
 ) -> tuple[IrValue, ...]:
-    """The arrays, of the given types, that `fill` computes in one dispatch, which may read values from outside.
+    """The arrays, of the given types, that `fill` computes in one dispatch. The dispatch may read values from outside.
 
-    If the types have dynamic dimensions, all arrays have these `sizes`. One thread runs the dispatch, unless it is
-    `divided`: then IREE divides it among threads.
+    All arrays have these `sizes` if the types have dynamic dimensions. One thread runs the dispatch, unless `divided`
+    is set: then IREE divides the work among threads.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
@@ -268,10 +271,13 @@ def dispatch(
 
 
 def in_own_dispatch(b: Emitter, type_: ir.RankedTensorType, fill: Callable[[Kernel], Any]) -> IrValue:
-    """The array that `fill` computes in a dispatch with which IREE fuses nothing, and which it divides among threads.
+    """The array that `fill` computes in a dispatch of its own.
 
-    Barriers before and after the ops would prevent fusions as well. But IREE keeps barriers to the end, and the ops
-    between two of them become a separate command buffer, which takes as long to compile as a small dispatch.
+    IREE fuses no other op into it, and divides it among threads.
+
+    Barriers before and after the ops would prevent fusions as well. But IREE keeps barriers until the end of its
+    pipeline, and the ops between two barriers become a separate command buffer. That command buffer takes as long to
+    compile as a small dispatch.
     """
     return dispatch(b, [type_], lambda k: [fill(k)], divided=True)[0]
 
@@ -281,7 +287,10 @@ LARGEST = 2**20
 
 
 def is_kernel_array(type_: ir.RankedTensorType, least: int) -> bool:
-    """Whether a kernel takes an array: `least` to `LARGEST` signed integers of 8 bits or more, or real floats."""
+    """Whether a kernel accepts an array: its elements are signed integers of 8 bits or more, or real floats.
+
+    The array must have from `least` to `LARGEST` elements.
+    """
     if not type_.has_static_shape or is_unsigned(type_):
         return False
     kinds = ir.IntegerType, ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
@@ -303,6 +312,9 @@ def can_apply_body(op: IrOp, least: int = 1) -> bool:
 
 
 def computed_outside(b: Emitter, x: IrValue) -> IrValue:
-    """x behind a barrier that keeps the producer of x out of dispatches; constants and arguments need no barrier."""
+    """x behind a barrier that keeps the op that computes x out of dispatches.
+
+    Constants and arguments need no barrier.
+    """
     *_, of = traced(x, ["stablehlo.reshape"])
     return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.stored(x)

@@ -35,7 +35,7 @@ _LONGEST = 4
 
 
 def known_number(x: IrValue, known: Mapping[Any, Any] | None = None, steps: int = _LONGEST) -> Any | None:
-    """The number, as a NumPy scalar, that all elements of an array equal; None if it is unknown or not finite.
+    """The number, a NumPy scalar, that fills an array. None if the number is unknown or not finite.
 
     `known` holds the numbers of other values, such as block arguments.
     """
@@ -68,7 +68,7 @@ def _function(op: IrOp) -> Callable[..., Any] | None:
 
 
 def splat(x: IrValue) -> ir.FloatAttr | ir.IntegerAttr | None:
-    """The attribute of a splat constant's number; None if x is not a splat constant."""
+    """The number that fills a splat constant, as an attribute. None if x is not a splat constant."""
     constant = defined_by(x, "stablehlo.constant")
     value: Any = constant.attributes["value"] if constant else None
     return value.get_splat_value() if is_splat(value) else None

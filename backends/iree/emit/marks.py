@@ -26,16 +26,16 @@ BARRIER = "stablehlo.optimization_barrier"
 
 
 def marked(b: Emitter, x: IrValue) -> Any:
-    """A copy of an array, of any type and shape, that is never one value with another array."""
+    """A copy of an array of any type and shape. IREE never merges the copy with another array."""
     sizes, hidden = sizes_of(b, x), b.hidden()
     zero = b.constant(0, hidden)
-    # A scalar condition would choose one of two arrays and copy none.
+    # A select with a scalar condition would choose one of two arrays without copying it.
     numbers, zeros = repeated(b, hidden, sizes), repeated(b, zero, sizes)
     return b.select(b.compare(numbers, zeros, "GE"), x, _converted(b, numbers, zeros, x))
 
 
 def before_mark(x: IrValue) -> Any:
-    """The value that a mark copies; x itself if it is no mark."""
+    """The value that a mark copies. Returns x if x is not a mark."""
     select = defined_by(x, "stablehlo.select")
     compare = defined_by(select.operands[0], "stablehlo.compare") if select else None
     numbers = defined_by(compare.operands[0], "stablehlo.broadcast_in_dim") if compare else None
@@ -51,7 +51,7 @@ def _converted(b: Emitter, numbers: Any, zeros: Any, x: IrValue) -> Any:
     if is_complex(x):
         part = b.convert(numbers, kind.element_type)
         return b.complex(part, part)
-    # Patterns that compute conversions to unsigned integers, and to floats of 8 and 16 bits, may have run before.
+    # The patterns for conversions to unsigned integers, and to floats of 8 and 16 bits, may have run already.
     if is_unsigned(x) or (isinstance(kind, ir.FloatType) and kind.width <= 16):
         return b.bitcast(b.convert(numbers, signless(kind.width)), kind)
     return b.convert(numbers, kind)

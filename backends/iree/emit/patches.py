@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 
 class Along(NamedTuple):
-    """A dimension of the patches: its size, and its step along a dimension of the array."""
+    """A dimension of the patches: its size, and the step that one index of it makes along a dimension of the array."""
 
     size: int
     dimension: int
@@ -28,7 +28,7 @@ class Along(NamedTuple):
 def patches(
     b: Emitter, x: IrValue, dimensions: Sequence[Along], starts: Sequence[int], to: Sequence[int]
 ) -> IrValue:
-    """The elements x[starts + sum of index * step over `dimensions`], reshaped to `to`; 0 for places outside of x."""
+    """The elements x[starts + sum of index * step over `dimensions`], reshaped to `to`. Elements outside of x are 0."""
     last = list(starts)
     for size, d, step in dimensions:
         last[d] += (size - 1) * step

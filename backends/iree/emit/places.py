@@ -15,7 +15,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 
 
 class Places:
-    """The rows of an operand to which the updates of a scatter go; sizes need not be known at compile time."""
+    """The rows of an operand that a scatter updates. Sizes may be unknown at compile time."""
 
     def __init__(self, b: Emitter, scatter: Any) -> None:
         d = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
@@ -44,7 +44,9 @@ class Places:
 
     @property
     def is_one_slice(self) -> bool:
-        """Whether there is one update, which has size 1 in indexed dimensions and covers the others whole."""
+        """Whether the scatter has a single update, of size 1 in indexed dimensions, which covers all other dimensions
+        whole.
+        """
         size = [1 if i in self.indexed else n for i, n in enumerate(self.sizes)]
         return bool(self.indexed) and self.window == size and math.prod(self.shape) == math.prod(size) > 0
 
@@ -52,7 +54,10 @@ class Places:
         return i in self.windowed and self.window[i] == self.sizes[i] and i not in self.indexed
 
     def rows(self, b: Emitter, indices: IrValue) -> Any:
-        """The row of each update, as a matrix of one column; `count` for an update out of range."""
+        """The row number of each update, as a matrix with one column.
+
+        The row number of an out-of-range update is `count`.
+        """
         kind = signless(64 if isinstance(self.count, int) and self.count >= 2**31 else 32)
 
         def fill(k: Kernel, place: Sequence[Any], indices: IrValue) -> Any:
@@ -63,11 +68,11 @@ class Places:
         return arrays.in_shape(b, where, [self.updates, 1])
 
     def indices(self, b: Emitter, indices: IrValue) -> Any:
-        """The indices as i64, for `row`: those out of range may be others, which are out of range, too."""
+        """The indices as i64, for `row`. An out-of-range index may change, but stays out of range."""
         return arrays.wide(b, indices, max([2**31 - 1, *(n for n in self.sizes if isinstance(n, int))]))
 
     def row(self, k: Kernel, place: Sequence[Any], indices: IrValue) -> tuple[Any, Any]:
-        """The row of the update at a place in the `leading` dimensions, and whether it is in range."""
+        """The row number of the update at a place in the `leading` dimensions, and whether that row is in range."""
         d, sizes = self.d, self.sizes[: self.split]
         position = {j: n for n, j in enumerate(self.order[: len(self.leading)])}
         batch = [place[n] for j, n in position.items() if j not in d.update_window_dims]
@@ -90,10 +95,11 @@ def starts(
     batch: Sequence[Any],
     rank: int,
 ) -> list[Any]:
-    """The start of a slice in each of the first `rank` dimensions of an operand, for a place in the batch.
+    """The start of a slice in each of the first `rank` dimensions of an operand, for one place in the batch.
 
-    Index vectors lie along dimension `vector` of the indices; their entries start the dimensions `entries`. `batching`
-    maps the operand's batching dimensions to those of the indices. In other dimensions, slices start at 0.
+    Dimension `vector` of the indices holds the index vectors. Entry k of a vector is the start in dimension
+    `entries[k]`. `batching` maps the operand's batching dimensions to those of the indices. In all other dimensions,
+    slices start at 0.
     """
 
     def start(i: int) -> Any:

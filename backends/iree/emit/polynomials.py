@@ -37,7 +37,9 @@ _BIAS = 1023 << 52  # the bits of 1
 
 
 class Powers(NamedTuple):
-    """The parts of e^x = 2^n (1 + `less`): 2^n = `first` * `second`, `inverse` = 1 / `second`, `less` = e^r - 1."""
+    """The parts of e^x = 2^n (1 + `less`), where 2^n = `first` * `second`, `inverse` = 1 / `second`, and `less` = e^r -
+    1.
+    """
 
     first: Any
     second: Any
@@ -62,7 +64,7 @@ def polynomial(b: Emitter, x: IrValue, coefficients: Sequence[float]) -> Any:
 
 
 def unless_zero(b: Emitter, x: IrValue, y: IrValue) -> Any:
-    """y, but x where x is zero, which keeps the sign of -0."""
+    """y where x is not zero, and x where x is zero. This keeps the sign of -0."""
     return b.select(b.compare(x, 0, "EQ"), x, y)
 
 
@@ -74,8 +76,8 @@ def with_sign(b: Emitter, y: IrValue, x: IrValue) -> Any:
 
 
 def exponential_parts(b: Emitter, x: IrValue) -> Powers:
-    """The parts of e^x, with x clamped to bounds beyond which e^x is 0 or infinity anyway."""
-    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # NaN is neither and stays
+    """The parts of e^x. x is clamped first; beyond the bounds, e^x is 0 or infinity."""
+    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # false for NaN, which stays
         x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)
     n = b.subtract(b.add(b.multiply(x, 1 / sum(LOG_2)), WHOLE), WHOLE)
     r = x

@@ -25,7 +25,7 @@ def sorted_dimension(op: IrOp) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """The operands of a sort as arrays of rows, each of which is sorted; None for an iota along the rows."""
+    """The operands of a sort as arrays of rows. Each row is sorted. An iota along the rows is None."""
 
     op: Any
     kinds: list[Any]  # element types, before `stored`
@@ -36,7 +36,7 @@ class Rows:
 
     @property
     def stored(self) -> list[Any]:
-        """The operands that are in memory, at least one."""
+        """The operands that are stored in memory. There is at least one."""
         return [key for key in self.keys if key is not None]
 
     def comes_first(self, k: Kernel, row: Any, x: Any, y: IrValue) -> Any:
@@ -50,7 +50,7 @@ class Rows:
         return k.element(first)
 
     def in_order(self, b: Emitter, places: Any) -> list[Any]:
-        """The operands with their rows in the order of `places`, which may have fewer columns."""
+        """The operands with the elements of each row in the order of `places`, which may have fewer columns."""
         size = self.size if is_dynamic(places.type) else shape(places)
         ys = [
             b.convert(places, kind)
@@ -64,7 +64,7 @@ class Rows:
 
 
 def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
-    """The operands of a sort, with the sorted dimension last, in element types that a dispatch takes."""
+    """The operands of a sort with the sorted dimension last, in element types that a dispatch accepts."""
     sizes = arrays.sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
     turned = [sizes[i] for i in order]
@@ -99,7 +99,10 @@ def places_along(b: Emitter, x: IrValue, dimension: int) -> Any:
 
 
 def at_index(dimension: int) -> Callable[..., Any]:
-    """For `computed`: the element of x whose index along a dimension is that in `indices`, an array of equal rank."""
+    """A function for `computed`. It gives the element of x whose index along a dimension is read from `indices`.
+
+    `indices` has the rank of x, and equal rows.
+    """
 
     def fill(k: Kernel, places: Sequence[Any], x: IrValue, indices: IrValue) -> Any:
         at = list(places)

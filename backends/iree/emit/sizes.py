@@ -17,7 +17,10 @@ _NEUTRAL = {"addi": 0, "subi": 0, "muli": 1, "floordivsi": 1}
 
 @dataclass(frozen=True)
 class RunTimeSize:
-    """A number that is known at run time; `at(kernel)` emits ops that compute it and gives a value of type index."""
+    """A number that is known only at run time.
+
+    `at(kernel)` emits ops that compute it, and returns a value of type index.
+    """
 
     at: Callable[[Any], Any]
 
@@ -61,24 +64,24 @@ def smaller(m: int | RunTimeSize, n: int | RunTimeSize) -> Any:
 
 
 def broadcast(m: RunTimeSize, n: RunTimeSize) -> Any:
-    """The size of two dimensions broadcast together: n if m is 1, else m."""
+    """The size of two dimensions after they are broadcast together: n if m is 1, else m."""
     if isinstance(m, int):
         return n if m == 1 else m
     return RunTimeSize(lambda k: k.select_scalar(k.equal(m.at(k), k.index(1)), k.index(n), m.at(k)))
 
 
 def clamped(n: Any, most: int | RunTimeSize) -> Any:
-    """n, or the nearest of 0 and `most` if n is beyond them."""
+    """n, clamped to [0, most]."""
     return larger(smaller(n, most), 0)
 
 
 def with_static_sizes(type_: ir.RankedTensorType, sizes: Sequence[int | RunTimeSize]) -> list[Any]:
-    """`sizes`, with the static sizes of a type in place of those known at run time."""
+    """`sizes` with each static size of a type in place of the corresponding run-time size."""
     return [m if m >= 0 else n for m, n in zip(type_.shape, sizes, strict=True)]
 
 
 def padded(sizes: Sequence[int | RunTimeSize], *paddings: Sequence[Any]) -> list[Any]:
-    """The sizes of a padded array; the paddings are those before, behind, and between elements."""
+    """The sizes of a padded array. The paddings come before, after, and between the elements."""
     return [
         n + larger(n - 1, 0) * interior + (low + high)
         for n, low, high, interior in zip(sizes, *paddings, strict=True)

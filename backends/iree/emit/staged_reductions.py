@@ -21,7 +21,7 @@ _STEPS = 2**12
 
 
 def in_stages(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The results of a reduction of static shapes in stages; None where one stage is enough."""
+    """The results of a reduction of static shape, computed in several stages. None if one stage is enough."""
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
     dimensions = sorted(op.attributes["dimensions"])

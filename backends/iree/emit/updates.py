@@ -36,7 +36,7 @@ def updated(op: IrOp) -> range:
 
 
 def copied(b: Emitter, x: IrValue) -> Any:
-    """A copy of an array to update; zeros are returned as they are, since IREE fills a new array for each update."""
+    """A copy of an array to update. Zeros are returned uncopied, because IREE fills a new array for each update."""
     zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), splat(x)
     return x if value is not None and value == splat(zero) else marked(b, x)
 
@@ -60,7 +60,7 @@ def alternatives(x: IrValue, block: ir.Block) -> list[Any]:
 
 
 def traced_in(y: IrValue, block: ir.Block) -> list[Any]:
-    """The values that y may be, or be a view of, if y belongs to a block; none for arguments of the block."""
+    """The values that y may be, or be a view of, if y belongs to a block. Empty for arguments of the block."""
     return may_be(y) if y.owner != block and is_within(y, block) else []
 
 
@@ -71,7 +71,7 @@ def is_within(x: IrValue, block: ir.Block) -> bool:
 
 
 def may_be(y: Any) -> list[Any]:
-    """The values that y may be, or be a view of; none if an op computes y, or it comes from outside."""
+    """The values that y may be, or be a view of. Empty if an op computes y, or if y comes from outside."""
     if isinstance(y.owner, ir.Block):
         loop = y.owner.owner.operation
         return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)
@@ -95,5 +95,5 @@ def _carried(loop: IrOp, i: int) -> list[Any]:
 
 
 def size(x: IrValue) -> int | None:
-    """The bits of an array; None for a dynamic shape."""
+    """The size of an array in bits. None for a dynamic shape."""
     return None if is_dynamic(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))

@@ -26,10 +26,10 @@ _LOAD = 0.1
 
 
 def cycles_of_step(additions: int, loads: int) -> float:
-    """The cycles of a step in which a tile adds to its sums: two multiplications or loads each, and some for each load.
+    """The cycles of one step, in which a tile adds to its sums. Each cycle does two multiplications or loads.
 
-    The price of loads makes the choice between tiles of equal additions: fewer loads are faster in measurements, even
-    more so if two threads share a core.
+    Each load costs some cycles more. This extra cost chooses between tiles of equal additions: in measurements, tiles
+    with fewer loads are faster, and more so if two threads share a core.
     """
     return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
 
@@ -40,16 +40,18 @@ def lanes(x: IrValue, registers: Registers) -> int:
 
 
 def quotient(n: int | RunTimeSize, by: int) -> Any:
-    """n // by, for n that are not negative."""
+    """n // by, for nonnegative n."""
     if by == 1:
         return n
     return n // by if isinstance(n, int) else RunTimeSize(lambda k: k.arith("divui", n, by))
 
 
 class Vectors(Kernel):
-    """Emits the body of a dispatch on vectors of `width` scalars; each constant once, where the body begins.
+    """Emits the body of a dispatch on vectors of `width` scalars.
 
-    A mask of None holds for all lanes.
+    Each constant is emitted once, at the start of the body.
+
+    A mask of None includes all lanes.
     """
 
     def __init__(self, block: ir.Block, location: ir.Location, element_type: Any, settings: Settings) -> None:
@@ -69,7 +71,7 @@ class Vectors(Kernel):
         return self._numbers[value, type_]
 
     def held(self, n: int | RunTimeSize) -> Any:
-        """A size whose ops are emitted here; an integer as it is."""
+        """A size as a value whose ops are emitted here. Integers are returned unchanged."""
         return n if isinstance(n, int) else read(self.index(n))
 
     def array(self, sizes: Sequence[Any]) -> Any:
@@ -86,7 +88,7 @@ class Vectors(Kernel):
         return self.splat(self.number(0, self.element_type))
 
     def load(self, x: Any, place: Sequence[Any], mask: IrValue | None = None) -> IrValue:
-        """The vector of the elements of x from `place` on, along the last dimension; 0 where the mask does not hold."""
+        """The vector of elements of x that starts at `place`, along the last dimension. Masked-off lanes are 0."""
         operands = x, *map(self.index, place), self.number(0, self.element_type), *_given(mask)
         type_ = ir.VectorType.get([self.width], self.element_type)
         return self.emit(
@@ -96,14 +98,17 @@ class Vectors(Kernel):
     def store(
         self, v: IrValue, x: IrValue, place: Sequence[int | RunTimeSize], mask: IrValue | None = None
     ) -> IrValue:
-        """Array x with vector v from `place` on, along the last dimension; unchanged where the mask does not hold."""
+        """Array x with vector v written at `place`, along the last dimension.
+
+        Masked-off lanes keep the elements of x.
+        """
         operands = v, x, *map(self.index, place), *_given(mask)
         return self.emit(
             "vector.transfer_write", operands, x.type, _transfer(len(place), True, mask is not None)
         )
 
     def cleared(self, x: IrValue, sizes: Sequence[Any]) -> IrValue:
-        """Array x, which has these sizes, with zeros."""
+        """Array x, of these sizes, overwritten with zeros."""
         zero, *outer, size = self.zeros(), *sizes
         whole = self.held(quotient(size, self.width) * self.width)
 
@@ -114,7 +119,7 @@ class Vectors(Kernel):
         return self.nest(outer, [x], row)[0]
 
     def first(self, n: int | RunTimeSize) -> Any:
-        """The mask of the first n lanes: all if n is larger than their number, none if n is negative."""
+        """The mask of the first n lanes. It has all lanes if n exceeds their number, and none if n is negative."""
         return self.emit("vector.create_mask", (self.index(n),), ir.VectorType.get([self.width], signless(1)))
 
     def every(self, masks: Sequence[IrValue]) -> IrValue | None:
@@ -128,9 +133,10 @@ class Vectors(Kernel):
     def plus_products(
         self, xs: Iterable[Any], ys: Sequence[IrValue], sums: Iterable[IrValue]
     ) -> list[IrValue]:
-        """The sums, each with the product of an x and a y added: the first x with each y, then the next one.
+        """The sums plus the products of each x with each y. The products of one x are added before those of the next x.
 
-        If `xs` is a generator, each x is emitted just before its products, so that it needs a register only for them.
+        If `xs` is a generator, each x is emitted right before its products. Then x occupies a register only during
+        them.
         """
         sums = iter(sums)
         return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
@@ -144,15 +150,15 @@ class Vectors(Kernel):
         return self.emit("arith.addf", (product, z), z.type, contract)
 
     def shuffled(self, x: IrValue, y: IrValue, places: Sequence[int]) -> IrValue:
-        """The elements at these places of two vectors side by side."""
+        """The elements at these indices of the concatenation of two vectors."""
         return self.emit("vector.shuffle", (x, y), x.type, {"mask": ir.DenseI64ArrayAttr.get(list(places))})
 
     def deinterleaved(self, x: IrValue, y: IrValue) -> list[IrValue]:
-        """The elements of even and of odd index in two vectors, one after the other."""
+        """The elements of even index, then those of odd index, of two concatenated vectors."""
         return [self.shuffled(x, y, range(e, 2 * self.width, 2)) for e in (0, 1)]
 
     def transposed(self, rows: Sequence[IrValue]) -> Sequence[Any]:
-        """The columns of a square matrix of these rows; its blocks of 1, 2, 4, ... elements change places."""
+        """The columns of a square matrix, given its rows. Blocks of 1, 2, 4, ... elements are exchanged in turn."""
         size, count = 1, len(rows)
         while size < count:
             upper = [j if not j & size else count + j - size for j in range(count)]
@@ -163,14 +169,14 @@ class Vectors(Kernel):
         return rows
 
     def totals(self, vs: Sequence[IrValue]) -> IrValue:
-        """The sums of the elements of each of some vectors, as one vector: not more vectors than lanes.
+        """A vector with the sum of the elements of each given vector. There are at most as many vectors as lanes.
 
-        Each step adds halves of two vectors, so that both sums go on in one: with two lanes,
-        (a0, a1) and (b0, b1) become (a0 + a1, b0 + b1). Other lanes of the result have no meaning.
+        Each step adds the halves of two vectors, so that one addition works on both sums. With two lanes, (a0, a1) and
+        (b0, b1) become (a0 + a1, b0 + b1). The remaining lanes of the result have no meaning.
         """
         block = 1
         while block < self.width:
-            # Lanes of x, then those of y, in turns of `block`; the other half is `block` lanes on.
+            # Alternates `block` lanes of x with `block` lanes of y. The other half starts `block` lanes later.
             at = [
                 of + m + e
                 for m in range(0, self.width, 2 * block)

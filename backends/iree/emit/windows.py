@@ -16,10 +16,10 @@ MOST_TERMS = 64
 
 
 def spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int]) -> Any:
-    """The sum of the windows' `source` at the elements `chosen`, numbers in an array of these sizes.
+    """An array of these sizes: element i is the sum of `source` over the windows whose number in `chosen` is i.
 
-    For GPUs, where one thread would apply all updates of a scatter. There is a term for each element of a window: the
-    windows that chose it, spread over the array with the windows' strides.
+    This form is for GPUs, where a single thread would apply all updates of a scatter. The sum has one term for each
+    element of a window: the windows that chose this element, spread over the array with the windows' strides.
     """
     places, rank, total = shape(source), range(len(sizes)), None
     numbers = chosen.type

@@ -41,7 +41,7 @@ _MOST = 2**31
 
 
 class ArrayPart(NamedTuple):
-    """A part of an array: its value, its starts there, and its sizes; the value may lack dimensions of size 1."""
+    """A part of an array: its value, its start indices, and its sizes. The value may lack dimensions of size 1."""
 
     value: Any
     starts: Sequence[Any]
@@ -50,10 +50,12 @@ class ArrayPart(NamedTuple):
 
 @dataclass(frozen=True)
 class SharedNumbers:
-    """Numbers that the code of a dispatch reads at run time, so that dispatches on arrays of other sizes share it.
+    """Numbers that the code of a dispatch reads at run time, so that dispatches on arrays of other sizes can share the
+    code.
 
-    `sizes` holds, for each input and the result, pairs of a dimension and the index of the number that is its size. The
-    code depends on the numbers of the indices `known`; it does not read them.
+    `sizes` has an entry for each input and for the result. An entry holds pairs: a dimension, and the index of the
+    number that is its size. `known` are the indices of numbers that are compiled into the code; the code does not read
+    them.
     """
 
     numbers: tuple[int, ...]
@@ -62,10 +64,12 @@ class SharedNumbers:
 
     @staticmethod
     def named(numbers: Any, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "SharedNumbers":
-        """The numbers of a named tuple; `dimensions` name the sizes of each input and the result.
+        """Creates the record from a named tuple of numbers.
 
-        A size that the code knows has no name. The code also knows which of the numbers named in `ones` are 1, since
-        it then needs no loop.
+        `dimensions` names the sizes of each input and of the result.
+
+        A size that is compiled into the code has no name. `ones` names numbers for which the code knows whether they
+        are 1, because a size of 1 needs no loop.
         """
         at = {name: i for i, name in enumerate(numbers._fields)}
         sizes = tuple(
@@ -81,7 +85,7 @@ class SharedNumbers:
 
     @property
     def fixed(self) -> list[tuple[int, int]]:
-        """The numbers on which the code depends, and their indices."""
+        """The numbers that are compiled into the code, and their indices."""
         return [(i, self.numbers[i]) for i in sorted(self.known)]
 
     def types(self, types: Sequence[ir.RankedTensorType]) -> list[ir.RankedTensorType]:
@@ -94,12 +98,12 @@ class SharedNumbers:
         ]
 
     def all(self, read: Sequence[RunTimeSize | IrValue]) -> list[Any]:
-        """All numbers, of which the code reads these."""
+        """The numbers with the values that the code has read in place of those that it reads."""
         values = iter(read)
         return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
 
     def dynamic(self, read: Sequence[IrValue]) -> list[list[Any]]:
-        """The sizes of each array that the code reads."""
+        """For each array, the sizes that the code reads."""
         numbers = self.all(read)
         return [[numbers[i] for _, i in sizes if i not in self.known] for sizes in self.sizes]
 
@@ -108,10 +112,10 @@ Body = Callable[[Vectors, Sequence[RunTimeSize], Sequence[Any]], ArrayPart]
 
 
 class EmitsPart(Protocol):
-    """Emits the parts of an array."""
+    """Emits parts of an array."""
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """The part at a place."""
+        """Emits the part at one place."""
 
 
 @dataclass(frozen=True)
@@ -153,12 +157,12 @@ def in_workgroups(
     fill: Body,
     shared: SharedNumbers | None = None,
 ) -> IrValue:
-    """The array whose parts `fill(kernel, place, inputs)` gives for each place in an array of up to three `counts`.
+    """The array whose parts are `fill(kernel, place, inputs)`, for each place in an array of up to three `counts`.
 
-    IREE's threads compute parts, those of successive places along the last dimension one after the other. Dispatches
-    with equal names, plans and types share their code, which is emitted once, at the end of the module: what `fill`
-    emits must depend on the plan and the types alone. With `shared`, neither the code nor its types depend on the
-    counts and on the numbers that the code reads; `fill` takes all numbers after the inputs.
+    IREE's threads compute the parts. A thread computes successive places along the last dimension one after the other.
+    Dispatches with equal names, plans and types share their code, which is emitted once, at the end of the module. The
+    ops that `fill` emits must therefore depend on the plan and the types alone. With `shared`, neither the code nor its
+    types depend on the counts or on the numbers that the code reads; `fill` receives all numbers after the inputs.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
     module = b.place.block.owner
@@ -197,7 +201,7 @@ def _known(type_: ir.RankedTensorType) -> list[int | str]:
 
 
 def detached(module: IrOp) -> list[ir.Operation]:
-    """The code of the dispatches of a module, taken out of it."""
+    """Removes the code of dispatches from a module, and returns it."""
     code = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == EXECUTABLE]
     for op in code:
         op.detach_from_parent()
@@ -205,7 +209,10 @@ def detached(module: IrOp) -> list[ir.Operation]:
 
 
 def declare_workgroup(code: IrOp) -> tuple[str, str]:
-    """Leaves only a declaration of the function of a workgroup in the code of a dispatch; gives its name and text."""
+    """Replaces the function of a workgroup by a declaration in the code of a dispatch.
+
+    Returns the function's name and text.
+    """
     (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
     _, function = operations(inner.regions[0].blocks[0])
     # The text goes to another file, which has no definitions of `#loc1` or `#map1`.

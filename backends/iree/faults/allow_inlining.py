@@ -23,7 +23,10 @@ from tiduc.dialect.ops.ir_types import IrOp
 )
 @stage
 def allow_inlining(module: ir.Module | IrOp) -> int:
-    """Lets IREE inline the functions of a module, in place; gives the number of functions that were not inlined."""
+    """Lets IREE inline all functions of a module, in place.
+
+    Returns the number of functions whose inlining was forbidden.
+    """
     kept = [op for op in functions_in(module) if NEVER_INLINED in op.attributes]
     for op in kept:
         del op.attributes[NEVER_INLINED]

@@ -37,11 +37,11 @@ _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
     "vulkan/{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A range reduction and polynomials in f32; tan is sin / cos."""
+    """Computes the function by a range reduction and polynomials in f32; tan is sin / cos."""
     given = op.operands[0]
     if (
         not is_float(given) or bits(given) == 64
-    ):  # of f64, CUDA and HIP have accurate functions, and SPIR-V has none
+    ):  # CUDA and HIP have accurate functions of f64; SPIR-V has none.
         return None
     x = b.convert(given, ir.F32Type.get())
     r, quarter = _reduced(b, x)

@@ -41,9 +41,9 @@ from tiduc.dialect.shapes.types import element, is_dynamic
 )
 @stage
 def assert_sizes(module: ir.Module | IrOp) -> None:
-    """Asserts, in each function of a module, the sizes that its ops require.
+    """Emits assertions, in each function of a module, for the sizes that its ops require.
 
-    Raises `Unsupported` for the first op whose requirements are not known, or are never met.
+    Raises `Unsupported` for the first op whose requirements are unknown or can never hold.
     """
     if not any(op.name in PLACES_IN or _is_dynamic(op) for op in within(module.operation)):
         return
@@ -59,7 +59,7 @@ def assert_sizes(module: ir.Module | IrOp) -> None:
             if placed.before is not None:
                 emitter = Emitter(ir.InsertionPoint(placed.before), placed.required_by.location)
                 _Assertions(function, emitter).hold(placed)
-            elif not function.private:  # calls of private functions check it
+            elif not function.private:  # The callers of private functions check it.
                 first.hold(placed)
 
 

@@ -22,7 +22,7 @@ from tiduc.passes.rules.batch_norm import gradient
     "dot_algorithm",
 )
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The product without an algorithm; 0 for dimensions of size 0."""
+    """The product without an algorithm. Where a dimension has size 0, the result is 0."""
     if "algorithm" in op.attributes:
         del op.attributes["algorithm"]
     return _empty_sum(b, op)
@@ -51,7 +51,7 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/convolution_groups",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
-    """The convolution in forms that IREE compiles correctly; see the records."""
+    """Rewrites a convolution into forms that IREE compiles correctly; see the records."""
     type_ = op.results[0].type
     _reverse_kernel(b, op)
     _widen_depthwise(b, op)
@@ -105,7 +105,7 @@ def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.batch_norm_grad")
 @missing("Does not compile; emits the formulas of its definition.", "batch_norm_grad")
 def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The formulas of the op's definition."""
+    """Expands the op to the formulas of its definition."""
     if has_dynamic_shape(op):
         raise refused(op, "its shapes are dynamic")
     return gradient(b, op, *op.operands)

@@ -67,13 +67,15 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 def while_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Changes the loop in place; see the records.
 
-    For a loop-carried value that the body ignores, the body returns a barrier of the new and the old value. Two
-    other kinds of loop-carried values get this barrier. The new value of the first kind depends on no loop-carried
-    value: the compiler hoists it out of the loop and then does not find it. The new value of the second kind is also
-    the new value of an earlier loop-carried value: the compiler drops one of the two. A dynamic array that takes the
-    place of another gets the barrier, too. A loop that gives a scalar and
-    depends on constants alone starts behind a barrier: the compiler would run the loop when the module is loaded, and
-    gives up where the host reads the scalar.
+    The body returns a barrier of the new and the old value for four kinds of loop-carried values:
+
+    - The body ignores the old value.
+    - The new value depends on no loop-carried value. The compiler would hoist it out of the loop and then not find it.
+    - The new value is also that of an earlier loop-carried value. The compiler would drop one of the two.
+    - The new value is another loop-carried array of dynamic shape.
+
+    A loop that returns a scalar and depends on constants alone starts behind a barrier. Otherwise the compiler would
+    run the loop when the module is loaded, and would fail where the host reads the scalar.
     """
     body = op.regions[1].blocks[0]
     last, varying = terminator(body), _varying(body)
@@ -99,7 +101,7 @@ def while_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 )
 @crash("Loses dynamic sizes, and does not compile; ties the results to their sizes.", "dynamic/barrier")
 def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The barrier, with copies of its loop-carried operands, and results tied to their sizes."""
+    """The barrier with copies of its loop-carried operands. Its results are tied to their sizes."""
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses) and is_carry(x):
             op.operands[i] = copied(b, x)
@@ -113,7 +115,7 @@ def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "table_of_a_branch",
 )
 def branches(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """Copies the constants that branches return, if two results of a branch are views of one array."""
+    """Copies the constants that branches return if two results of a branch are views of one array."""
     last = [terminator(region.blocks[0]) for region in op.regions]
     if any(len({_viewed(x) for x in end.operands}) < len(end.operands) for end in last):
         for end in last:
@@ -188,7 +190,7 @@ def _without_tables(b: Emitter, op: IrOp) -> None:
     "Does not compile; expands calls of linear algebra, and drops hints to other compilers.", "custom_call"
 )
 def custom_call(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The calls that `CALLS` expands; the operands of hints to other compilers."""
+    """Expands the calls in `CALLS`. Replaces hints for other compilers by their operands."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in TRANSPARENT and [x.type for x in op.operands] == [y.type for y in op.results]:
         return list(op.operands)
@@ -201,7 +203,7 @@ def custom_call(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("sdy.mesh")
 @missing("Does not know meshes of devices; drops them, since a module runs on one device.", "mesh")
 def mesh(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """Nothing."""
+    """Removes the op."""
     return []
 
 
@@ -215,7 +217,7 @@ def process_id(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 @legalize("stablehlo.rng")
 @missing("Gives the same numbers in each call on CPUs; refused.", untested="refused")
 def rng(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """Nothing: import replaces the op."""
+    """Removes the op, which import has replaced."""
     raise refused(
         op, "it gives the same numbers in each call; use rng_bit_generator, with the state as an argument"
     )

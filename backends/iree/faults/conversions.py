@@ -31,7 +31,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
     untested="IREE's code depends on the CPU; test_iree_half_calls.py looks at the calls.",
 )
 def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The conversion, saturated for integers, by way of f32 for 8-bit floats and from integers to bf16."""
+    """The conversion, saturated for integers. 8-bit floats, and integers to bf16, are converted by way of f32."""
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
         return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
@@ -47,7 +47,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
         if not type_.rank and _is_signed(x) and is_unsigned(type_):
             return [b.bitcast(b.convert(x, signless(element(type_).width)), element(type_))]
         return [b.emit("stablehlo.convert", b.barrier(x), type_)] if _needs_barrier(x, type_) else None
-    if str(element(x)) not in ("bf16", "f32", "f64"):  # f16 cannot hold most bounds; f32 has the range
+    if str(element(x)) not in ("bf16", "f32", "f64"):  # f16 cannot represent most bounds; f32 has the range
         x = b.convert(x, ir.F32Type.get())
     to = element(type_)
     lowest, beyond = (0, 2**to.width) if to.is_unsigned else (-(2 ** (to.width - 1)), 2 ** (to.width - 1))
@@ -62,7 +62,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 
 def to_bf16(b: Emitter, x: IrValue) -> Any:
-    """Integers as bf16, by way of f32. The sum with 0 keeps MLIR from merging the two conversions."""
+    """Converts integers to bf16 by way of f32. Adding 0 prevents MLIR from merging the two conversions."""
     wide = b.convert(x, ir.F32Type.get())
     return b.convert(b.add(wide, b.constant(0, wide)), ir.BF16Type.get())  # wide is never -0
 
@@ -89,7 +89,7 @@ def _is_signed(x: IrValue) -> bool:
     "bitcast_convert",
 )
 def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The bits of complex numbers, by way of their parts along a trailing dimension of size 2."""
+    """Bitcasts complex numbers by way of their parts, which lie along a trailing dimension of size 2."""
     x, type_ = op.operands[0], op.results[0].type
     if not is_complex(x) and not is_complex(type_):
         return None

@@ -37,9 +37,9 @@ from tiduc.dialect.shapes.types import bits
     "pads_by_one_number",
 )
 def distinguish_fills(module: ir.Module) -> None:
-    """Marks each 64-bit number, in place, by which an op pads, but for constants of zero.
+    """Marks, in place, each padding value of 64 bits or more, except constants of zero.
 
-    Fills may become equal only after IREE has simplified the program, so that the pass does not compare numbers.
+    The pass does not compare padding values, because they may become equal later, when IREE simplifies the program.
     """
     for op in within(module.operation):
         for i in _numbers(op):

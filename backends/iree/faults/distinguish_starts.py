@@ -36,9 +36,10 @@ _LONGEST = 16
     "concatenations",
 )
 def distinguish_starts(module: ir.Module | IrOp) -> None:
-    """Marks the first operand of each concatenation, in place, that follows one of equal sizes.
+    """Marks, in place, the first operand of each concatenation that follows a concatenation of equal sizes.
 
-    In functions that other functions call, all first operands get a mark, since a function may be called twice.
+    In functions that other functions call, the first operand of each concatenation is marked, because a function may be
+    called twice.
     """
     called = {callee(op) for op in within(module.operation, ("func.call",))}
     seen = set[Hashable]()

@@ -17,11 +17,12 @@ from tiduc.backends.iree.fault import crash
     "pools_of_equal_sizes",
 )
 def distinguish_windows(module: ir.Module) -> None:
-    """Marks an initial value of a reduce_window, in place, if an earlier one may have it for equal results.
+    """Marks, in place, an initial value of a reduce_window if an earlier one may be equal and has a result of equal
+    type.
 
-    IREE fills an array with the initial value and lowers the windows to updates of this array. It merges equal arrays
-    into one, which becomes a second result of the dispatch of the first windows. An initial value that is no constant
-    gets a mark, since IREE may find it equal to another one when it simplifies the program.
+    IREE fills an array with the initial value, and lowers the windows to updates of this array. It merges equal arrays,
+    and the merged array becomes a second result of the dispatch of the first windows. An initial value that is not a
+    constant is always marked, because IREE may find it equal to another one when it simplifies the program.
     """
     seen = set()
     for op in within(module.operation):

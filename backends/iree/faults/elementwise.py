@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_f64, is_flo
 @legalize("stablehlo.add")
 @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
 def add(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The disjunction, for predicates."""
+    """Adds predicates by `or`."""
     return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
 
 
@@ -28,7 +28,7 @@ def add(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "constant_c128",
 )
 def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """A complex<f64> constant from a constant for each part."""
+    """Emits a complex<f64> constant as a constant for each part."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) != 128:
         return None
@@ -54,10 +54,9 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     "power",
 )
 def power(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """abs(x)^y with the sign of x for odd y, and selects for the special cases.
+    """abs(x)^y with the sign of x if y is odd. Selects handle the special cases.
 
-    IREE's abs(x)^y is right except where it computes 0 log x or infinity log 1. An odd y gives the result the
-    sign of x.
+    IREE's abs(x)^y is right except where it computes 0 log x or infinity log 1.
     """
     x, y = op.operands
     if not is_float(x):
@@ -69,7 +68,7 @@ def power(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     whole, half = b.compare(b.floor(y), y, "EQ"), b.multiply(y, 0.5)
     odd = b.and_(whole, b.compare(b.floor(half), half, "NE"))
     magnitude = _power_of_size(b, size, y)
-    # Takes the sign bit rather than x < 0, which does not hold for -0.
+    # The sign bit, because x < 0 is false for -0.
     signed = b.select(odd, polynomials.with_sign(b, magnitude, x), magnitude)
     result = b.select(b.or_(whole, b.not_(_is_below_0(b, x))), signed, np.nan)
     unit = b.and_(b.compare(size, 1, "EQ"), b.compare(b.abs(y), np.inf, "EQ"))
@@ -105,10 +104,10 @@ def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
 @legalize("stablehlo.atan2")
 @wrong("Divides first, so 0/0 and inf/inf give NaN; there, emits the angle of 1s of the same signs.", "atan2")
 def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The angle of (y, x); of 1s with the same signs if both are 0 or infinite.
+    """The angle of (y, x). If both are 0, or both infinite, the angle of 1s with the same signs.
 
-    (y, x) = (0, 0) has the angle of (0, 1) or (0, -1). The result takes its sign from the sign bit of y,
-    since IREE does not see the sign of -0.
+    (y, x) = (0, 0) has the angle of (0, 1) or (0, -1). The sign of the result is the sign bit of y, because IREE
+    ignores the sign of -0.
     """
     y, x = op.operands
     if not is_float(x):
@@ -123,14 +122,14 @@ def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.ceil", "stablehlo.floor")
 @wrong("Takes denormal numbers for 0; selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
 def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """ceil or floor, with 1 or -1 selected for denormal numbers."""
+    """ceil or floor. For denormal numbers, selects 1 or -1."""
     x = op.operands[0]
-    if bits(x) < 16:  # computed in a wider type, where none of them is denormal
+    if bits(x) < 16:  # computed in a wider type, in which these numbers are not denormal
         return None
     codes, up = b.bitcast(x, signless(bits(x))), op.name == "stablehlo.ceil"
     lowest = -(1 << (bits(x) - 1))  # the bits of -0, also the least integer of this width
     count = (1 << MANTISSA[str(element(x))]) - 1
-    # Moves the `count` denormal numbers that follow 0, or -0, to the least integers.
+    # Maps the `count` denormal numbers that follow 0, or -0, to the least integers.
     shifted = b.subtract(codes, 1 + lowest if up else 1)
     tiny = b.compare(shifted, lowest + count, "LT")
     return [b.select(tiny, b.constant(1 if up else -1, x), b.emit(op.name, (x,), x.type))]
@@ -176,13 +175,16 @@ def _complex_cbrt(b: Emitter, x: IrValue) -> Any:
 @legalize("stablehlo.log_plus_one")
 @wrong("Loses 11 bits of f64; emits log(u) + (rounding error of u) / u, u = 1 + x.", "log_plus_one")
 def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """log(u) + (rounding error of u) / u, u = 1 + x; within 2 units in the last place if log(u) is within one."""
+    """log(u) + (rounding error of u) / u, where u = 1 + x.
+
+    The error is at most 2 units in the last place if the error of log(u) is at most one.
+    """
     x = op.operands[0]
     if not is_f64(x):
         return None
     u = b.add(x, 1)
     lost, logarithm = b.subtract(x, b.subtract(u, 1)), b.log(u)
-    # Without correction if nothing is lost, as for x = -1 with u = 0, and for infinity, where `lost` is NaN.
+    # No correction where u is exact, as for x = -1, and where u is infinite, since `lost` is NaN there.
     kept = b.or_(b.compare(lost, 0, "EQ"), b.compare(u, np.inf, "EQ"))
     return [polynomials.unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
 
@@ -190,7 +192,7 @@ def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.exponential_minus_one")
 @wrong("Loses 12 bits of f64; emits a polynomial.", "exponential_minus_one")
 def exponential_minus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A polynomial, for f64."""
+    """e^x - 1 by a polynomial, for f64."""
     (x,) = op.operands
     return [polynomials.exponential_minus_one(b, x)] if is_f64(x) else None
 
@@ -201,7 +203,7 @@ def exponential_minus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "maximum_complex",
 )
 def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The extremum of complex numbers, by real parts, then by imaginary parts."""
+    """The extremum of complex numbers, which are compared by real parts, then by imaginary parts."""
     x, y = op.operands
     if not is_complex(x):
         return None
@@ -214,7 +216,7 @@ def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.clamp")
 @wrong("Complex operands give other numbers; takes the maximum, then the minimum.", "clamp_complex")
 def clamp(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The maximum with the lower bound, then the minimum with the upper one, of complex numbers."""
+    """Clamps complex numbers: the maximum with the lower bound, then the minimum with the upper bound."""
     low, x, high = op.operands
     if not is_complex(x):
         return None
@@ -225,7 +227,7 @@ def clamp(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 @legalize("stablehlo.compare")
 @wrong("On vmvx x >= y holds for NaN, since x < y does not; emits y <= x.", "vmvx/compare")
 def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """y <= x for x >= y."""
+    """x >= y, computed as y <= x."""
     x, y = op.operands
     directed = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
     kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
@@ -238,7 +240,7 @@ def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
 @legalize("stablehlo.is_finite")
 @wrong("On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity.", "vmvx/is_finite")
 def finite(b: Emitter, op: IrOp) -> Sequence[Any]:
-    """abs(x) < infinity."""
+    """Computes the op as abs(x) < infinity."""
     x = op.operands[0]
     return [b.compare(b.abs(x), np.inf, "LT")]
 
@@ -246,7 +248,7 @@ def finite(b: Emitter, op: IrOp) -> Sequence[Any]:
 @legalize("stablehlo.remainder")
 @wrong("On vmvx rounds the quotient to nearest; corrects the sign.", "vmvx/remainder")
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The remainder, plus or minus abs(y) where its sign is not that of x."""
+    """The remainder. If its sign differs from that of x, abs(y) with the sign of x is added."""
     x, y = op.operands
     if b.cpu or not is_float(x) or bits(x) < 16:
         return None
@@ -263,7 +265,7 @@ def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     untested="does not crash on every machine",
 )
 def reduce_precision(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The op with bit counts that the type has, and infinity for NaN if no mantissa bits are left."""
+    """The op with bit counts that the type has. NaN becomes infinity if no mantissa bits are left."""
     x = op.operands[0]
     if element(x) == ir.BF16Type.get():
         most = {"exponent_bits": 8, "mantissa_bits": 7}

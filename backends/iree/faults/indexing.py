@@ -17,13 +17,13 @@ from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
 
 def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None) -> IrValue:
-    """Indices clamped to [0, limit], a limit for each entry along the dimension; as i32, or i64 if needed."""
+    """Indices clamped to [0, limit], where each entry along the dimension has its own limit. i32, or i64 if needed."""
     type_ = element(x)
     highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
     most = [min(n, highest) for n in limits]
     if len(set(most)) == 1:
         upper = b.constant(most[0], x)
-    else:  # a constant of the shape of x would take as much memory as x
+    else:  # a constant of x's shape would take as much memory as x
         assert dimension is not None, limits
         upper = b.broadcast_in_dim(b.table(most, type_), [dimension], x)
     inside = b.clamp(0, x, upper)
@@ -51,7 +51,7 @@ def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """Gives the op, in place, an update that IREE may copy from, and starts of i32 or i64."""
+    """Changes the op in place: its update becomes one that IREE may copy from, and its starts become i32 or i64."""
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
     _with_signed_starts(b, op, 2)
@@ -68,7 +68,7 @@ def _with_signed_starts(b: Emitter, op: IrOp, first: int) -> None:
         if type_.width == 64:
             start = b.minimum(start, 2**62)
         start = b.convert(start, signless(64 if type_.width >= 32 else 32))
-        # Behind a barrier: otherwise the host reads the narrow number as unsigned, and converts that.
+        # Behind a barrier, because otherwise the host reads the narrow number as unsigned and converts that.
         op.operands[i] = start if type_.is_unsigned else b.barrier(start)[0]
 
 
@@ -106,10 +106,10 @@ def _is_part(op: IrOp) -> bool:
     "gather_at_constant_places",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The gather with clamped indices; a gather from constant places reads the array behind a barrier.
+    """The gather with clamped indices. A gather from constant places reads the array behind a barrier.
 
-    IREE fuses it with the op that computes the array, and if the array has other readers, the fused code also writes
-    the array at these places only.
+    Without the barrier, IREE fuses the gather with the op that computes the array. If the array has other readers, the
+    fused code writes the array at the gathered places only.
     """
     _vectors_last(b, op)
     if _has_steps(op.operands[0]) or _has_constant_places(op):

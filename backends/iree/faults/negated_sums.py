@@ -20,9 +20,9 @@ from tiduc.dialect.shapes.types import is_complex, shape
 @legalize("stablehlo.reduce", where=ON_OTHERS)
 @crash("Rejects sums of negated values on GPUs; negates the sum.", "cuda/negated_sum")
 def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The initial value less the sum; views of one operand between the negation and the sum stay.
+    """The initial value minus the sum. Views of one operand between the negation and the sum are kept.
 
-    If the initial value may be -0, a barrier stores the negated values: -0 - (x - x) is -0, and -0 + (-x + x) is 0.
+    If the initial value may be -0, a barrier stores the negated values: -0 - (x - x) is -0, but -0 + (-x + x) is 0.
     """
     if len(op.results) != 1 or reducer(op) != "stablehlo.add" or is_complex(op.operands[0]):
         return None

@@ -29,10 +29,10 @@ from tiduc.dialect.mlir.context import stage
 
 @stage
 def number_marks(module: ir.Module) -> None:
-    """Makes the hidden numbers of each function results of one barrier at the start of the function, in place.
+    """Replaces the hidden numbers of each function, in place, by results of one barrier at its start.
 
-    IREE inlines functions, and would merge the barriers of two calls. A function that others call therefore has an
-    argument for its barrier, and each call passes a hidden number of its own.
+    IREE inlines functions, and would merge the barriers of two calls. A function that is called therefore takes the
+    operand of its barrier as an argument, and each call passes a hidden number of its own.
     """
     if not any(HIDDEN in op.attributes for op in within(module.operation, (BARRIER,))):
         return

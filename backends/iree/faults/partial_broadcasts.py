@@ -37,9 +37,9 @@ _RESHAPES = "stablehlo.reshape", "stablehlo.transpose"
     "sum_of_broadcast_products",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The sum along the last dimension, then along the others.
+    """Sums along the last dimension first, then along the others.
 
-    A reduction that has several results, or that promotes its elements, gets a barrier before its operands instead.
+    If a reduction has several results or promotes its elements, a barrier before its operands is emitted instead.
     """
     sizes = op.operands[0].type.shape
     dimensions = [d for d in sorted(op.attributes["dimensions"]) if sizes[d] != 1]
@@ -51,7 +51,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     x, init = op.operands
     last = dimensions[-1]
     others = [d - (d > last) for d in op.attributes["dimensions"] if d != last]
-    neutral = b.constant(NEUTRAL["stablehlo.add"], init)  # the initial value counts once
+    neutral = b.constant(NEUTRAL["stablehlo.add"], init)  # so that the initial value is added once
     return [b.reduce(b.reduce(x, neutral, [last]), init, others)]
 
 
@@ -64,7 +64,10 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "convolution_of_broadcast_sums",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The convolution of stored operands, if its result has one element for each feature and batch."""
+    """The convolution of operands that are stored first.
+
+    Applies if the result has one element per feature and batch.
+    """
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     if any(op.results[0].type.shape[d] != 1 for d in numbers.output_spatial_dimensions):
         return None

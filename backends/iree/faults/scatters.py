@@ -40,11 +40,11 @@ from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
     "dynamic/scatters_by_equal_indices",
 )
 def scatter(b: Emitter, op: Any) -> Sequence[IrValue] | None:
-    """A scatter of rows.
+    """Rewrites a scatter as a scatter of rows.
 
-    Each operand becomes an array of rows, and each update goes to one row: a row spans all trailing dimensions that
-    windows are known to cover whole. An out-of-range update goes to a spare row, which is dropped in the end. On CPUs,
-    a sum or product needs no such row, which would take a copy of the array: see `_in_place`.
+    Each operand becomes an array of rows, and each update changes one row. A row spans all trailing dimensions that
+    windows are known to cover whole. An out-of-range update writes to a spare row, which is dropped at the end. On
+    CPUs, a sum or product needs no spare row, which would require a copy of the array: see `_in_place`.
     """
     count = len(op.results)
     if count > 1 and arrays.has_dynamic_shape(op):
@@ -111,7 +111,7 @@ STEPS = 2**15
 def in_parts(
     b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: int | RunTimeSize, width: int
 ) -> Any:
-    """Scatters `count` rows; on GPUs, `STEPS` at a time, one part after the other."""
+    """Scatters `count` rows. On GPUs, it scatters `STEPS` rows at a time, one part after the other."""
     if b.cpu or isinstance(count, int) and count <= STEPS:
         return scattered(b, op, table, where, news)
     end, step = arrays.scalar_of(b, count), arrays.scalar_of(b, STEPS)

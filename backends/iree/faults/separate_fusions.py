@@ -104,7 +104,7 @@ _SUMS = _Fusion(
     "vulkan/softmax",
 )
 def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Puts the barriers into a module, in place."""
+    """Inserts the barriers into a module, in place."""
     ops = within(module.operation)
     of_target = *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())
     for fusion in (_CONSTANTS, _UNSIGNED, *of_target):
@@ -120,12 +120,12 @@ def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def put_barrier(op: IrOp, i: int) -> None:
-    """Puts a barrier before operand i of an op, in place."""
+    """Inserts a barrier before operand i of an op, in place."""
     (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
 
 
 def store(x: Any) -> IrValue:
-    """Puts a barrier between the op that computes x and all ops that read x, in place; gives the barrier's result."""
+    """Inserts a barrier between the op that computes x and all readers of x, in place. Returns the barrier's result."""
     uses = list(x.uses)
     stored = not_fused(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
     replace_uses(uses, stored)
@@ -133,5 +133,5 @@ def store(x: Any) -> IrValue:
 
 
 def store_operand(op: IrOp, i: int) -> None:
-    """Puts a barrier before operand i of an op, in place, that only keeps IREE from fusing the op with others."""
+    """Inserts a barrier, in place, before operand i of an op. The barrier only prevents fusion."""
     op.operands[i] = not_fused(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])

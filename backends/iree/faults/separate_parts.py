@@ -32,7 +32,7 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
     "parts_of_products",
 )
 def separate_parts(module: ir.Module | IrOp) -> None:
-    """Puts the barriers into a module, in place."""
+    """Inserts the barriers into a module, in place."""
     for op in within(module.operation):
         if op.name in _STORED:
             continue

@@ -34,7 +34,7 @@ _MOVES = frozenset(
     f"stablehlo.{name}"
     for name in "broadcast_in_dim dynamic_broadcast_in_dim dynamic_reshape reshape transpose".split()
 )
-_NOWHERE = -1  # the place of a dimension of size 1, which no two reads disagree about
+_NOWHERE = -1  # the index along a dimension of size 1, which is equal for all reads
 _MOST = 32
 """Reductions followed through one value. IREE fuses fewer into one dispatch; the newest are kept."""
 
@@ -57,7 +57,7 @@ _Reads = Mapping[int, _Read]  # by the number of the reduction
     "sums_along_rows_and_columns",
 )
 def separate_reads(module: ir.Module | IrOp) -> None:
-    """Puts the barriers into a module, in place."""
+    """Inserts the barriers into a module, in place."""
     regions = [region for op in within(module.operation) for region in op.regions]
     for block in [block for region in regions for block in region.blocks]:
         ops = list(operations(block))

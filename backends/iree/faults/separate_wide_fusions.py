@@ -79,9 +79,9 @@ class _Tree:
     "sum_of_many_arrays",
 )
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Puts the barriers into a module, in place, in time linear in its ops."""
+    """Inserts the barriers into a module, in place. Takes time linear in the number of ops."""
     trees: dict[Any, _Tree] = {}
-    # The trees that a value depends on by way of ops outside of them, as a mask of their bits.
+    # The trees that a value depends on through ops outside of them, as a bit mask.
     behind: dict[Any, int] = {}
     numbers, bits, splats = count(), count(), set[Any]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS

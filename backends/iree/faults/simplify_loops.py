@@ -34,7 +34,10 @@ _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
     "while_whole_updates",
 )
 def simplify_loops(module: ir.Module | IrOp) -> None:
-    """Inlines calls if a callee has a loop, and removes loops that run once or never."""
+    """Inlines all calls if a callee has a loop, and removes loops that run once or never.
+
+    Changes the module in place.
+    """
     callees = {str(op.attributes["callee"])[1:] for op in within(module.operation, ("func.call",))}
     functions = [op for op in within(module.operation, ("func.func",)) if symbol(op) in callees]
     if any(within(function, (_LOOP,)) for function in functions):
@@ -64,7 +67,7 @@ def _whole_slices(module: ir.Module | IrOp) -> None:
 
 
 def few_iterations(op: IrOp) -> int | None:
-    """The trip count of a loop where constants show that it is 0 or 1; else None."""
+    """The trip count of a loop if constants show that it is 0 or 1, else None."""
     condition, body = (region.blocks[0] for region in op.regions)
     carries = [known_number(x) for x in op.operands]
     (holds,) = _returned(condition, carries)

@@ -26,7 +26,7 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
 )
 @wrong("On SPIR-V, sums wrong rows of a strided slice; a barrier stores the slice.", "vulkan/strided_rows")
 def slice_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """A slice without dimensions of size 1; a barrier keeps IREE from merging it with slices before it."""
+    """The slice without dimensions of size 1. A barrier prevents IREE from merging it with slices before it."""
     x, strides = op.operands[0], list(op.attributes["strides"])
     if has_dynamic_shape(op) or max(strides, default=1) == 1 or 0 in (sizes := shape(op.results[0])):
         return None

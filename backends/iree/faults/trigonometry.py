@@ -41,7 +41,7 @@ _SINE = hexadecimal("""
     "{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """An exact range reduction and a polynomial in f64; tan is sin / cos."""
+    """Computes the function by an exact range reduction and a polynomial in f64; tan is sin / cos."""
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
         return None
@@ -61,7 +61,7 @@ def _cosine(b: Emitter, x: IrValue, near: bool) -> IrValue:
 def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
     """sin(x) / cos(x) from one range reduction; cos(pi g) is sin(pi (1/2 - |g|))."""
     most, last, sign = _reduced(b, x, near)
-    # 1/2 - |g| may be as small as g, so use the parts of g: 1/2 less the leading part of |g| is exact.
+    # 1/2 - |g| may be as small as g, so it is computed from the parts of g. 1/2 minus the leading part of |g| is exact.
     left = b.subtract(b.constant(0.5, x), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
@@ -88,7 +88,7 @@ def _reduced(
     start = b.constant(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
     if b.fused and more is None:
         shifted = _sum(b, x, leading, whole)
-    else:  # small products first: only the last sum rounds much
+    else:  # Adds the small products first, so that only the last sum rounds by much.
         shifted = b.add(_sum(b, x, leading if b.fused else (last, *reversed(leading)), start), whole)
     most = _sum(b, x, leading, b.subtract(start, b.subtract(shifted, whole)))
     bits = b.bitcast(shifted, signless(64))  # the last bits of `WHOLE` + k are those of k

@@ -32,7 +32,7 @@ _FEW = 16
     "vulkan/slices",
 )
 def slice_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """A gather."""
+    """Computes the slice by a gather."""
     x, *starts = op.operands
     y = op.results[0]
     if is_dynamic(x.type) or not _by_fours(y) or _is_aligned(op):
@@ -101,7 +101,7 @@ def _offset(x: IrValue) -> int:
     "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The concatenation, of operands behind barriers."""
+    """The concatenation of the operands, each behind a barrier."""
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value
     if is_dynamic(y.type) or math.prod(shape(y)[:d]) != 1:

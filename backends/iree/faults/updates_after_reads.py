@@ -70,7 +70,7 @@ DONATED = "iree.abi.output"
     "update_of_a_result_of_two",
 )
 def updates_after_reads(module: Any) -> None:
-    """Puts the copies into a module, in place."""
+    """Inserts the copies into a module, in place."""
     for function in functions_in(module):
         ops = within(function)
         if not any(updated(op) for op in ops):
@@ -236,9 +236,9 @@ def _is_program(op: IrOp) -> bool:
 
 
 def donated_arguments(function: Any) -> dict[int, int]:
-    """The numbers of the arguments whose memory results take, each with the number of its result.
+    """The numbers of the arguments whose memory results reuse, each with the number of its result.
 
-    `ParseError` if the function has fewer results.
+    Raises `ParseError` if the function has too few results.
     """
     attributes = function.attributes.get("arg_attrs") or ()
     places = {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}

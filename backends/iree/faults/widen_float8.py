@@ -33,12 +33,12 @@ _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M
 )
 @missing("Lacks `abs` and other ops of 8-bit floats; computes in f32.", "float8_abs")
 def widen_float8(module: ir.Module | IrOp) -> None:
-    """Rewrites a module's arithmetic of 8-bit floats to f32, in place."""
+    """Rewrites a module's arithmetic on 8-bit floats as arithmetic in f32, in place."""
     for op in within(module.operation):
         if not op.name.startswith("stablehlo.") or op.name in MOVING:
             continue
         if op.name == "stablehlo.convert" and not is_complex(op.results[0]):
-            continue  # has its own pattern
+            continue  # has a pattern of its own
         if any(is_float8(x) for x in (*op.operands, *op.results)):
             _widen(op)
 
@@ -101,7 +101,7 @@ def _is_float8(type_: ir.RankedTensorType) -> bool:
 
 
 def from_float8(b: Emitter, x: IrValue) -> Any:
-    """x as f32, which holds all 8-bit floats; every code of NaN becomes NaN."""
+    """x as f32, which represents all 8-bit floats. Every encoding of NaN becomes NaN."""
     wide = b.convert(x, ir.F32Type.get())
     if str(element(x)) != "f8E4M3FN":
         return wide
@@ -110,7 +110,7 @@ def from_float8(b: Emitter, x: IrValue) -> Any:
 
 
 def to_float8(b: Emitter, x: IrValue, to: Any) -> Sequence[Any]:
-    """x rounded to an 8-bit type; numbers that round to the least normal number are replaced by it before."""
+    """x rounded to an 8-bit type. Numbers that round to the least normal number are replaced by it before."""
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())
     exponent, mantissa = _LEAST[str(to)]

@@ -60,7 +60,10 @@ def select_and_scatter(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     "vulkan/greatest",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """On GPUs, the reduction in stages; one of dynamic shape gets a barrier, since its broadcasts do not compile."""
+    """On GPUs, the reduction in stages.
+
+    A reduction of dynamic shape gets a barrier, since its broadcasts do not compile.
+    """
     if b.cpu:
         return None
     if not has_dynamic_shape(op):
@@ -78,9 +81,9 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "windows_over_nothing",
 )
 def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
-    """The windows in forms that IREE compiles; see the records.
+    """Rewrites the op into forms that IREE compiles; see the records.
 
-    The initial values may count any number of times (specification, reduce).
+    The specification allows an implementation to combine the initial values any number of times.
     """
     count = len(op.results)
     if 0 in shape(op.operands[0]) and not any(is_dynamic(y.type) for y in op.results):
@@ -90,7 +93,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
     window = window_of(op)
     sizes = zip(window.sizes, shape(xs[0]), window.low, window.high, strict=True)
-    # IREE takes a window of the array's size for a sum of all elements so far, also if there is padding after it.
+    # IREE treats a window of the array's size as a cumulative sum, even if there is padding after it.
     is_cut_off = xs[0].type.has_static_shape and any(
         size == n == low + 1 and high for size, n, low, high in sizes
     )
@@ -104,7 +107,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
 
 
 def drop_excess(b: Emitter, op: Any) -> None:
-    """Trims operands of a convolution or reduce_window, in place, to the end of a dimension's only window.
+    """Trims operands of a convolution or reduce_window, in place, to the elements that a dimension's only window reads.
 
     10 elements, one window of 7 at a stride of 4    ->    7 elements, one window of 7
     """
@@ -133,7 +136,7 @@ def drop_excess(b: Emitter, op: Any) -> None:
 @legalize("stablehlo.reverse")
 @crash("Does not compile for unsigned integers; reverses them as signed integers.", "reverse_unsigned")
 def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The reversal of unsigned integers as signed ones."""
+    """Reverses unsigned integers as signed ones."""
     return _as_signed(b, op)
 
 
@@ -150,7 +153,7 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "pad_between_parts",
 )
 def pad(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The padding of complex and unsigned arrays, by parts and as signed integers; a barrier hides a single element."""
+    """Pads complex arrays by parts, and unsigned arrays as signed ones. A barrier hides a single element."""
     x, value = op.operands
     ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]
     if set(x.type.shape) == {1} and not any(ends):  # all padding is between elements

@@ -35,7 +35,7 @@ from tiduc.dialect.shapes.types import is_dynamic
     "donation",
 )
 def write_results_last(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Orders the results of a module's functions, in place."""
+    """Reorders the results of a module's functions, in place."""
     for function in functions_in(module):
         if len(function.regions[0].blocks) == 1:
             _order(function, settings.cpu)
@@ -51,13 +51,13 @@ def _order(function: IrOp, cpu: bool) -> None:
     b = Emitter(ir.InsertionPoint(last), function.location)
     taken = [block.arguments[i] for i in given_to]
     for place, x in enumerate(last.operands):
-        # A value that may be such an argument would lie in its memory behind the barrier, too.
+        # Behind the barrier, a value that may be such an argument would also lie in the argument's memory.
         others = [block.arguments[i] for i, own in given_to.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             last.operands[place] = copied(b, x)
     for place, x in enumerate(behind_barrier(b, *last.operands)):
         if place not in in_place:
-            # IREE's own copy is wrong on Vulkan if the memory does not begin where its buffer does.
+            # On Vulkan, IREE's own copy is wrong if the memory does not begin where its buffer does.
             last.operands[place] = x if cpu or is_dynamic(x.type) else copied(b, x)
 
 

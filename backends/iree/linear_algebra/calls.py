@@ -29,32 +29,33 @@ from tiduc.passes.rules.trsm import solve_attributes
 @legalize("stablehlo.cholesky")
 @missing("IREE lacks it; emits L with a = L L^H, in one dispatch.", "cholesky")
 def cholesky(b: Emitter, op: Any) -> Sequence[IrValue] | None:
-    """L with a = L L^H, or the upper factor L^H. The other triangle of the result is zero."""
+    """The factor L with a = L L^H, or the upper factor L^H. The other triangle of the result is zero."""
     lower = flag(op, "lower")
     return on_batches(b, op, [2], lambda a: compute(b, "cholesky", a, lower=lower, keep=False)[:1])
 
 
-# potrf: the factor in one triangle, the other triangle unchanged; `info` is the first column without a positive root.
+# potrf: the factor in one triangle, and the other triangle unchanged. `info` is the first column without a positive
+# root.
 routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), keep=True))
 
 
 @routine("getrf")
 def getrf(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """The factors; the pivots, counted from one; `info`, the first pivot that is zero."""
+    """The LU factors; the pivots, counted from one; and `info`, the first zero pivot."""
     lu, pivots, info = compute(b, "lu", a)
     return lu, b.add(pivots, b.constant(1, pivots)), info
 
 
 @routine("LuDecomposition", empty=in_order(-1, 0))
 def lu_decomposition(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
-    """The factors; the pivots, counted from zero; and the permutation of rows that the exchanges result in."""
+    """The LU factors; the pivots, counted from zero; and the permutation of rows that the pivots produce."""
     lu, pivots, _ = compute(b, "lu", a)
     return lu, pivots, exchanged(b, pivots, shape(a)[1])
 
 
 @routine("pivots_to_permutation", empty=in_order(-1, 0))
 def pivots_to_permutation(b: Emitter, op: IrOp, pivots: Any) -> Sequence[Any]:
-    """The permutation of rows that results from the exchanges that the pivots describe, in order."""
+    """The permutation of rows that the exchanges described by the pivots produce, applied in order."""
     return [exchanged(b, pivots, shape(op.results[0])[-1])]
 
 
@@ -82,8 +83,8 @@ def trsm(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
 
 
-# gtsv: the second, main and first diagonals of U from elimination with partial pivoting, x, and LAPACK's `info`.
-# gtsv2: only x. The perturbed solve: only x, for an almost singular matrix, as inverse iteration needs it.
+# gtsv: the second, main and first diagonals of U from elimination with partial pivoting, then x, then LAPACK's `info`.
+# gtsv2: only x. Perturbed solve: only x, for an almost singular matrix, as inverse iteration needs it.
 routine("gtsv")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False))
 routine("gtsv2")(lambda b, op, *xs: compute(b, "tridiagonal solve", *xs, perturb=False)[3:4])
 routine("tridiagonal_solve_perturbed")(
@@ -94,15 +95,15 @@ routine("tridiagonal_solve_perturbed")(
 # ---- QR ---------------------------------------------------------------------------------------------------------
 
 
-# geqrf: the packed factors, and tau; each column is reflected onto its diagonal entry.
+# geqrf: the packed factors and tau. Each column is reflected onto its diagonal entry.
 routine("geqrf")(lambda b, op, a: compute(b, "qr", a))
 
 
 @routine("geqp3", empty=in_order(1, 1))
 def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: Any) -> Sequence[Any]:
-    """QR factors with column pivoting; column numbers count from one.
+    """QR factors with column pivoting. Columns are counted from one.
 
-    Columns whose entry in `wanted` is not zero come first. After them, each step takes the longest remaining column.
+    The columns with a nonzero entry in `wanted` come first. Each later step chooses the longest remaining column.
     """
     qr, order, taus = compute(b, "pivoted qr", a, wanted)
     return qr, b.add(order, b.constant(1, order)), taus
@@ -110,14 +111,16 @@ def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: Any) -> Sequence[Any]:
 
 @routine("orgqr")
 def orgqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue) -> Sequence[IrValue]:
-    """The first columns of Q: columns of the unit matrix, to which the reflections are applied, the last one first."""
+    """The first columns of Q, computed by applying the reflections to columns of the unit matrix, last reflection
+    first.
+    """
     identity = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
     return compute(b, "multiply by q", a, taus, identity, adjoint=False)
 
 
 @routine("ormqr")
 def ormqr(b: Emitter, op: Any, a: Any, taus: Any, c: Any) -> Sequence[Any]:
-    """Q c, Q^H c, c Q or c Q^H, by applying the reflections one by one."""
+    """Q c, Q^H c, c Q or c Q^H, computed by applying the reflections one by one."""
     given = settings(op)
     if is_empty(taus) or is_empty(c):
         return [c]
@@ -132,7 +135,10 @@ def ormqr(b: Emitter, op: Any, a: Any, taus: Any, c: Any) -> Sequence[Any]:
 
 @routine("syevd")
 def syevd(b: Emitter, op: Any, a: Any) -> Sequence[IrValue]:
-    """Eigenvectors if requested, eigenvalues, and `info`: 1 without convergence, or if the matrix is not finite."""
+    """Eigenvectors if requested, eigenvalues, and `info`.
+
+    `info` is 1 without convergence or for a matrix that is not finite.
+    """
     vectors = settings(op).get("mode", ord("V")) == ord("V")
     results = compute(b, "eigh", a if is_lower(op) else adjoint(b, a), vectors=vectors)
     return results if vectors else [a, *results]
@@ -140,7 +146,7 @@ def syevd(b: Emitter, op: Any, a: Any) -> Sequence[IrValue]:
 
 @routine("Eigh")
 def eigh(b: Emitter, op: IrOp, a: Any) -> Sequence[Any]:
-    """`syevd` for TPUs, whose calls have their settings in a string."""
+    """`syevd` for TPUs, whose calls store their settings in a string."""
     text = op.attributes.get("backend_config")
     if not isinstance(text, ir.StringAttr):
         raise refused(op, "its backend_config is not a string")
@@ -177,7 +183,7 @@ def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[Any]:
 
 @routine("gesdd", "gesvd", "gesvdj", empty=_of_empty_matrix)
 def svd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
-    """Singular values, vectors if requested, and `info` as for `syevd`; no caller reads the first result."""
+    """Singular values, vectors if requested, and `info` as for `syevd`. No caller reads the first result."""
     _, _, third, fourth, _ = op.results
     layout = _layout(op)
     if not layout.vectors:

@@ -17,9 +17,9 @@ _AT_ONCE = 2  # rows of results computed together
 
 @program
 def factors(p: MatrixProgram, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
-    """The factor, and `info`: the first column, counted from one, without a positive root; 0 if all have one.
+    """The factor, and `info`: the first column, counted from one, without a positive root; 0 if all columns have one.
 
-    The other triangle is not read. In the result it is zero, or that of a if `keep`.
+    Only one triangle is read. The other triangle of the result is zero, or that of a if `keep` is set.
     """
     n = a.rows
     u, info = p.result(n, n), p.result(1, 1, "integer")

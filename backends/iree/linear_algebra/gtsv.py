@@ -16,8 +16,8 @@ from tiduc.backends.iree.linear_algebra.scalars import Number
 def solve(p: MatrixProgram, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: bool) -> list[Matrix]:
     """The second, main and first diagonals of U, x, and `info`, as LAPACK's gtsv returns them.
 
-    `info` is the place, counted from one, of the first zero on the main diagonal, or 0. With `perturb`, pivots below
-    epsilon times the largest entry of U are moved away from zero by this amount, as inverse iteration needs it.
+    `info` is the index, counted from one, of the first zero on the main diagonal, or 0. With `perturb`, a pivot smaller
+    than epsilon times the largest entry of U is moved away from zero by this amount, as inverse iteration requires.
     """
     n, width = y.rows, y.columns
     main, first, second = of_u = [p.result(1, n) for _ in range(3)]

@@ -26,7 +26,7 @@ _MODULE = "tiduc_lapack"
 
 
 def calls_back(module: IrOp) -> bool:
-    """Whether a module imports the host's functions."""
+    """Whether a module imports functions of the host."""
     return any(
         symbol(op).startswith(f"{_MODULE}.") for op in operations(module.operation.regions[0].blocks[0])
     )
@@ -36,7 +36,10 @@ def calls_back(module: IrOp) -> bool:
 
 
 def cholesky(b: Emitter, x: Any, *, lower: bool, keep: bool) -> list[Any]:
-    """The factor, and the first column without a positive root; the other triangle is zero, or that of x if `keep`."""
+    """The factor, and the first column without a positive root.
+
+    The other triangle is zero, or that of x if `keep` is set.
+    """
     (factor,) = _call_host(b, "cholesky", x if lower else adjoint(b, x))
     (info,) = first_without_root(b, factor)
     factor = factor if lower else adjoint(b, factor)
@@ -54,12 +57,12 @@ def multiply_by_q(b: Emitter, qr: Any, taus: Any, c: Any, *, adjoint: bool) -> S
 
 
 def eigh(b: Emitter, x: IrValue, *, vectors: bool) -> Sequence[Any]:
-    """Eigenvectors if requested, eigenvalues, and `info`; NumPy reads the lower triangle."""
+    """Eigenvectors if requested, eigenvalues, and `info`. NumPy reads the lower triangle."""
     return _call_host(b, "eigh" if vectors else "eigvalsh", x)
 
 
 def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[Any]:
-    """u, the singular values, v^H and `info`; only values and `info` if `vectors`, their number, is 0."""
+    """u, the singular values, v^H and `info`. If `vectors`, the number of vectors, is 0: the values and `info` only."""
     if not vectors:
         return _call_host(b, "svdvals", x)
     u, s, v, info = _call_host(b, "svd_full" if vectors > min(shape(x)[1:]) else "svd", x)

@@ -19,7 +19,8 @@ _BLOCK = 32
 def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
     """Both factors in one matrix; the pivots, counted from zero; and `info`, the first column without a pivot.
 
-    The diagonal is that of U; the diagonal of L is one. `info` counts from one, and is 0 if all columns have pivots.
+    The diagonal is the diagonal of U; the diagonal of L is one. `info` counts from one, and is 0 if all columns have
+    pivots.
     """
     m, n, count = a.rows, a.columns, min(a.rows, a.columns)
     lu, pivots, info = p.result(m, n), p.result(1, count, "integer"), p.result(1, 1, "integer")

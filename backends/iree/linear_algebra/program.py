@@ -39,9 +39,10 @@ Kind = Literal["real", "complex", "integer"]
 
 
 class MatrixProgram(ScalarScope):
-    """Emits the body of the loop over a batch: a program for one matrix of each batch that it reads or writes.
+    """Emits the body of a loop over a batch: a program that reads and writes one matrix of each batch.
 
-    It fills `block`, whose arguments are the index of the matrix in its batch and the arrays that the program writes.
+    The program fills `block`. The arguments of `block` are the index of the matrix in its batch, and the arrays that
+    the program writes.
     """
 
     def __init__(self, block: ir.Block, location: ir.Location, real: ir.Type, kind: Kind, batch: int) -> None:
@@ -55,17 +56,20 @@ class MatrixProgram(ScalarScope):
     # ---- matrices -----------------------------------------------------------------------------------------------
 
     def given(self, arrays: Sequence[IrValue], rows: int, columns: int) -> "Matrix":
-        """A matrix of an input batch; `arrays` are the batch's real part and, if it is complex, imaginary part."""
+        """A matrix of an input batch.
+
+        `arrays` are the real part of the batch and, if it is complex, the imaginary part.
+        """
         return self._in_batch([Variable(self, (x,)) for x in arrays], rows, columns)
 
     def result(self, rows: int, columns: int, kind: Kind | None = None) -> "Matrix":
-        """An uninitialized matrix of a result batch; the default kind is that of the first input."""
+        """An uninitialized matrix of a result batch. Its default kind is that of the first input."""
         return self._in_batch(self._allocated(self.batch * rows * columns, kind), rows, columns)
 
     def work(self, rows: int, columns: int, kind: Kind | None = None, padded: bool = False) -> "Matrix":
         """An uninitialized matrix for intermediate values.
 
-        Rows of a `padded` matrix are an odd number of cache lines apart, so that a column spreads over all cache sets.
+        If it is `padded`, its rows are an odd number of cache lines apart, so that a column uses all cache sets.
         """
         width = -(-columns // _CACHED) // 2 * 2 * _CACHED + _CACHED if padded else columns
         return Matrix(self, self._allocated(rows * width, kind), 0, rows, columns, (width, 1))
@@ -98,7 +102,10 @@ class MatrixProgram(ScalarScope):
     # ---- variables ----------------------------------------------------------------------------------------------
 
     def variable(self, first: Int | Number | float) -> "Variable":
-        """A variable index or number with an initial value; it exists until the enclosing loop or branch ends."""
+        """A variable for an index or number, with an initial value.
+
+        It exists until the enclosing loop or branch ends.
+        """
         variable = Variable(self, self.scalar(first).parts)
         self._variables.append(variable)
         return variable
@@ -132,9 +139,10 @@ class MatrixProgram(ScalarScope):
         self._set(results)
 
     def groups(self, start: Int | int, stop: Int, count: int) -> Iterator[list[Int]]:
-        """Two loops over the indices from `start` to below `stop`: `count` indices at a time, then the rest one by one.
+        """Two loops over the indices from `start` to below `stop`: the first in steps of `count`, the second one by
+        one.
 
-        Use it in a Python `for`, whose body is emitted for both loops.
+        Use it in a Python `for`. The body of this `for` is emitted for both loops.
         """
         last = stop - (stop - start) % count
         with self.each(start, last, count) as i:
@@ -180,21 +188,21 @@ class MatrixProgram(ScalarScope):
     def sum(
         self, start: Int | int, end: Int | int, term: Callable[[Int], Number], first: Number | float = 0.0
     ) -> Number:
-        """`first` plus the terms, added in any order; `first` must be complex if the terms are."""
+        """`first` plus the terms, added in any order. `first` must be complex if the terms are complex."""
         total = self.variable(first)
         with self.each(start, end) as i:
             total.add(term(i))
         return total.value
 
     def largest(self, start: Int | int, end: Int | int, entry: Callable[[Int], Number]) -> Number:
-        """The largest absolute value among the parts of entries: 0 without entries, NaN if a part is NaN."""
+        """The largest absolute value among the parts of the entries. 0 without entries, and NaN if a part is NaN."""
         top = self.variable(0.0)
         with self.each(start, end) as i:
             top.set(top.value.max(entry(i).largest_part))
         return top.value
 
     def place_of_largest(self, start: Int | int, end: Int | int, size: Callable[[Int], Number]) -> Int:
-        """The first index at which `size`, a real number, is largest; NaNs are skipped, except for one at `start`."""
+        """The first index at which `size`, a real number, is largest. NaNs are skipped, except at `start`."""
         at, most = self.variable(start), self.variable(size(self.scalar(start)))
         with self.each(start + 1, end) as i:
             own = size(i)
@@ -204,7 +212,7 @@ class MatrixProgram(ScalarScope):
         return at.value
 
     def number_of_first(self, end: int, condition: Callable[[Int], Any]) -> Int:
-        """One plus the first index for which a condition holds; 0 if there is none."""
+        """One plus the first index for which a condition holds; 0 if there is no such index."""
         number = self.variable(0)
         with self.each(0, end) as i:
             number.set_if(self.logical_and(condition(i), number.value.equals(0)), i + 1)
@@ -237,15 +245,15 @@ class Variable:
         self.set(self.p.select(condition, x, self.value))
 
     def add(self, term: Number) -> None:
-        """Adds a term; the compiler may reorder such additions."""
+        """Adds a term. The compiler may reorder such additions."""
         self.set(self.value.plus_term(term))
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A strided view of arrays as a matrix; `x[i, j]` reads and writes an entry, and `x[j]` is `x[0, j]`.
+    """A strided view of arrays as a matrix. `x[i, j]` reads and writes an entry, and `x[j]` is `x[0, j]`.
 
-    Real and imaginary parts are in one array each.
+    The real parts are in one array, and the imaginary parts are in another.
     """
 
     p: MatrixProgram
@@ -267,7 +275,7 @@ class Matrix:
         return replace(self.transpose, conjugated=not self.conjugated)
 
     def flipped(self, *axes: int) -> "Matrix":
-        """The matrix with its rows (0), its columns (1) or both in reverse order, as a view of the same arrays."""
+        """The matrix with its rows (0), its columns (1), or both reversed, as a view of the same arrays."""
         start, steps = self.start, list(self.steps)
         for axis in axes:
             start = ((self.rows, self.columns)[axis] - 1) * steps[axis] + start
@@ -276,7 +284,7 @@ class Matrix:
 
     @property
     def zero(self) -> Number:
-        """Zero, complex if the entries are."""
+        """Zero; complex if the entries are complex."""
         return Scalar(self.p, self.p.scalar(0.0).padded(len(self.arrays)))
 
     def __getitem__(self, place: Any) -> Scalar:
@@ -311,9 +319,9 @@ class Matrix:
         rows: tuple[Any, Any],
         columns: tuple[Any, Any],
     ) -> None:
-        """Subtracts `factor(i, j)` times row j of `other`, for each j of `rows`, from each target row i, in `columns`.
+        """Subtracts `factor(i, j)` times row j of `other` from each target row i, for each j of `rows`, in `columns`.
 
-        Four rows j are subtracted at a time, so that a target row is read and written once for them.
+        Four rows j are subtracted at a time, so that each target row is read and written once for four rows.
         """
         for group in self.p.groups(*rows, 4):
             factors = [[factor(i, j) for i in targets] for j in group]
@@ -350,7 +358,10 @@ class Matrix:
             self[i, i] = 1.0
 
     def copy(self, other: "Matrix") -> None:
-        """Copies the entries of `other` at places that both matrices have; a transposed matrix is copied in strips."""
+        """Copies the entries of `other` at the places that both matrices have.
+
+        A transposed matrix is copied in strips.
+        """
         rows, columns = min(self.rows, other.rows), min(self.columns, other.columns)
         if other.steps[1] == 1:
             with self.p.each(0, rows) as i, self.p.each(0, columns) as j:

@@ -17,7 +17,7 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @program
 def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
-    """The packed factors of a, m by n, and tau, one row of min(m, n) numbers."""
+    """The packed factors of a, which is m by n, and tau, a row of min(m, n) numbers."""
     count = min(a.rows, a.columns)
     qr, taus, w = p.result(a.rows, a.columns), p.result(1, count), p.work(1, a.columns)
     qr.copy(a)
@@ -30,7 +30,7 @@ def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
 def pivoted(p: MatrixProgram, a: Matrix, wanted: Matrix) -> list[Matrix]:
     """The packed factors, the order of the n columns, counted from zero, and tau.
 
-    Columns with a nonzero number in the row `wanted` come first; after them, each step takes the longest remaining one.
+    Columns with a nonzero entry in the row `wanted` come first. Each later step chooses the longest remaining column.
     """
     n, count = a.columns, min(a.rows, a.columns)
     qr, order, taus = p.result(a.rows, n), p.result(1, n, "integer"), p.result(1, count)

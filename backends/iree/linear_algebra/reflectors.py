@@ -15,13 +15,16 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number, Scalar
 
 @dataclass(frozen=True)
 class Reflectors:
-    """A list of reflections: reflection i has its v^H in row i of `vh` and its tau in `taus[i]`."""
+    """A list of reflections. Reflection i has v^H in row i of `vh`, and tau in `taus[i]`."""
 
     vh: Matrix
     taus: Matrix
 
     def make(self, i: Int, start: Int | int, end: Int | int, at: Int) -> Number:
-        """Replaces a, row i from column `start` to below `end`, by v^H; sets tau; gives beta. e is 1 in column `at`."""
+        """Turns row i of `vh`, a vector a in columns `start` to below `end`, into v^H. Sets tau and returns beta.
+
+        The reflection maps a to beta e, where e is 1 in column `at`.
+        """
         vh, p = self.vh, self.vh.p
         own, top = vh[i, at], p.largest(start, end, lambda j: vh[i, j])
         unit = p.select(top > 0.0, top, 1.0)
@@ -43,7 +46,7 @@ class Reflectors:
     def reflect_row(
         self, x: Matrix, r: Int, i: Int, start: int | Scalar, end: int | Scalar, adjoint: bool = False
     ) -> None:
-        """Multiplies row r of x, from column `start` to below `end`, from the right by reflection i or its adjoint."""
+        """Multiplies row r of x, in columns `start` to below `end`, from the right by reflection i or its adjoint."""
         p, vh, tau = x.p, self.vh, self.taus[i]
         total = p.sum(start, end, lambda j: x[r, j] * vh[i, j].conj, x.zero)
         factor = (tau.conj if adjoint else tau) * total
@@ -58,9 +61,9 @@ class Reflectors:
         columns: tuple[int | Scalar, int],
         adjoint: bool = True,
     ) -> None:
-        """Multiplies some rows and columns of x from the left by the adjoint of reflection i, or by the reflection.
+        """Multiplies rows and columns of x from the left by the adjoint of reflection i, or by the reflection itself.
 
-        The row w is space for v^H x.
+        The row w is scratch space for v^H x.
         """
         p, tau = x.p, self.taus[i].conj if adjoint else self.taus[i]
         with p.when(p.logical_not(tau.is_zero)):

@@ -21,12 +21,12 @@ Empty = Callable[[Emitter, Any], Sequence[Any]]
 
 
 def zeros(b: Emitter, op: IrOp) -> Sequence[Any]:
-    """Zeros as all results."""
+    """Zeros for all results."""
     return [b.zero(y.type) for y in op.results]
 
 
 def in_order(place: int, first: int) -> Empty:
-    """Zeros as results, except for result `place`: an identity permutation, counted from `first`."""
+    """Zeros for all results except result `place`, which is an identity permutation counted from `first`."""
 
     def results(b: Emitter, op: IrOp) -> Sequence[Any]:
         values = [*zeros(b, op)]
@@ -40,8 +40,8 @@ def in_order(place: int, first: int) -> Empty:
 def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatches]:
     """Registers a function as the pattern for calls of routines (dialect/facts/lapack.py).
 
-    Its operands have one batch dimension before the dimensions in the routine's signature. If the first operand of a
-    call is empty, `empty` computes the results instead.
+    The operands of the function have one batch dimension before the dimensions in the routine's signature. If the first
+    operand of a call is empty, `empty` computes the results instead.
     """
 
     def register(function: OnBatches) -> OnBatches:
@@ -60,10 +60,12 @@ def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatche
 def on_batches(
     b: Emitter, op: IrOp, dimensions: Sequence[int], function: OnBatches, empty: Empty = zeros
 ) -> Sequence[IrValue]:
-    """The results of an op by a function on batches; `dimensions` has each operand's number of unbatched dimensions.
+    """The results of an op, computed by a function on batches.
 
-    All batch dimensions become one. The function computes in f32 instead of f16 and bf16, which would lose too many
-    digits. Raises `Unsupported` if an operand has a dynamic shape.
+    `dimensions` has each operand's number of unbatched dimensions.
+
+    All batch dimensions become one. f16 and bf16 are computed in f32, because they would lose too many digits. Raises
+    `Unsupported` if an operand has a dynamic shape.
     """
     if any(is_dynamic(x.type) for x in op.operands):
         raise refused(op, "its shapes are dynamic")
@@ -79,7 +81,7 @@ def on_batches(
 
 
 def settings(op: IrOp) -> CallSettings:
-    """The settings of a call by name, as plain values; characters are integers.
+    """The settings of a call, by name, as plain values. Characters are integers.
 
     Raises `Unsupported` for a call without settings.
     """
@@ -90,6 +92,6 @@ def settings(op: IrOp) -> CallSettings:
 
 
 def is_lower(op: IrOp) -> bool:
-    """Whether the call reads the lower triangle: LAPACK's letter, or the flag of other libraries."""
+    """Whether the call reads the lower triangle. Decided by LAPACK's letter, or by the flag of other libraries."""
     given = settings(op)
     return bool(given["lower"]) if "lower" in given else chr(given["uplo"]) == "L"

@@ -19,11 +19,11 @@ from tiduc.dialect.shapes.types import is_complex, shape
 
 
 def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
-    """Makes a function of batches of matrices from a function of one matrix of each batch.
+    """Makes a function of batches of matrices from a function that processes one matrix of each batch.
 
-    `body(p, *matrices, **options)` emits the program: it reads the matrices, writes matrices that `p.result` allocated,
-    and gives these. The resulting function, `run(b, *batches, **options)`, gives their batches, of three dimensions.
-    An input batch may have two dimensions: one row for each matrix.
+    `body(p, *matrices, **options)` emits the program. It reads the matrices, writes matrices that `p.result` allocated,
+    and returns these. The resulting function, `run(b, *batches, **options)`, returns their batches, which have three
+    dimensions. An input batch may have two dimensions: one row per matrix.
     """
 
     @functools.wraps(body)
@@ -66,7 +66,7 @@ def _joined(
         count = p.batch * y.rows * y.columns
         parts = [b.slice(line_of[array], [0], [count], [1]) for array in y.arrays]
         if count == 1:
-            # IREE rejects a slice of one element that is both a result of the program and read by an op.
+            # IREE rejects a one-element slice that is both a result of the program and read by an op.
             parts = list(b.barrier(*parts))
         first, *second = (b.reshape(part, [p.batch, y.rows, y.columns]) for part in parts)
         joined.append(b.complex(first, *second) if second else first)

@@ -28,7 +28,7 @@ _OF_INDICES = {
 
 
 class ScalarScope:
-    """Where a program emits scalars: the region that it currently fills, and the real type of its numbers."""
+    """The place where a program emits scalars: the region that it currently fills, and the real type of its numbers."""
 
     def __init__(self, k: Kernel, real: Any) -> None:
         self.k = k
@@ -75,7 +75,7 @@ class ScalarScope:
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """An index, a real number, or a complex number. The other operand of an operator may be a Python number."""
+    """An index, a real number, or a complex number. Operators accept a Python number as the other operand."""
 
     p: ScalarScope
     parts: tuple[Any, ...]
@@ -203,7 +203,7 @@ class Scalar:
 
     @property
     def size(self) -> "Number":
-        """|x| for a real number, |re| + |im| for a complex number: LAPACK compares pivots by it."""
+        """|x| for a real number, |re| + |im| for a complex number. LAPACK compares pivots by this size."""
         return functools.reduce(operator.add, abs(self)._separate())
 
     @property
@@ -212,7 +212,7 @@ class Scalar:
         return functools.reduce(Scalar.max, abs(self)._separate())
 
     def plus_term(self, term: "Number") -> "Number":
-        """x plus a term; the compiler may reorder such additions."""
+        """x plus a term. The compiler may reorder such additions."""
         return self._with("arith.addf", term, "contract,reassoc")
 
     def padded(self, count: int) -> tuple[Any, ...]:

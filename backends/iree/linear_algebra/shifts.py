@@ -17,7 +17,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 STEPS = 30
 """The maximum of the average number of sweeps per value, as in LAPACK; about two are usual."""
 
-_ROTATIONS_AT_ONCE = 2  # so that a row is read and written once for them
+_ROTATIONS_AT_ONCE = 2  # so that a row is read and written once for these rotations
 
 
 def qr_algorithm(
@@ -64,7 +64,7 @@ def nearer_eigenvalue(first: Number, product: Number, last: Number) -> Number:
 
 @dataclass(frozen=True)
 class Diagonals:
-    """A diagonal d of n numbers, and the n + 1 numbers e beside it: e[i] couples d[i - 1] and d[i]."""
+    """A diagonal d of n numbers, and n + 1 numbers e beside it, where e[i] couples d[i - 1] and d[i]."""
 
     d: Matrix
     e: Matrix  # the first and the last entry are zero
@@ -77,7 +77,7 @@ class Diagonals:
         return Diagonals(d, e)
 
     def couples(self, least: Number, i: Int) -> IrValue:
-        """Whether e[i] is larger than `least`, below which it is negligible, and not small; false for a NaN."""
+        """Whether e[i] is larger than `least`, below which it is negligible, and is not small. False for NaN."""
         p, d = self.d.p, self.d
         limit = p.epsilon * (abs(d[i - 1]) + abs(d[i]))
         return abs(self.e[i]) > least.max(limit)
@@ -106,7 +106,7 @@ class Diagonals:
 
 
 def plane(f: Number, g: Number) -> tuple[Number, Number, Number]:
-    """c, s and a real r with conj(c) f + conj(s) g = r and c g - s f = 0; 1, 0 and f if f and g are negligible."""
+    """c, s and a real r with conj(c) f + conj(s) g = r and c g - s f = 0. If f and g are negligible: 1, 0 and f."""
     p, square = f.p, f.square + g.square
     flat = p.floor * p.floor >= square
     r = p.select(flat, 1.0, square.sqrt)
@@ -130,7 +130,7 @@ def rotate(
 
 @dataclass(frozen=True)
 class Rotations:
-    """The rotations of a sweep, of which number i is for rows i and i + 1, and the matrices to rotate."""
+    """The rotations of a sweep, and the matrices to rotate. Rotation i acts on rows i and i + 1."""
 
     cosines: Matrix
     sines: Matrix
@@ -154,7 +154,7 @@ class Rotations:
 
 
 def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = False) -> None:
-    """Sorts the row `values`, and the rows of the matrices in the same way; values may be NaN."""
+    """Sorts the row `values`, and reorders the rows of the matrices in the same way. Values may be NaN."""
     p, n = values.p, values.columns
     with p.each(0, n) as i:
         at = p.place_of_largest(i, n, lambda j: values[j] if descending else -values[j])
@@ -163,9 +163,10 @@ def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = Fal
 
 
 def scale(x: Matrix, lower: bool = False) -> tuple[Number, Number]:
-    """Divides x by a power of two so that its largest entry is about one; gives the power and the new sum of |x_ij|^2.
+    """Divides x by a power of two so that its largest entry is about one.
 
-    The sum is not finite if an entry is not finite. With `lower`, only the lower triangle is read and divided.
+    Returns the power, and the sum of |x_ij|^2 after the division, which is not finite if an entry is not finite. With
+    `lower`, only the lower triangle is read and divided.
     """
     p, total = x.p, x.p.variable(0.0)
 

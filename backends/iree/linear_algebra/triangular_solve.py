@@ -9,16 +9,16 @@ rows, they are solved one by one: once an entry is known, its multiples are subt
 from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.run import program
 
-_MANY = 8  # right-hand sides for which it pays to copy the matrix, so that it is read along its rows
+_MANY = 8  # with this many right-hand sides, it pays to copy the matrix so that it is read along its rows
 
 
 @program
 def solve(
     p: MatrixProgram, a: Matrix, c: Matrix, *, left: bool, lower: bool, unit: bool, transpose: bool
 ) -> list[Matrix]:
-    """x with op(a) x = c, or x op(a) = c unless `left`; op is the transpose or the identity.
+    """x with op(a) x = c, or with x op(a) = c unless `left` is set. op is the transpose or the identity.
 
-    Reads one triangle of a, and its diagonal unless `unit`.
+    Reads one triangle of a. Reads its diagonal unless `unit` is set.
     """
     result = p.result(c.rows, c.columns)
     result.copy(c)

@@ -28,10 +28,10 @@ from tiduc.dialect.shapes.types import element
 
 
 def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
-    """The results of a sort along a dimension.
+    """Sorts along a dimension by a sorting network.
 
-    Refuses arrays whose sorted size and whose other sizes are dynamic: IREE gets loops wrong that carry several
-    arrays of two dynamic dimensions.
+    Refuses arrays of which the sorted size and another size are dynamic: IREE miscompiles loops that carry several
+    arrays with two dynamic dimensions.
     """
     sizes = sizes_of(b, op.operands[0])
     order = [dimension, *(i for i in range(len(sizes)) if i != dimension)]

@@ -24,7 +24,7 @@ _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
     "vulkan/convolution_of_quantized",
 )
 def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Runs StableHLO's passes on a module, in place."""
+    """Runs StableHLO's passes that expand composite ops on a module, in place."""
     sum_labels_first(module)
     passes = _NATIVE if settings.cpu else _NATIVE + _NATIVE_FOR_GPUS
     run_passes(module.operation, f"builtin.module(func.func({','.join(passes)}))")
@@ -32,7 +32,7 @@ def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def assume_broadcastable(module: ir.Module | IrOp) -> None:
-    """Removes the constraints of broadcasts of dynamic shapes, in place: `assert_sizes` has checked the sizes."""
+    """Removes the constraints on broadcasts of dynamic shapes, in place. `assert_sizes` has checked the sizes."""
     if within(module.operation, ("shape.cstr_broadcastable",)):
         run_passes(module.operation, "builtin.module(func.func(remove-shape-constraints,canonicalize))")
 
@@ -42,7 +42,7 @@ def assume_broadcastable(module: ir.Module | IrOp) -> None:
     "einsum_of_sums",
 )
 def sum_labels_first(module: ir.Module | IrOp) -> None:
-    """Sums along the labels that one operand of an einsum has alone, in place, which StableHLO's passes forget.
+    """Sums along the labels that only one operand of an einsum has, in place. StableHLO's passes omit this sum.
 
     %y = unary_einsum %x, "ab->b"   ->   %s = reduce add %x, dimensions = [0];  %y = unary_einsum %s, "b->b"
     """

@@ -30,7 +30,7 @@ _PRIME = 256  # from here on, a convolution is cheaper than a matrix
     "fft_5",
 )
 def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Real arithmetic for each dimension."""
+    """Computes the transform of each dimension in real arithmetic."""
     x, y = op.operands[0], op.results[0]
     if is_dynamic(x.type):
         raise refused(op, "its shapes are dynamic")
@@ -47,7 +47,7 @@ def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     last = len(shape(x))  # the last dimension of z
     axes = list(zip(range(last + 1 - len(lengths), last + 1), lengths, strict=True))[::-1]
     sign = -1 if kind in ("FFT", "RFFT") else 1
-    if kind == "IRFFT":  # the last dimension comes last, since its transform is real
+    if kind == "IRFFT":  # the last dimension is transformed last, since its transform is real
         axes = [*axes[1:], axes[0]]
     for axis, n in axes:
         if kind == "IRFFT" and axis == last:

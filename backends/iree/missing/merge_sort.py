@@ -21,7 +21,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
-    """The results of a sort, by merging."""
+    """Sorts by merging."""
     rows = rows_of(b, op, dimension)
     i32 = signless(32)
     places = places_along(b, rows.stored[0], 1)
@@ -50,7 +50,7 @@ def _merged(k: Kernel, rows: Rows, width: Any, places: IrValue) -> Any:
         middle, end = smaller(start + width, n), smaller(start + width + width, n)
 
         def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[Any]:
-            # A run that has ended is read at its last element, in vain: a branch would take longer.
+            # A run that has ended is still read, at its last element, because a branch would take longer.
             heads = smaller(read(i), middle - 1), smaller(read(j), end - 1)
             left, right = (k.element(places, row, head) for head in heads)
             x, y = (k.index_at(places, row, head) for head in heads)

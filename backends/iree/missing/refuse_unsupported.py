@@ -49,7 +49,7 @@ def _lacked(name: str, target: Target) -> str:
 
 
 def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
-    """Raises `Unsupported` for the first op that IREE is known not to support, and for recursive functions."""
+    """Raises `Unsupported` for the first op that IREE is known not to support, or for a recursive function."""
     called: dict[str, dict[str, Any]] = {}
     checked = set[Any]()
     for function in functions_in(module):

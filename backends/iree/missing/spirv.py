@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with
     "For f64, SPIR-V has only square roots of real numbers; other functions are refused.", untested="refused"
 )
 def elementary(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """None for f32; functions of f64 other than real square roots are refused."""
+    """Refuses functions of f64 other than real square roots. None for f32."""
     x = op.operands[0]
     of_reals = is_float(x) and bits(x) == 64 and op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt")
     if of_reals or (is_complex(x) and bits(x) == 128):
@@ -32,7 +32,7 @@ def elementary(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "vulkan/leading_zeros",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The zeros of the upper half, or 32 and those of the lower half."""
+    """The zeros of the upper half, or 32 plus the zeros of the lower half."""
     (x,) = op.operands
     if bits(x) != 64:
         return None
@@ -74,7 +74,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 @legalize("stablehlo.iota", where=ON_SPIRV)
 @missing("Does not compile for bf16; converts an iota of integers.", "vulkan/iota")
 def iota(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The iota of bf16, as integers converted to bf16."""
+    """An iota of integers, converted to bf16."""
     type_ = op.results[0].type
     if element(type_) != ir.BF16Type.get():
         return None

@@ -19,7 +19,7 @@ from tiduc.dialect.shapes.types import bits, element, is_float
     "vulkan/leading_zeros_of_bytes",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The zeros of an integer with zeros before it, less these."""
+    """Extends the integer with leading zeros, counts the leading zeros, and subtracts the added zeros."""
     (x,) = op.operands
     if b.cpu or bits(x) >= 32:
         return None
@@ -32,7 +32,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "On vmvx, shifts copies of the sign into narrow integers; shifts in 32 bits.", "vmvx/shift_right_logical"
 )
 def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The shift of an integer with zeros before it."""
+    """Extends the integer with leading zeros, and shifts it."""
     x, count = op.operands
     if b.cpu or b.settings.spirv or bits(x) >= 32:
         return None
@@ -45,7 +45,7 @@ def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "Does not compile on vmvx; adds the bits of pairs, of fours, of bytes, then all bytes.", "vmvx/popcnt"
 )
 def count_ones(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The sum of the bits, which is computed side by side in parts of 2, 4 and 8 bits."""
+    """Sums the bits, in parts of 2, 4 and 8 bits that are added in parallel."""
     if b.cpu or b.settings.spirv:
         return None
     (x,) = op.operands
@@ -77,7 +77,7 @@ def _widened(b: Emitter, x: IrValue) -> Any:
 @legalize("stablehlo.sign")
 @missing("Does not compile for floats on vmvx; selects 1 and -1, and leaves zeros and NaN.", "vmvx/sign")
 def sign(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """1 for x > 0, -1 for x < 0, else x: a zero, or NaN."""
+    """1 for x > 0, -1 for x < 0, and x itself for zeros and NaN."""
     (x,) = op.operands
     if b.cpu or b.settings.spirv or not is_float(x):
         return None

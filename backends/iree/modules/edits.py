@@ -34,15 +34,15 @@ CORRECTIONS: dict[str, Edit] = {
 
 
 class RefusedEdit(Exception):
-    """A program is refused; the message says why."""
+    """Raised to refuse a program. The message gives the reason."""
 
 
 class Recorded(Exception):
-    """A program is to be compiled again, so that it is recorded in each run."""
+    """Raised to compile a program again, such that each run records the program anew."""
 
 
 def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, str]) -> ir.Operation:
-    """A module after edits: the module itself, or a copy from before an edit that was left out."""
+    """The module after edits. If an edit was omitted, it is a copy from before that edit."""
     with module.context:
         for name in names:
             if name == copies_bound_arrays.__name__:
@@ -58,7 +58,7 @@ def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, 
 
 
 def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
-    """A module after an edit for speed, or a copy from before the edit, with a remark, where an invariant is broken."""
+    """The module after an edit for speed. If an invariant is broken, a copy from before the edit, with a remark."""
     before = module.clone().operation
     try:
         if edit(module):
@@ -74,7 +74,7 @@ def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
 
 
 def or_refuse(edit: Edit, module: ir.Operation, name: str = "") -> bool:
-    """Whether an edit that corrects programs has changed a module; `RefusedEdit` where an invariant is broken."""
+    """Whether an edit that corrects programs has changed a module. Raises `RefusedEdit` if an invariant is broken."""
     try:
         changed = edit(module)
         if changed:

@@ -99,9 +99,11 @@ class _Region(NamedTuple):
 
 @slow("Gives arrays no memory of results that are written after the arrays' last use.", "suite.py: convnet")
 def host_arrays(module: ir.Operation) -> bool:
-    """Puts arrays in the memory of results, in a module whose packs are not yet laid out; False if none is there.
+    """Places arrays in the memory of results, in a module whose packs are not laid out yet.
 
-    Takes time in proportion to the square of the number of arrays and results of each region.
+    False if no array can be placed.
+
+    Takes time proportional to the square of the number of arrays and results of each region.
     """
     check_alignment(module)
     hosted = [
@@ -302,7 +304,7 @@ def _move(region: _Region, places: Sequence[ir.Value], moved: Mapping[int, ir.Va
             use.op.operands[use.resource] = body.arguments[0]
             use.op.operands[use.size] = places[0]
             use.op.operands[use.offset] = at
-        # The offset of a pack, if there is one, comes before the sizes.
+        # The offset of a pack, if it has one, comes before the sizes.
         region.of_arrays.operands[i - 1] = none
     for result, value in zip(region.execute.results, execute.results, strict=True):
         result.replace_all_uses_with(value)

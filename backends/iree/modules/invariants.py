@@ -5,7 +5,7 @@ UNEXPECTED = AttributeError, LookupError, TypeError, ValueError
 
 
 class Broken(Exception):
-    """A module is not as an edit takes it to be; the message is the invariant."""
+    """Raised if a module violates an invariant that an edit relies on. The message is the invariant."""
 
 
 def require(holds: bool, invariant: str) -> None:

@@ -20,9 +20,9 @@ _PROGRAM = (
 
 
 class JobStage(NamedTuple):
-    """Phases of IREE's compiler, up to and with `end`, and the edits after them.
+    """The phases of IREE's compiler up to and including `end`, and the edits after them.
 
-    With a `pipeline`, its passes run in place of the phases.
+    With a `pipeline`, the passes of the pipeline replace the phases.
     """
 
     end: str
@@ -32,9 +32,10 @@ class JobStage(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Stages from the phase `begin` on, or from StableHLO if that is empty. `workgroups` is that of `Source`.
+    """The stages of one run, which begins at the phase `begin`, or at StableHLO if `begin` is empty.
 
-    The result is a module, or bytecode of MLIR. Without `threads`, IREE's compiler starts none.
+    `workgroups` is that of `Source`. The result is a module, or MLIR bytecode. Without `threads`, IREE's compiler
+    starts no threads.
     """
 
     begin: str
@@ -43,7 +44,7 @@ class Job(NamedTuple):
     workgroups: Mapping[str, str] = {}
 
     def header(self) -> bytes:
-        """The line before the program on the standard input of the process."""
+        """The line that precedes the program on the standard input of the process."""
         return json.dumps(self._asdict()).encode() + b"\n"
 
 
@@ -65,5 +66,8 @@ def say(kind: str, text: str = "") -> None:
 
 
 def said(errors: str) -> tuple[str, list[tuple[str, str]]]:
-    """The standard error of a process without the lines that `say` wrote, and these lines: their kinds and texts."""
+    """Removes from the standard error of a process the lines that `say` wrote.
+
+    Returns the remaining text, and the removed lines as kinds and texts.
+    """
     return _LINE.sub("", errors), _LINE.findall(errors)

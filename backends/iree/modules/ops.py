@@ -11,7 +11,7 @@ EXECUTABLES = "flow.executable", "stream.executable", "hal.executable"
 
 
 def operations(block: ir.Block) -> list[ir.Operation]:
-    """The ops of a block, which may be moved and erased."""
+    """The ops of a block, as a list, so that a loop over them may move or erase ops."""
     return [op.operation for op in block.operations]
 
 
@@ -21,7 +21,7 @@ def blocks(op: ir.Operation) -> list[ir.Block]:
 
 
 def within(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops in an op, at any depth, in order, without those in executables."""
+    """The ops in an op at any depth, in order, except the ops in executables."""
     for block in blocks(op):
         for inner in operations(block):
             yield inner
@@ -30,7 +30,7 @@ def within(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
-    """The op of a block that is an op, or holds it; None if the op is elsewhere."""
+    """The op of a block that is, or contains, an op. None if the op is not in the block."""
     at: ir.Operation | None = op
     while at is not None and at.block != block:
         at = at.parent.operation if at.parent is not None else None
@@ -38,19 +38,19 @@ def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
 
 
 def definition(value: ir.Value, name: str = "") -> ir.Operation | None:
-    """The op that defines a value, if it has this name or none is given; None for arguments of blocks."""
+    """The op that defines a value, if it has the given name. None for block arguments."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or name not in ("", owner.name) else owner.operation
 
 
 def number(value: ir.Value, name: str = "arith.constant") -> int | None:
-    """The number that a value is, if its op is a constant of this name."""
+    """The number of a value that a constant op of this name defines."""
     op = definition(value, name)
     return None if op is None else int(ir.IntegerAttr(op.attributes["value"]).value)
 
 
 def segments(op: ir.Operation) -> list[Sequence[ir.Value]]:
-    """The operands of an op by kind, as its dialect defines the kinds."""
+    """The operands of an op, grouped as its dialect groups them."""
     sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     operands, start = list(op.operands), 0
     parts: list[Sequence[ir.Value]] = []

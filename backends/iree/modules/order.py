@@ -25,7 +25,9 @@ _NEVER = 2**60
 
 
 class LiveArray(NamedTuple):
-    """The first and the last step at which an array is live, its bytes, and the least place at which it may begin."""
+    """The first and last step at which an array is live, its size in bytes, and the lowest offset at which it may
+    begin.
+    """
 
     first: int
     last: int
@@ -34,7 +36,7 @@ class LiveArray(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """Where something begins and ends that has its place, and its first and its last step."""
+    """A range of memory that is already occupied, from `start` to `end`, and the first and last step of its use."""
 
     start: int
     end: int
@@ -43,14 +45,14 @@ class Fixed(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """The bytes of an allocation, and where each of its arrays begins."""
+    """The bytes of an allocation, and the offset of each of its arrays."""
 
     bytes: int
     starts: list[int]
 
 
 def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocation:
-    """The places of arrays in the allocation of fewest bytes that is found, beside what has its place."""
+    """Places arrays, beside the occupied ranges `fixed`, in the smallest allocation that the search finds."""
     numbers = range(len(arrays))
     best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
     for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):
@@ -69,7 +71,7 @@ def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocati
 
 
 def live_bytes(arrays: Sequence[LiveArray]) -> int:
-    """The most bytes that are live at once."""
+    """The largest number of bytes that are live at one step."""
     changes = [0] * (max((array.last for array in arrays), default=0) + 2)
     for array in arrays:
         changes[array.first] += aligned(array.bytes)
@@ -82,14 +84,14 @@ def live_bytes(arrays: Sequence[LiveArray]) -> int:
 
 
 def aligned(size: int) -> int:
-    """The least multiple of the alignment that is no smaller."""
+    """The smallest multiple of the alignment that is not less than the number."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def in_order(arrays: Sequence[LiveArray], order: Iterable[int], fixed: Sequence[Fixed] = ()) -> Allocation:
-    """The places of arrays if each, in this order, takes the smallest gap that is free while it is live."""
+    """Places arrays in this order, each in the smallest gap that is free while the array is live."""
     starts, total = [0] * len(arrays), max((each.end for each in fixed), default=0)
-    # In the order of memory, up to its end.
+    # In the order of memory, up to the end.
     taken: list[tuple[int, ...]] = [*sorted(fixed), Fixed(_NEVER, _NEVER, -_NEVER, _NEVER)]
     for i in order:
         first, last, size, least = arrays[i]
@@ -109,7 +111,9 @@ def in_order(arrays: Sequence[LiveArray], order: Iterable[int], fixed: Sequence[
 
 
 def check_places(arrays: Sequence[LiveArray], places: Allocation, fixed: Sequence[Fixed] = ()) -> None:
-    """Checks that arrays that are live at once lie apart, also from what has its place, and within the allocation."""
+    """Checks the places of arrays: arrays live at one step must not overlap, touch a fixed range, or exceed the
+    allocation.
+    """
     for start, array in zip(places.starts, arrays, strict=True):
         is_inside = array.least <= start and start % ALIGNMENT == 0 and start + array.bytes <= places.bytes
         require(is_inside, "arrays lie within the allocation, at multiples of the alignment")

@@ -43,7 +43,7 @@ _ALIGNED = re.compile(r"min_buffer_(?:offset|range)_alignment = (\d+)")
 
 
 class Slice(NamedTuple):
-    """An array of a pack: the first and the last step at which it is live, and its size, None if that is unknown."""
+    """An array of a pack: the first and last step at which it is live, and its size, which is None if unknown."""
 
     first: int
     last: int
@@ -55,7 +55,7 @@ class Slice(NamedTuple):
     "suite.py: convnet",
 )
 def place_arrays(module: ir.Operation) -> bool:
-    """Places the arrays of a module whose packs are not yet laid out; False if that gains too little."""
+    """Places the arrays of a module whose packs are not laid out yet. False if the gain is too small."""
     given, best = 0, 0
     placed: list[tuple[ir.Operation, Allocation]] = []
     check_alignment(module)
@@ -91,7 +91,7 @@ def slices(pack: ir.Operation) -> list[Slice]:
 
 
 def sized(arrays: list[Slice]) -> list[LiveArray] | None:
-    """The arrays of a pack; None if a size is unknown."""
+    """The arrays of a pack, or None if a size is unknown."""
     known = [LiveArray(first, last, size) for first, last, size in arrays if size is not None]
     return known if len(known) == len(arrays) else None
 

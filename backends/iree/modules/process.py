@@ -34,7 +34,7 @@ _INVOCATION = {
 
 
 def main() -> None:
-    """Runs the job on standard input, and ends the process."""
+    """Runs the job that is read from standard input, and ends the process."""
     job = Job(**json.loads(sys.stdin.buffer.readline()))
     try:
         code = _run(job, sys.stdin.buffer.read(), sys.argv[1:])
@@ -46,7 +46,7 @@ def main() -> None:
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # the end of a session takes time, and the process ends in any case
+    os._exit(code)  # ending a session takes time, and the process ends in any case
 
 
 def _run(job: Job, program: bytes, flags: list[str]) -> int:

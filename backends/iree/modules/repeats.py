@@ -15,7 +15,7 @@ _INLINE = "builtin.module(inline{default-pipeline= max-iterations=1})"
 
 
 def inline_repeats(module: ir.Operation) -> bool:
-    """Inlines the functions of repeats; False if there are none."""
+    """Inlines the functions of repeats. False if there are none."""
     functions = [op for op in operations(module.regions[0].blocks[0]) if is_repeat(op)]
     for function in functions:
         del function.attributes[_POLICY]
@@ -29,5 +29,5 @@ def inline_repeats(module: ir.Operation) -> bool:
 
 
 def is_repeat(op: ir.Operation) -> bool:
-    """Whether an op is a function that is not to be inlined."""
+    """Whether an op is a function that must not be inlined."""
     return op.name == _FUNCTION and _POLICY in op.attributes and str(op.attributes[_POLICY]) == _NEVER

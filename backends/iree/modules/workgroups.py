@@ -15,7 +15,7 @@ _FUNCTION = "func.func"
 
 
 def put_in_workgroups(module: ir.Operation, workgroups: Mapping[str, str]) -> bool:
-    """Puts functions in place of their declarations; False if the module declares none."""
+    """Replaces declarations by the functions of workgroups. False if the module declares none."""
     known: dict[str, ir.Operation] = {}
     used = set[str]()
     for declared in _functions(module):

@@ -15,9 +15,9 @@ _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', 
 
 
 def data_of(attribute: Any, resources: Mapping[str, bytes], refuse: Callable[[str], Exception]) -> bytes:
-    """The bytes of a constant buffer, some of them those of resources of the module, by name.
+    """The bytes of a constant buffer. Some bytes are those of named resources of the module.
 
-    For other attributes, raises the error that `refuse` gives for a description.
+    For other attributes, raises the error that `refuse` returns for a description.
     """
     text = str(attribute)
     match = _COMPOSITE.fullmatch(text)

@@ -43,7 +43,7 @@ def is_c_name(name: str) -> bool:
 
 
 def c_names(names: Sequence[str]) -> list[str]:
-    """Distinct names for C, each like one of these names."""
+    """Distinct C names, each similar to the corresponding name."""
     seen: set[str] = set()
     found = []
     for text in names:
@@ -68,7 +68,7 @@ def _attributes(program: Lowered) -> Sequence[ir.Attribute]:
 
 
 def donations(program: Lowered) -> dict[int, int]:
-    """The donated inputs by number, each with the number of the output that is written into its memory."""
+    """The donated inputs by number, each with the number of the output that is written to its memory."""
     found = {i: readable(ir.DictAttr(each), DONATED) for i, each in enumerate(_attributes(program))}
     return {i: int(output.value) for i, output in found.items() if output is not None}
 
@@ -83,7 +83,9 @@ class Interface:
     roles: Mapping[int, str]
 
     def values(self) -> list[SignatureValue]:
-        """The inputs and outputs that are parameters: all but the outputs that are written into an input."""
+        """The inputs and outputs that are C parameters: all except the outputs that are written to the memory of an
+        input.
+        """
         own = [x for i, x in enumerate(self.signature.outputs) if i not in self.donated.values()]
         return [*self.signature.inputs, *own]
 
@@ -97,7 +99,7 @@ class Interface:
         ]
 
     def pointers(self) -> tuple[list[str], list[str]]:
-        """The parameters that hold the inputs, and those that take the outputs."""
+        """The parameters that point to inputs, and those that point to outputs."""
         names = c_names([value.name for value in self.values()])
         inputs, rest = names[: len(self.signature.inputs)], iter(names[len(self.signature.inputs) :])
         own = {output: inputs[i] for i, output in self.donated.items()}
@@ -109,7 +111,7 @@ class Interface:
 
 
 def header_of(interface: Interface, heap: int | None, structs: str = "") -> str:
-    """The header; `heap` is the most bytes that a call takes from malloc, None if unknown.
+    """The header. `heap` is the largest number of bytes that a call takes from malloc, or None if unknown.
 
     `structs` declares the interface of a training step.
     """

@@ -54,7 +54,7 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """The state that the functions of a module share: the kernels that they call, constants, and memory needs."""
+    """The state that the functions of a module share: kernels that they call, constants, and memory requirements."""
 
     name: str  # of the program, in diagnostics
     exports: dict[str, Any]  # the op hal.executable.export of each kernel, by name
@@ -94,7 +94,7 @@ class CFunction:
         return self.names[value]
 
     def define(self, value: Any, text: str | None = None) -> str:
-        """Declares a C variable for a value, and sets it to the expression `text` if there is one; gives its name."""
+        """Declares a C variable for a value and returns its name. Sets it to the expression `text` if there is one."""
         kind = self.c_type(value.type)
         name = self.names[value] = f"v{len(self.names)}"
         self.declared.append(f"{kind} {name};")
@@ -114,7 +114,10 @@ class CFunction:
         self.names[value] = self.names[other]
 
     def count_heap(self) -> None:
-        """Adds the memory that a call of this function takes to that of the host; unknown with loops or branches."""
+        """Adds the memory that a call of this function needs to the host's total.
+
+        The total is unknown with loops or branches.
+        """
         sizes = [int(size) if size.isdecimal() else None for size in self.allocated]
         known = [size + _OVERHEAD for size in sizes if size is not None]
         if len(self._labels) > 1 or len(known) < len(sizes) or self.host.heap is None:
@@ -185,7 +188,7 @@ class CFunction:
             raise self.host.refuse(op.name)
 
     def jump(self, block: ir.Block, operands: Sequence[IrValue]) -> str:
-        """A jump to a block, after assigning all arguments of the block at once."""
+        """A jump to a block. All block arguments are assigned simultaneously before it."""
         pairs = [
             (self.names[to], self.use(of), self.c_type(to.type))
             for to, of in zip(block.arguments, operands, strict=True)
@@ -353,7 +356,7 @@ def _cond_br(f: CFunction, op: IrOp) -> None:
 
 
 def _return(f: CFunction, op: Any) -> None:
-    # IREE has written donated results into the arguments' memory, or into its copy if that is not aligned.
+    # IREE has written donated results to the arguments' memory, or to IREE's copy if that memory is not aligned.
     for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.host.donated):
         copy = f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);"
         f.lines.append(f"if (results[{i}] != {f.use(value)}.data) {copy}" if i in f.host.donated else copy)

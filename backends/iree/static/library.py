@@ -33,10 +33,12 @@ class Library:
 
 
 def compile_library(program: Lowered, name: str, options: Options, flags: Sequence[str] = ()) -> Library:
-    """The static library of a program; its C function is called `name`; `flags` are further flags of iree-compile.
+    """Compiles a program to a static library with a C function called `name`.
 
-    Raises RequestError for targets without static libraries, for dynamic shapes, and for names that C does not allow;
-    CompileError if IREE's compiler or the translation of the host code refuses the program.
+    `flags` are further flags of iree-compile.
+
+    Raises `RequestError` for targets without static libraries, for dynamic shapes, and for names that are not C names.
+    Raises `CompileError` if IREE's compiler or the translation of the host code refuses the program.
     """
     target = find_target(options.target)
     if not any(flag.endswith("=llvm-cpu") for flag in target.flags):

@@ -12,12 +12,12 @@ FREE = "stream.resource.dealloca"
 
 
 def is_time(type_: ir.Type) -> bool:
-    """Whether a type is that of points in time, which the host code awaits."""
+    """Whether a type is a timepoint, which host code awaits."""
     return str(type_) == "!stream.timepoint"
 
 
 def is_buffer(type_: Any) -> bool:
-    """Whether a type is that of memory which the host code allocates or reads."""
+    """Whether a type is memory that host code allocates or reads."""
     return str(type_).startswith(_BUFFERS)
 
 
@@ -27,7 +27,7 @@ def _reads(op: Any) -> Iterator[Any]:
 
 
 def reachable(blocks: Sequence[Any]) -> list[Any]:
-    """The blocks that may run, each after the blocks that define what it reads: reverse postorder from the entry.
+    """The blocks that may run, in reverse postorder: each block comes after the blocks whose values it reads.
 
     In the C code, `stream.resource.try_map` always succeeds, so blocks that copy a constant from a file never run.
     """
@@ -52,7 +52,7 @@ def successors_of(block: Any) -> list[Any]:
 
 
 def is_mapped(branch: Any) -> bool:
-    """Whether the condition of a branch is whether a constant could be mapped, which is always true here."""
+    """Whether a branch tests that a constant could be mapped. This test always succeeds in the C code."""
     return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
 
 

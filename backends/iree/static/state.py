@@ -24,7 +24,7 @@ _MOST_DIMENSIONS = 8
 
 
 class State:
-    """The inputs of a step as the fields of two structs."""
+    """The inputs of a training step as the fields of two structs."""
 
     def __init__(self, interface: Interface) -> None:
         self.interface = interface
@@ -39,7 +39,7 @@ class State:
 
     @property
     def exists(self) -> bool:
-        """Whether the program is a training step, and files can hold its state."""
+        """Whether the program is a training step whose state can be stored in files."""
         values = [self.interface.signature.inputs[i] for i in self.stored]
         fit = all(x.type.element in _DTYPES and len(x.type.shape) <= _MOST_DIMENSIONS for x in values)
         return bool(self.stored) and fit and len(self.interface.roles) == len(self.interface.signature.inputs)
@@ -56,7 +56,7 @@ class State:
         return f"int {name}_step({name}_state *state, const {name}_batch *batch{results})"
 
     def declarations(self) -> str:
-        """The part of the header: the structs, the table of arrays, and the functions."""
+        """The declarations for the header: the structs, the table of arrays, and the functions."""
         name = self.interface.name
         arrays = "\n".join(f"  {self._array(i)}" for i in self.stored)
         batch = "\n".join(f"  {self._pointer(i)}" for i in self.given)
@@ -106,7 +106,7 @@ int {name}_save(const {name}_state *state, const char *path);
 """
 
     def definitions(self) -> str:
-        """The part of the C file after the positional function: the table, and the step."""
+        """The definitions for the C file, after the positional function: the table, and the step."""
         name = self.interface.name
         rows = "\n".join(f"  {self._row(i)}" for i in self.stored)
         arguments = ", ".join(self._argument(i) for i in range(len(self.interface.signature.inputs)))

@@ -21,7 +21,7 @@ CONSTANT = "constant"
 
 
 def origins(arguments: Iterable[IrValue], ops: Iterable[Any]) -> dict[Any, tuple[Any, ...]]:
-    """For each argument of a block and each result of its ops, in order, its origin."""
+    """The origin of each argument of a block and of each result of its ops, in order."""
     found: dict[Any, tuple[Any, ...]] = {x: ("argument", i) for i, x in enumerate(arguments)}
     numbers: dict[Any, int] = {}
     for op in ops:
@@ -48,7 +48,7 @@ def origins(arguments: Iterable[IrValue], ops: Iterable[Any]) -> dict[Any, tuple
 
 
 def may_be_equal(values: Sequence[IrValue], of: Mapping[Any, tuple[Any, ...]]) -> bool:
-    """Whether IREE may find that two of these values are one, by their origins."""
+    """Whether IREE may find two of these values equal, judged by their origins."""
     found = [(x.type, of[x]) for x in values]
     constants = [type_ for type_, origin in found if origin[0] == CONSTANT]
     computed = {type_ for type_, origin in found if origin == (CONSTANT,)}

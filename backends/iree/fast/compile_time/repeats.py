@@ -45,7 +45,10 @@ _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
 
 
 class Repeat(NamedTuple):
-    """`copies` times `period` ops, the first one at `start` among the ops of a function without constants."""
+    """A sequence of `period` ops that occurs `copies` times in a row, from op number `start` on.
+
+    Constants are not numbered.
+    """
 
     start: int
     period: int
@@ -58,15 +61,15 @@ class Repeat(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the ops after the last copy begin."""
+        """The number of the first op after the last copy."""
         return self.start + self.period * self.copies
 
 
 class RepeatFunction(NamedTuple):
-    """A repeat as a function: where operands come from, as (op in a copy, number) of operands and results.
+    """A repeat as a function. Operands and results are given as pairs: op in a copy, and operand or result number.
 
-    `inner` maps operands to the results of the same copy, `constants` to the op of a constant; `inputs` lists operands
-    of equal values in each copy, and `outputs` the results that other ops read.
+    `inner` maps operands to results of the same copy, and `constants` maps operands to the op of a constant. `inputs`
+    lists operands that have equal values in each copy. `outputs` lists the results that other ops read.
     """
 
     inner: dict[tuple[int, int], tuple[int, int]]
@@ -81,7 +84,7 @@ class RepeatFunction(NamedTuple):
 )
 @stage
 def repeats(module: ir.Module | IrOp) -> int:
-    """Makes functions of the repeats in the first function with a body, in place; gives their number."""
+    """Outlines the repeats of the first function with a body, in place. Returns the number of functions created."""
     body = module.operation.regions[0].blocks[0]
     block = next(op.regions[0].blocks[0] for op in functions_in(module) if len(op.regions[0].blocks))
     ops = _ops(block)
@@ -202,10 +205,11 @@ def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
 
 
 class Borders(NamedTuple):
-    """Values that IREE would fuse with their readers: rows of the op's place, and of the first and last reader's.
+    """Values that IREE would fuse with their readers. A row has the places of the op, its first and its last reader.
 
-    `leaving` has all of these values, by their places, and `entering` those that a function may take, by their first
-    readers. Arrays of a kernel and values that IREE stores in any case are in neither.
+    `leaving` lists all of these values, ordered by the op's place. `entering` lists the values that a function may take
+    as inputs, ordered by the first reader. Arrays of a kernel, and values that IREE stores in any case, are in neither
+    list.
     """
 
     leaving: Any

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 
 class Runs(NamedTuple):
-    """For each run: where it begins, where it ends, and its period; arrays of integers."""
+    """The start, the end, and the period of each run, as arrays of integers."""
 
     starts: Any
     ends: Any
@@ -27,7 +27,7 @@ class Runs(NamedTuple):
 
 
 def runs(numbers: Sequence[int], shortest: int) -> Runs:
-    """The runs of a sequence in which at least `shortest` numbers, one period left out, are equal to earlier ones."""
+    """The runs of a sequence in which at least `shortest` numbers equal the number one period before them."""
     given = np.asarray(numbers, np.int64)
     ranks = _ranks(given, shortest)
     if ranks is None:

@@ -51,9 +51,9 @@ def _tiles(registers: int) -> list[ImageTile]:
 
 @dataclass(frozen=True)
 class TileShape:
-    """The sizes by which a tile is chosen: features of a group, places of a part, lanes of a vector.
+    """The sizes that decide which tile is chosen: features of a group, places of a part, and lanes of a vector.
 
-    `steps` is the number of terms of a sum; the mean over the phases.
+    `steps` is the number of terms of a sum; where phases differ, their mean.
     """
 
     features: int
@@ -66,7 +66,7 @@ class TileShape:
         count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
         stored = _STORE * (
             1 if self.features % tile.features == 0 else 2
-        )  # else masks say which features to store
+        )  # else masks exclude features beyond the group
         return count * (self.steps * tile.cycles + stored * tile.features * tile.vectors)
 
     def best(self, registers: int) -> ImageTile:
@@ -75,10 +75,11 @@ class TileShape:
 
 
 def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements] = ()) -> Result:
-    """The result of a convolution of one or two dimensions, the last ones of image and result; the image has no holes.
+    """The result of a convolution of one or two spatial dimensions. These come last in the image and in the result.
 
-    `elements` says which elements of the kernel each phase takes, along each dimension; by default, the result is one
-    phase and takes all. Several phases are successive images of the result.
+    The image must not be dilated. `elements` says, for each dimension, which elements of the kernel each phase reads.
+    By default, the result is a single phase that reads all elements. Several phases are successive images of the
+    result.
     """
     planes = Planes.of(c)
     y, labels = pointwise(b, c, planes), (BATCH, FEATURES)
@@ -139,14 +140,14 @@ def _planned(
     phases = math.prod(len(each.sizes) for each in elements)
     steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
     tile = TileShape(group, flat, width, summed * steps).best(registers.number)
-    # Where rows are shorter than a vector, or masked stores are slow, places between rows are cut off later.
+    # If rows are shorter than a vector, or masked stores are slow, the places between rows are removed later.
     least = width - 1 if registers.bits == MASKED else planes.pitch
     between = planes.places[1] < min(least, planes.pitch)
     columns = planes.pitch if between else planes.places[1]
     channels = _channels(c, summed)
     blocks, tiles = summed // channels, -(-flat // (tile.vectors * width))
     features = _features(tile, group, phases * c.batch * c.groups * planes.places[0] // rows, blocks)
-    # The last tile overlaps the one before unless that would add channels twice.
+    # The last tile overlaps the tile before it, except where the overlap would add channels twice.
     last = max(flat - tile.vectors * width, 0) if blocks == 1 else (tiles - 1) * tile.vectors * width
     form = ImageForm(
         tile,
@@ -176,7 +177,7 @@ def _planned(
         pitch=planes.pitch,
         tiles=tiles,
         last=last,
-        elements=0,  # of planes that are not yet there
+        elements=0,  # of planes that do not exist yet
         places=planes.places[0] * columns,
     )
     return form, sizes

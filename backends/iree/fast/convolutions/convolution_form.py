@@ -33,7 +33,7 @@ class Result:
     axes: tuple[int, ...]
 
     def in_layout(self, b: Emitter, output: Numbers) -> IrValue:
-        """The value, transposed such that batch, features and spatial dimensions are the dimensions `output`."""
+        """The value, transposed so that its batch, feature and spatial dimensions are at the positions of `output`."""
         labels = [BATCH, FEATURES, *range(len(output) - 2)]
         wanted = [labels[output.index(d)] for d in range(len(output))]
         return b.transpose(self.value, [self.axes.index(label) for label in wanted])
@@ -101,16 +101,19 @@ class Convolution:
         return int(element(self.x).width // 8)
 
     def in_place(self, b: Emitter) -> "Convolution":
-        """This convolution for code that reads the kernel in any order: with w before a reversal.
+        """This convolution for code that reads the kernel in any order: if a reversal computes w, its operand replaces
+        w.
 
-        A reshape may follow the reversal, as in the gradient of a depthwise convolution. If the convolution runs
-        again, its image is behind a select, too, so that the kernel needs none (`passes/rematerialize/emit.py`).
+        A reshape may follow the reversal, as in the gradient of a depthwise convolution. If the convolution is
+        rematerialized, its image is also behind a select, so the kernel needs no select
+        (`passes/rematerialize/emit.py`).
         """
         reshape = defined_by(self.w, "stablehlo.reshape")
         w = self.w if reshape is None else reshape.operands[0]
         reverse, turned = defined_by(w, "stablehlo.reverse"), set(self.reversed)
         if reverse is not None:
-            # The reversed dimensions, counted from the last one; the sizes of these and of later ones must stay.
+            # The reversed dimensions, counted from the last one. The reshape must keep the sizes of these and of later
+            # dimensions.
             ends = [d - len(shape(w)) for d in reverse.attributes["dimensions"]]
             places = {len(shape(self.w)) + d for d in ends}
             spatial = self.layout.kernel[2:]
@@ -126,17 +129,19 @@ class Convolution:
 
     @property
     def has_few_places(self) -> bool:
-        """Whether the window has more elements than the result has places, as in gradients toward kernels."""
+        """Whether the window has more elements than the result has places, as in the gradient toward a kernel."""
         return math.prod(self.places) < math.prod(self.window.sizes)
 
     def spatial_last(self, b: Emitter) -> "Convolution":
-        """This convolution of an image, and for a result, whose last dimensions are the spatial ones, in order."""
+        """This convolution, transposed so that the spatial dimensions of the image and of the result come last, in
+        order.
+        """
         order, image = _with_spatial_last(self.layout.input)
         _, output = _with_spatial_last(self.layout.output)
         return replace(self, x=b.transpose(self.x, order), layout=Layout(image, self.layout.kernel, output))
 
     def in_order(self, b: Emitter) -> "Convolution":
-        """`spatial_last`, with the kernel in such an order, too, and not reversed."""
+        """`spatial_last`, with the dimensions of the kernel in the same order and the kernel not reversed."""
         order, kernel = _with_spatial_last(self.layout.kernel)
         spatial = self.layout.kernel[2:]
         w = b.reverse(self.w, [spatial[d] for d in self.reversed]) if self.reversed else self.w
@@ -145,10 +150,11 @@ class Convolution:
         return replace(c, w=b.transpose(w, order), layout=layout, reversed=())
 
     def exchanged(self) -> "Convolution | None":
-        """The convolution of w with the kernel x, whose result `restored` takes; None if w is dilated.
+        """The convolution with x and w exchanged: x becomes the kernel. None if w is dilated.
 
-        Element j of w is multiplied by element i of x at place o = i * base - j + low, which runs backwards. Places
-        are counted from the last one. If w is reversed, x becomes reversed instead of the result.
+        Pass its result to `restored`. Element j of w is multiplied by element i of x at place o = i * base - j + low.
+        The place decreases as j increases, so places are counted from the last one. If w is reversed, x is reversed
+        instead of the result.
         """
         if self.groups > 1 or set(self.window.dilation) != {1}:
             return None
@@ -170,16 +176,17 @@ class Convolution:
         return replace(self, x=self.w, w=self.x, layout=layout, window=window)
 
     def restored(self, b: Emitter, y: Result) -> Result:
-        """The result, from that of the convolution `exchanged`."""
+        """The result of this convolution, computed from the result of the convolution `exchanged`."""
         turned = [y.axes.index(d) for d, n in enumerate(self.places) if n > 1 and d not in self.reversed]
         names = {BATCH: FEATURES, FEATURES: BATCH}
         value = b.reverse(y.value, turned) if turned else y.value
         return Result(value, tuple(names.get(label, label) for label in y.axes))
 
     def folded(self, b: Emitter) -> "Convolution":
-        """A convolution of one spatial dimension less, of which `unfolded` gives the result of this one.
+        """An equivalent convolution with one spatial dimension less. `unfolded` converts its result back.
 
-        Each place along the first dimension becomes an image, and each offset of the window there a channel.
+        Each place along the first spatial dimension becomes an image, and each offset of the window along it becomes a
+        channel.
         """
         (batch, features, first, *rest), w = self.layout.input, self.window
         x = b.transpose(self.x, [batch, features, first, *rest])
@@ -208,7 +215,7 @@ class Convolution:
         )
 
     def unfolded(self, b: Emitter, y: Result) -> Result:
-        """The result, from that of the convolution `folded`."""
+        """The result of this convolution, computed from the result of the convolution `folded`."""
         at, sizes = y.axes.index(BATCH), shape(y.value)
         axes = [label + (label >= 0) for label in y.axes]
         sizes[at : at + 1], axes[at : at + 1] = [self.batch, self.places[0]], [BATCH, 0]
@@ -222,7 +229,10 @@ def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
 
 
 def by_product(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution in one group, without holes, as a product of w and the windows of the image."""
+    """The result of a convolution as a product of w and the windows of the image.
+
+    The convolution has one group, and its image is not dilated.
+    """
     features, results, *spatial = c.layout.kernel
     w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
     w = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])

@@ -115,7 +115,7 @@ def _is_fast(c: Convolution, registers: Registers) -> bool:
 
 
 def computed(b: Emitter, c: Convolution) -> Result | None:
-    """The result of a convolution, computed by kernels of vectors; None if an image has too many phases."""
+    """The result of a convolution, computed by vector kernels. None if an image has too many phases."""
     if c.rank > 2:
         y = computed(b, c.folded(b))
         return None if y is None else c.unfolded(b, y)

@@ -22,10 +22,10 @@ from tiduc.dialect.ops.ir_types import IrValue
 
 @dataclass(frozen=True)
 class PhaseElements:
-    """The elements of the kernel that each phase of the result takes, along one dimension.
+    """The elements of the kernel that each phase of the result reads, along one dimension.
 
-    Phase r takes `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element j of them is multiplied by what
-    the planes' window reads at offset `shifts[r] + j * dilation`.
+    Phase r reads `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element j of these is multiplied by the
+    element of the planes that the window reads at offset `shifts[r] + j * dilation`.
     """
 
     sizes: tuple[int, ...]
@@ -37,20 +37,20 @@ class PhaseElements:
 
 @dataclass(frozen=True)
 class ImageTile:
-    """Sums that are computed together: for `features` features and `vectors` vectors of places."""
+    """A tile of sums that are computed together: `features` features times `vectors` vectors of places."""
 
     features: int
     vectors: int
 
     @property
     def cycles(self) -> float:
-        """The cycles of one step; a load across cache lines counts twice."""
+        """The cycles of one step. A load across cache lines counts twice."""
         return cycles_of_step(self.features * self.vectors, self.features + 2 * self.vectors)
 
 
 @dataclass(frozen=True)
 class ImageForm:
-    """The properties of a convolution on which its code depends; convolutions of equal forms share code."""
+    """The properties of a convolution that determine its code. Convolutions of equal forms share code."""
 
     tile: ImageTile
     vector: int
@@ -81,7 +81,7 @@ class ImageForm:
         return math.prod(len(each.sizes) for each in self.elements)
 
     def order(self, image: int | str | RunTimeSize, feature: int | str | RunTimeSize) -> list[Any]:
-        """An entry for the image and one for the feature, in the order of the result's dimensions."""
+        """The image number and the feature number, in the order of the result's dimensions."""
         return [feature, image] if self.swapped else [image, feature]
 
 
@@ -128,7 +128,10 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True)
 class ImagePart:
-    """Emits a part of a convolution: some features and some rows. `x` are the images as planes; `w` is the kernel."""
+    """Emits a part of a convolution: some features and some rows.
+
+    `x` holds the images as planes, and `w` is the kernel.
+    """
 
     form: ImageForm
     sizes: ImageSizes
@@ -137,7 +140,7 @@ class ImagePart:
 
     @property
     def features(self) -> Any:
-        """The features of a part: those of one tile, if it adds all channels at once."""
+        """The features of a part. If a tile adds all channels at once, a part has the features of one tile."""
         return self.form.tile.features if self.sizes.blocks == 1 else self.sizes.features
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
@@ -156,7 +159,7 @@ class ImagePart:
         def tile(k: Vectors, place: Sequence[int | RunTimeSize], out: IrValue) -> list[IrValue]:
             channel, feature = k.held(place[0] * n.channels), k.held(place[1] * self.form.tile.features)
             t = k.held(smaller(place[2] * self.form.width, n.last))
-            # Features beyond the group are computed as copies of the last one, and not stored.
+            # Features beyond the group are computed as copies of the last feature, and are not stored.
             each = [start + feature + r for r in range(self.form.tile.features)]
             features = [
                 k.held(group * n.group + (o if self.form.even else smaller(o, n.group - 1))) for o in each
@@ -175,7 +178,7 @@ class ImagePart:
         return ArrayPart(k.nest(counts, [out], tile)[0], starts, sizes)
 
     def taken(self, k: Vectors, phase: int | RunTimeSize) -> list[_Taken]:
-        """The elements of the kernel that a phase takes, and their shift, along each dimension."""
+        """For each dimension, the elements of the kernel that a phase reads, and their shift."""
         taken, inner = [], self.form.phases
         for each in self.form.elements:
             inner //= len(each.sizes)
@@ -186,14 +189,14 @@ class ImagePart:
         return taken
 
     def before(self, k: Vectors, targets: Sequence[Any], out: IrValue) -> list[Any]:
-        """The sums of the channels that have been added to the part `out`."""
+        """The sums so far: those of the channels that were added to the part `out` before."""
         if self.sizes.blocks == 1:
             return [k.zeros()] * len(targets)
         parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
         return [reduce(lambda u, v: k.arith("addf", u, v), each) for each in parts]
 
     def sums(self, k: Vectors, at: _Place, before: Sequence[IrValue]) -> Sequence[Any]:
-        """The sums of a tile, with some channels more."""
+        """The sums of a tile after adding some more channels."""
         form, rank = self.form, len(self.form.elements)
         offsets = replace(form.offsets, pitch=self.sizes.pitch)
 
@@ -217,7 +220,10 @@ class ImagePart:
         taken: Sequence[_Taken],
         numbers: Sequence[int | RunTimeSize],
     ) -> list[Any]:
-        """The index in the kernel of the element that is number `numbers[d]` of those taken along each dimension d."""
+        """The index of a kernel element.
+
+        Along each dimension d, it is element number `numbers[d]` of those that are read.
+        """
         layout = self.form.kernel
         place: list[Any] = [0] * len(layout)
         place[layout[0]], place[layout[1]] = channel, feature
@@ -229,9 +235,10 @@ class ImagePart:
     def targets(
         self, k: Vectors, t: Any, feature: int | RunTimeSize, count: int | RunTimeSize
     ) -> list[list[tuple[Any, Any]]]:
-        """For each vector of a tile at place t, its places in the part, and the lanes to store there.
+        """For each vector of a tile at place t, its places in the part, and the lanes to store at each place.
 
-        If the part leaves out places between rows, there are two, of which the second has the lanes of the next row.
+        If the part omits the places between rows, a vector has two places. The lanes of the second place belong to the
+        next row.
         """
         vs = [self._of_vector(k, k.held(t + v * k.width)) for v in range(self.form.tile.vectors)]
         targets = []

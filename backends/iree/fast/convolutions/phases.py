@@ -30,9 +30,9 @@ _PHASES = 64
 
 
 class Phase(NamedTuple):
-    """One phase along one dimension: the kernel elements that contribute, and the window that they form.
+    """One phase along one dimension: the kernel elements that contribute to it, and the window that they form.
 
-    A phase has `size` kernel elements: `first`, `first + step`, and so on. In x, their places are `dilation` apart;
+    A phase has `size` kernel elements: `first`, `first + step`, and so on. Their places in x are `dilation` apart.
     `low` is the padding before x.
     """
 
@@ -44,14 +44,14 @@ class Phase(NamedTuple):
 
     @property
     def elements(self) -> PhaseElements:
-        """The kernel elements, of this phase alone."""
+        """The kernel elements of this phase alone."""
         return PhaseElements((self.size,), (self.first,), self.step)
 
 
 def by_phases(b: Emitter, c: Convolution) -> Result | None:
-    """The result of a convolution whose spatial dimensions are last; None if there are many phases.
+    """The result of a convolution whose spatial dimensions come last. None if there are many phases.
 
-    Each phase reads some elements of the kernel in place.
+    Each phase reads its elements of the kernel in place, without a copy.
     """
     counts = _counts(c)
     if counts is None:

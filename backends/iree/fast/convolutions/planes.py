@@ -31,10 +31,10 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Offsets:
-    """The element of a plane that a window reads at each of its offsets.
+    """Maps each offset of a window to the element of a plane that the window reads there.
 
-    Images of other sizes change the `pitch`, the distance of rows in a plane, and nothing else. `remainders` are the
-    remainders of rows, and of columns, for which there are planes.
+    Only the `pitch`, the distance between rows of a plane, depends on the size of the images. `remainders` lists the
+    remainders of rows, and those of columns, for which there are planes.
     """
 
     strides: Pair
@@ -43,7 +43,7 @@ class Offsets:
     pitch: Any = None
 
     def read(self, offset: Sequence[Any]) -> tuple[Any, Any]:
-        """The plane that an offset of the window reads, and the distance in it from the window's place."""
+        """The plane that an offset of the window reads, and the distance of the element from the window's place."""
         plane, at = 0, 0
         for d, j in enumerate(offset):
             planes, far = self.remainders[d], j * self.dilation[d]
@@ -56,10 +56,12 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Planes:
-    """The planes of the images of a convolution of one or two spatial dimensions; an image of one has one row.
+    """The planes of the images of a convolution with one or two spatial dimensions.
 
-    `places` and `sizes` are the rows and columns of the result and of the window; `strides`, `dilation` and `low` are
-    those of the window; `image` is the size of an image.
+    A one-dimensional image has one row.
+
+    `places` are the rows and columns of the result, and `sizes` those of the window. `strides`, `dilation` and `low`
+    belong to the window. `image` is the size of an image.
     """
 
     places: Pair
@@ -77,12 +79,12 @@ class Planes:
 
     @staticmethod
     def of_kernel(c: Convolution) -> "Planes":
-        """The planes of a convolution toward a kernel: the window and its places change roles."""
+        """The planes of a convolution that computes a kernel's gradient: the window and its places exchange roles."""
         w = c.window
         return _planes(c, w.sizes, c.places, w.dilation, w.strides)
 
     def remainders(self, d: int) -> list[int]:
-        """The remainders of rows or columns for which there are planes: multiples of the second one, from 0 on."""
+        """The remainders of rows or columns for which there are planes: 0 and the multiples of the second one."""
         stride, step = self.strides[d], self.dilation[d] % self.strides[d]
         if step * (self.sizes[d] - 1) < stride:
             return [j * step for j in range(self.sizes[d] if step else 1)]
@@ -90,7 +92,7 @@ class Planes:
 
     @property
     def offsets(self) -> Offsets:
-        """The element of a plane that the window reads at each of its offsets."""
+        """The map from each offset of the window to the element of a plane that the window reads there."""
         remainders = tuple(tuple(self.remainders(d)) for d in range(2))
         return Offsets(self.strides, self.dilation, remainders, self.pitch)
 
@@ -101,15 +103,15 @@ class Planes:
 
     @property
     def reach(self) -> Pair:
-        """The places between the last element that the window reads in its plane, and the window's place."""
+        """The distance from the window's place to the last element that the window reads in a plane."""
         rows, columns = ((self.sizes[d] - 1) * self.dilation[d] // self.strides[d] for d in range(2))
         return rows, columns
 
     @property
     def shared(self) -> int:
-        """The zeros that are the right padding of one row and the left padding of the next.
+        """The number of zeros that serve as the right padding of one row and as the left padding of the next row.
 
-        They are not more than a window reaches, so that no two places of the result are one place of a plane.
+        It is at most the reach of a window, so that no two places of the result share a place of a plane.
         """
         if self.strides[1] > 1:
             return 0
@@ -118,20 +120,20 @@ class Planes:
 
     @property
     def pitch(self) -> int:
-        """The distance of rows."""
+        """The distance between rows."""
         return self.places[1] + self.reach[1] - self.shared
 
     def flat(self, rows: int) -> int:
-        """The number of consecutive places in these rows of the result, those between rows included."""
+        """The number of consecutive places in these rows of the result, including the places between rows."""
         return (rows - 1) * self.pitch + self.places[1]
 
     def rows(self, least: int) -> int:
-        """The rows of a plane, of which at least `least` consecutive places are read."""
+        """The rows of a plane of which the windows read at least `least` consecutive places."""
         furthest = max(self.flat(self.places[0]), least) + self.reach[0] * self.pitch + self.reach[1]
         return -(-furthest // self.pitch)
 
     def filled(self, b: Emitter, x: IrValue, least: int) -> Any:
-        """The planes (batch, features, planes, elements) of x, (batch, features, rows, columns)."""
+        """The planes (batch, features, planes, elements) of an array (batch, features, rows, columns)."""
         n, m, *image = shape(x)
         rows = self.rows(least)
         size = rows * self.pitch

@@ -20,9 +20,9 @@ from tiduc.dialect.shapes.types import shape
 
 
 def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
-    """The result, (batch, features, places); None if the window has more elements, or if the product is small.
+    """The result, as (batch, features, places). None if the window has several elements, or if the product is small.
 
-    The images have channels first, and `planes` are those of the images.
+    The images have channels first, and `planes` are the planes of the images.
     """
     layout, count = c.layout, math.prod(planes.places)
     sizes = [c.outputs, c.features, count]
@@ -39,9 +39,9 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
 
 
 def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
-    """The gradient toward a kernel of one element, as a matrix in the order of the result; None as in `pointwise`.
+    """The gradient toward a kernel of one element, as a matrix in the order of the result; None as for `pointwise`.
 
-    All arrays have channels first; `planes` are those of a convolution toward a kernel.
+    All arrays have channels first. `planes` are the planes of a convolution toward a kernel.
     """
     count = math.prod(planes.places)
     if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):

@@ -35,7 +35,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True)
 class KernelTile:
-    """Sums that are computed together: for `channels`, offsets of some rows and columns, and vectors of features."""
+    """Sums that are computed together: of some channels, rows and columns of offsets, and vectors of features."""
 
     channels: int
     rows: int
@@ -44,7 +44,7 @@ class KernelTile:
 
     @property
     def height(self) -> int:
-        """The elements of x in a step."""
+        """The number of elements of x that a step reads."""
         return self.channels * self.rows * self.columns
 
     @property
@@ -55,9 +55,10 @@ class KernelTile:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sizes by which a tile is chosen: features in vectors, channels, offsets by row and column, steps of a sum.
+    """The sizes that decide which tile is chosen: vectors of features, channels, row and column offsets, and steps of a
+    sum.
 
-    `lanes` are the elements of a vector.
+    `lanes` is the number of elements of a vector.
     """
 
     features: int
@@ -68,15 +69,15 @@ class Sums:
     lanes: int
 
     def cycles(self, tile: KernelTile) -> float:
-        """The estimated cycles of the gradient."""
+        """The estimated cycles of computing the gradient with a tile."""
         offsets = self.channels * self.rows * self.columns // tile.height
         store = _STORE * tile.vectors * self.lanes * -(-tile.height // self.lanes)
         return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)
 
     def tiles(self, registers: int) -> Iterator[KernelTile]:
-        """The tiles whose sums fit into the registers with what a step loads, and whose offsets lie side by side.
+        """The tiles whose sums and operands fit into the registers, and whose offsets are adjacent.
 
-        A tile has whole windows of channels, else whole rows of a window, else a part of a row.
+        A tile has whole windows of several channels, whole rows of one window, or a part of one row.
         """
         channels, rows, columns = (
             [m for m in range(1, registers) if n % m == 0] for n in (self.channels, self.rows, self.columns)
@@ -88,13 +89,16 @@ class Sums:
                 yield tile
 
     def best(self, registers: int, of_one_channel: bool = False) -> KernelTile:
-        """The tile of the fewest cycles, of all tiles or of those with one channel."""
+        """The tile with the fewest cycles, among all tiles or among the tiles with one channel."""
         tiles = (t for t in self.tiles(registers) if t.channels == 1 or not of_one_channel)
         return min(tiles, key=self.cycles)
 
 
 def toward_kernel(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution `in_order`, without groups and holes, whose window is larger than its result."""
+    """The result of a convolution in the form `in_order`, whose window is larger than its result.
+
+    The convolution has no groups, and its image is not dilated.
+    """
     planes = Planes.of_kernel(c)
     y = toward_pointwise(b, c, planes)
     y = _computed(b, c, planes) if y is None else y
@@ -104,7 +108,7 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result:
 
 
 def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
-    """The estimated cycles of such a convolution, in any order."""
+    """The estimated cycles of `toward_kernel` for a convolution whose dimensions are in any order."""
     sums, tile = _sums(c, Planes.of_kernel(c), registers)
     return sums.cycles(tile)
 

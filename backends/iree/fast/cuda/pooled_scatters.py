@@ -30,10 +30,10 @@ from tiduc.passes.rules.selection import selects
 
 
 class Chosen(NamedTuple):
-    """The row-major number, in an array of some sizes, of the element that each window over the array chooses.
+    """For each window over an array, the element that it chooses, by the element's row-major number in the array.
 
-    A window may also choose its initial number, `none`, which is the number of no element. The scatter then adds the
-    window's update at the index `instead`, or drops it if that is out of range.
+    A window may also choose its initial number `none`, which is the number of no element. The scatter then adds the
+    window's update at the index `instead`, or drops the update if this index is out of range.
     """
 
     numbers: Any
@@ -49,7 +49,7 @@ class Chosen(NamedTuple):
     "gpu_networks.py: resnet18",
 )
 def scatter_of_pool(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The sum over the elements of a window; None if the indices are not known to be numbers that windows choose."""
+    """The sum over the elements of a window. None if the indices are not known to be numbers that windows choose."""
     if len(op.results) != 1 or reducer(op) != "stablehlo.add":
         return None
     flat, indices, updates = op.operands

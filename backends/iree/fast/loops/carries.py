@@ -22,7 +22,7 @@ from tiduc.dialect.shapes.types import element, with_element
 
 
 def signed_carries(b: Emitter, loop: IrOp) -> None:
-    """Converts the carries of one loop in place; not those of loops inside it."""
+    """Converts the unsigned carries of one loop to signed ones, in place. Loops inside it are left unchanged."""
     body = loop.regions[1].blocks[0]
     end = list(operations(body))[-1]
     for i, (new, old) in enumerate(zip(list(end.operands), body.arguments, strict=True)):
@@ -65,7 +65,7 @@ def _read_as(x: Any, kind: Any, place: ir.InsertionPoint, loop: IrOp) -> None:
 
 
 def updates_between(x: IrValue, old: IrValue) -> list[IrOp]:
-    """The chain of dynamic_update_slices from the array `old` to x; empty if x is not the result of such a chain."""
+    """The chain of dynamic_update_slices from the array `old` to x. Empty if no such chain computes x."""
     chain = []
     while update := defined_by(x, "stablehlo.dynamic_update_slice"):
         chain.append(update)

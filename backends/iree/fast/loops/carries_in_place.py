@@ -48,10 +48,10 @@ _ONE_DEVICE = (
 )
 @stage
 def carries_in_place(module: ir.Module) -> int:
-    """Rewrites the loops that the host runs, in place; gives their number."""
+    """Rewrites, in place, the loops that the host runs. Returns the number of these loops."""
     ops = [op for function in functions_in(module) for op in on_host(function)]
     loops = [op for op in ops if op.name == "stablehlo.while"]
-    if not loops or IN_PLACE.against(loops[0]):  # as for all loops of the module
+    if not loops or IN_PLACE.against(loops[0]):  # shared by all loops of the module
         return 0
     chains = {(loop, i): _chain(loop, i) for loop in loops for i in range(len(loop.operands))}
     carries = {key: chain for key, chain in chains.items() if _is_updated_alone(*key, chain)}

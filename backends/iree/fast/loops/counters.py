@@ -20,14 +20,14 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Counter:
-    """A carry (loop-carried value) that is `start + step * t` in iteration t."""
+    """A loop-carried value that equals `start + step * t` in iteration t."""
 
     start: int
     step: int
 
 
 def trip_count(loop: IrOp) -> int | None:
-    """The trip count of a loop whose condition compares a counter with a constant; None for others."""
+    """The trip count of a loop whose condition compares a counter with a constant. None for other loops."""
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
     if op is None:
@@ -63,7 +63,7 @@ def _count(counter: Counter, direction: str, limit: int) -> int | None:
 
 
 def loop_counter(loop: IrOp) -> tuple[int | None, Any]:
-    """The index of the carry that counts a loop's iterations from zero to a limit, and the limit; or None, None."""
+    """The index of the carry that counts iterations from zero up to a limit, and the limit; or None, None."""
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
     if op is None or "LT" not in str(op.attributes["comparison_direction"]):
@@ -101,7 +101,7 @@ def step_of_carry(loop: IrOp, i: int) -> int | None:
 
 
 def is_index(type_: ir.Type) -> bool:
-    """Whether a type is a scalar signed integer, wide enough that sums with sizes do not overflow."""
+    """Whether a type is a scalar signed integer so wide that adding sizes does not overflow."""
     if not isinstance(type_, ir.RankedTensorType) or type_.rank:
         return False
     kind = type_.element_type
@@ -109,5 +109,5 @@ def is_index(type_: ir.Type) -> bool:
 
 
 def is_count(x: IrValue) -> bool:
-    """Whether a value has the type of the counters that `loops_by_count` makes."""
+    """Whether a value has the type of the counters that `loops_by_count` creates."""
     return str(x.type) == "tensor<i32>"

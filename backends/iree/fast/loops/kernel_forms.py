@@ -27,7 +27,7 @@ _WORK = 2**14
 
 
 def is_cheap(op: IrOp) -> bool:
-    """Whether the branches of a conditional together compute little, and contain no loop."""
+    """Whether the branches of a conditional together compute little and contain no loop."""
     inner = within(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
@@ -36,13 +36,13 @@ def is_cheap(op: IrOp) -> bool:
 
 
 def work_of(op: IrOp) -> int:
-    """The number of elements that an op computes; of multiplications for a product."""
+    """The number of elements that an op computes. For a product, the number of its multiplications."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
     return count * contracted_size(op) if op.name == "stablehlo.dot_general" else count
 
 
 def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
-    """The results of a conditional, by selects among the results of all its branches."""
+    """The results of a conditional. All branches are computed, and selects choose among their results."""
     (index,) = op.operands
     *others, results = (b.inlined(region, ()) for region in op.regions)
     for i, branch in reversed(list(enumerate(others))):
@@ -54,9 +54,9 @@ def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 
 def is_one_slice(op: IrOp) -> bool:
-    """Whether an op is a gather of one slice; its index has been clamped by legalization.
+    """Whether an op is a gather of one slice, whose index legalization has clamped.
 
-    Outside of kernels such a gather stays a gather, since IREE's host code would read the index of a slice.
+    Outside of kernels, such a gather stays, because IREE's host code would otherwise read the index of the slice.
     """
     if op.name != GATHER:
         return False
@@ -65,7 +65,7 @@ def is_one_slice(op: IrOp) -> bool:
 
 
 def as_slice(b: Emitter, gather: IrOp) -> Sequence[IrValue]:
-    """A gather of one slice as a dynamic_slice."""
+    """Rewrites a gather of one slice as a dynamic_slice."""
     x, index = gather.operands
     to = list(hlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"]).start_index_map)
     index = b.reshape(index, [len(to)])
@@ -77,7 +77,7 @@ def as_slice(b: Emitter, gather: IrOp) -> Sequence[IrValue]:
 
 
 def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
-    """A pad as concatenations: IREE compiles a pad in a kernel to one vector as large as the array."""
+    """Rewrites a pad as concatenations. In a kernel, IREE compiles a pad to a single vector as large as the array."""
     x, value = pad.operands
     low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
     for d, counts in enumerate(zip(low, high, strict=True)):

@@ -73,7 +73,7 @@ def _against_kernel(loop: ir.Operation) -> str:
             return (
                 f"an array of {inner.name} is too large for the stack, or has a type that kernels do not have"
             )
-    # Large constants are arrays of the dispatch, too, and so is the zero from which `to_kernel` computes `never`.
+    # Large constants are also arrays of the dispatch, as is the zero from which `to_kernel` computes `never`.
     constants = [
         x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
     ]
@@ -121,10 +121,12 @@ def _crops_or_dilates(pad: ir.Operation) -> bool:
 
 
 def carries_on_stack(loop: IrOp) -> list[int]:
-    """The indices of the carries that are on the kernel's stack; the others are in the memory of the results.
+    """The indices of the carries that the kernel keeps on its stack.
 
-    On the stack are small carries, predicates, and of each type all large carries but one: only one can be in the
-    memory of a result, since MLIR merges two `tensor.empty` of one type.
+    The other carries are in the memory of the results.
+
+    The stack holds small carries, predicates, and, for each type, all large carries except one. Only one carry of a
+    type can be in the memory of a result, because MLIR merges two `tensor.empty` of equal type.
     """
     kept, seen = [], set()
     for i, x in enumerate(loop.operands):
@@ -136,13 +138,13 @@ def carries_on_stack(loop: IrOp) -> list[int]:
 
 
 def read_from_outside(loop: IrOp) -> list[Any]:
-    """The captured and initial values of a loop that are not constants."""
+    """The values that a loop captures or starts with, without constants."""
     values = dict.fromkeys((*loop.operands, *captured(loop)))
     return [x for x in values if not defined_by(x, "stablehlo.constant")]
 
 
 def wanted(loop: IrOp) -> list[Any]:
-    """The results of a loop that have readers."""
+    """The results of a loop that are read."""
     return [y for y in loop.results if list(y.uses)]
 
 
@@ -185,7 +187,7 @@ def _against_updates_in_place(loop: ir.Operation) -> str:
 
 
 def on_host(op: IrOp) -> Iterator[Any]:
-    """The ops in an op that are not inside of a dispatch."""
+    """The ops nested in an op that are not inside a dispatch."""
     for region in op.regions:
         for block in region.blocks:
             for inner in list(operations(block)):
@@ -195,7 +197,7 @@ def on_host(op: IrOp) -> Iterator[Any]:
 
 
 def may_be_carry(x: IrValue) -> bool:
-    """Whether IREE may find an array to be a carry of a loop on the host, or a view of one."""
+    """Whether IREE may identify an array as a carry of a loop on the host, or as a view of one."""
     return any(
         isinstance(y.owner, ir.Block) and y.owner.owner.operation.name == _WHILE
         for y in reached([x], _sources)
@@ -227,9 +229,9 @@ def _writes_to_captured(op: IrOp) -> bool:
 
 @dataclass(frozen=True)
 class LoopForm:
-    """A form of loops: its name, the pass that makes it, what a loop gains, and why a loop does not get it.
+    """A form of loops: its name, the pass that creates it, and what a loop gains by it.
 
-    `against` gives "" for a loop that gets the form.
+    `against` returns why a loop does not get the form, or "" if it does.
     """
 
     name: str

@@ -28,7 +28,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 )
 @stage
 def loops_by_count(module: ir.Module) -> int:
-    """Rewrites the loops of a module whose trip counts are known, in place; gives the number of loops rewritten."""
+    """Rewrites, in place, the loops of a module whose trip counts are known. Returns the number of these loops."""
     loops = within(module.operation, ("stablehlo.while",))
     return sum(map(_rewritten, loops[::-1]))  # inner loops first
 
@@ -63,7 +63,7 @@ def _rewritten(loop: Any) -> bool:
 
 
 def values_of(b: Emitter, loop: IrOp, counters: Mapping[int, Counter], t: IrValue) -> dict[int, Any]:
-    """The values of the counters of a loop in iteration t, by the index of the carry."""
+    """The values of a loop's counters in iteration t, by carry index."""
     values = {}
     for i, counter in counters.items():
         type_ = loop.operands[i].type

@@ -48,7 +48,7 @@ from tiduc.dialect.shapes.types import element, shape
 )
 @stage
 def loops_to_kernels(module: ir.Module | IrOp) -> int:
-    """Puts each loop that is small enough into a dispatch, in place; gives the number of these loops.
+    """Puts each loop that is small enough into a dispatch, in place. Returns the number of these loops.
 
     `legalize_for_iree` must have legalized the module for a CPU.
     """
@@ -101,10 +101,10 @@ def to_kernel(loop: IrOp) -> None:
     kept = carries_on_stack(loop)
     numberings = {i: x for i, x in enumerate(loop.operands) if i not in kept and _is_numbering(x)}
     for i, x in numberings.items():
-        loop.operands[i] = b.constant(0, x)  # read by no op: the kernel fills the array
+        loop.operands[i] = b.constant(0, x)  # Read by no op, since the kernel fills the array.
     _read_through_barriers(b, loop)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    old = wanted(loop)  # unused results would be arrays of the dispatch, too
+    old = wanted(loop)  # Unused results would also become arrays of the dispatch.
     uses = [list(y.uses) for y in old]
 
     def moved(k: Kernel) -> Sequence[IrValue]:
@@ -147,7 +147,8 @@ def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
     outside = read_from_outside(loop)
     if not outside:
         return
-    # IREE may not await the producer of a loop-carried value behind a barrier: see `optimization_barrier` in faults/.
+    # IREE may not await the op that computes a loop-carried value behind a barrier: see `optimization_barrier` in
+    # faults/.
     awaited = [copied(b, x) if is_carry(x) else x for x in outside]
     behind = dict(zip(outside, map(b.stored, awaited), strict=True))
     for inner in within(loop):
@@ -185,13 +186,13 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     for (_, old), updates in zip(pairs, chains, strict=True):
         once = all(len(list(update.results[0].uses)) == 1 for update in updates)
         if updates and once and _is_read_after(old, updates[0]):
-            for update in updates:  # so that they follow the last reader of the old carry
+            for update in updates:  # so that they come after the last reader of the old carry
                 update.move_before(end)
     k = Kernel(ir.InsertionPoint(end), loop.location)
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
         if new == old or updates or _is_carry_of_inner_loop(new, old):
             continue
-        # A copy at the end: computed in place, the new carry would be read while it is only partly written.
+        # The copy comes at the end. In place, the new carry would be read while it is only partly written.
         end.operands[i] = k.filled(old, new)
 
 

@@ -28,14 +28,14 @@ _SLICE = "stablehlo.dynamic_slice"
 
 @dataclass(frozen=True)
 class Packing:
-    """A loop with packed stacks; `pairs` of old results and their replacements; `ops`, the emitted ops."""
+    """A loop with packed stacks. `pairs` are the old results with their replacements, and `ops` are the emitted ops."""
 
     loop: Any
     pairs: list[tuple[Any, Any]]
     ops: list[Any]
 
     def undo(self) -> None:
-        """Restores the uses of the old loop and erases the packed one."""
+        """Undoes the packing: restores the uses of the old loop, and erases the packed loop."""
         for old, new in self.pairs:
             new.replace_all_uses_with(old)
         for op in self.ops[::-1]:
@@ -43,7 +43,7 @@ class Packing:
 
 
 def pack(loop: IrOp) -> Packing | None:
-    """Emits a packed loop before `loop` and replaces all uses of its results; None if no stacks can be packed."""
+    """Emits a packed loop before `loop` and replaces the uses of its results. None if no stacks can be packed."""
     groups = _groups(loop)
     if not groups:
         return None
@@ -70,7 +70,7 @@ def pack(loop: IrOp) -> Packing | None:
 
 
 def read_packed(loop: IrOp) -> None:
-    """Rewrites slices of a part of a packed array, in a loop, as slices of the packed array."""
+    """Rewrites a loop's slices of a part of a packed array as slices of the whole packed array."""
     for x in captured(loop):
         part = _packed(x)
         if part is None:

@@ -36,7 +36,10 @@ _ENDS_REGIONS = CONTROL | {"func.call"}
 @slow("Allocates the results of an execution region before the region runs.", "memory.py: gpt2 layer")
 @stage
 def late_results(module: ir.Module | IrOp) -> int:
-    """Ends a region in each function where this lowers the peak, in place; gives the number of functions."""
+    """Ends an execution region early in each function where this lowers the peak, in place.
+
+    Returns the number of these functions.
+    """
     return sum(map(_end_region, functions_in(module)))
 
 

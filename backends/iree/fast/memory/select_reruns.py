@@ -39,7 +39,7 @@ from tiduc.dialect.ops.verify import RECOMPUTED
 )
 @stage
 def select_reruns(module: ir.Module | IrOp) -> int:
-    """Replaces the barriers of rematerialized ops in place; gives the number of marks."""
+    """Replaces, in place, the barriers of rematerialized ops. Returns the number of marks."""
     count = 0
     for function in functions_in(module):
         for block in function.regions[0].blocks:

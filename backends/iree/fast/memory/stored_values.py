@@ -39,7 +39,7 @@ _RESHAPE = "flow.tensor.reshape"
 )
 @stage
 def stored_values(module: ir.Module | IrOp) -> int:
-    """Replaces the barriers in place; gives their number."""
+    """Replaces, in place, the barriers that only prevent fusion. Returns the number of these barriers."""
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     count = 0
     for function in functions_in(module):

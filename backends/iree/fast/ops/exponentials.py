@@ -21,7 +21,7 @@ Function = Callable[[Emitter, Any], Any]
 
 
 def of_f64(name: str, text: str) -> Callable[[Function], Function]:
-    """Registers a function as the pattern, on CPUs, of an op with one f64 operand; `text` describes the fault."""
+    """Registers a function as the CPU pattern of an op with one f64 operand. `text` describes the fault."""
 
     def register(function: Function) -> Function:
         @legalize(f"stablehlo.{name}", where=ON_CPUS)
@@ -40,7 +40,7 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
     "exponential", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
 )
 def exponential(b: Emitter, x: IrValue) -> Any:
-    """A polynomial, as vector code."""
+    """e^x by a polynomial, as vector code."""
     powers = exponential_parts(b, x)
     y = b.add(powers.less, 1)
     return b.multiply(b.multiply(y, powers.first), powers.second)
@@ -60,7 +60,7 @@ def logistic(b: Emitter, x: IrValue) -> Any:
     "For f64 IREE calls the C library for each element: -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x.",
 )
 def tanh(b: Emitter, x: IrValue) -> Any:
-    """-m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x."""
+    """-m / (2 + m) with m = e^(-2 |x|) - 1, and with the sign of x."""
     size = b.abs(x)
     m = exponential_minus_one(b, b.negate(b.add(size, size)))
     return with_sign(b, b.abs(b.divide(m, b.add(m, 2))), x)

@@ -27,7 +27,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
     "flags.py: short rows",
 )
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The leading elements that readers of the results need, by insertion sort where it is faster than merge sort."""
+    """Computes only the leading elements that readers need, by insertion sort where this is faster than merge sort."""
     if is_dynamic(op.operands[0].type):
         return None
     dimension, sizes = sorted_dimension(op), shape(op.operands[0])
@@ -40,7 +40,7 @@ def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     first = _insertion_sort(b, op, dimension, count)
     if count == n:
         return first
-    # Only slices read the results; they are replaced.
+    # All readers are slices, and these are replaced.
     for y, leading in zip(op.results, first, strict=True):
         for use in list(y.uses):
             part = use.owner.results[0]

@@ -25,12 +25,12 @@ _WHOLE = int(np.float64(WHOLE).view(np.int64))
 
 @of_f64("log", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code.")
 def log(b: Emitter, x: IrValue) -> IrValue:
-    """A polynomial, as vector code."""
+    """log(x) by a polynomial, as vector code."""
     bits = b.bitcast(x, signless(64))
     from_root = b.subtract(bits, _ROOT)
     k = b.emit("stablehlo.shift_right_arithmetic", (from_root, 52), bits.type)
     power = b.shift_left(k, 52)
-    # Converts k by bits, since not all CPUs have an instruction that converts vectors of 64-bit integers to floats.
+    # k is converted by its bits, because not all CPUs can convert vectors of 64-bit integers to floats.
     n = b.subtract(b.bitcast(b.add(k, _WHOLE), element(x)), WHOLE)
     f = b.subtract(b.bitcast(b.subtract(bits, power), element(x)), 1)
     s = b.divide(f, b.add(f, 2))

@@ -19,7 +19,10 @@ from tiduc.dialect.shapes.types import element, shape
     "flags.py: reverse",
 )
 def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The reversal in one dispatch, for large arrays that no product reads: IREE reverses those while packing them."""
+    """A reversal of a large array, in one dispatch.
+
+    Not for operands of products: IREE reverses these while packing them.
+    """
     x = op.operands[0]
     plain = as_signless(b, x)
     # Inside a loop, which may become a kernel, the op stays.
@@ -39,7 +42,7 @@ def _is_factor(op: IrOp) -> bool:
 
     def moved(y: IrValue) -> list[Any]:
         uses = [use for use in y.uses if use.owner.name in _MOVES]
-        # A barrier has one result for each operand, other ops have one result.
+        # A barrier has one result for each operand. Other ops have one result.
         return [use.owner.results[use.operand_number % len(use.owner.results)] for use in uses]
 
     return any(use.owner.name in PRODUCTS for y in reached(op.results, moved) for use in y.uses)
@@ -49,7 +52,7 @@ def _by_loops(b: Emitter, x: IrValue, dimensions: Sequence[int]) -> Any:
     """x reversed, in one dispatch, without its dimensions of size 1, which the compiler drops."""
     kept = [i for i, n in enumerate(shape(x)) if n != 1]
     sizes = [shape(x)[i] for i in kept]
-    y = b.stored(b.reshape(x, sizes))  # keeps the producer of x out of the dispatch
+    y = b.stored(b.reshape(x, sizes))  # keeps the op that computes x out of the dispatch
 
     def move(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
         moved = zip(kept, sizes, place, strict=True)

@@ -41,7 +41,7 @@ from tiduc.dialect.shapes.types import element, shape, with_element
     "flags.py: look-up",
 )
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, which are always faster."""
+    """A `dynamic_update_slice` for a single update in a loop, else loops in one dispatch, which are always faster."""
     if has_dynamic_shape(op):
         return None
     count, places = len(op.results), Places(b, op)
@@ -59,7 +59,7 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def is_single(op: IrOp, places: Places) -> bool:
-    """Whether a scatter updates one slice of one array, by elementwise ops."""
+    """Whether a scatter updates one slice of one array by elementwise ops."""
     body = op.regions[0].blocks[0]
     *ops, end = operations(body)
     known = {*body.arguments, *(y for inner in ops for y in inner.results)}
@@ -75,11 +75,11 @@ def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
     for k, i in enumerate(places.indexed):
         start = b.reshape(b.cut(starts, 0, k, k + 1), [])
         if element(indices).width < 32:
-            (start,) = b.barrier(start)  # else the host would read the number, and extend it as unsigned
+            (start,) = b.barrier(start)  # else the host would read the number and zero-extend it
         at[i] = b.clamp(b.constant(0, start), start, b.constant(places.sizes[i] - 1, start))
         same = b.compare(at[i], start, "EQ")
         inside = same if inside is None else b.and_(inside, same)
-    # A single element is a scalar: in kernels, IREE does not compile the broadcast of a scalar predicate to an array.
+    # A single element is a scalar. In kernels, IREE cannot compile the broadcast of a scalar predicate to an array.
     sizes = [] if math.prod(places.window) == 1 else places.window
     old, new = b.reshape(b.dynamic_slice(x, at, places.window), sizes), b.reshape(update, sizes)
     assert inside is not None, "a scatter has an index"

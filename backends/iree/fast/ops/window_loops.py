@@ -32,7 +32,7 @@ _VECTOR = 8
     "flags.py: pooling by JAX",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The results by loops in one dispatch, where these are faster."""
+    """Computes the results by loops in one dispatch, where these are faster."""
     return _by_loops(b, op) if _pays(op) else None
 
 

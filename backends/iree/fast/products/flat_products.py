@@ -37,7 +37,7 @@ _PRODUCT = "stablehlo.dot_general"
 )
 @stage
 def flat_products(module: ir.Module | IrOp) -> int:
-    """Rewrites products outside of loops in place; gives their number."""
+    """Rewrites, in place, products outside of loops. Returns their number."""
     searched = functions.functions_in(module)
     transposes = [op for each in searched for op in functions.within(each, {"stablehlo.transpose"})]
     count = sum(map(_exchange, transposes))
@@ -60,7 +60,7 @@ def _exchange(transpose: IrOp) -> bool:
         return False
     (x, y), of = product.operands, Contraction.of(product)
     count = len(of.batches[0])
-    first = len(shape(x)) - len(of.summed[0])  # the first dimension of the result that y keeps
+    first = len(shape(x)) - len(of.summed[0])  # the first dimension that comes from y
     exchanged = [*range(first, len(shape(product.results[0]))), *range(count, first)]
     if list(transpose.attributes["permutation"]) != [*range(count), *exchanged]:
         return False

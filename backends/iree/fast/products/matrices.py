@@ -10,9 +10,9 @@ from tiduc.dialect.shapes.types import shape
 
 @dataclass(frozen=True)
 class MatrixOperand:
-    """An operand of a product: its dimensions are batches, one that is kept, and one that is summed.
+    """An operand of a matrix product: batch dimensions, one free dimension, and one contracted dimension.
 
-    An operand without batches is one matrix for all batches of the other operand.
+    An operand without batch dimensions is one matrix for all batches of the other operand.
     """
 
     value: Any
@@ -22,7 +22,7 @@ class MatrixOperand:
 
     @property
     def last(self) -> int:
-        """The dimension whose elements are side by side in memory."""
+        """The dimension whose elements are adjacent in memory."""
         return len(self.value.type.shape) - 1
 
     def of(self, d: int) -> int:

@@ -41,7 +41,7 @@ _MOST = 2**31
 )
 @stage
 def products_in_tiles(module: ir.Module | IrOp, settings: Settings) -> int:
-    """Rewrites large products of matrices in place, for CPUs; gives their number."""
+    """Rewrites, in place, large products of matrices for CPUs. Returns their number."""
     if not settings.vectors:
         return 0
     return rewrite(module, {"stablehlo.dot_general": _in_tiles}, settings)
@@ -63,7 +63,7 @@ def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
 
 
 def is_large(sizes: Sequence[int], count: int = 1) -> bool:
-    """Whether `count` products with these rows, summed elements and columns are large."""
+    """Whether `count` products of these rows, contracted elements and columns are large."""
     return _LEAST <= min(sizes) and max(sizes) < _MOST and count * math.prod(sizes) >= _WORK
 
 
@@ -82,7 +82,7 @@ def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
 
 
 def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
-    """The product of two matrices, (batches, rows of x, columns of y)."""
+    """The product of two matrices, as (batches, rows of x, columns of y)."""
     z = tiles.in_tiles(b, *(_with_last(b, each) for each in (x, y)))
     batches = [x.of(d) for d in x.batches] or [y.of(d) for d in y.batches]
     return b.reshape(z, [*batches, *shape(z)[1:]])

@@ -51,32 +51,36 @@ _RESIDENT = 2**20
 
 @dataclass(frozen=True)
 class Parts:
-    """A number of things in `count` parts: each part has `low` things, and the first `more` parts have one more."""
+    """A number of items divided into `count` parts.
+
+    Each part has `low` items, and the first `more` parts have one more.
+    """
 
     count: Any
     low: Any
     more: Any
 
     def start(self, i: RunTimeSize) -> Any:
-        """The first thing of part i."""
+        """The number of the first item in part i."""
         return i * self.low + smaller(i, self.more)
 
     def size(self, i: RunTimeSize) -> Any:
-        """The number of things of part i."""
+        """The number of items in part i."""
         return self.start(i + 1) - self.start(i)
 
 
 def parts(n: int, most: int, least: int = 1) -> Parts:
-    """The fewest parts of at most `most` of n things, but at least `least` parts if n is not smaller."""
+    """Divides n items into the fewest parts of at most `most` items, but into at least min(`least`, n) parts."""
     count = max(-(-n // most), min(n, least))
     return Parts(count, *divmod(n, count))
 
 
 @dataclass(frozen=True)
 class ProductForm:
-    """The properties of a product on which its code depends; products of equal forms share code.
+    """The properties of a product that determine its code. Products of equal forms share code.
 
-    A tile has `height` rows and `vectors` vectors of columns. `copied`: y is copied in panels of these columns.
+    A tile has `height` rows and `vectors` vectors of columns. With `copied`, panels of this many columns of y are
+    copied.
     """
 
     layouts: tuple[tuple[tuple[int, ...], int, int], ...]
@@ -99,18 +103,18 @@ class ProductForm:
 
     @property
     def width(self) -> int:
-        """The columns of a panel."""
+        """The number of columns of a panel."""
         return self.vectors * self.vector
 
     @property
     def room(self) -> int:
-        """The most panels of a workgroup, if y is copied."""
+        """The most panels that a workgroup can copy, if y is copied."""
         return _STACK // (self.depth * self.vectors * self.bytes)
 
 
 @dataclass(frozen=True)
 class TilePlan:
-    """The sizes of a product and of its parts: numbers, or sizes that the code reads at run time."""
+    """The sizes of a product and of its parts, as numbers or as sizes that the code reads at run time."""
 
     form: ProductForm
     rows: Any
@@ -122,18 +126,18 @@ class TilePlan:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers that the code reads at run time; rows, columns and summed elements come first."""
+        """The numbers that the code reads at run time, beginning with rows, columns and contracted elements."""
         of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
         return self.rows, self.columns, self.summed, *of_parts
 
     def reading(self, numbers: Sequence[Any]) -> "TilePlan":
-        """The plan with these numbers."""
+        """This plan with other numbers."""
         sizes, of_parts = numbers[:3], [Parts(*numbers[i : i + 3]) for i in (3, 6, 9)]
         return TilePlan(self.form, *sizes, *of_parts)
 
 
 def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan:
-    """The sizes of tiles and parts for a product; the last dimension of x and of y must not be a batch."""
+    """Chooses the sizes of tiles and parts for a product. The last dimension of x and of y must not be a batch."""
     size, vector = int(element(x.value).width) // 8, lanes(x.value, registers)
     rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
     height, vectors = _tile(rows, -(-columns // vector), registers.number)
@@ -154,7 +158,7 @@ def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan:
     )
     panels = -(-columns // form.width)
     least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
-    # Each block of rows copies all of y, if y is copied; more strips of panels copy nothing twice.
+    # If y is copied, each block of rows copies all of y. More strips of panels copy nothing twice.
     strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
     blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
     return TilePlan(form, rows, columns, summed, blocks, strips, depths)
@@ -280,7 +284,7 @@ class _Workgroup:
 
         def column(k: Vectors, j: RunTimeSize) -> Any:
             j = self.column + i * form.width + j
-            j = j if form.whole else smaller(j, p.columns - 1)  # no one reads what is beyond the last column
+            j = j if form.whole else smaller(j, p.columns - 1)  # No op reads beyond the last column.
             return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
 
         def square(k: Vectors, first: RunTimeSize, panels: IrValue) -> Sequence[IrValue]:

@@ -41,7 +41,7 @@ class _Part(NamedTuple):
     "flags.py: bundle",
 )
 def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A sum in which terms that are padded along one dimension, and do not overlap, are one concatenation."""
+    """A sum of terms that are padded along one dimension. Terms that do not overlap become one concatenation."""
     if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):
         return None
     terms = _terms(op)

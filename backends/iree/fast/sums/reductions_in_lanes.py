@@ -48,7 +48,7 @@ _SUMS = 32  # the fewest sums side by side for which multiply-adds are faster
 @slow("Treats sums of products as products of matrices; sums of multiply-adds instead.", "flags.py: squares")
 @stage
 def reductions_in_lanes(module: ir.Module | IrOp) -> int:
-    """Rewrites reductions in place; gives their number."""
+    """Rewrites, in place, reductions so that they run in vector lanes. Returns the number of these reductions."""
     return rewrite(module, {"stablehlo.reduce": lambda b, op: _reduced(b, op) if _is_large(op) else None})
 
 

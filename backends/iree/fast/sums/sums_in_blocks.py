@@ -51,7 +51,7 @@ _BLOCK, _BLOCKS = 32, range(8, 513)
 )
 @stage
 def sums_in_blocks(module: ir.Module | IrOp) -> int:
-    """Rewrites long sums of f32 in place; gives their number."""
+    """Rewrites, in place, long sums of f32 as sums of block sums. Returns their number."""
     return rewrite(module, {"stablehlo.reduce": _in_blocks})
 
 

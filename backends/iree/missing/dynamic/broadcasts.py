@@ -28,7 +28,7 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
     "dynamic/widened_then_converted",
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The broadcast with a list of the dimensions that it expands; else the result, element by element."""
+    """The broadcast with an explicit list of the dimensions that it expands. Without a list, computes each element."""
     x = op.operands[0]
     dimensions = list(op.attributes["broadcast_dimensions"])
     places = {
@@ -43,10 +43,12 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
             places[_KEPT].add(i)
         else:
             return [_by_element(b, op, dimensions)]
-    order = [int(i) for i in np.argsort(dimensions)]  # IREE gives the result the sizes of its operand's order
+    order = [
+        int(i) for i in np.argsort(dimensions)
+    ]  # IREE gives the result sizes in the order of the operand's sizes
     x = b.transpose(x, order)
     if not b.cpu and any(x.type.shape[order.index(i)] != 1 for i in places[_REPEATED]):
-        # GPU code would fuse the producer of x into the broadcast, and keep all of x, whatever its size.
+        # GPU code would fuse the op that computes x into the broadcast, and keep all of x, whatever its size.
         (x,) = behind_barrier(b, x)
     given = {name: dims(sorted(order.index(i) for i in of)) for name, of in places.items() if of}
     return b.clone(op, {0: x}, given={**given, "broadcast_dimensions": dims(sorted(dimensions))})
@@ -67,5 +69,5 @@ def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> Any:
 @legalize("stablehlo.dynamic_conv")
 @missing("Does not compile with dynamic dimensions; refused.", untested="refused")
 def not_there(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """Never returns: the op is refused."""
+    """Refuses the op; never returns."""
     raise refused(op, "its shapes are dynamic")

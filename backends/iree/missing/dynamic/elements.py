@@ -19,7 +19,7 @@ from tiduc.dialect.shapes.types import element
 @legalize("stablehlo.dynamic_reshape")
 @missing("Does not compile with dynamic dimensions; emits `tensor.reshape`.", "dynamic/reshape")
 def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """`tensor.reshape`."""
+    """Lowers the op to `tensor.reshape`."""
     x, sizes = op.operands
     return [arrays.in_shape_of(b, x, sizes, op.results[0].type)]
 
@@ -29,7 +29,7 @@ def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "Does not compile with dynamic dimensions; computes the result element by element.", "dynamic/update"
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The result, element by element."""
+    """Computes the result element by element."""
     x, update, *starts = op.operands
     sizes, own = arrays.sizes_of(b, x), arrays.sizes_of(b, update)
     at = [clamped(arrays.number(b, start), n - m) for start, n, m in zip(starts, sizes, own, strict=True)]
@@ -46,7 +46,7 @@ def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "Does not compile with dynamic dimensions; computes the result element by element.", "dynamic/dynamic_pad"
 )
 def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """The result, element by element."""
+    """Computes the result element by element."""
     low, high, interior = (
         [arrays.number(b, padding, d) for d in range(padding.type.shape[0])] for padding in op.operands[2:]
     )
@@ -59,7 +59,7 @@ def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     "dynamic/pad_cutting",
 )
 def pad(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The result, element by element."""
+    """Computes the result element by element."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     return [_padded(b, op, *(list(op.attributes[name]) for name in names))]
 
@@ -112,7 +112,7 @@ def _either(
     "dynamic/gather_unsigned",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The result, element by element."""
+    """Computes the result element by element."""
     return [_gathered(b, op, list(op.attributes["slice_sizes"]))]
 
 
@@ -122,7 +122,7 @@ def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "dynamic/dynamic_gather",
 )
 def dynamic_gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The result, element by element."""
+    """Computes the result element by element."""
     sizes = op.operands[2]
     return [_gathered(b, op, [arrays.number(b, sizes, i) for i in range(len(op.operands[0].type.shape))])]
 
@@ -159,7 +159,7 @@ def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> Any:
     "vulkan/dynamic/concatenate",
 )
 def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
-    """On GPUs, the result, element by element."""
+    """On GPUs, computes the result element by element."""
     if b.cpu:
         return None
     d = ir.IntegerAttr(op.attributes["dimension"]).value
@@ -181,6 +181,6 @@ def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
 @legalize("stablehlo.get_dimension_size", where=DYNAMIC)
 @crash("Does not compile for unsigned integers; bitcasts them to signless ones.", "dynamic/unsigned")
 def get_dimension_size(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The size of unsigned integers, as signless ones."""
+    """Reads the size of an array of unsigned integers from the same array as signless integers."""
     (x,) = op.operands
     return b.clone(op, {0: arrays.as_signless(b, x)}) if is_unsigned(x) else None

@@ -20,7 +20,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 @crash("Batches of one product do not compile; drops the batch dimensions.", "dynamic/dot_of_one_batch")
 @crash("Batches of outer products do not compile; multiplies elements.", "dynamic/outer_products")
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A product of matrices, or sums of products of elements if a matrix is a row or a column."""
+    """A product of matrices. If a matrix is a row or a column, sums of products of elements."""
     x, y = op.operands
     d = Contraction.of(op)
     batch, contracted = d.batches[0], d.summed[0]

@@ -34,10 +34,10 @@ _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are co
     "dynamic/windows_of_open",
 )
 def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
-    """The windows' elements combined, one dimension at a time.
+    """Combines the elements of the windows, one dimension at a time.
 
-    A window of few elements is combined one by one. A window of n elements is combined from windows of 1, 2,
-    4, ... elements whose sizes add up to n.
+    The elements of a small window are combined one by one. A window of n elements is combined from windows of 1, 2, 4,
+    ... elements, whose sizes add up to n.
     """
     count = len(op.results)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
@@ -67,7 +67,7 @@ def _combined_along(
         for i in range(1, n):
             total = _combined(b, op, total, taken(xs, i))
         return total
-    total, first, width = [], 0, 1  # `xs` are windows of this width, combined, one from each index on
+    total, first, width = [], 0, 1  # each element of `xs` combines a window of this width that starts there
     while first < n:
         if (n - first) & width:
             piece = taken(xs, first)
@@ -100,7 +100,7 @@ def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]
     "dynamic/convolution",
 )
 def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
-    """A sum of products, one for each place of the kernel."""
+    """Sums one product for each place of the kernel."""
     x, kernel = op.operands
     layout = Layout.of(op)
     batch, features, *spatial = layout.input

@@ -15,7 +15,7 @@ _OTHER_TERMINATORS = "vm.return", "vm.fail", "vm.call.yieldable", "vm.call.varia
 
 
 class Passed(NamedTuple):
-    """What a branch passes to a block: the numbers of the branch's operands, one for each argument of the block."""
+    """The values that a branch passes to a block: for each block argument, the number of a branch operand."""
 
     branch: ir.Operation
     block: ir.Block
@@ -34,7 +34,7 @@ def functions(module: ir.Operation) -> list[ir.Operation]:
 
 
 def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operation]:
-    """The calls of an imported function, each of which has this many operands."""
+    """The calls of an imported function that have this many operands."""
     found = [
         op
         for each in functions(module)
@@ -48,7 +48,7 @@ def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operati
 
 
 def branches(function: ir.Operation) -> Iterator[Passed]:
-    """What the branches of a function pass to blocks, in order."""
+    """The values that each branch of a function passes to its blocks, in order."""
     for block in blocks(function):
         if not block.operations:
             continue
@@ -92,7 +92,7 @@ def call(
 
 
 def declare(module: ir.Operation, declaration: str) -> None:
-    """Begins a VM module with a declaration, unless it has one of that name."""
+    """Inserts a declaration at the start of a VM module, unless the module already has one of that name."""
     inside = parsed(f"vm.module @m {{ {declaration} }}", module.context)
     declared, *_ = operations(blocks(inside)[0])  # the last one ends the module
     block = body(module)
@@ -101,10 +101,10 @@ def declare(module: ir.Operation, declaration: str) -> None:
 
 
 def i64(context: ir.Context) -> ir.Type:
-    """The type of numbers of 64 bits."""
+    """The type of 64-bit integers."""
     return ir.IntegerType.get_signless(64, context)
 
 
 def zero(before: ir.Operation) -> ir.Value:
-    """A zero of 64 bits."""
+    """The 64-bit integer 0."""
     return create("vm.const.i64.zero", [i64(before.context)], [], before).result

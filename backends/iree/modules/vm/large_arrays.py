@@ -40,7 +40,7 @@ _DECLARED = {
     "threads.py: vit",
 )
 def keep_large_arrays(module: ir.Operation) -> bool:
-    """Takes arrays of more than 64 MiB of a VM module from the device's allocator; False if there are none."""
+    """Makes a VM module allocate arrays of more than 64 MiB with the device's allocator. False if there are none."""
     large = [
         op
         for op in calls(module, "hal.device.queue.alloca", 9)

@@ -18,7 +18,7 @@ from tiduc.backends.iree.modules.vm.functions import calls
     "vulkan/second_run",
 )
 def copies_bound_arrays(module: ir.Operation) -> bool:
-    """Whether a command buffer in a VM module has a copy from or to a slot."""
+    """Whether a command buffer in a VM module copies from or to a slot."""
     return any(
         definition(copy.operands[at], "vm.const.ref.zero") is not None
         for copy in calls(module, "hal.command_buffer.copy_buffer", 9)

@@ -35,7 +35,7 @@ _REFERENCE = "!vm.ref"
     "null_reference",
 )
 def copy_passed_references(module: ir.Operation) -> bool:
-    """Lets the branches of a VM module pass copies of the references that have other uses; False if there are none."""
+    """Makes the branches of a VM module pass copies of references that have other uses. False if there are none."""
     changed = any([_in_function(function) for function in functions(module)])
     if changed:
         declare(module, f"vm.global.i32 private mutable @{_FLAG} : i32")

@@ -26,7 +26,10 @@ _CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
     "threads/counter_beside_sizes",
 )
 def widen_block_arguments(module: ir.Operation) -> bool:
-    """Lets no branch of a VM module pass both 32-bit and 64-bit numbers to one block; False if none does."""
+    """Makes all branches of a VM module that pass numbers to one block pass them in one width.
+
+    False if no block receives both 32-bit and 64-bit numbers.
+    """
     return any([_widened(function) for function in functions(module)])
 
 

@@ -30,7 +30,7 @@ _BARRIER = (
     "threads/loops_from_one_array",
 )
 def replace_early_releases(module: ir.Operation) -> bool:
-    """Replaces the releases of results of loops and conditionals in a VM module; False if there are none."""
+    """Replaces the releases of results of loops and conditionals in a VM module. False if there are none."""
     early = [
         release
         for release in calls(module, "hal.device.queue.dealloca", 6)
