@@ -20,6 +20,7 @@ from tiduc.passes.rules.batch_norm import gradient
 @crash(
     "Some forms with an `algorithm` do not compile; drops it, which makes no product less precise.",
     "dot_algorithm",
+    upstream="https://github.com/iree-org/iree/issues/22954",
 )
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The product without an algorithm. Where a dimension has size 0, the result is 0."""

@@ -59,6 +59,7 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 @crash(
     "Does not resolve the size of a dynamic loop-carried array that another one becomes; a barrier copies the array.",
     "dynamic/while_of_swapped",
+    upstream="https://github.com/iree-org/iree/issues/19474",
 )
 @wrong(
     "Mixes up two loop-carried arrays of several dynamic dimensions; copies their initial values.",

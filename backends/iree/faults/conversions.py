@@ -16,7 +16,11 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
 @wrong("Float to integer does not saturate; clamps, and maps NaN to 0.", "convert_i32")
 @wrong("On vmvx, a float becomes the nearest integer; drops the digits after the point.", "vmvx/convert")
 @wrong("Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", "float8_nan")
-@crash("A scalar integer in a loop does not become a float; puts it behind a barrier.", "convert_counter")
+@crash(
+    "A scalar integer in a loop does not become a float; puts it behind a barrier.",
+    "convert_counter",
+    upstream="https://github.com/iree-org/iree/issues/19375",
+)
 @crash(
     "A scalar integer in a loop does not become unsigned; converts to signless integers, and bitcasts.",
     "convert_unsigned_counter",
@@ -87,6 +91,7 @@ def _is_signed(x: IrValue) -> bool:
 @crash(
     "Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2.",
     "bitcast_convert",
+    upstream="https://github.com/openxla/stablehlo/pull/2989",
 )
 def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Bitcasts complex numbers by way of their parts, which lie along a trailing dimension of size 2."""

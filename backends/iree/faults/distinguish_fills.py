@@ -31,6 +31,7 @@ from tiduc.dialect.shapes.types import bits
 @wrong(
     "Fills one array for paddings by equal 64-bit numbers, and branches update it; makes the numbers distinct.",
     "pads_in_branches",
+    upstream="https://github.com/iree-org/iree/pull/23665",
 )
 @crash(
     "Fills one array for paddings by equal 64-bit numbers, and does not compile; makes the numbers distinct.",

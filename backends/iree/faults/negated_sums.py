@@ -18,7 +18,11 @@ from tiduc.dialect.shapes.types import is_complex, shape
 
 
 @legalize("stablehlo.reduce", where=ON_OTHERS)
-@crash("Rejects sums of negated values on GPUs; negates the sum.", "cuda/negated_sum")
+@crash(
+    "Rejects sums of negated values on GPUs; negates the sum.",
+    "cuda/negated_sum",
+    upstream="https://github.com/llvm/llvm-project/pull/214033",
+)
 def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
     """The initial value minus the sum. Views of one operand between the negation and the sum are kept.
 

@@ -27,8 +27,16 @@ _REDUCTIONS = "stablehlo.reduce", "stablehlo.reduce_window"
 _ROUNDED = "stablehlo.add", "stablehlo.multiply"
 
 
-@wrong("Adds f16 and bf16 in their own type, so that long sums stop to grow; adds in f32.", "half_sum")
-@wrong("Adds products of f16 and bf16 in their own type; a result in f32 instead.", "half_product")
+@wrong(
+    "Adds f16 and bf16 in their own type, so that long sums stop to grow; adds in f32.",
+    "half_sum",
+    upstream="https://github.com/iree-org/iree/issues/12606",
+)
+@wrong(
+    "Adds products of f16 and bf16 in their own type; a result in f32 instead.",
+    "half_product",
+    upstream="https://github.com/iree-org/iree/issues/19347",
+)
 @wrong("Adds the products of convolutions of f16 and bf16 in their own type, too.", "half_convolution")
 @wrong("Adds the elements of windows of f16 and bf16 in their own type, too.", "half_window")
 def widen_sums(module: ir.Module | IrOp) -> None:
