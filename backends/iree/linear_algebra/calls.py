@@ -27,7 +27,11 @@ from tiduc.passes.rules.trsm import solve_attributes
 
 
 @legalize("stablehlo.cholesky")
-@missing("IREE lacks it; emits L with a = L L^H, in one dispatch.", "cholesky")
+@missing(
+    "IREE lacks it; emits L with a = L L^H, in one dispatch.",
+    "cholesky",
+    upstream="https://github.com/iree-org/iree/issues/10816",
+)
 def cholesky(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """The factor L with a = L L^H, or the upper factor L^H. The other triangle of the result is zero."""
     lower = flag(op, "lower")
@@ -63,7 +67,11 @@ def pivots_to_permutation(b: Emitter, op: IrOp, pivots: Any) -> Sequence[Any]:
 
 
 @legalize("stablehlo.triangular_solve")
-@missing("IREE lacks it; substitutes row by row, in one dispatch.", "triangular_solve")
+@missing(
+    "IREE lacks it; substitutes row by row, in one dispatch.",
+    "triangular_solve",
+    upstream="https://github.com/iree-org/iree/issues/11018",
+)
 def triangular_solve(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """x with op(a) x = c or x op(a) = c, for a triangular matrix a, its transpose or its adjoint."""
     left, lower, unit = (op.attributes[name].value for name in ("left_side", "lower", "unit_diagonal"))

@@ -28,6 +28,7 @@ _PRIME = 256  # from here on, a convolution is cheaper than a matrix
 @missing(
     "Compiles only for f32, along one dimension of 2^k elements; emits real arithmetic for each dimension.",
     "fft_5",
+    upstream="https://github.com/iree-org/iree/issues/12263",
 )
 def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes the transform of each dimension in real arithmetic."""

@@ -67,7 +67,11 @@ def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> Any:
 
 
 @legalize("stablehlo.dynamic_conv")
-@missing("Does not compile with dynamic dimensions; refused.", untested="refused")
+@missing(
+    "Does not compile with dynamic dimensions; refused.",
+    untested="refused",
+    upstream="https://github.com/iree-org/iree/pull/24940",
+)
 def not_there(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """Refuses the op; never returns."""
     raise refused(op, "its shapes are dynamic")

@@ -17,7 +17,11 @@ from tiduc.dialect.shapes.types import element
 
 
 @legalize("stablehlo.dynamic_reshape")
-@missing("Does not compile with dynamic dimensions; emits `tensor.reshape`.", "dynamic/reshape")
+@missing(
+    "Does not compile with dynamic dimensions; emits `tensor.reshape`.",
+    "dynamic/reshape",
+    upstream="https://github.com/iree-org/iree/pull/24940",
+)
 def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Lowers the op to `tensor.reshape`."""
     x, sizes = op.operands
@@ -43,7 +47,9 @@ def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 @legalize("stablehlo.dynamic_pad")
 @missing(
-    "Does not compile with dynamic dimensions; computes the result element by element.", "dynamic/dynamic_pad"
+    "Does not compile with dynamic dimensions; computes the result element by element.",
+    "dynamic/dynamic_pad",
+    upstream="https://github.com/iree-org/iree/pull/24940",
 )
 def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     """Computes the result element by element."""
@@ -120,6 +126,7 @@ def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @missing(
     "Does not compile with dynamic dimensions; computes the result element by element.",
     "dynamic/dynamic_gather",
+    upstream="https://github.com/iree-org/iree/issues/14913",
 )
 def dynamic_gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes the result element by element."""

@@ -32,6 +32,7 @@ _ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are co
 @missing(
     "Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.",
     "dynamic/windows_of_open",
+    upstream="https://github.com/iree-org/iree/pull/24942",
 )
 def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     """Combines the elements of the windows, one dimension at a time.

@@ -33,6 +33,7 @@ _REFERENCE = "!vm.ref"
 @wrong(
     "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
     "null_reference",
+    upstream="https://github.com/iree-org/iree/pull/24781",
 )
 def copy_passed_references(module: ir.Operation) -> bool:
     """Makes the branches of a VM module pass copies of references that have other uses. False if there are none."""
