@@ -42,12 +42,13 @@ def sampled() -> list[object]:
     return [pytest.param(name, marks=marks.get(name, [pytest.mark.slow])) for name in REPORTS]
 
 
-def test_searches_are_sorted_and_a_near_thread_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_report_has_a_search_and_a_near_thread_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FOLDER.parent)
     import upstream_reports
 
     searches = upstream_reports.searches()
     assert list(searches) == sorted(searches)
+    assert {f"{name}.md" for name in searches} == set(upstream_reports.reports()), "each report has a search"
     for name, search in searches.items():
         assert search.query and bool(search.nearest) == bool(search.reason), name
     monkeypatch.setattr(upstream_reports, "searches", lambda: searches | {"none": searches["power"]})
