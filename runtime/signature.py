@@ -136,7 +136,7 @@ class Signature:
 def reflection(signature: Signature) -> str:
     """The signature as one line of JSON, for `iree.reflection = {"tiduc.signature" = "..."}` on the function.
 
-    >>> x = Value("x", TensorType((2, None), "f32"))
+    >>> x = SignatureValue("x", TensorType((2, None), "f32"))
     >>> reflection(Signature((x,), ()))
     '{"inputs": [["x", "2x?xf32"]], "outputs": []}'
     """

@@ -8,7 +8,7 @@ from tiduc.dialect.errors import CompileError
 from tiduc.dialect.mlir.artifacts import BYTECODE
 
 _DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
-_NEVER = re.compile(rb" attributes \{(?:no_inline|noinline)\}")
+_NEVER = re.compile(rb" attributes \{no_inline, noinline\}")
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
 # Whole strings, since constants may hold any bytes.
 _JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
@@ -54,8 +54,14 @@ class Source:
 
 
 def may_be_inlined(text: bytes) -> bytes:
-    """The text of a program for IREE, marked so that IREE inlines the functions of repeats before anything else."""
-    return _NEVER.sub(b"", text)
+    """The text of a program for IREE, in which IREE inlines the functions of repeats before anything else.
+
+    Raises `CompileError` if no function is marked: `Source.repeats` says that some are.
+    """
+    allowed, count = _NEVER.subn(b"", text)
+    if not count:
+        raise CompileError("tiduc's text marks no function of repeats")
+    return allowed
 
 
 def _with_workgroups(text: bytes, workgroups: Mapping[str, str]) -> bytes:

@@ -107,15 +107,3 @@ def test_dynamic_rows_of_dynamic_length_on_gpus_are_refused() -> None:
     with pytest.raises(Unsupported, match="in a static number of rows only") as refused:
         legalize_for_iree(module, cpu=False)
     assert refused.value.location == "-:2:8"
-
-
-def test_groups_are_refused() -> None:
-    text = """func.func @main(%x: tensor<1x?x4xf32>, %k: tensor<2x2x6xf32>) -> tensor<1x?x6xf32> {
-      %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
-        {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
-        : (tensor<1x?x4xf32>, tensor<2x2x6xf32>) -> tensor<1x?x6xf32>
-      return %0 : tensor<1x?x6xf32>
-    }"""
-    with pytest.raises(Unsupported, match="over dynamic dimensions") as refused:
-        legalize_for_iree(parse(text))
-    assert refused.value.location == "-:2:12"

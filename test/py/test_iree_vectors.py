@@ -279,7 +279,7 @@ def test_choice_of_tiles() -> None:
 
 def test_choice_of_tiles_toward_kernels() -> None:
     """A tile has all offsets of small windows, and no more features than there are, up to a vector."""
-    assert Sums(64, 64, 3, 3, 3136, 16).best(32) == toward_kernels.Tile(1, 3, 3, 2)
+    assert Sums(64, 64, 3, 3, 3136, 16).best(32) == toward_kernels.KernelTile(1, 3, 3, 2)
     assert Sums(64, 3, 7, 7, 12544, 16).best(32).columns == 7
     for features, window in ((8, 3), (64, 5), (300, 1)):
         tile = Sums(features, 32, window, window, 1000, 16).best(32)

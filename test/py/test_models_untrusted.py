@@ -360,6 +360,7 @@ def test_steps_that_a_program_leaves_open(tmp_path: Path) -> None:
 
 def test_pytorch_reads_no_shared_cache(tmp_path: Path) -> None:
     """PyTorch's compiler keeps a cache in the shared temporary folder, which a stranger may have written."""
+    pytest.importorskip("torch")
     (temporary := tmp_path / "temporary").mkdir()
     path = write(tmp_path / "plain.pt2", plain())
     command = [sys.executable, "-m", "tiduc", "import", str(path), "-o", str(tmp_path / "plain.mlir")]

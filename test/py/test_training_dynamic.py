@@ -9,6 +9,7 @@ import pytest
 import tiduc
 from tiduc.dialect.mlir.context import parse
 from tiduc.models.model import model_of
+from tiduc.training.losses import with_loss
 from tiduc.training.step import train_step
 
 RNG = np.random.default_rng(0)
@@ -74,3 +75,20 @@ def test_losses_are_those_of_pytorch(tmp_path: Path) -> None:
         wanted.backward()
         optimizer.step()
         assert abs(wanted.item() - loss) < 2e-6
+
+
+@pytest.mark.parametrize("type_", ["tensor<4x5xf64>", "tensor<?x5xf64>", "tensor<?x?xf64>"])
+def test_targets_that_are_no_class(type_: str) -> None:
+    """-100 leaves a row out, as PyTorch's `ignore_index`; the loss is NaN for a target that PyTorch refuses."""
+    scores = tiduc.load(f"func.func @main(%y: {type_}) -> {type_} {{ return %y : {type_} }}")
+    gradient = with_loss(scores, "softmax-cross-entropy").grad("y", value=True).compile()
+    y, labels = RNG.standard_normal((4, 5)), np.array([2, -100, 4, -100], np.int32)
+    loss, dy = gradient(y, labels)
+    share = np.exp(y) / np.exp(y).sum(-1, keepdims=True)
+    np.testing.assert_allclose(loss, -(np.log(share[0, 2]) + np.log(share[2, 4])) / 2, rtol=1e-12)
+    wanted = (share - np.eye(5)[labels % 5]) / 2
+    wanted[[1, 3]] = 0
+    np.testing.assert_allclose(dy, wanted, rtol=1e-12, atol=1e-16)
+    for label in (5, -1, -(2**31)):
+        assert np.isnan(gradient(y, np.array([2, label, 4, 0], np.int32))[0])
+    assert np.isnan(gradient(y, np.full(4, -100, np.int32))[0])  # the mean of no rows, as in PyTorch
