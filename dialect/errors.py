@@ -71,7 +71,7 @@ class UnknownSize(Unsupported):
 
 
 class InvalidIR(TiducError):
-    """A module made by tiduc that MLIR's verifier rejects: a bug of tiduc, or of a user's rules."""
+    """A module built by tiduc that MLIR's verifier rejects: a bug of tiduc, or of a user's rules."""
 
 
 class RuleError(TiducError):
@@ -87,11 +87,11 @@ class InputError(TiducError):
 
 
 class TiducWarning(UserWarning):
-    """A warning for the user; the command goes on."""
+    """A warning for the user. The command continues."""
 
 
 class TiducRemark(TiducWarning):
-    """A remark for the user, on a result that is right but not as good as it could be."""
+    """A remark for the user about a result that is right but could be better."""
 
 
 def first_line(error: Exception) -> str:

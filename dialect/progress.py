@@ -21,13 +21,13 @@ _LARGEST_SOURCE = 2**26  # bytes of a source that are kept for the driver
 
 
 class Watcher(Protocol):
-    """Is told of stages; those of one thread are nested."""
+    """An interface for objects that are notified of stages. The stages of one thread are nested."""
 
     def entered(self, stage: str) -> None:
-        """A stage begins."""
+        """Called when a stage begins."""
 
     def left(self, stage: str, arguments: Sequence[Any], result: Any) -> None:
-        """A stage ends: its positional arguments, and its result, None if it raises."""
+        """Called when a stage ends, with its positional arguments and its result, which is None if it raises."""
 
 
 _watchers: tuple[Watcher, ...] = ()
@@ -37,13 +37,13 @@ _source: int | None = None  # a descriptor
 
 
 def share(page: mmap, source: int) -> None:
-    """Records into a page of shared memory from now on; `keep` writes to the file descriptor `source`."""
+    """From now on, records into a page of shared memory. `keep` writes to the file descriptor `source`."""
     global _page, _source
     _page, _source = page, source
 
 
 def enter(stage: str) -> str:
-    """Records that a stage starts, and returns the interrupted stage, which the caller records again at the end."""
+    """Records that a stage starts. Returns the interrupted stage, which the caller records again at the end."""
     before = _text(_page[_STAGE])
     _page[_STAGE] = stage.encode()[:64].ljust(64, b"\0")
     return before
@@ -60,14 +60,14 @@ def during(stage: str, *arguments: object) -> Iterator[None]:
 
 
 def begin(stage: str) -> str:
-    """As `enter`, and tells the watchers."""
+    """As `enter`, and notifies the watchers."""
     for watcher in _watchers:
         watcher.entered(stage)
     return enter(stage)
 
 
 def end(stage: str, interrupted: str, arguments: Sequence[Any] = (), result: Any = None) -> None:
-    """Records the interrupted stage again, and tells the watchers that `stage` has ended."""
+    """Records the interrupted stage again, and notifies the watchers that `stage` has ended."""
     enter(interrupted)
     for watcher in _watchers:
         watcher.left(stage, arguments, result)
@@ -75,7 +75,7 @@ def end(stage: str, interrupted: str, arguments: Sequence[Any] = (), result: Any
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Tells a watcher of all stages in the block."""
+    """In a block, notifies a watcher of all stages."""
     global _watchers
     before, _watchers = _watchers, (*_watchers, watcher)
     try:
@@ -85,7 +85,7 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def report(text: str) -> None:
-    """Tells the listeners the progress within the running stage."""
+    """Reports the progress within the running stage to the listeners."""
     for listener in _listeners:
         listener(text)
 
@@ -97,7 +97,7 @@ def has_listeners() -> bool:
 
 @contextmanager
 def listening(listener: Callable[[str], None]) -> Iterator[None]:
-    """Tells a listener the progress within the stages in the block; any thread may call it."""
+    """In a block, reports the progress within stages to a listener. Any thread may call the listener."""
     global _listeners
     before, _listeners = _listeners, (*_listeners, listener)
     try:

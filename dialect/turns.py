@@ -18,7 +18,7 @@ _lock = RLock()
 
 
 def turn() -> Any:
-    """The lock, for a `with` statement; a thread that holds the lock may take it again."""
+    """The lock, for a `with` statement. A thread that holds the lock may acquire it again."""
     return _lock
 
 
@@ -35,8 +35,8 @@ if hasattr(os, "register_at_fork"):
 class computed_once(Generic[R]):
     """As `functools.cached_property`, for functions that run stages.
 
-    Python 3.11's has a lock of its own: a thread that holds that lock and waits for its turn, and one whose turn it is
-    and that waits for the property, would wait for each other.
+    In Python 3.11, `functools.cached_property` has a lock of its own. A thread that holds this lock and waits for its
+    turn would deadlock with a thread that has the turn and waits for the property.
     """
 
     def __init__(self, function: Callable[[Any], R]) -> None:

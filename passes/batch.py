@@ -59,7 +59,7 @@ class Request:
     rules: BatchRules
 
     def engine(self) -> Batching:
-        """The functions that are lent to batching rules."""
+        """The functions that this stage lends to batching rules."""
         return Batching(
             self.size,
             partial(close, opset=self.opset),
@@ -83,8 +83,8 @@ def batch(
     """The graph that computes `outputs` (values, or references) for `size` values of the inputs with these keys.
 
     Its inputs, under fresh keys, and its outputs have a leading dimension of that size; outputs that do not depend on
-    the inputs are the unbatched values themselves. `RequestError` where an input is bound, repeated, no tensor or of
-    dynamic shape, or the size is less than 1; `Unsupported` where an op cannot be batched.
+    the inputs are the unbatched values themselves. Raises `RequestError` if an input is bound, repeated, no tensor or
+    of dynamic shape, or the size is less than 1; `Unsupported` if an op cannot be batched.
     """
     outputs = view.values(outputs)
     own = [view.input(key) for key in inputs]
@@ -150,7 +150,7 @@ def _batch_ops(
 def batch_op(
     request: Request, b: Any, op: Definition, values: dict[Value, Value], plain: dict[Value, Value]
 ) -> None:
-    """Batches one op that reads a batched value: its results go to `values`, or to `plain` where they are unbatched."""
+    """Batches one op that reads a batched value. Batched results are added to `values`, unbatched ones to `plain`."""
     if op.name == BINDING:
         values[op.result] = values[op.operands[0]]
         return
@@ -167,7 +167,7 @@ def batch_op(
 
 
 def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> None:
-    """Copies an op, onto the replacements `plain` of its operands; the copies of its results join them."""
+    """Copies an op, with its operands replaced by the map `plain`. The copies of its results are added to `plain`."""
     operands = tuple([plain.get(v, v) for v in op.operands])
     if op.name == BINDING:
         plain[op.result] = operands[0]
@@ -241,9 +241,9 @@ def reached_ops(order: Sequence[Definition], inputs: Collection[Value]) -> list[
 
 
 def is_one_loop(request: Request, reached: Sequence[Definition]) -> bool:
-    """Whether most of the ops have no rule, or a result cannot be batched.
+    """Whether one loop over the batch is best: most of the ops have no rule, or a result cannot be batched.
 
-    False where there are sequences of dynamic length, which an outer loop could not read.
+    False if there are sequences of dynamic length, because an outer loop cannot read them.
     """
     opset, rules = request.opset, request.rules
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
@@ -263,7 +263,7 @@ def _is_dynamic_sequence(x: Value) -> bool:
 def in_one_loop(
     b: Any, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
 ) -> None:
-    """Computes the outputs in one loop over the batch."""
+    """Computes the outputs in a single loop over the batch."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
     b.location = reached[0].location  # of errors about the loop
     computed = {y for op in reached for y in op.results}

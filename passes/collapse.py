@@ -50,7 +50,10 @@ from tiduc.passes.rules.registry import OpSet
 
 
 class Need(IntEnum):
-    """The part of a batched value that later ops read; `EACH` includes the others."""
+    """The part of a batched value that later ops read: nothing, the sum over the batch, or each example.
+
+    `EACH` includes the other parts.
+    """
 
     NOTHING = 0
     SUM = 1
@@ -104,7 +107,7 @@ def collapse(
 
 @dataclass(frozen=True)
 class Inner:
-    """How the graphs of a control-flow op are collapsed: what is needed of their inputs and outputs."""
+    """How the graphs of a control-flow op are collapsed: which parts of their inputs and outputs are needed."""
 
     record: Branches | Loop
     inputs: Needs
@@ -114,7 +117,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class CollapsePlan:
-    """Which form each batched value is needed in; `moved` are the ops that apply to sums."""
+    """The part of each batched value that is needed. `moved` are the ops that apply to sums over the batch."""
 
     needs: dict[Value, Need]
     dependent: set[Value]
@@ -135,7 +138,7 @@ def plan(
     linear: Iterable[Value],
     wanted: Mapping[Value, Need],
 ) -> CollapsePlan:
-    """The plan of a schedule, given the inputs that are batched, those that are linear, and what is wanted."""
+    """Plans a schedule, given the batched inputs, the linear inputs, and the wanted outputs."""
     decided = CollapsePlan(dict(wanted), set(dependent), set(linear), set(), {})
     reached = []
     for op in order:

@@ -25,11 +25,12 @@ from tiduc.passes.rules.registry import OpSet
 
 @stage
 def cut(view: View, linear: Graph, at: Sequence[Any], opset: OpSet) -> tuple[Graph, Graph]:
-    """The linear graphs from the inputs of `linear` to the tangents of the values `at`, and from those to its outputs.
+    """Splits a linear graph at the tangents of the primal values `at`, into two linear graphs.
 
-    `at` are primal values, or references to them. The second graph has one input for each of them, in order.
-    `RequestError` where a value has no tangent in the graph, where two values have one, or where an output depends on
-    an input other than through these values.
+    The first graph maps the inputs of `linear` to these tangents, and the second maps these tangents to the outputs.
+    `at` are primal values, or references to them. The second graph has one input for each of them, in order. Raises
+    `RequestError` if a value has no tangent in the graph, if two values share a tangent, or if an output depends on an
+    input along a path without these values.
     """
     values, tangents = view.values(at), list[Value]()
     for x in values:
@@ -86,9 +87,10 @@ def active_ops(
 def bottleneck(
     view: View, linear: Graph, capacity: Callable[[Value], int], wanted: Sequence[Value]
 ) -> list[Value]:
-    """The primal values of least total capacity that separate the inputs of a linear graph from the wanted tangents.
+    """The primal values of least total capacity that separate a linear graph's inputs from the wanted tangents.
 
-    The graph is `cut` at these values. A tangent without a primal value, such as a partial sum, is never among them.
+    `cut` splits the graph at these values. A tangent without a primal value, such as a partial sum, is never one of
+    them.
     """
     primal = {t: x for x, t in linear.tangent_of.items()}
     before: dict[Value, list[Value]] = {t: [] for t in linear.inputs.values()}

@@ -33,9 +33,9 @@ from tiduc.passes.rules.registry import OpSet
 def batch_diagonal(
     view: View, outputs: Sequence[Value], key: str, dimension: int, opset: OpSet
 ) -> tuple[Graph, list[Value]]:
-    """The outputs for each seed along a dimension of an input of a linear graph, with a leading dimension of seeds.
+    """The outputs of a linear graph for each seed along a dimension of an input, with a leading dimension of seeds.
 
-    The input is to be bound to the sum of the seeds. The graph has the new ops. `Unsupported` where an op cannot be
+    Bind the input to the sum of the seeds. The new ops are added to the graph. Raises `Unsupported` if an op cannot be
     batched.
     """
     x = view.input(key)
@@ -71,7 +71,7 @@ def batch_diagonal(
 
 
 def aligned_share(view: View, outputs: Sequence[Value], x: Value, dimension: int) -> float:
-    """The share of the time of the ops from x to the outputs that run once for all seeds along the dimension."""
+    """The share of the ops' time that is spent in ops that run once for all seeds along the dimension."""
     aligned, total, shared, reached = {x: dimension}, 0.0, 0.0, {x}
     for op in view.schedule(outputs):
         if reached.isdisjoint(op.reads):

@@ -21,7 +21,7 @@ _UNMASKED = ("tidu.name", TERMINATOR)
 
 @stage
 def infer_active(graph: Any) -> None:
-    """Writes the masks of a `tidu.graph`, in place; erases masks of a graph that is not linear."""
+    """Sets the active masks of a `tidu.graph`, in place. Removes masks from a graph that is not linear."""
     linear = INPUT_OF in graph.attributes
     active = set(graph.regions[0].blocks[0].arguments) if linear else set()
     for op in operations(graph.regions[0].blocks[0]):

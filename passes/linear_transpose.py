@@ -29,10 +29,10 @@ from tiduc.passes.rules.registry import OpSet
 
 @stage
 def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = None) -> Graph:
-    """The transpose of a linear graph: from cotangents of `graph`'s outputs to cotangents of its inputs.
+    """The transpose of a linear graph, which maps cotangents of `graph`'s outputs to cotangents of its inputs.
 
-    Inactive outputs become inputs, too, so transposing twice gives the original map.
-    `RequestError` where the graph is not linear; `Unsupported` where an op has no transpose rule.
+    Inactive outputs also become inputs, so that transposing twice gives the original map. Raises `RequestError` if the
+    graph is not linear, and `Unsupported` if an op has no transpose rule.
     """
     graph = view.graph(graph.name)
     if not graph.linear:
@@ -61,11 +61,12 @@ def transpose_closed(
 ) -> Graph:
     """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
 
-    It reads the values of `graph`. Its outputs are aligned with `linear`, None where no cotangent arrives. Cotangents
-    of inputs in `sums` are added to further inputs, which follow the cotangents.
+    The transpose reads values of `graph`. Its outputs are aligned with `linear`; an output is None if its input gets no
+    cotangent. The cotangents of the inputs in `sums` are added to further inputs, which follow the cotangents.
 
-    For each of the inputs `steep` there is one more output: where its cotangent is not masked, None if it gets none.
-    For one in `sums`, it is where that is so in this iteration of a loop or in one before.
+    Each input in `steep` adds one output: a predicate that is true where the input's cotangent is not masked, or None
+    if it gets no cotangent. For an input that is also in `sums`, the predicate is true if that held in this iteration
+    of a loop or in an earlier one.
     """
     b = _builder(view, opset, view.fresh("T"))
     b.tangents, active = set(linear), set(linear)

@@ -30,12 +30,12 @@ from tiduc.passes.rules.registry import OpSet
 def linearize(
     view: View, outputs: Sequence[Value], wrt: Sequence[str], opset: OpSet, name: str | None = None
 ) -> Graph:
-    """The linear graph of the tangents of `outputs`, given tangents of the inputs with the keys `wrt`.
+    """The linear graph that computes the tangents of `outputs` from tangents of the inputs with the keys `wrt`.
 
-    It has one input per entry of `wrt`, under a fresh key. Its outputs are aligned with `outputs` (values, or
-    references `@graph::@name`), None where inactive. `RequestError` where `outputs` or `wrt` names a value twice, or
-    a value without a tangent, or `wrt` names a bound input; `ResolveError` where a name is unknown; `Unsupported`
-    where an active op has no rule.
+    It has one input per entry of `wrt`, under a fresh key. Its outputs are aligned with `outputs`, which are values or
+    references `@graph::@name`; an inactive output is None. Raises `RequestError` if `outputs` or `wrt` names a value
+    twice or a value without a tangent, or if `wrt` names a bound input. Raises `ResolveError` if a name is unknown, and
+    `Unsupported` if an active op has no rule.
     """
     outputs = view.values(outputs)
     primals = [view.input(key) for key in wrt]
@@ -93,7 +93,7 @@ def _linearize_ops(
 
 
 def tangent_type(b: Builder, x: Value, description: str) -> Any:
-    """The tangent type of a value; `RequestError`, which describes the value, where it has none."""
+    """The tangent type of a value. Raises `RequestError`, which describes the value, if it has none."""
     type_ = b.tangent_type(x.type)
     if type_ is None:
         raise RequestError(f"{description} has no tangent: its type is {x.type}")
@@ -101,14 +101,14 @@ def tangent_type(b: Builder, x: Value, description: str) -> Any:
 
 
 def check_free(wrt: Sequence[str], primals: Sequence[Value]) -> None:
-    """`RequestError` where an input to differentiate in is bound."""
+    """Raises `RequestError` if an input to differentiate in is bound."""
     for key, x in zip(wrt, primals, strict=True):
         if x.definition is not None:
             raise RequestError(f"wrt @{key} is bound to another value")
 
 
 def check_distinct(role: str, names: Sequence[str], values: Sequence[Value]) -> None:
-    """`RequestError` where a value is listed twice, under one of the names."""
+    """Raises `RequestError`, with one of the names, if a value is listed twice."""
     seen = set()
     for name, value in zip(names, values, strict=True):
         if value in seen:

@@ -27,9 +27,9 @@ from tiduc.passes.structure.structure import structure
 
 @stage
 def apply_lowerings(module: IrOp, opset: OpSet) -> None:
-    """Replaces ops that have a lowering in the functions of a module, given as an operation, in place.
+    """Replaces, in place, the ops that have a lowering in the functions of a module, which is given as an operation.
 
-    `Unsupported`, with the op and its location, where a custom op has no lowering; `RuleError` where a lowering is
+    Raises `Unsupported`, with the op and its location, if a custom op has no lowering, and `RuleError` if a lowering is
     circular.
     """
     if not opset.known:  # only an extended op set has custom ops

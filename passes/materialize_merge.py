@@ -28,14 +28,14 @@ from tiduc.passes.rules.registry import OpSet
 
 @dataclass(frozen=True)
 class Zero:
-    """A zero of a type, as a wanted output; its dynamic dimensions are those of `like`."""
+    """A wanted output that is zero, of a given type. Its dynamic dimensions are those of `like`."""
 
     type: Any
     like: Value | None = None
 
 
 def explicit_zero(view: View, type_: ir.RankedTensorType, of: str | Value | Zero) -> Zero:
-    """A zero of a type; its dynamic dimensions are those of its primal `of`: an input's key, a value, or a `Zero`."""
+    """A zero of a type. Its dynamic dimensions are those of its primal `of`: an input's key, a value, or a `Zero`."""
     of = view.input(of) if isinstance(of, str) else of
     return Zero(type_, of.like if isinstance(of, Zero) else of if is_dynamic(type_) else None)
 
@@ -49,10 +49,10 @@ def materialize_merge(
     name: str = "main",
     keep_dead_inputs: bool = True,
 ) -> Graph:
-    """One flat graph whose outputs are the wanted values (or `Zero`s), in order.
+    """Merges graphs into one flat graph whose outputs are the wanted values (or `Zero`s), in order.
 
-    Its inputs are those with the keys `inputs`, in that order, then other inputs that are needed, in the view's order.
-    Without `keep_dead_inputs`, inputs that no wanted value depends on are left out.
+    Its first inputs are those with the keys `inputs`, in that order. Other required inputs follow, in the view's order.
+    Without `keep_dead_inputs`, inputs on which no wanted value depends are omitted.
     """
     wanted = _with_sizes(view, opset, wanted)
     read = {x for x in wanted if not isinstance(x, Zero)}
@@ -61,7 +61,7 @@ def materialize_merge(
     for key in _needed_inputs(view, read, inputs, keep_dead_inputs):
         b.graph.inputs[key] = view.input(key)
     keys = KeyTable(opset.stateful, opset.commutative)
-    stands_for: dict[Value, Value] = {}  # values that were replaced; most were not
+    stands_for: dict[Value, Value] = {}  # values that were replaced; most values were not
     definitions, simplify = b.graph.definitions, opset.identities.get
     have_others, simpler = stands_for.keys(), False
     for op in _as_in_graph(schedule):

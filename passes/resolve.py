@@ -21,10 +21,10 @@ from tiduc.dialect.mlir.context import read, stage
 
 @stage
 def resolve(*modules: Any, search_path: Sequence[str | Path] = ()) -> View:
-    """The resolved view of the graphs in these modules; stages add new graphs to the first module.
+    """The resolved view of the graphs in these modules. Stages add new graphs to the first module.
 
-    `ResolveError` for a symbol defined twice, or an input whose type differs between graphs. A reference is checked
-    when it is followed; `check` follows all references.
+    Raises `ResolveError` for a symbol defined twice, or an input whose type differs between graphs. A reference is
+    checked when it is followed; `check` follows all references.
     """
     view = View(modules[0], _search(search_path) if search_path else None)
     binds = []
@@ -43,9 +43,9 @@ def resolve(*modules: Any, search_path: Sequence[str | Path] = ()) -> View:
 
 @stage
 def check(view: View) -> None:
-    """Follows every reference of every graph, linear graphs' `tidu.input_of` and `tidu.output_of` included.
+    """Follows every reference of every graph, including `tidu.input_of` and `tidu.output_of` of linear graphs.
 
-    `ResolveError` for the first reference that is unknown, has the wrong type, or is part of a cycle.
+    Raises `ResolveError` for the first reference that is unknown, has the wrong type, or is part of a cycle.
     """
     for name in list(view.graphs):
         graph = view.graph(name)

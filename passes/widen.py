@@ -57,7 +57,7 @@ def widen(module: ir.Module) -> None:
 
 @functools.cache
 def f64_type(type_: ir.Type) -> ir.Type:
-    """A type, or function type, with f64 in place of its float types."""
+    """A type, or function type, with its float types replaced by f64."""
     if isinstance(type_, ir.FloatType):
         return ir.F64Type.get()
     if isinstance(type_, ir.ComplexType):
@@ -112,7 +112,7 @@ def _elements(value: ir.DenseFPElementsAttr) -> Any | None:
         if isinstance(ir.ShapedType(value.type).element_type, ir.F16Type | ir.F32Type):
             return dense(np.array(value), wide)
     text = str(value)
-    if "0x" in text:  # hexadecimal bits, which are another number in another type
+    if "0x" in text:  # hexadecimal bits, which encode a different number in another type
         return None
     return ir.Attribute.parse(text.removesuffix(str(value.type)) + str(wide))
 

@@ -31,7 +31,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def refuse_masked(x: Any, called: str = "the array") -> None:
-    """Raises InputError for a masked array, or a list with one: NumPy would pass on the masked elements."""
+    """Raises `InputError` for a masked array, or a list with one, because NumPy would pass the masked elements on."""
     # No array is masked before the module is imported, which takes 50 ms.
     if isinstance(x, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
         raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")

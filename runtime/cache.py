@@ -167,7 +167,7 @@ def _digest(key: str, module: bytes) -> bytes:
 
 
 def write(key: str, module: bytes) -> None:
-    """Adds a module, and removes old and excess entries; a system error only means that nothing is added."""
+    """Adds a module, and removes old and excess entries. After a system error, nothing is added."""
     with suppress(OSError, TiducError), _opened(make=True) as own:
         unfinished = f".{key}.vmfb.{secrets.token_hex(4)}.tmp"
         own.write(f"{key}.vmfb", _digest(key, module) + module, unfinished)
@@ -175,7 +175,10 @@ def write(key: str, module: bytes) -> None:
 
 
 def clear() -> int:
-    """Removes all entries; their number. Raises TiducError if the folder is not trusted, or for a system error."""
+    """Removes all entries and returns their number.
+
+    Raises TiducError if the folder is not trusted, or for a system error.
+    """
     removed = 0
     if (place := folder()) is None:
         return removed

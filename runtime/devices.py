@@ -60,10 +60,10 @@ class Device:
             self.hal.allocator.trim()
 
     def lend(self, array: Array, element: int) -> Any:
-        """A buffer view of the memory of an array that no one writes to, without a copy; a copy where IREE cannot.
+        """A buffer view of the memory of an array that is never written to. A copy if IREE cannot use the memory.
 
-        IREE's CPU devices take memory at a multiple of 64 bytes, which the arrays of PyTorch are at; kernels rely on
-        this alignment. NumPy lends no read-only arrays, and no arrays of types that DLPack lacks.
+        IREE's CPU devices accept memory that is aligned to 64 bytes, as the arrays of PyTorch are; kernels rely on this
+        alignment. NumPy lends no read-only arrays, and no arrays of types that DLPack lacks.
         """
         if array.nbytes >= LARGE and self.on_host and not array.ctypes.data % _ALIGNMENT:
             with suppress(BufferError, TypeError, ValueError, RuntimeError):
@@ -82,7 +82,7 @@ class Device:
         return _mapped(buffer, shape, dtype).copy()
 
     def taken(self, view: Any, dtype: "np.dtype[Any]") -> Array:
-        """The memory of a buffer view of a device that is `on_host`, as an array that the caller may write to."""
+        """The memory of a buffer view as an array that the caller may write to. The device must be `on_host`."""
         array = _mapped(view.get_buffer(), view.shape, dtype)
         return np.asarray(_Memory(array, self)).view(dtype).reshape(array.shape)
 
@@ -168,7 +168,7 @@ class DeviceArray:
         return len(self.shape)
 
     def give_away(self) -> None:
-        """Marks the array as donated: its memory belongs to another array now."""
+        """Marks the array as donated: its memory now belongs to another array."""
         self._view = None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:

@@ -18,10 +18,12 @@ _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None
 
 @contextmanager
 def written_together() -> Iterator[None]:
-    """The files that `written_whole` writes in the block get their names when the block ends, and none if it raises.
+    """In a block, delays the renaming of all files from `written_whole` to the end.
 
-    For a command whose output files are useful only together. Pipes and devices are written immediately, so write them
-    last. Raises TiducError, located at the file, if a file cannot be renamed.
+    If the block raises, none is renamed.
+
+    Use it for a command whose output files are useful only together. Pipes and devices are written immediately, so
+    write them last. Raises TiducError, located at the file, if a file cannot be renamed.
     """
     waiting: dict[str, str] = {}
     token = _waiting.set(waiting)

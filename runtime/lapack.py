@@ -129,7 +129,7 @@ def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Arra
 
 
 def with_info(decomposed: Function) -> Function:
-    """Wraps a decomposition: matrices for which it fails have NaN results, and `info` is added to the results."""
+    """Wraps a decomposition. Matrices for which it fails have NaN results, and `info` is added to the results."""
 
     def run(x: Array) -> Sequence[Array]:
         failed: Array = ~np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)

@@ -23,7 +23,7 @@ _SEARCH = getattr(os, "O_PATH", os.O_RDONLY)  # reading a folder above may be fo
 
 
 class NotPrivate(Exception):
-    """Others could write in a folder; the message says why."""
+    """Raised if others could write in a folder. The message says why."""
 
 
 @dataclass(frozen=True)

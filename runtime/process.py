@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: `code` is negative for a signal, and None for a timeout."""
+    """How a process ended. `code` is negative for a signal, and None for a timeout."""
 
     code: int | None
     output: bytes
@@ -49,7 +49,7 @@ class Ended:
 
 
 class Stopped(Exception):
-    """The process was ended because `stop` was set."""
+    """Raised if the process was ended because `stop` was set."""
 
 
 def run_within(

@@ -27,9 +27,10 @@ def is_random_seed(value: SignatureValue) -> bool:
 
 
 def random_seed(number: int, position: int = 0) -> Any:
-    """The seed of a number up to `MOST`; `position` is that of the seed among the seeds of a program.
+    """The seed for a number up to `MOST`. `position` is the seed's position among the seeds of a program.
 
-    The second words of two seeds of a program differ by at least 2^32, the steps until they would be equal.
+    The second words of two seeds of a program differ by at least 2^32, which is the number of steps until they would be
+    equal.
     """
     return np.array([number, position << 32], np.uint64)
 

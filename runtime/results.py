@@ -15,7 +15,7 @@ from tiduc.runtime.devices import LARGE, Array, Device, DeviceArray
 
 
 class Results:
-    """Makes arrays of the results of one call, which had the arguments `given`."""
+    """Converts the results of one call to arrays. `given` are the arguments of the call."""
 
     def __init__(self, device: Device, given: Iterable[Any]) -> None:
         self._device, self._given = device, given

@@ -30,7 +30,7 @@ _SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # a failed asser
 def run_module(
     vmfb: bytes, arguments: Sequence[Any], target: str = "cpu", entry: str | None = None
 ) -> tuple[Array, ...]:
-    """The outputs of one function of a compiled module for these arguments: calls an `Executable` once."""
+    """Calls one function of a compiled module once, through an `Executable`, and returns its outputs."""
     return Executable(vmfb, target, entry)(*arguments)
 
 

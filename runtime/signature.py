@@ -178,7 +178,7 @@ def from_reflection(text: str) -> Signature:
 
 
 def without_name(text: str, function: str) -> str:
-    """The `iree.abi.declaration` of a function without what precedes its arguments: IREE does not escape names.
+    """The `iree.abi.declaration` of a function, from its arguments on. IREE does not escape the name before them.
 
     >>> without_name('sync func @f"(%input0: tensor<f64>) -> ()', 'f"')
     '(%input0: tensor<f64>) -> ()'

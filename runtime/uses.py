@@ -23,9 +23,9 @@ class SharedArray(Protocol):
 
 
 class Uses:
-    """The arrays of one call, in a `with` statement that lasts until nothing reads them.
+    """The arrays of one call, for a `with` statement that lasts until nothing reads them.
 
-    `views` are the buffer views of all of them. Raises InputError if an array has been given away.
+    `views` are the buffer views of the arrays. Raises InputError if an array has been given away.
     """
 
     __slots__ = ("_read", "views")

@@ -36,7 +36,7 @@ _PROGRAM = (
 
 
 class Died(Exception):
-    """The worker ended before the function returned. The message says why: `died (SIGSEGV)`.
+    """Raised if the worker ended before the function returned. The message says why: `died (SIGSEGV)`.
 
     `fatal` is the message with which LLVM aborted the process, or "".
     """
@@ -78,7 +78,7 @@ def _idle_worker() -> Iterator["Worker"]:
 
 
 class Worker:
-    """A process that calls functions, one after the other. As a context manager, it ends the process."""
+    """A process that calls functions one after the other. As a context manager, it ends the process."""
 
     def __init__(self, modules: Sequence[str] = ()) -> None:
         """Starts the process, which imports these modules before its first call."""
@@ -99,7 +99,7 @@ class Worker:
         os.close(end)
 
     def call(self, function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
-        """The function's result. Raises its exception, or `Died`. A call that is cut short ends the worker."""
+        """The function's result. Raises its exception, or `Died`. If a call is interrupted, the worker is ended."""
         try:
             self._limit(limits.mebibytes)
             start = self._errors.seek(0, os.SEEK_END)

@@ -31,14 +31,14 @@ REACHED = "a tangent reaches it"
 
 @dataclass
 class Activity:
-    """The active values of a module; `why` gives, for each op without an active result, what stopped the tangents."""
+    """The active values of a module. For each op without an active result, `why` says what stopped the tangents."""
 
     active: set[Any] = field(default_factory=set)
     linear: set[Any] = field(default_factory=set)
     why: dict[Any, str] = field(default_factory=dict)
 
     def of(self, x: Any) -> str:
-        """`linear` for a tangent or cotangent, `active` where a tangent reaches a primal value, else `inactive`."""
+        """`linear` for a tangent or cotangent, `active` for a primal value that a tangent reaches, else `inactive`."""
         return "linear" if x in self.linear else "active" if x in self.active else "inactive"
 
 
@@ -61,7 +61,7 @@ def callees(op: IrOp) -> list[str]:
 
 
 def name_of(op: IrOp) -> str:
-    """The name of an op; for an op of tidu that is written as a custom call, the name of the op of tidu."""
+    """The name of an op. An op of tidu may be written as a custom call; its name is that of the op of tidu."""
     target = call_target(op)
     return str(target if target in GRAPH_CALLS else op.name)
 
@@ -74,9 +74,9 @@ def find_activity(
 ) -> Activity:
     """The activity of a module, given the active inputs of its functions and graphs.
 
-    `wrt` maps the symbol of a function or graph to the positions of its active inputs. `tangents` does so for
-    inputs that are tangents or cotangents; all inputs of linear graphs are. References between graphs
-    propagate activity.
+    `wrt` maps the symbol of a function or graph to the positions of its active inputs. `tangents` maps it to the
+    positions of inputs that are tangents or cotangents; all inputs of linear graphs are such inputs. References between
+    graphs propagate activity.
     """
     walk = _Walk(functions(module), opset)
     for given, into in ((wrt, walk.result.active), (tangents or {}, walk.result.linear)):
@@ -159,7 +159,7 @@ class _Walk:
             if name_of(op) in ("func.call", "call", "tidu.call"):
                 self.aligned(block.arguments, op.operands)
                 self.aligned(op.results, terminator(block).operands)
-            else:  # loops and branches over graphs: any operand may reach any result
+            else:  # loops and branches over graphs: any operand may affect any result
                 self.mark(block.arguments, op.operands)
                 self.mark(op.results, op.operands)
 

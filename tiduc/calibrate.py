@@ -21,7 +21,7 @@ _FEW_ITERATIONS, _MANY_ITERATIONS = 100, 2100
 
 
 def calibrate(target: str = "cpu") -> Rates:
-    """The rates of the device that runs modules for this target; errors are those of `Program.compile`."""
+    """Measures the rates of the device that runs modules for this target. Raises the errors of `Program.compile`."""
     width, copied, mapped = f"{_WIDTH}x{_WIDTH}", str(_COPIED), str(_MAPPED)
     return Rates(
         bytes=float(f"{8 * _COPIED / _seconds(target, _copy, copied):.3g}"),

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Call:
     """A compiled program as a function of the inputs that have no default value.
 
-    `defaults` are arrays by input name, such as the weights of a model; an argument given by name replaces one.
+    `defaults` are arrays by input name, such as the weights of a model. An argument that is given by name replaces its
+    default.
     """
 
     compiled: Runnable

@@ -24,9 +24,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" e
 
 
 def drive(work: Callable[[], int]) -> int:
-    """Runs `work` in a child process and gives its exit status; 1, after a diagnostic, where the child crashes.
+    """Runs `work` in a child process. Returns its exit status, or 1, after a diagnostic, if the child crashes.
 
-    The child stays in the process group of this process, so that the terminal treats the two as one job.
+    The child stays in the process group of this process, so that the terminal treats both as one job.
     """
     shared = _Shared()
     passed_on = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
@@ -134,7 +134,7 @@ class _Shared:
         if arrived:
             return 128 + arrived[0]
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        if number in _ENDING:  # someone sent it to the worker alone
+        if number in _ENDING:  # a signal that was sent only to the worker
             os.kill(os.getpid(), number)
         from tiduc.crashes import Crash, report_crash
 

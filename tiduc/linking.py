@@ -29,7 +29,7 @@ from tiduc.passes.resolve import check, resolve
 def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] = ()) -> ir.Module:
     """A new module with the contents of `modules`, pairs of file name and module; it has the first one's attributes.
 
-    `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference that is
+    Raises `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference that is
     unknown or has the wrong type, and a cycle of references.
     """
     linked = ir.Module.create(loc=modules[0][1].operation.location)
@@ -77,7 +77,7 @@ def _searched(
 
 
 def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
-    """Renames private functions whose names are taken; `ResolveError` where two public symbols have one name."""
+    """Renames private functions whose names are taken; raises `ResolveError` if two public symbols have one name."""
     public: dict[str, tuple[str, Any]] = {}
     private: list[tuple[Any, Any]] = []
     for file, module in copies:
@@ -99,7 +99,7 @@ def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
     for module, op in private:
         name = symbol(op)
         if name in taken:
-            # No other function may have the new name: its own renaming would rename the uses of this one, too.
+            # No other function may have the new name: renaming that function would rename the uses of this one, too.
             free = next(new for i in count() if (new := f"{name}_{i}") not in names)
             names.add(free)
             _rename(module, op, free)
@@ -115,7 +115,7 @@ def _rename(module: Any, op: Any, name: str) -> None:
 
 
 def _drop_declarations(linked: ir.Module) -> None:
-    """Erases declarations; `ResolveError` where the function is not defined, or has another type."""
+    """Erases declarations; raises `ResolveError` if the function is not defined, or has another type."""
     defined = {
         symbol(op): op for op in operations(linked.body) if op.name == "func.func" and not _is_declaration(op)
     }

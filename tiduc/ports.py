@@ -83,9 +83,9 @@ def with_attributes(port: Port, more: Mapping[str, ir.Attribute]) -> Port:
 
 
 def differentiated(program: Function, wrt: Wrt) -> list[Port]:
-    """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable.
+    """The inputs that `wrt` names; raises `RequestError` for one that is unknown, repeated or not differentiable.
 
-    Without `wrt`, all inputs that have tangents and are not frozen; `RequestError` where all of them are frozen.
+    Without `wrt`, all inputs that have tangents and are not frozen; raises `RequestError` if all of them are frozen.
     """
     if wrt is None:
         able = smooth(program, program.inputs)
@@ -102,7 +102,7 @@ def differentiated(program: Function, wrt: Wrt) -> list[Port]:
 
 
 def described(port: Port) -> SignatureValue:
-    """The name and type of a port as callers see them; `RequestError` where it cannot be passed as an array."""
+    """The name and type of a port as callers see them; raises `RequestError` if it cannot be passed as an array."""
     spelled = str(port.type)
     try:
         # An encoding may follow the comma, such as the bounds of dynamic dimensions.
@@ -126,9 +126,10 @@ def shown(ports: Sequence[Port]) -> str:
 
 
 def select_ports(ports: Sequence[Port], wrt: Any) -> list[Port]:
-    """The ports that `wrt` names, by position, by name or as a list; `RequestError` for unknown or repeated ones.
+    """The ports that `wrt` names, by position, by name or as a list.
 
-    `argN`, as MLIR prints the argument at position N, is that position if no port has this name.
+    Raises `RequestError` for unknown or repeated ports. `argN`, as MLIR prints the argument at position N, is that
+    position if no port has this name.
     """
     single = isinstance(wrt, str | Integral)
     if not single and not isinstance(wrt, Iterable):

@@ -62,9 +62,9 @@ class Program:
     def jvp(self, wrt: Wrt = None, batch: int | None = None) -> "Program":
         """(primals..., tangents of wrt...) -> (outputs..., tangents of the differentiable outputs...).
 
-        With `batch`, tangents have a leading dimension of that size: many tangents at once, as by vmap. Shapes are
-        otherwise those of the primals. `RequestError` for a `wrt` that is unknown, repeated or not differentiable;
-        `Unsupported`, with the op and its location, where an op that a tangent reaches has no rule.
+        With `batch`, tangents have a leading dimension of that size, as under vmap. Otherwise each tangent has the
+        shape of its primal. Raises `RequestError` if `wrt` is unknown, repeated or not differentiable, and
+        `Unsupported`, with the op and its location, if an op that a tangent reaches has no rule.
         """
         tangents, results = jvp(self, wrt, batch)
         return self._with_inputs(tangents, results)
@@ -73,23 +73,23 @@ class Program:
     def vjp(self, wrt: Wrt = None, conjugate: bool = False, batch: int | None = None) -> "Program":
         """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
-        With `conjugate`, complex seeds and results are the conjugates of ours, as in JAX. With `batch`, cotangents have
-        a leading dimension of that size. Shapes and errors are those of `jvp`.
+        With `conjugate`, complex seeds and results are conjugated, as in JAX. With `batch`, cotangents have a leading
+        dimension of that size. Shapes and errors are those of `jvp`.
         """
         cotangents, results = vjp(self, wrt, conjugate, batch)
         return self._with_inputs(cotangents, results)
 
     @stage
     def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
-        """(primals...) -> ((the output, if `value`), cotangents of wrt...), of one real scalar float output.
+        """(primals...) -> ((the output, if `value`), cotangents of wrt...), for one real scalar float output.
 
-        `conjugate` is that of `vjp`. `RequestError` for other outputs; else errors as in `jvp`.
+        `conjugate` is that of `vjp`. Raises `RequestError` for other outputs, and the errors of `jvp`.
         """
         return self._with_results(grad(self, wrt, conjugate), value)
 
     @stage
     def hvp(self, wrt: Wrt = None) -> "Program":
-        """(primals..., tangents of wrt...) -> Hessian times tangent, forward over reverse; errors as in `grad`."""
+        """(primals..., tangents of wrt...) -> Hessian times tangent, by forward over reverse; errors as in `grad`."""
         gradient = self.grad(wrt)
         both = gradient.jvp([port.name for port in self.differentiated(wrt)])
         return replace(both, outputs=both.outputs[len(gradient.outputs) :])
@@ -99,7 +99,7 @@ class Program:
         """(primals..., x.series of wrt...) -> (outputs..., y.series of the differentiable outputs...): Taylor mode.
 
         A series of x has the shape [order, shape of x...] and holds the coefficients x_1, ..., x_order, without
-        factorials, of the curve x(t) = x + x_1 t + ... + x_order t^order. `RequestError` where the order is not
+        factorials, of the curve x(t) = x + x_1 t + ... + x_order t^order. Raises `RequestError` if the order is not
         from 1 to 100; the other errors are those of `jvp`.
         """
         series, outputs, results = jet_of(self, order, wrt)
@@ -109,17 +109,17 @@ class Program:
     def derivatives(self, order: int, wrt: Wrt = None) -> "Program":
         """(primals...) -> (y, y', ..., the derivative of y of this order) for each differentiable output y.
 
-        `wrt` is the scalar input to differentiate with respect to. `RequestError` where `wrt` is several inputs or no
-        scalar, or where the factorial of the order exceeds the range of an output's type.
+        `wrt` is the scalar input to differentiate with respect to. Raises `RequestError` if `wrt` is several inputs or
+        no scalar, or if the factorial of the order exceeds the range of an output's type.
         """
         return self._with_results(derivatives_of(self, order, wrt), value=False)
 
     @stage
     def flow(self, order: int, wrt: Wrt = None) -> "Program":
-        """(primals...) -> (the series of x(t)), of the solution of the differential equation dx/dt = f(x) from x.
+        """(primals...) -> (series of x(t)), where x(t) solves the differential equation dx/dt = f(x) from x.
 
-        f is the one output, of the type of the one input `wrt`; other inputs are parameters. The series has the
-        coefficients of t^1 to t^order, as in `jet`. `RequestError` where f has other outputs.
+        f is the only output, and has the type of the only input `wrt`; other inputs are parameters. The series has the
+        coefficients of t^1 to t^order, as in `jet`. Raises `RequestError` if f has other outputs.
         """
         return self._with_results(flow_of(self, order, wrt), value=False)
 
@@ -127,9 +127,10 @@ class Program:
     def tensor(self, order: int, wrt: Wrt = None, sparsity: str | None = None) -> "Program":
         """(primals...) -> (y, its partial derivatives of order 1, ..., of this order) for each differentiable output y.
 
-        They have the shape [shape of y..., count]; symmetric ones occur once, ordered as
+        They have the shape [shape of y..., count]. Equal ones occur once, ordered as
         `itertools.combinations_with_replacement(range(n), k)` over the n entries of wrt. "block-diagonal" leaves out
-        the entries of other rows. `RequestError` for more than 2048 of the highest order, and as in `jacobian`."""
+        derivatives across rows. Raises `RequestError` for over 2048 of the highest order, and as in `jacobian`.
+        """
         return self._with_results(tensor(self, order, wrt, sparsity), value=False)
 
     @stage
@@ -138,9 +139,9 @@ class Program:
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        Each has the shape of its output, then of its input. `mode` is "forward", "reverse", or "auto": the cheapest of
-        both and a cut at a bottleneck. `sparsity` "auto" shares seeds where the graph shows zeros, a pattern where it
-        is 0; "diagonal" and "block-diagonal" give these parts. `RequestError` for complex inputs and dynamic shapes.
+        A derivative has the shape of its output, then of its input. `mode` is "forward", "reverse", or "auto", the
+        cheapest of both and a cut at a bottleneck. With `sparsity` "auto" or a pattern, seeds are shared where zeros
+        allow it; "diagonal" and "block-diagonal" give these parts. `RequestError` for complex inputs or dynamic shapes.
         """
         return self._with_results(jacobian(self, wrt, mode, sparsity), value)
 
@@ -161,20 +162,20 @@ class Program:
         return self._with_results(laplacian(self, wrt), value)
 
     def rematerialize(self, memory: str) -> "Program":
-        """The program within a budget of memory, which its derivatives keep.
+        """The program within a memory budget, which its derivatives inherit.
 
-        `memory` is "100MB", with arguments and results; "0.3x" of what the program takes beside these as it is, without
-        any plan; or "min". Lowering raises `RequestError` for other texts, and for less than the least feasible number.
+        `memory` is "100MB", which includes arguments and results; "0.3x" of the bytes that the program takes besides
+        these without any plan; or "min". Lowering raises `RequestError` for other texts and for infeasible budgets.
         """
         return replace(self, memory=memory)
 
     @stage
     def batch(self, in_axes: Axes, size: int, out_axes: Axes = 0) -> "Program":
-        """The program for `size` values of some inputs at once, as `jax.vmap`; inputs and outputs keep their names.
+        """The program for `size` values of some inputs at once, like `jax.vmap`. Inputs and outputs keep their names.
 
-        `in_axes` and `out_axes` say where the new dimension of each input and output is: one number for all, one each
-        in order, or a mapping by name; None for an input that all values share. `RequestError` where an axis does not
-        fit, or a shape is dynamic; `Unsupported` where an op cannot be batched.
+        `in_axes` and `out_axes` give the new dimension of each input and output: one number for all, one each in order,
+        or a mapping by name. None is an input that all values share. Raises `RequestError` if an axis does not fit or a
+        shape is dynamic, and `Unsupported` if an op cannot be batched.
         """
         inputs, outputs = vmap(self, size, in_axes, out_axes)
         return replace(self, inputs=tuple(inputs), outputs=tuple(outputs))
@@ -216,7 +217,7 @@ class Program:
 
     @stage
     def lowered(self, separated: Sequence[Port] = ()) -> Any:
-        """The module, lowered again: no loop or branch mixes values that depend on inputs `separated` with others."""
+        """The module, lowered again: loops and branches that depend on inputs `separated` are not fused with others."""
         keys = [port.value for port in separated]
         return run_stages(self, lowering("lower")[1:], self.merged, keys)
 
@@ -248,7 +249,7 @@ class Program:
 
     @computed_once
     def signature(self) -> Signature:
-        """The names and types of its inputs and outputs; `RequestError` where one is not a tensor."""
+        """The names and types of its inputs and outputs. Raises `RequestError` if one is not a tensor."""
         return signature_of(self)
 
     def cost(self) -> "Cost":
@@ -266,7 +267,7 @@ class Program:
     # ---- files and compiled modules ------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes StableHLO text, or bytecode for resource constants; `TiducError`, and no file, if that fails."""
+        """Writes StableHLO text, or bytecode for resource constants. `TiducError`, and no file, on failure."""
         with turn():
             is_text = not has_resources(self.module)
             contents = self.text.encode("utf-8", "surrogateescape") if is_text else bytecode(self.module)
@@ -289,7 +290,7 @@ class Program:
         cached: bool = True,
         fast: bool = True,
     ) -> Runnable:
-        """The compiled program, to be called with NumPy arrays; `CompileError` where the engine cannot compile it.
+        """The compiled program, a function of NumPy arrays. Raises `CompileError` if the engine cannot compile it.
 
         `engine` is "iree", "xla" or "reference". IREE's result has the bytes of its module as `vmfb`. With `lapack`
         "callback", the module factorizes by calling NumPy, on CPUs only. `limits` bound IREE's compiler. Without
@@ -322,14 +323,14 @@ class Program:
         return {}
 
     def lower(self) -> Lowered:
-        """The program as backends see it; `Unsupported` where a custom op has no lowering to StableHLO."""
+        """The program as backends see it; raises `Unsupported` if a custom op has no lowering to StableHLO."""
         with turn():
             module = self.module.operation.clone().operation
             apply_lowerings(module, self.opset)
             return Lowered(module, self.signature, self.name)
 
     def differentiated(self, wrt: Wrt) -> list[Port]:
-        """The inputs that `wrt` names; `RequestError` for one that is unknown, repeated or not differentiable."""
+        """The inputs that `wrt` names. `RequestError` if unknown, repeated or not differentiable."""
         return differentiated(self, wrt)
 
     def _with_inputs(self, given: Sequence[Port], results: Sequence[Port]) -> "Program":
@@ -359,12 +360,12 @@ def load(
 ) -> Program:
     """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
 
-    `entry` names the public function; by default `main`, or the only one. `opset` holds the rules. With `inline`, every
-    call is inlined that can be. `memory` is a budget, as in `Program.rematerialize`; `loop_memory` says how derivatives
-    of loops get their residuals: "stack", "sqrt", "log" or "auto". With `relu`, a maximum of a value and 0 has
-    derivative 0 at a tie. `equal_within` is the largest difference of equal eigenvalues, in units in the last place of
-    the largest one. With `isolated`, a separate process reads an untrusted source first, within `limits`.
-    `TiducError` where no program can be read.
+    `entry` names the public function; the default is `main`, or the only one. `opset` holds the rules. With `inline`,
+    every call that can be inlined is inlined. `memory` is a budget, as in `Program.rematerialize`. `loop_memory` says
+    how derivatives of loops get their residuals: "stack", "sqrt", "log" or "auto". With `relu`, a maximum of a value
+    and 0 has derivative 0 at a tie. `equal_within` is the largest difference of equal eigenvalues, in units in the last
+    place of the largest one. With `isolated`, a separate process reads an untrusted source first, within `limits`.
+    Raises `TiducError` if no program can be read.
     """
     dialects = opset.dialects
     module = isolated_module(source, entry, dialects, limits) if isolated else module_in(source, dialects)

@@ -40,7 +40,7 @@ def isolated_module(
 ) -> Any:
     """The module of `module_in`, after a separate process has read, imported and written it.
 
-    `ParseError` where that process dies of a signal or exceeds the limits.
+    Raises `ParseError` if that process dies of a signal or exceeds the limits.
     """
     with Worker() as worker:
         try:

@@ -18,7 +18,7 @@ from tiduc.runtime.signature import KnownSize, Signature
 
 @stage
 def signature_of(program: Function) -> Signature:
-    """The signature; `RequestError` where an input or output is not a tensor."""
+    """The signature; raises `RequestError` if an input or output is not a tensor."""
     inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, _outputs(program)))
     if all(None not in value.type.shape for value in inputs):
         return Signature(inputs, outputs)

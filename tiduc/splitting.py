@@ -65,9 +65,9 @@ class Split:
 def split(program: Program, wrt: Wrt = None) -> Split:
     """The forward and the backward part of the VJP in `wrt`, each a program.
 
-    For all inputs and cotangents, `backward(*forward(*primals)[n:], *cotangents)`, where n is the number of
-    outputs, equals the results of the VJP after its outputs. `Unsupported` where an op computes both an
-    output and a cotangent.
+    For all inputs and cotangents, `backward(*forward(*primals)[n:], *cotangents)`, where n is the number of outputs,
+    equals the results of the VJP after its outputs. Raises `Unsupported` if an op computes both an output and a
+    cotangent.
     """
     memory = program.memory
     vjp = program.rematerialize("").vjp(wrt)  # the budget is that of each part

@@ -52,7 +52,7 @@ def _refined(program: Program, shapes: Sequence[Sequence[int]]) -> Program:
 def refine(module: ir.Module, shapes: Sequence[Sequence[int]]) -> None:
     """Makes all shapes static, in place, in a module whose only public function is `main`.
 
-    `RequestError` where a dynamic dimension remains.
+    Raises `RequestError` if a dynamic dimension remains.
     """
     run_passes(module.operation, "builtin.module(inline,symbol-dce)")
     main = module.body.operations[0]

@@ -44,7 +44,7 @@ from tiduc.dialect.shapes.types import i64
 
 @dataclass(frozen=True)
 class Branches:
-    """Graphs with equal arguments, one of which an index selects; a call has one graph and no index.
+    """Graphs with equal arguments. An index selects one of them; a call has one graph and no index.
 
     `arguments` are the positions of `operands` among the op's operands and captures. `base` identifies the call site.
     """
@@ -122,7 +122,7 @@ def is_control(op: Definition) -> bool:
 
 
 def control(view: View, op: Definition) -> "Branches | Loop":
-    """The record of a control-flow op; `Unsupported` for a `tidu.call_vjp`, whose tangents cannot be computed."""
+    """The record of a control-flow op. Raises `Unsupported` for `tidu.call_vjp`, which has no tangents."""
     if op.name == CALL_VJP:
         raise only_vjp(op)
     return loop(view, op) if op.name in (LOOP, "stablehlo.while") else branches(view, op)
@@ -153,7 +153,10 @@ def _region_graphs(view: View, op: Definition) -> tuple[Graph, ...]:
 
 
 def loop(view: View, op: Definition) -> Loop:
-    """The record of a `tidu.loop` or a `stablehlo.while`; a carry that the `while` never changes is invariant."""
+    """The record of a `tidu.loop` or a `stablehlo.while`.
+
+    A carry that the `while` never changes is a loop invariant.
+    """
     return _own_loop(view, op) if op.name == LOOP else _while(view, op)
 
 

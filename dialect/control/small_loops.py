@@ -75,10 +75,10 @@ def _of_op(view: View, op: Definition) -> float:
 
 
 def array_bytes(op: Any, multiplications: float = 0, in_place: bool = False) -> float:
-    """The bytes that the results of an op take on a kernel's stack; infinite for types and sizes too large for it.
+    """The bytes that the results of an op take on a kernel's stack. Infinite for unsuitable types and sizes.
 
-    The op is a `Definition`, or an op of MLIR, and multiplies that many elements. With `in_place`, its result is in the
-    memory of an operand.
+    The op is a `Definition` or an op of MLIR. `multiplications` is the number of its multiplications. With `in_place`,
+    its result is in the memory of an operand.
     """
     if not all(is_plain(x.type) for x in (*op.operands, *op.results)):
         return math.inf

@@ -24,9 +24,9 @@ def trip_count(loop: Any) -> int | None:
 
 
 def most_iterations(loop: Any) -> int | None:
-    """An upper bound of the trip count from the conjuncts of the condition; None if no conjunct gives one.
+    """An upper bound of the trip count from the conjuncts of the condition. None if no conjunct gives a bound.
 
-    `i < 200 and error > 1e-6` holds at most as often as `i < 200`.
+    A loop with the condition `i < 200 and error > 1e-6` runs at most as often as one with `i < 200`.
     """
     if loop.cond is None:
         return None
@@ -97,7 +97,7 @@ def _step(loop: Any, i: int) -> int | None:
 
 
 def increment(x: Value, after: Value, outside: Callable[[Value], Value | None]) -> int | None:
-    """The integer that an iteration adds to a carry x to get the next value `after`; None if there is none.
+    """The integer that an iteration adds to a carry x to compute its next value `after`. None if there is none.
 
     `outside` gives the value that an input of the body has outside the loop.
     """

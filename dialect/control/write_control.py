@@ -17,7 +17,7 @@ from tiduc.dialect.ops.verify import TERMINATOR
 class ControlWriter:
     """Writes the control-flow ops of a view's graphs. Each called graph becomes a function at the end of a module.
 
-    The functions get no name in `taken`.
+    No function gets a name in `taken`.
     """
 
     def __init__(self, view: View, module: ir.Module, taken: Iterable[str]) -> None:

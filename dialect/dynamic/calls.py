@@ -34,7 +34,7 @@ SUMS = "tidu.sums"
 
 
 def violation(op: IrOp) -> str | None:
-    """Why a call for dynamic sizes is invalid; None for a valid one, and for other calls."""
+    """Why a call for dynamic sizes is invalid. None for a valid call, and for other calls."""
     name, count = call_target(op), len(op.results)
     ranks = [x.type.rank if isinstance(x.type, ir.RankedTensorType) else -1 for x in op.operands]
     if name == DYNAMIC_TOP_K and (len(ranks) != 2 or count != 2 or ranks[0] < 1 or ranks[1] != 0):
@@ -55,7 +55,7 @@ def violation(op: IrOp) -> str | None:
 
 
 def make_static(module: ir.Module) -> None:
-    """Replaces the calls in a module whose array operands are static and whose other operands are constants."""
+    """Replaces, in a module, the calls whose array operands are static and whose other operands are constants."""
     functions = {symbol(op): op for op in operations(module.body)}
     for call in within(module.operation, (CUSTOM_CALL,)):
         if call_target(call) == DYNAMIC_TOP_K:
@@ -150,7 +150,7 @@ def _replace(
 
 
 def mark_sums(module: ir.Module, ops: Iterable[IrOp]) -> None:
-    """Adds the attribute `SUMS` to each call of a dynamic window among the ops, which are in the module, in place."""
+    """Adds the attribute `SUMS`, in place, to each call of a dynamic window among the ops of the module."""
     calls = [op for op in ops if call_target(op) == REDUCE_WINDOW]
     functions = {symbol(op): op for op in operations(module.body)} if calls else {}
     for op in calls:

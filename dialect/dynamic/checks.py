@@ -32,7 +32,7 @@ KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
 
 @dataclass(frozen=True)
 class Placed:
-    """A check, the op that requires it, and the op before which it runs; None for the beginning of the function.
+    """A check, the op that requires it, and the op before which it runs, or None for the start of the function.
 
     `always` is false for a check in a loop or branch, which may not run.
     """
@@ -50,7 +50,7 @@ class Placed:
 
 
 class FunctionSizes:
-    """The checks of one function, in order, and its atoms; `values` has the `Value` of each `ir.Value`.
+    """The checks of one function, in order, and its atoms. `values` maps each `ir.Value` to its `Value`.
 
     The first `input_sizes` atoms are dynamic dimensions of inputs. `beyond` is the first op whose sizes cannot be
     checked, with the reason.

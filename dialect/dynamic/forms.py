@@ -29,7 +29,7 @@ READ = ("dimension", "entry", "scalar")
 
 
 class Atoms:
-    """The atoms of a function, numbered in order of appearance; the first `bounded` atoms are at most `LARGEST`."""
+    """The atoms of a function, numbered in order of appearance. The first `bounded` atoms are at most `LARGEST`."""
 
     def __init__(self) -> None:
         self.bounded = 0
@@ -112,7 +112,7 @@ class Check:
 
 
 class Known:
-    """The facts about sizes that hold at a point of a program; `inner` copies them for a region, which adds facts."""
+    """The facts about sizes that hold at a point of a program. `inner` copies them for a region, which adds facts."""
 
     def __init__(self, atoms: Atoms, outer: "Known | None" = None) -> None:
         self.atoms = atoms
@@ -204,7 +204,7 @@ class Known:
         return form
 
     def quotient(self, a: Form, b: Form) -> Form | None:
-        """a / b as `stablehlo.divide` rounds it; None unless it is known that this is the floor."""
+        """a / b as `stablehlo.divide` rounds it. None unless this is known to be the floor."""
         return self.computed("quotient", a, b) if self.never_negative(a) and self._positive(b) else None
 
     def _positive(self, form: Form) -> bool:
@@ -233,7 +233,7 @@ class Known:
     # ---- relations -----------------------------------------------------------------------------------------
 
     def never_negative(self, form: Form) -> bool:
-        """Whether no term of a form can be negative; a sufficient condition for the form."""
+        """Whether all terms of a form are nonnegative, which is sufficient for a nonnegative form."""
         return all(n >= 0 and all(map(self._is_count, monomial)) for monomial, n in form)
 
     def bound(self, form: Form) -> int | None:

@@ -55,7 +55,10 @@ class IrEmitter(StablehloOps[IrValue, float]):
         raise UnknownSize("its region would need the size of a dynamic dimension")
 
     def inlined(self, region: ir.Region, arguments: Sequence[IrValue]) -> list[IrValue]:
-        """Inlines a region of an `ir.Operation`: emits its ops for these arguments; the values that it returns."""
+        """Emits the ops of a region of an `ir.Operation` on these arguments.
+
+        Returns the values that the region returns.
+        """
         values: dict[IrValue, IrValue] = dict(zip(region.blocks[0].arguments, arguments, strict=True))
         *inside, last = operations(region.blocks[0])
         for inner in inside:
@@ -63,7 +66,7 @@ class IrEmitter(StablehloOps[IrValue, float]):
         return [values.get(x, x) for x in last.operands]
 
     def copied(self, op: ir.Operation, values: dict[IrValue, IrValue]) -> IrOp:
-        """Emits a copy of an op that reads other values, by the map `values`, which gains the op's results."""
+        """Emits a copy of an op with its operands replaced by the map `values`, to which the results are added."""
         copy = op.clone(self._ip)
         for i, x in enumerate(op.operands):
             if x in values:
@@ -86,10 +89,10 @@ class RegionBuilder(IrEmitter):
         self.emit_all("stablehlo.return", values, ())
 
     def copy_of(self, op: Definition, region: int, arguments: Sequence[IrValue]) -> dict[IrValue, IrValue]:
-        """Copies the ops of a region of `op` onto other arguments; returns a map from its values to their copies.
+        """Copies the ops of a region of `op` onto other arguments. Returns a map from its values to their copies.
 
-        MLIR's folder may have moved constants out of the region; they are copied back in. Callers refuse an op
-        for which `self_contained` is false.
+        MLIR's folder may have moved constants out of the region; they are copied back in. Callers refuse an op for
+        which `self_contained` is false.
         """
         block = op.regions[region].blocks[0]
         values: dict[IrValue, IrValue] = dict(zip(block.arguments, arguments, strict=True))

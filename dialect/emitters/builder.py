@@ -23,11 +23,11 @@ _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
 
 @dataclass
 class Notes:
-    """What the rules of one graph tell each other.
+    """Facts that the rules of one graph share.
 
-    `moving` are the cotangents whose masks move, `steep` the inputs for which a slope outside may be infinite, and
-    `infinite` says of values whether they may be infinite (`masks.py`). `readers` are the names of the ops that read
-    each value of a graph. `factors` has, for the second result of a `geqrf`, what `orgqr` needs.
+    `moving` are the cotangents whose masks move. `steep` are the inputs for which a slope outside may be infinite.
+    `infinite` says which values may be infinite (`masks.py`). `readers` maps each value of a graph to the names of the
+    ops that read it. `factors` has, for the second result of a `geqrf`, the factors that `orgqr` needs.
     """
 
     moving: set[Value] = field(default_factory=set)
@@ -38,10 +38,10 @@ class Notes:
 
 
 class Builder(Emits[Value, Never]):
-    """Builds one graph; `finish` adds the graph to the view.
+    """Builds one graph. `finish` adds the graph to the view.
 
-    Operands may be values of any graph. Emitted ops get the location `location`, which is the location of the op that
-    a rule is called for.
+    Operands may be values of any graph. Emitted ops get the location `location`, which is that of the op for which a
+    rule is called.
     """
 
     def __init__(self, view: View, name: str) -> None:
@@ -58,9 +58,9 @@ class Builder(Emits[Value, Never]):
     # ---- the graph's ends -------------------------------------------------------------------------------------
 
     def input(self, key: str, type_: ir.Type, linear: bool = False) -> Value:
-        """The input of that key. A linear input is new and active, and so is every value computed from it.
+        """The input with this key. A linear input is new and active, and so is every value computed from it.
 
-        Raises `RequestError` if the view has an input of that key and `linear` is set or the types differ.
+        Raises `RequestError` if the view has an input with this key and `linear` is set or the types differ.
         """
         value = self.view.inputs.get(key)
         if value is not None and (linear or value.type != type_):
@@ -118,7 +118,7 @@ class Builder(Emits[Value, Never]):
     def reapply(
         self, op: Definition, replaced: Mapping[int, Value], attributes: Attributes | None = None
     ) -> tuple[Value, ...]:
-        """Emits a copy of an op, regions and attributes included, with some operands replaced; its results."""
+        """Emits a copy of an op, including regions and attributes, with some operands replaced. Returns its results."""
         operands = list(op.operands)
         for i, x in replaced.items():
             operands[i] = x
@@ -133,7 +133,10 @@ class Builder(Emits[Value, Never]):
     def copy(
         self, op: Definition, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()
     ) -> tuple[Value, ...]:
-        """Copies an op of another graph, with its active mask, onto values of this graph; the copy's results."""
+        """Copies an op of another graph, with its active mask, onto values of this graph.
+
+        Returns the results of the copy.
+        """
         graph = self.graph
         copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op.location)
         copy.results = tuple([Value(y.type, graph, copy) for y in op.results])
@@ -141,7 +144,7 @@ class Builder(Emits[Value, Never]):
         return copy.results
 
     def sum(self, terms: Iterable[Value]) -> Value:
-        """The sum of one or more values of one type; a single value is returned as it is."""
+        """The sum of one or more values of one type. A single value is returned unchanged."""
         return reduce(self.add, terms)
 
     def _emit(self, definition: Definition, types: Sequence[ir.Type]) -> tuple[Value, ...]:

@@ -77,7 +77,10 @@ class DynamicShapes(Emits[V, N]):
         return self.emit("stablehlo.dynamic_pad", operands, type_)
 
     def dynamic_reshape(self, x: V, type_: ir.Type, sizes: Sequence[Extent]) -> V:
-        """x reshaped to these sizes. If this only adds dimensions of size 1, a broadcast, which more targets have."""
+        """x reshaped to these sizes. A reshape that only adds dimensions of size 1 is emitted as a broadcast.
+
+        More targets support the broadcast.
+        """
         places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
         own = shape(x)
         if len(places) == len(own) and all(map(known_equal, own, [sizes[d] for d in places])):

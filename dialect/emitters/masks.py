@@ -54,7 +54,7 @@ def masked(y: Value) -> Masked | None:
 
 
 def apply_mask(b: RecordEmitter, mask: Masked, moves: bool) -> Value:
-    """Emits a mask; with `moves`, it moves behind the ops that the result is given to."""
+    """Emits a mask. With `moves`, the mask moves behind the ops that read the result."""
     y = b.select(mask.predicate, *((mask.x, mask.zero) if mask.keeps else (mask.zero, mask.x)))
     if moves:
         b.notes.moving.add(y)
@@ -67,7 +67,10 @@ def moves(b: RecordEmitter, y: Value) -> bool:
 
 
 def unless_masked(b: RecordEmitter, ct: Value, function: Callable[[Any], Any], depth: int = _DEEPEST) -> Any:
-    """function(ct), for a linear elementwise function; a mask that moves is applied to the result instead."""
+    """function(ct), for a linear elementwise function.
+
+    If ct has a mask that moves, the mask is applied to the result.
+    """
     mask = masked(ct) if depth and moves(b, ct) else None
     if mask is None:
         return function(ct)
@@ -76,7 +79,7 @@ def unless_masked(b: RecordEmitter, ct: Value, function: Callable[[Any], Any], d
 
 
 def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) -> Sequence[Value]:
-    """Fewer terms of one sum: those that one predicate masks are added up before they are masked."""
+    """Shortens a sum: adds up the terms that one predicate masks before masking them."""
     if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # as in most sums
         return terms
     summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
@@ -104,7 +107,7 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
 
 
 def mask_of(b: RecordEmitter, y: Value) -> Value | None:
-    """The predicate, of y's shape or a scalar, of the elements that the masks around y keep; None without a mask."""
+    """The predicate of the elements that the masks around y keep, a scalar or of y's shape. None without a mask."""
     kept: Any | None = None
     x = y
     while (mask := masked(x)) is not None:
@@ -122,12 +125,15 @@ def _broadcast(b: RecordEmitter, scalar: Any, like: Value) -> Any:
 
 
 def set_steep(b: RecordEmitter, inputs: Iterable[Any]) -> None:
-    """Says for which inputs of the graph that is transposed a slope outside may be infinite."""
+    """Sets the inputs of the graph under transposition for which a slope outside may be infinite."""
     b.notes.steep = set(inputs)
 
 
 def reached(b: Any, ct: Any) -> Any:
-    """Where a cotangent is not masked: a predicate of its shape, which is a constant if it has no mask."""
+    """A predicate, of the cotangent's shape, that is true where the cotangent is not masked.
+
+    Constant without a mask.
+    """
     mask = mask_of(b, ct)
     if mask is None:
         mask = b.constant(True, predicate(with_shape(ct.type, [])))
@@ -148,7 +154,7 @@ def everywhere(b: Any, reached: Any) -> Any:
 
 
 def mask_with(b: Any, where: Any, ct: Any) -> Any:
-    """A cotangent that is zero where the predicate is false, with a mask that moves."""
+    """A cotangent that is set to zero where the predicate is false, by a mask that moves."""
     return apply_mask(b, Masked(where, True, ct, b.zeros_like(ct)), True)
 
 
@@ -166,7 +172,7 @@ def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
 
 
 def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
-    """Whether a slope may be infinite in the elementwise linear ops that compute a tangent."""
+    """Whether an elementwise linear op that computes a tangent may have an infinite slope."""
     known = b.notes.infinite
     waiting, seen, steep = [branch], set[Definition](), b.notes.steep
     while waiting:

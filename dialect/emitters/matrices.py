@@ -33,7 +33,7 @@ def solve(
 
 
 def triangle(b: StablehloOps[V, Never], x: Any, lower: bool, strict: bool = False) -> Any:
-    """The matrices in x with zeros outside one triangle; a `strict` triangle excludes the diagonal."""
+    """The matrices in x with zeros outside one triangle. A `strict` triangle excludes the diagonal."""
     return b.select(
         compare_places(b, x, ("GT" if lower else "LT") if strict else "GE" if lower else "LE"),
         x,
@@ -42,7 +42,7 @@ def triangle(b: StablehloOps[V, Never], x: Any, lower: bool, strict: bool = Fals
 
 
 def compare_places(b: Any, x: Any, direction: str) -> Any:
-    """A mask: row number `direction` column number."""
+    """A mask that is true where the row number compares to the column number by `direction`."""
     integer = with_element(x.type, ir.IntegerType.get_signless(32))
     row, column = (b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1))
     return b.compare(row, column, direction)
@@ -82,7 +82,7 @@ def diagonal(b: StablehloOps[V, Never], x: Any) -> Any:
 
 
 def inverse(b: StablehloOps[V, Never], x: V, margin: V) -> V:
-    """1 / x, and 0 where |x| is at most the margin, which has one number for each matrix or vector in x."""
+    """1 / x, and 0 where |x| is at most the margin. The margin has one number per matrix or vector in x."""
     zero, one = b.zeros_like(x), b.constant(1, x)
     size = b.abs(x)
     none = b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
@@ -107,14 +107,14 @@ def largest(b: StablehloOps[V, Never], w: V) -> V:
 
 
 def epsilon(x: V) -> float:
-    """The unit in the last place of 1, for an element type of 32 or 64 bits, or of twice as many if it is complex."""
+    """The unit in the last place of 1 for an element type of 32 or 64 bits, or for the parts of a complex one."""
     type_ = element(x)
     width = (type_.element_type if isinstance(type_, ir.ComplexType) else type_).width
     return float(2.0 ** (-52 if width == 64 else -23))
 
 
 def some(b: StablehloOps[V, Never], flags: V, dimensions: list[int]) -> V:
-    """Whether some flags along the dimensions are true."""
+    """Whether any flag along the dimensions is true."""
     return b.reduce(flags, b.zero(with_shape(flags.type, [])), dimensions, "stablehlo.or")
 
 

@@ -66,7 +66,7 @@ class StablehloOps(Elementwise[V, N]):
     def tangent_type(type_: ir.Type) -> ir.Type | None:
         """The type if its elements are float or complex, else None.
 
-        `Unsupported` for floats in no ranked tensor, and for complex numbers that StableHLO lacks.
+        Raises `Unsupported` for floats in no ranked tensor, and for complex numbers that StableHLO lacks.
         """
         if not isinstance(type_, ir.RankedTensorType):
             if _holds_floats(type_):

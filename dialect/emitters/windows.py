@@ -18,7 +18,7 @@ def reduce_window(
     window: Window,
     fill: Fill,
 ) -> tuple[V, ...]:
-    """Emits a `reduce_window` with the body that `fill` makes; its results."""
+    """Emits a `reduce_window` with the body that `fill` emits. Returns its results."""
     sizes, attributes = window.outputs(shape(inputs[0])), window.attributes
     types = [with_shape(x.type, sizes) for x in inputs]
     return b.emit_all("stablehlo.reduce_window", (*inputs, *inits), types, attributes, [fill])

@@ -30,7 +30,7 @@ def seconds(op: Definition) -> float:
 
 
 def computed(op: Definition) -> tuple[int, int] | None:
-    """The transcendentals, and the other FLOPs beside them, of one run of an op; None where they are not known."""
+    """The transcendentals and the other FLOPs of one run of an op. None if they are not known."""
     flops = traits_of(op.name).flops
     if flops == "function":
         return _real_size(op.result), 0
@@ -97,7 +97,7 @@ def _float_elements(op: Definition) -> int:
 
 
 def moved(op: Definition) -> int:
-    """The bytes that an op reads and writes; of an operand that is read or written in part, only that part."""
+    """The bytes that an op reads and writes. If an operand is read or written in part, only this part counts."""
     how, written = traits_of(op.name).bytes, sum(map(size_in_bytes, op.results))
     if how == "none":
         return 0

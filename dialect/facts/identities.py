@@ -69,7 +69,7 @@ def negate(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def convert(op: AnyOp, operands: Operands) -> Replacement:
-    """Conversion to the type of x is x, of a splat constant of integers to floats a splat constant of floats."""
+    """Conversion to x's own type is x. A converted splat constant of integers is a splat constant of floats."""
     (x,), type_ = operands, op.result.type
     if x.type == type_:
         return x
@@ -80,7 +80,7 @@ def convert(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def broadcast_in_dim(op: AnyOp, operands: Operands) -> Replacement:
-    """Broadcast to the shape of x is x, of a splat constant a larger splat; two broadcasts compose into one."""
+    """Broadcast to x's own shape is x. A broadcast splat is a larger splat. Two broadcasts compose into one."""
     (x,), type_ = operands, op.result.type
     along = op.attributes["broadcast_dimensions"]
     if x.type == type_ and in_order(along):
@@ -100,7 +100,7 @@ def dynamic_slice(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def reshape(op: AnyOp, operands: Operands) -> Replacement:
-    """Reshape to the shape of x is x, of a splat constant a splat constant; two reshapes compose into one."""
+    """Reshape to x's own shape is x. A reshaped splat constant is a splat constant. Two reshapes compose into one."""
     (x,), type_ = operands, op.result.type
     if x.type == type_:
         return x
@@ -112,7 +112,7 @@ def reshape(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def transpose(op: AnyOp, operands: Operands) -> Replacement:
-    """Transpose by the identity permutation is x; two transposes compose into one."""
+    """Transpose by the identity permutation is x. Two transposes compose into one."""
     (x,), order = operands, op.attributes["permutation"]
     if in_order(order):
         return x
@@ -147,7 +147,7 @@ def in_order(dimensions: ir.DenseI64ArrayAttr) -> bool:
 
 @functools.cache
 def picked(dimensions: ir.DenseI64ArrayAttr, which: ir.DenseI64ArrayAttr) -> ir.DenseI64ArrayAttr:
-    """The attribute with the entries `dimensions[i]` for each i in `which`; both arguments are attributes."""
+    """The entries `dimensions[i]` for each i in `which`, as an attribute. Both arguments are attributes."""
     return dims([entries(dimensions)[i] for i in entries(which)])
 
 
@@ -169,7 +169,7 @@ def is_zeros(x: Typed) -> bool:
 
 @functools.cache
 def widened_splat(value: Any, narrow: ir.RankedTensorType, wide: Any) -> ir.Attribute | None:
-    """A splat constant with the type `wide`; None for a constant that is not a splat of type `narrow`, or complex."""
+    """A splat constant with the type `wide`. None if the constant is no splat of type `narrow`, or is complex."""
     if not is_splat(value) or value.type != narrow:
         return None
     if isinstance(narrow.element_type, ir.ComplexType) or not wide.has_static_shape:

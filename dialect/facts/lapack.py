@@ -23,7 +23,7 @@ CONFIG = ("mhlo.backend_config", "backend_config")
 
 @dataclass(frozen=True)
 class Routine:
-    """The targets of a routine, its signature, which may depend on the settings, and the letters of its settings."""
+    """The targets of a routine, its signature, which may depend on the settings, and letters of its settings."""
 
     targets: tuple[str, ...]
     signature: str | Callable[[Mapping[str, Any]], str]
@@ -129,7 +129,7 @@ def targets(*routines: str) -> tuple[str, ...]:
 
 
 def settings_among(attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute]) -> dict[str, float]:
-    """The settings of a call by name, with numbers, text and flags as Python values; {} if they have no names."""
+    """The settings of a call by name, as numbers, text and flags of Python. {} if they have no names."""
     for name in CONFIG:
         if name in attributes and isinstance(attributes[name], ir.DictAttr):
             return {key: _plain(value) for key, value in named_attributes(attributes[name]).items()}
@@ -155,7 +155,7 @@ def _plain(attribute: Any) -> Any:
 
 
 def check_call(op: Any) -> None:
-    """Raises `ParseError` if a call contradicts the row of its target; other targets are not checked."""
+    """Raises `ParseError` if a call contradicts the row of its target. Calls of other targets are not checked."""
     target = call_target(op)
     routine = BY_TARGET.get(target)
     if routine is None:

@@ -22,8 +22,8 @@ _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
 def compares_equal(op: AnyOp) -> bool:
     """Whether an op tests floating-point numbers for equality, as gradients of maxima do.
 
-    Its operands must not be recomputed: a compiler that fuses a second run otherwise rounds it otherwise, and the
-    number that equals the maximum does so no more.
+    Its operands must not be recomputed. A compiler may fuse the second run differently and therefore round it
+    differently; the number that was equal to the maximum would no longer be equal.
     """
     if op.name != "stablehlo.compare" or not is_float(op.operands[0]):
         return False
@@ -94,7 +94,7 @@ def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
 
 
 def guards_call(op: AnyOp) -> bool:
-    """Whether a select takes a result of a custom call, or NaN where an integer result says that the call failed.
+    """Whether a select chooses between a result of a custom call and NaN, by an integer result that reports failure.
 
     JAX exports each factorization with such selects.
     """

@@ -21,9 +21,9 @@ VARIABLE = "TIDUC_COSTS"
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes moved, floating-point operations, values of transcendental functions, and ops started, per second.
+    """Bytes moved, floating-point operations, transcendental function values, and op launches, per second.
 
-    `launches` are those of ops in a loop that the host runs.
+    `launches` counts ops in a loop that the host runs.
     """
 
     bytes: float = 1e10
@@ -36,9 +36,9 @@ _DEFAULT = Rates()
 
 
 def rates() -> Rates:
-    """The rates in the file that TIDUC_COSTS names, else the default ones; `RequestError` for another file.
+    """The rates in the file that TIDUC_COSTS names, else the default ones. Raises `RequestError` for an invalid file.
 
-    A file without `launches` has the default for them.
+    A file without `launches` gets the default for them.
     """
     path = os.environ.get(VARIABLE)
     return _read(path) if path else _DEFAULT

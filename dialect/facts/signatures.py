@@ -56,7 +56,7 @@ def _positions(text: str) -> tuple[Position, ...]:
 
 
 def contradiction(signature: str, op: IrOp, from_right: bool = False) -> str | None:
-    """Why the types of a call's operands and results do not match a signature; None if they match.
+    """Why the types of a call's operands and results contradict a signature. None if they match.
 
     Operands that hold the shapes of results are not part of a signature.
     """
@@ -172,7 +172,7 @@ _FLAGS = ("compute_uv", "full_matrices", "left", "lower", "right", "transpose", 
 
 
 def wrong_setting(settings: Mapping[str, Any], letters: Mapping[str, str]) -> str | None:
-    """Which setting is not the expected flag, or not a letter that LAPACK allows; None if all settings are right."""
+    """The setting that is not the expected flag, or not a letter that LAPACK allows. None if all are right."""
     for name, value in settings.items():
         if name in _FLAGS and not isinstance(value, bool):
             return f"its setting {name} is not a flag"

@@ -10,7 +10,7 @@ from tiduc.dialect.ops.traits import UPDATES
 
 
 def updated(op: Definition) -> Value | None:
-    """The array that an op writes into; None for other ops."""
+    """The array that an op writes into. None for other ops."""
     if op.name in UPDATES:
         return op.operands[0]
     if op.name == "stablehlo.add":

@@ -59,11 +59,11 @@ class Window:
         return [dilated(n, a) + lo + hi for n, a, lo, hi in ends]
 
     def adjoint(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The transposed window: it moves over the `places`, with one place per element of an array of `sizes` > 0.
+        """The transposed window. It moves over the `places`, with one place per element of an array of `sizes` > 0.
 
-        With j' = size - 1 - j, so that a kernel is reversed, stride and base swap roles:
-        i * base + j' * dilation = o * stride + (size - 1) * dilation - low. The high padding makes the last element
-        the last place, so that elements behind the last stride have places too.
+        With j' = size - 1 - j, so that a kernel is reversed, stride and base exchange roles: i * base + j' * dilation =
+        o * stride + (size - 1) * dilation - low. The high padding makes the last element the last place, so that the
+        elements after the last stride have places too.
         """
         low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
         return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)
@@ -74,13 +74,13 @@ class Window:
         return turned.ending(sizes, self.sizes)
 
     def ending(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """This window with the high padding for which it has exactly these places over these sizes."""
+        """This window with the high padding that gives exactly these places over these sizes."""
         plain = replace(self, high=(0,) * len(sizes)).padded(sizes)
         ends = zip(places, self.strides, self.extent, plain, strict=True)
         return replace(self, high=tuple((m - 1) * s + e - n for m, s, e, n in ends))
 
     def unpadded(self) -> "Window":
-        """This window for an array that is dilated and padded already."""
+        """This window for an array that has already been dilated and padded."""
         ones, zeros = (1,) * len(self.sizes), (0,) * len(self.sizes)
         return replace(self, base=ones, low=zeros, high=zeros)
 

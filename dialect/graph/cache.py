@@ -17,10 +17,10 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """One kind of result, of type V, by keys of type K."""
+    """A cache of results of type V by keys of type K."""
 
     def get(self, view: Any, key: K, compute: Callable[[], V]) -> V:
-        """The result for a key; `compute` is called if the view has none."""
+        """The result for a key. `compute` is called if the view has no result."""
         results: dict[K, V] = self.of(view)
         if key not in results:
             results[key] = compute()

@@ -25,7 +25,7 @@ class GraphsByName(Protocol):
     """The graphs of a view, by name."""
 
     def graph(self, name: str, location: Any = None) -> Graph:
-        """The graph of that name; `ResolveError` if there is none."""
+        """The graph of that name; raises `ResolveError` if there is none."""
 
 
 def check_control(view: GraphsByName, op: Definition) -> None:

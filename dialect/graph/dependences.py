@@ -15,7 +15,10 @@ RESHAPES = "stablehlo.reshape", "stablehlo.optimization_barrier"
 
 
 def reached(starts: Iterable[_T], following: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
-    """Yields each start, and all that `following` gives for a yielded one: each once, in no particular order."""
+    """Yields the starts, and then everything that `following` gives for a yielded item.
+
+    Each item is yielded once, in no particular order.
+    """
     waiting, seen = list(starts), set[_T]()
     while waiting:
         x = waiting.pop()
@@ -31,18 +34,18 @@ def read_by(op: IrOp) -> tuple[Any, ...]:
 
 
 def behind(x: IrValue) -> tuple[IrValue, ...]:
-    """The values that the op reads which computes x; none for a block argument."""
+    """The values that the op that computes x reads. Empty for a block argument."""
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
 def computed_from(x: Any, wanted: Callable[[Any], bool], through: Callable[[Any], bool]) -> bool:
-    """Whether a value is computed from an op for which `wanted` holds, by way of ops for which `through` holds."""
+    """Whether an op for which `wanted` holds computes a value, through ops for which `through` holds."""
     values = reached([x], lambda y: y.owner.operands if _is_result(y) and through(y.owner) else ())
     return any(_is_result(y) and wanted(y.owner) for y in values)
 
 
 def is_constant(x: Any, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
-    """Whether a value is computed from the results of `sources` alone, ops without operands."""
+    """Whether a value is computed only from results of `sources`, which are ops without operands."""
     return all(_is_result(y) and (y.owner.name in sources or behind(y)) for y in reached([x], behind))
 
 

@@ -28,11 +28,11 @@ def minimum_cut(
     wanted: Iterable[Value],
     price: Callable[[Value], int] | None = None,
 ) -> list[Value]:
-    """The values of least total capacity on all paths to the wanted values; of several such cuts, the nearest to them.
+    """The values of least total capacity on all paths to the wanted values. Of several cuts, the one nearest to them.
 
-    `before` has each value with the values that it is computed from; a value with none of these is a source. Wanted
-    values that `before` lacks are ignored. With `price`, the sum also has the price of each value between the cut and
-    the wanted values, which are computed again.
+    `before` maps each value to the values that it is computed from; a value with none is a source. Wanted values that
+    are not in `before` are ignored. With `price`, the total includes the price of each value that is recomputed,
+    between the cut and the wanted values.
     """
     left = _network(before, capacity)
     for x in before if price is not None else ():

@@ -66,7 +66,7 @@ def new_function(
 
 
 def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
-    """A new private function at a module's end, which returns the results of a copy of an op without captures."""
+    """A new private function at a module's end that returns the results of a copy of an op without captures."""
     types = [x.type for x in op.operands], [y.type for y in op.results]
     function, block = new_function(name, types, ir.InsertionPoint(module_body), op.location)
     ip = ir.InsertionPoint(block)

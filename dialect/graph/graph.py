@@ -102,7 +102,7 @@ class Definition:
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """The op's attributes; a live view of the source's attributes if there is a source and `given` is empty."""
+        """The op's attributes. If there is a source and `given` is empty, a live view of the source's attributes."""
         if self.source is None:
             return self.given or {}
         if not self.given:
@@ -114,7 +114,7 @@ class Definition:
         return self.source.regions if self.source is not None else ()
 
     def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
-        """A copy of the op with the same `results` and other operands and captures."""
+        """A copy of the op with other operands and captures, and these `results`."""
         op = Definition(
             self.name, operands, self.graph, self.active, self.given, self.source, captures, self.location
         )
@@ -124,7 +124,10 @@ class Definition:
     def instead(
         self, name: str, operands: tuple[Value, ...], given: Mapping[str, ir.Attribute] | None = None
     ) -> "Definition":
-        """Another op in place of this op, which has one result; `operands` has equal length or is empty."""
+        """Another op in place of this op, which has one result.
+
+        `operands` has the same length as before, or is empty.
+        """
         active = self.active if operands else None
         op = Definition(name, operands, self.graph, active, given, None, (), self.location)
         op.results = (Value(self.result.type, self.graph, op),)
@@ -246,7 +249,7 @@ class Graph:
         return tuple(self.inputs)
 
     def primal_of(self, value: Value) -> Value | None:
-        """The value that an input of a linear graph is a tangent or cotangent of; None for any other value."""
+        """The value whose tangent or cotangent an input of a linear graph is. None for any other value."""
         if value.key is None or not self.input_of:
             return None
         if len(self._primal_of) != len(self.input_of):
@@ -255,7 +258,7 @@ class Graph:
 
     @property
     def private(self) -> bool:
-        """Whether the graph exists only to be called by ops of other graphs."""
+        """Whether the graph exists only for calls from other graphs."""
         return "sym_visibility" in self.attributes
 
     def name_of(self, value: Value, preferred: str = "") -> str:
@@ -314,7 +317,7 @@ def terminator(block: ir.Block) -> Any:
 
 
 def captured(op: IrOp) -> tuple[IrValue, ...]:
-    """The `ir.Value`s that an op's regions read from outside, each once, in order of first use."""
+    """The `ir.Value`s that an op's regions read from outside. Each occurs once, in order of first use."""
     if not len(op.regions):
         return ()
     inside: set[Any] = set()

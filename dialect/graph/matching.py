@@ -33,7 +33,7 @@ def defined_by(x: Typed, *names: str) -> Any | None:
 
 
 def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
-    """x, and the values that it is traced back to through ops of these names: to the operand of the result's number."""
+    """x, and the values found by following ops of these names backwards, each to the operand of the result's number."""
     yield x
     while (op := defined_by(x, *names)) is not None:
         x = op.operands[op.results.index(x) if type(x) is Value else x.result_number]
@@ -41,7 +41,7 @@ def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
 
 
 def instead(op: AnyOp, name: str, operands: Sequence[Any], given: Mapping[str, Any] | None = None) -> AnyOp:
-    """Another op with the result type and the location of `op`; an operation is created in front of `op`."""
+    """Another op with the result type and location of `op`. For an MLIR operation, it is created before `op`."""
     if isinstance(op, Definition):
         return op.instead(name, tuple(operands), given)
     assert isinstance(op, ir.Operation | ir.OpView)

@@ -18,7 +18,7 @@ GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
 
 
 def flatten_tuples(ops: Iterable[Any]) -> list[Any]:
-    """The ops, with each custom call whose only result is a tuple replaced in its module; nested tuples too."""
+    """Replaces, in its module, each custom call whose only result is a tuple. Nested tuples are flattened too."""
     return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
 
 
@@ -58,7 +58,7 @@ def _packed(type_: ir.Type, values: Iterator[Any], location: ir.Location, ip: ir
 
 
 def part(op: Definition) -> Value | None:
-    """The value that an op takes out of a tuple of known parts; None for other ops."""
+    """The value that an op extracts from a tuple of known parts. None for other ops."""
     if op.name != GET_TUPLE_ELEMENT:
         return None
     (whole,) = op.operands

@@ -99,7 +99,7 @@ class View:
         return self._add(graph)
 
     def discard(self, graph: Graph) -> None:
-        """Removes a graph that a builder made and that is not written; other graphs have what they need of it."""
+        """Removes a graph that a builder made and that is not written. Other graphs hold what they need of it."""
         del self.graphs[graph.name], self._outputs[graph.name]
         del self._unwritten[graph]
         for key, x in graph.inputs.items():
@@ -107,14 +107,14 @@ class View:
                 del self.inputs[key]
 
     def graph(self, name: str, location: ir.Location | None = None) -> Graph:
-        """The graph of that name, read; `ResolveError` if there is none."""
+        """The graph of that name, read; raises `ResolveError` if there is none."""
         graph = self._find(name, location)
         self._index(graph)
         self._read_indexed()
         return graph
 
     def fresh(self, prefix: str) -> str:
-        """A name that no graph of the view or of its search path has: `L0`, `L1`, ... for the prefix `L`."""
+        """A name that is free in the view and on its search path: `L0`, `L1`, ... for the prefix `L`."""
         number = self._fresh.get(prefix, 0)
         while (
             (name := f"{prefix}{number}") in self.graphs or name in self._key_owners or self._is_found(name)
@@ -126,7 +126,7 @@ class View:
     def holder(
         self, name: str, fills: tuple[Callable[[Any], None], ...], location: ir.Location
     ) -> ir.Operation:
-        """An op that holds the regions that these functions fill, until the emitted op is written; cached."""
+        """An op that holds the regions that these functions fill until the emitted op is written. Cached."""
         held = self._holders.get((name, fills))
         if held is None:
             ip = ir.InsertionPoint(self._scratch.body)
@@ -139,7 +139,7 @@ class View:
     # ---- values -----------------------------------------------------------------------------------------------
 
     def value(self, ref: Any, location: Any = None) -> Value:
-        """The value of a reference `@graph::@name`, or of a pair of names; `ResolveError` if there is none."""
+        """The value of a reference `@graph::@name`, or of a pair of names; raises `ResolveError` if there is none."""
         graph_name, name = _names(ref)
         value = self._follow(self._value_of_name(graph_name, name, location))
         self._read_indexed()
@@ -150,7 +150,7 @@ class View:
         return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
     def input(self, key: str) -> Value:
-        """The input of that key; `ResolveError` if no graph has one."""
+        """The input of that key; raises `ResolveError` if no graph has one."""
         if key not in self.inputs:
             there = ", ".join(f"@{other}" for other in self.inputs) or "none"
             raise ResolveError(f"unknown input @{key}; the inputs are {there}")

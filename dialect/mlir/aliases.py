@@ -24,9 +24,9 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|(module |func\.func )|([#!][\
 
 
 def may_share(source: str | bytes) -> bool:
-    """Whether something in a text may be larger than `MOST`: aliases that name other aliases often enough.
+    """Whether an attribute in a text may expand to more than `MOST` parts, through aliases that name other aliases.
 
-    Bytecode always may, since each attribute is in it once.
+    Always true for bytecode, which stores each attribute once.
     """
     text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
     if text.startswith(b"ML\xefR"):
@@ -47,7 +47,7 @@ def may_share(source: str | bytes) -> bool:
 
 
 def check_sizes(module: ir.Module, file: str | None) -> None:
-    """`ParseError` where something in a module consists of more than `MOST` parts."""
+    """Raises `ParseError` if a type or attribute in a module has more than `MOST` parts."""
     sizes: dict[Any, int] = {}
     large: list[str] = []
 

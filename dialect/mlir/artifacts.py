@@ -40,7 +40,7 @@ def holds_shardy(contents: bytes) -> bool:
 
 
 def text_by_jaxlib(contents: bytes, file: str | None) -> str:
-    """The text of the module in bytecode; `ParseError` where jaxlib is missing or cannot read the bytecode."""
+    """The text of the module in bytecode; raises `ParseError` if jaxlib is missing or cannot read the bytecode."""
     program = _PROGRAM.format(path=sys.path, portable=is_portable(contents))
     try:
         done = subprocess.run(

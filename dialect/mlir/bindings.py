@@ -50,7 +50,7 @@ def register_passes() -> None:
 
 
 def lacking(error: ImportError) -> RequestError | None:
-    """The error where other bindings lack an optional module, such as an importer of models; None for other errors."""
+    """The error for an optional module, such as a model importer, that other bindings lack. None for other errors."""
     package = _package()
     if package == DEFAULT or not f"{error.name}.".startswith(f"{package}."):
         return None

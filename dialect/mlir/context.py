@@ -204,7 +204,7 @@ def available_dialects() -> list[str]:
 
 @stage
 def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; `ParseError` if there is none.
+    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; raises `ParseError` if there is none.
 
     `file` is the name in diagnostics. Ops of `dialects` may be unregistered; they are read in generic form.
     """
@@ -249,7 +249,7 @@ def _check(source: str | bytes, file: str | None) -> None:
 
 
 def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> None:
-    """`ParseError` where a module that MLIR has read would read other memory, or take exponential space as text."""
+    """Raises `ParseError` if a module that MLIR has read would read other memory, or take exponential space as text."""
     check_resources(module, source, file)
     if may_share(source):
         check_sizes(module, file)
@@ -362,7 +362,7 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
 @stage
 @progress.during("parse")
 def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in a file; `TiducError` if the file cannot be read, `ParseError` if it holds no module.
+    """The `ir.Module` in a file; raises `TiducError` if the file cannot be read, `ParseError` if it holds no module.
 
     `dialects` is as for `parse`.
     """

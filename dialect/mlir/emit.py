@@ -51,7 +51,7 @@ EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecod
 
 @stage
 def emit(module: Any, kind: str = "text") -> bytes:
-    """The module as the bytes of a file; `InvalidIR` if the verifier rejects the module."""
+    """The module as the bytes of a file; raises `InvalidIR` if the verifier rejects the module."""
     verify(module)
     return EMITTERS[kind](module)
 

@@ -10,7 +10,7 @@ _ENCODINGS = {b"\xef\xbb\xbf": "a byte order mark", b"\xff\xfe": "UTF-16", b"\xf
 
 
 def foreign(contents: bytes) -> str | None:
-    """A message that names the format of bytes that are not MLIR; None for MLIR text, and bytecode, even damaged."""
+    """A message that names the format of bytes that are not MLIR. None for MLIR text and bytecode, even if damaged."""
     if contents.startswith(_BYTECODE):
         return None
     if contents.startswith(_ZIP) and b".fb" in contents[:64] or contents[4:8] == _COMPILED:
@@ -34,7 +34,7 @@ _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 
 
 def without_words(source: str) -> tuple[str, int] | None:
-    """The reason and the offset for text that MLIR rejects without a message: a word of `tidu` that is not quoted."""
+    """The reason and the offset for text that MLIR rejects without a message because of an unquoted word of `tidu`."""
     if match := _DIALECT_OP.search(source):
         return f'{match[1]} must be written in generic form: "{match[1]}"(...)', match.start(1)
     if match := _DIALECT_WORD.search(source):

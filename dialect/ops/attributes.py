@@ -15,8 +15,8 @@ _NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 def named_attributes(attribute: Any) -> dict[str, Any]:
     """The entries of a `DictAttr` by name.
 
-    `ParseError` for a name that is not UTF-8, and for an array of elements such as f128. The bindings abort on the
-    former, and on the latter where they read it from an entry of an iteration.
+    Raises `ParseError` for a name that is not UTF-8, and for an array of elements such as f128. The bindings abort on
+    such a name, and abort if they read such an array while iterating.
     """
     attribute = ir.DictAttr(attribute)
     if _NO_TEXT.search(str(attribute)):
@@ -29,7 +29,7 @@ def named_attributes(attribute: Any) -> dict[str, Any]:
 
 
 def readable(attributes: Any, name: str) -> Any:
-    """The attribute of this name; None if there is none, or none that the bindings can read, such as a location."""
+    """The attribute of this name. None if it is missing or if the bindings cannot read it, such as a location."""
     try:
         return attributes[name] if name in attributes else None
     except TypeError:
@@ -45,7 +45,7 @@ def readable_entries(attribute: Any) -> list[ir.Attribute] | None:
 
 
 def location_name(location: Any) -> str:
-    """The name in a `NameLoc`. `ParseError` for a name that is not UTF-8, on which the bindings abort."""
+    """The name in a `NameLoc`. Raises `ParseError` for a name that is not UTF-8, on which the bindings abort."""
     name = _QUOTED.search(str(location))  # the location of the name may follow, with the name of a file
     if name is not None and _BYTE.search(name[0]):
         raise ParseError("the name of a location is not UTF-8 text")

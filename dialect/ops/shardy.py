@@ -123,7 +123,7 @@ _ATTRIBUTES = {
 
 
 def fold(module: Any) -> None:
-    """Replaces Shardy's ops in a module by custom calls, in place; meshes stay."""
+    """Replaces Shardy's ops in a module by custom calls, in place. Meshes are kept."""
     ops: list[Any] = []
 
     def look(op: Any) -> Any:
@@ -154,7 +154,7 @@ def fold(module: Any) -> None:
 
 
 def call(target: str, x: Any, type_: Any, attributes: dict[str, Any], before: Any) -> Any:
-    """Creates a custom call of one operand in front of the op `before`; its result."""
+    """Creates a custom call of one operand before the op `before`. Returns its result."""
     attributes = {**attributes, TARGET: ir.StringAttr.get(target)}
     ip = ir.InsertionPoint(before)
     return ir.Operation.create(CUSTOM_CALL, [type_], [x], attributes, loc=before.location, ip=ip).result

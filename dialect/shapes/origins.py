@@ -28,7 +28,7 @@ DYNAMIC: int = ir.ShapedType.get_dynamic_size()
 
 @dataclass(frozen=True)
 class Origin:
-    """A size as a function of the sizes of other dimensions; a dimension is a value and a number."""
+    """A size as a function of the sizes of other dimensions. A dimension is a value and a dimension number."""
 
     places: tuple[tuple[Value, int], ...]
     combine: Callable[..., Any]

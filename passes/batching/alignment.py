@@ -25,7 +25,10 @@ DimensionRule = Callable[[Definition, int], dict[int, int]]
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
-    """The alignments with x of each value that the ops compute from x, and of x itself; `order` is a schedule."""
+    """For x and each value that the ops compute from x, the dimensions that are aligned with dimensions of x.
+
+    `order` is a schedule of the ops.
+    """
     aligned: dict[Value, Alignment] = {}
     if isinstance(x.type, ir.RankedTensorType):
         aligned[x] = {d: d for d in range(rank(x))}
@@ -43,7 +46,7 @@ def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
 
 
 def aligned_dimensions(op: Definition, i: int) -> dict[int, int]:
-    """From the dimensions of an op's operand to those of every result that are aligned with them."""
+    """Maps dimensions of an op's operand to the dimensions of each result that are aligned with them."""
     if not all(isinstance(v.type, ir.RankedTensorType) for v in (*op.operands, *op.results)):
         return {}
     rule = _RULES.get(op.name)

@@ -23,9 +23,10 @@ Entries = tuple[Numbers, Numbers]
 
 
 def column_colours(entries: Entries, count: int) -> Numbers:
-    """A colour for each of `count` columns, such that columns of one colour have no row in common.
+    """A colour for each of `count` columns. Columns of one colour have no nonzero row in common.
 
-    Greedy, in the order of falling numbers of nonzeros, or in the given order if that takes fewer colours.
+    The colouring is greedy. It visits the columns by descending number of nonzeros, or in the given order if that takes
+    fewer colours.
     """
     rows, columns = entries
     in_row, in_column = _grouped(rows, columns), _grouped(columns, rows)
@@ -63,7 +64,8 @@ def _free(taken: set[int]) -> int:
 def star_colours(entries: Entries, count: int) -> Numbers:
     """A colour for each column of a symmetric matrix, such that every path of four columns has three colours.
 
-    For each pair of entries (i, j) and (j, i), one of the two then has no other column of its colour in its row.
+    Then, for each pair of entries (i, j) and (j, i), at least one entry shares its row with no other column of its
+    colour.
     """
     rows, columns = entries
     neighbours: dict[int, list[int]] = {j: [] for j in range(count)}
@@ -92,7 +94,7 @@ def _has_other(around: Sequence[int], w: int, colours: Sequence[int]) -> bool:
 
 
 def is_alone(entries: Entries, colours: Numbers) -> NDArray[np.bool_]:
-    """For each entry, whether no other entry of its row is in a column of its colour."""
+    """For each entry, whether it is the only entry of its row in the columns of its colour."""
     rows, columns = entries
     keys = rows * (int(colours.max(initial=0)) + 1) + colours[columns]
     _, at, counts = np.unique(keys, return_inverse=True, return_counts=True)

@@ -17,7 +17,10 @@ from tiduc.passes.batching.table import batch
 @batch("stablehlo.dot")
 @batch("stablehlo.dot_general")
 def dot_general(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
-    """Both operands batched: a batching dimension. One: a free dimension, moved to the front of the result."""
+    """If both operands are batched, the batch is a batching dimension.
+
+    If one is, it is a free dimension, moved to the front.
+    """
     d = Contraction.of(op)
     batches, summed = (
         [[i + flag for i in own] for own, flag in zip(pair, at, strict=True)]
@@ -41,10 +44,10 @@ def dot_general(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Seque
 def convolution(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """The batch goes into the images (lhs batched), the kernel's output features (rhs batched), or groups (both).
+    """Puts the batch into the images (lhs batched), the output features (rhs batched), or the groups (both).
 
-    Groups are contiguous: in a grouped dimension, the batch of one operand goes between the group and the
-    rest. If both operands are batched, the groups of the batch go outside the existing groups.
+    Groups are contiguous. In a grouped dimension, the batch of one operand goes between the group and the other
+    elements. If both operands are batched, the groups of the batch go outside the existing groups.
     """
     n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     features, images = (int(op.attributes[name].value) for name in _COUNTS)

@@ -73,7 +73,10 @@ def call_vjp(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequen
 @batch("stablehlo.case")
 @batch("stablehlo.if")
 def call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
-    """A function that is kept by name, such as one with custom derivatives, is called k times in a loop."""
+    """Batches the graphs of a call or branch.
+
+    A function that is kept by name, such as one with a custom derivative, is called k times in a loop.
+    """
     if calls_function(b.view, op):
         return mapped(b, op, x, at)
     record = branches(b.view, op)
@@ -242,7 +245,10 @@ def _inlined(
 
 
 def elements(b: Any, x: Value) -> Any:
-    """Turns a batch of sequences into a sequence of batches; reuses a loop's own result if x is its transpose."""
+    """Turns a batch of sequences into a sequence of batches.
+
+    If x is a transposed loop result, that result is reused.
+    """
     order = [1, 0, *range(2, rank(x))]
     defining = x.definition
     if (

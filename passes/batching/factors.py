@@ -23,7 +23,7 @@ from tiduc.dialect.shapes.types import element
 
 @dataclass(frozen=True)
 class Factored:
-    """A value as factor * core: `factor` is None for 1, and `core` is None if the value is equal for all examples."""
+    """A value as factor * core. `factor` is None for 1. `core` is None if the value is the same for all examples."""
 
     factor: Value | None
     core: Value | None
@@ -32,10 +32,10 @@ class Factored:
 def factored(
     b: StablehloBuilder, op: Definition, operands: Sequence[Factored], is_summed: bool
 ) -> Factored | None:
-    """The result of an op, as a factor and a core; None where the op gives no factor.
+    """The result of an op as a factor and a core, or None if the op yields no factor.
 
-    A product of two batched values has a factor only if it is summed over the batch. Otherwise their multiplied-out
-    values, which other ops may need, are multiplied by one op.
+    A product of two batched values gets a factor only if it is summed over the batch. Otherwise one op multiplies the
+    two values, which other ops may need anyway.
     """
     rule = _RULES.get(op.name)
     if rule is None or not _has_range(element(op.result)):

@@ -17,7 +17,7 @@ from tiduc.passes.rules.gather import clamp_indices
 
 @batch("stablehlo.gather")
 def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
-    """If only the operand is batched, the batch is an extra slice dimension, taken whole."""
+    """If only the operand is batched, the batch is an additional slice dimension of full size."""
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     of_operand, of_indices = at
     offset = [i + 1 for i in d.offset_dims]
@@ -40,7 +40,7 @@ def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence
 
 @batch("stablehlo.scatter")
 def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """If the positions are not batched, the batch is an extra window dimension, as a whole."""
+    """If the positions are not batched, the batch is an additional window dimension of full size."""
     count = len(op.results)
     if any(at[2 * count + 1 :]):
         return mapped(b, op, x, at)
@@ -72,7 +72,7 @@ def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 
 @batch("stablehlo.dynamic_slice")
 def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
-    """Batched starts give a gather, which clamps starts into range as dynamic_slice does."""
+    """Batched starts become a gather. Both ops clamp out-of-range starts."""
     operand, *starts = x
     sizes, n = op.attributes["slice_sizes"], rank(op.operands[0])
     if not any(at[1:]):
@@ -90,7 +90,7 @@ def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) 
 def dynamic_update_slice(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Batched starts give a scatter; since a scatter drops what is out of range, starts are clamped first."""
+    """Batched starts become a scatter. The starts are clamped first, because a scatter drops out-of-range updates."""
     operand, update, *starts = x
     n = rank(op.operands[0])
     operand, update = spread_all(b, (operand, update), at[:2])

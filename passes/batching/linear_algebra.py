@@ -83,7 +83,7 @@ refuse(
 
 @batch(CUSTOM_CALL)
 def custom_call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
-    """An unknown call runs once per example, in a loop, unless it has side effects."""
+    """Runs an unknown call once per example, in a loop, unless the call has side effects."""
     effect = op.attributes["has_side_effect"] if "has_side_effect" in op.attributes else None
     if effect is not None and effect.value:
         raise unbatchable(op, f"@{op.attributes['call_target_name'].value} has side effects")

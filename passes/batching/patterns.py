@@ -19,10 +19,10 @@ from tiduc.passes.batching.places import MOST, Known, Places, TooManyPlaces, num
 
 
 def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> list[Places | None]:
-    """The patterns of the wanted values in x; None for a value that does not depend on x.
+    """The sparsity patterns of the wanted values in x. None for a value that does not depend on x.
 
-    `known` gives the values of integers that index arrays, where they are constants. `TooManyPlaces` where the ops do
-    not say which elements are read, as in loops, or where a pattern is not sparse.
+    `known` gives the values of constant integers that index arrays. Raises `TooManyPlaces` if the ops do not determine
+    which elements are read, as in loops, or if a pattern is not sparse.
     """
     patterns = {x: numbered(x).reshape(-1, 1)}
     _extend(view, view.schedule(wanted), patterns, known)

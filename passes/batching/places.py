@@ -26,11 +26,14 @@ MOST = 2**24
 
 
 class TooManyPlaces(Exception):
-    """A pattern is not sparse, or too large to be worth searching."""
+    """Raised if a pattern is not sparse, or is too large to be worth a search."""
 
 
 def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
-    """The elements of operand i that each element of the result y may depend on; `TooManyPlaces` for too many."""
+    """The elements of operand i on which each element of the result y may depend.
+
+    Raises `TooManyPlaces` if there are too many.
+    """
     rule = _RULES.get(op.name)
     found = rule(op, i, known) if rule is not None else None
     return found if found is not None else _along_aligned(op, i, y)

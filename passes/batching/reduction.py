@@ -65,7 +65,10 @@ batch("stablehlo.sort")(_reducing(0, _sort))
 def batch_norm_inference(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Any]:
-    """A batched operand alone is one more dimension, since elements are scaled per feature; otherwise a loop."""
+    """If only the operand is batched, the batch is one more dimension, because elements are scaled per feature.
+
+    Otherwise the op runs in a loop.
+    """
     if any(at[1:]) or rank(op.operands[0]) == 0:
         return mapped(b, op, x, at)
     return emit_batched(b, op, x, feature_index=next_(op.attributes["feature_index"]))

@@ -34,7 +34,7 @@ from tiduc.dialect.shapes.types import element, rank, with_element
 
 @dataclass(frozen=True)
 class Unbatched:
-    """A result that is equal for all examples of the batch, without a batch dimension."""
+    """A result without a batch dimension: it is the same for all examples of the batch."""
 
     value: Any
 
@@ -54,7 +54,7 @@ class Batched:
 class Batching:
     """The services that the batching stage offers to rules, as `b.engine`.
 
-    `size` is k. `close` makes a closed graph that computes given values. `graph` batches a closed graph:
+    `size` is the batch size k. `close` makes a closed graph that computes given values. `graph` batches a closed graph:
     (graph, at, forced) -> `Batched`. `inline` copies the values that a graph computes.
     """
 
@@ -68,20 +68,26 @@ class Batching:
 
 @dataclass(frozen=True, eq=False)
 class BatchRules:
-    """The batching rules of some dialects, by full op name; calls by name have rules for `"OP @NAME"`."""
+    """The batching rules of some dialects, by full op name.
+
+    Rules for calls of a named callee have the key `"OP @NAME"`.
+    """
 
     rules: dict[str, BatchRule] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
 
     def elementwise(self, *names: str) -> None:
-        """Declares elementwise ops; unbatched operands are broadcast, except scalars that apply to all elements."""
+        """Declares elementwise ops. Unbatched operands are broadcast, except for scalars that apply to all elements."""
         for name in names:
             self._declare(name, "elementwise")
             self.rules[name] = _elementwise
 
     def leading(self, *names: str) -> None:
-        """Declares ops that accept an extra leading dimension on all operands; unbatched operands are broadcast."""
+        """Declares ops that accept an additional leading dimension on all operands.
+
+        Unbatched operands are broadcast.
+        """
         for name in names:
             self._declare(name, "leading")
             self.rules[name] = leading
@@ -108,7 +114,10 @@ class BatchRules:
         self.forms[name] = form
 
     def rule(self, op: Definition, key: str) -> BatchRule:
-        """The op's rule, by `key` or by its name, else `mapped`. Raises `Unsupported` if the op is refused."""
+        """The op's rule, found by `key` or by the op's name; `mapped` if there is none.
+
+        Raises `Unsupported` for a refused op.
+        """
         for name in (key, op.name):
             if name in self.refused:
                 raise unbatchable(op, self.refused[name], name)
@@ -118,7 +127,7 @@ class BatchRules:
 
 
 def unbatchable(op: Definition, reason: str, key: str | None = None) -> Unsupported:
-    """The `Unsupported` error of batching: which op, where, and why."""
+    """The `Unsupported` error for an op that cannot be batched: the op, its location, and the reason."""
     return Unsupported(f"unsupported batching of {key or op.name}: {reason}", op.location)
 
 
@@ -131,7 +140,7 @@ def spread(b: StablehloBuilder, x: Any) -> Any:
 
 
 def spread_all(b: StablehloBuilder, x: Sequence[Value], at: Sequence[bool]) -> list[Any]:
-    """All the values batched: those that are not yet are broadcast."""
+    """Batches all values: broadcasts the unbatched ones."""
     return [v if flag else spread(b, v) for v, flag in zip(x, at, strict=True)]
 
 
@@ -152,10 +161,9 @@ def emit_batched(
     types: Sequence[Any] | None = None,
     **changed: Any,
 ) -> tuple[Any, ...]:
-    """Emits the op on batched operands, with some attributes changed; by default all results are batched.
+    """Emits the op on batched operands, with some attributes changed. By default, all results are batched.
 
-    The op's regions may capture constants only; use `mapped` for all others. An attribute changed to None is
-    removed.
+    The op's regions may capture constants only; use `mapped` otherwise. An attribute changed to None is removed.
     """
     given = {name: op.attributes[name] for name in op.attributes if name != ACTIVE} | changed
     given = {name: value for name, value in given.items() if value is not None}
@@ -207,13 +215,13 @@ def _elementwise(
 
 
 def leading(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """The op on batched operands; the batch dimension goes in front of the dimensions that the op works on."""
+    """Emits the op on batched operands. The batch dimension precedes the dimensions that the op works on."""
     count = len(op.operands)
     return emit_batched(b, op, spread_all(b, x[:count], at[:count]))
 
 
 def mapped(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """The op run k times, in a loop over the batch."""
+    """Emits a loop that runs the op once for each of the k examples."""
     if op.name in b.engine.stateful and TARGET not in op.attributes:
         raise unbatchable(op, "it is stateful, so it cannot be repeated for each example")
     for y in (*op.operands, *op.captures, *op.results):
@@ -231,10 +239,10 @@ def can_be_stacked(type_: ir.Type) -> bool:
 def in_loop(
     b: StablehloBuilder, wanted: Sequence[Value], given: dict[Value, tuple[Value, bool]]
 ) -> tuple[Value, ...]:
-    """The wanted values for each example, computed one after the other in a loop.
+    """Emits a loop that computes the wanted values for one example after another.
 
-    `given` maps the values that these are computed from to (value here, whether it is batched); constants may
-    be omitted.
+    `given` maps each value that the computation reads to a pair: the value here, and whether it is batched. Constants
+    may be omitted.
     """
     read = {x: pair for x, pair in given.items() if pair[1] or not x.is_constant}
     order = sorted(read, key=lambda x: not read[x][1])

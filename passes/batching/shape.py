@@ -16,17 +16,17 @@ leading("stablehlo.reshape")
 
 
 def later(attribute: ir.DenseI64ArrayAttr) -> ir.DenseI64ArrayAttr:
-    """Dimension numbers, shifted by one for the batch dimension in front."""
+    """Dimension numbers plus one, to make room for the batch dimension in front."""
     return dims([d + 1 for d in attribute])
 
 
 def longer(attribute: ir.DenseI64ArrayAttr, first: int) -> ir.DenseI64ArrayAttr:
-    """A per-dimension attribute, with the entry `first` for the batch dimension in front."""
+    """A per-dimension attribute, with the entry `first` prepended for the batch dimension."""
     return dims([first, *attribute])
 
 
 def next_(attribute: ir.IntegerAttr) -> ir.IntegerAttr:
-    """One dimension number, shifted by one for the batch dimension in front."""
+    """A dimension number plus one, to make room for the batch dimension in front."""
     return ir.IntegerAttr.get(attribute.type, attribute.value + 1)
 
 
@@ -40,7 +40,7 @@ def broadcast_in_dim(
 
 @batch("stablehlo.broadcast")
 def broadcast(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
-    """Emits broadcast_in_dim, since broadcast would put its new dimensions in front of the batch dimension."""
+    """Emits broadcast_in_dim, because broadcast would insert its new dimensions in front of the batch dimension."""
     count = len(op.attributes["broadcast_sizes"])
     places = [0, *(1 + count + d for d in range(rank(op.operands[0])))]
     return [b.broadcast_in_dim(x[0], places, results_of(b, op)[0])]
@@ -61,7 +61,7 @@ def get_dimension_size(
 
 @batch("stablehlo.pad")
 def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
-    """Batched padding values are selected where a mask shows padding."""
+    """If padding values are batched, a mask of the padding selects them."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     changed = {name: longer(op.attributes[name], 0) for name in names}
     operand, value = x if at[0] else (spread(b, x[0]), x[1])
@@ -100,13 +100,13 @@ def transpose(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Seque
 
 
 def merged(b: StablehloBuilder, x: Any, d: int, groups: int = 1) -> Any:
-    """Merges the batch into dimension d of one example, inside its groups: [k, ..., g m, ...] to [..., g k m, ...]."""
+    """Merges the batch into dimension d, inside the groups: [k, ..., g m, ...] becomes [..., g k m, ...]."""
     k, *sizes = shape(x)
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
 
 
 def split_dimension(b: StablehloBuilder, y: Value, d: int, groups: int) -> Value:
-    """The inverse of `merged`: [..., g k m, ...] to [k, ..., g m, ...]."""
+    """The inverse of `merged`: [..., g k m, ...] becomes [k, ..., g m, ...]."""
     k, sizes = b.engine.size, shape(y)
     split = [*sizes[:d], groups, k, sizes[d] // (groups * k), *sizes[d + 1 :]]
     return _regrouped(b, y, split, d + 1, 0, d + 1)
@@ -121,7 +121,7 @@ def _regrouped(b: StablehloBuilder, x: Any, sizes: list[int], source: int, targe
 
 
 def moved_first(b: StablehloBuilder, y: Value, d: int) -> Value:
-    """y with dimension d moved to the front."""
+    """y, transposed such that dimension d comes first."""
     return b.transpose(y, [d, *(i for i in range(rank(y)) if i != d)])
 
 

@@ -32,7 +32,9 @@ def close(
     keys: Sequence[str] | None = None,
     name: str = "F",
 ) -> Graph:
-    """The closed graph, in the view, that computes `wanted` from `given`; a type in `wanted` is an output of zeros.
+    """The closed graph, in the view, that computes `wanted` from `given`.
+
+    A type in `wanted` stands for an output of zeros.
 
     Its inputs have the keys `keys`, or fresh ones. Its name begins with `name`.
     """
@@ -48,7 +50,7 @@ def close(
 def inline(
     b: StablehloBuilder, view: View, wanted: Sequence[Value], local: dict[Value, Value]
 ) -> dict[Value, Value]:
-    """Copies into `b` the ops that `wanted` depends on, down to the values in `local`; returns `local` extended.
+    """Copies into `b` the ops on which `wanted` depends, up to the values in `local`. Returns an extended `local`.
 
     `local` maps values to their replacements in the graph that `b` builds.
     """

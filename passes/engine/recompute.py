@@ -25,10 +25,10 @@ from tiduc.dialect.shapes.types import bits
 def cheapest_residuals(
     wanted: Sequence[Value], free: Collection[Value], cheap: Collection[str] = CHEAP
 ) -> list[Value]:
-    """The values of fewest bytes from which, together with the free ones, cheap ops compute the wanted ones.
+    """The values of fewest bytes from which cheap ops, with the free values, compute the wanted values.
 
-    `cheap` are the names of cheap ops. Values of merged graphs are not allowed: there, an op may read other operands
-    than `Value.definition` has.
+    `cheap` are the names of cheap ops. Values of merged graphs are not allowed, because an op of such a graph may read
+    other operands than `Value.definition` has.
     """
     return minimum_cut(_computed_from(wanted, set(free), cheap), capacity, wanted)
 
@@ -62,15 +62,15 @@ def _computed_from(
 
 
 def capacity(x: Value) -> int:
-    """The bytes that storing a value takes; `UNLIMITED` where its shape is dynamic, and at most that."""
+    """The bytes that a stored value takes, at most `UNLIMITED`. A dynamic shape takes `UNLIMITED`."""
     size = stored_bytes(x.type)
     return UNLIMITED if size is None else min(size, UNLIMITED)
 
 
 def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
-    """The induction variables of a step: carries of forward loops that grow by a constant integer.
+    """The induction variables of a loop body: carries of forward loops that grow by a constant integer per iteration.
 
-    Each has the place of its carry, and its increment.
+    Each is given as the index of its carry and its increment.
     """
     outer = {inner: x for x, inner in step.loop.outside.items()}
     variables = {}

@@ -34,10 +34,10 @@ linear graph runs the primal graph again, so that a derivative grows with the ca
 class LinearSplit:
     """The linear graph of a graph `primal`, and the primal values that its linear ops read.
 
-    `tangents` are aligned with the active inputs, `outputs` with the graph's outputs, None where inactive. The values
-    read are `inputs`, `residuals`, which the primal graph has to return, and, of a loop's body, `invariant` values,
-    which no iteration changes. `level` of a primal value is 0 if it is computed from constants, 1 if it is a loop
-    invariant, and 2 if it varies.
+    `tangents` are aligned with the active inputs, and `outputs` with the graph's outputs; an inactive output is None.
+    The values read are of three kinds: `inputs`; `residuals`, which the primal graph must return; and, for a loop's
+    body, `invariant` values, which are the same in all iterations. The `level` of a primal value is 0 if it is computed
+    from constants, 1 if it is a loop invariant, and 2 if it varies.
     """
 
     primal: Graph
@@ -51,11 +51,11 @@ class LinearSplit:
     opset: OpSet
 
     def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "LinearSplit":
-        """A copy whose residuals take the fewest bytes; cheap ops recompute the others.
+        """A copy whose residuals take the fewest bytes. Cheap ops recompute the other values.
 
-        They may read the inputs that are read anyway, and the values `given`; of `given`, those that the recomputation
-        needs become residuals. If more than `MOST_CARRIED` residuals come from calls, branches and loops in the graph,
-        there are no other residuals than those in `given`: all ops recompute, from any input.
+        The recomputation may read the inputs that are read anyway, and the values `given`. Those of `given` that it
+        reads become residuals. If more than `MOST_CARRIED` residuals come from calls, branches and loops in the graph,
+        the only residuals are those in `given`: all other values are recomputed, from any input.
         """
         free = dict.fromkeys([*self.inputs, *given])
         kept = set(cheapest_residuals(self.residuals, free))
@@ -74,7 +74,7 @@ class LinearSplit:
 
     @property
     def dynamic_inputs(self) -> list[Value]:
-        """The active inputs of dynamic shape: a transposed graph asks for their dimensions."""
+        """The active inputs of dynamic shape. A transposed graph reads their dimensions."""
         primals = [self.linear.primal_of(t) for t in self.tangents if is_dynamic(t.type)]
         return [x for x in primals if x is not None]
 
@@ -87,10 +87,10 @@ class LinearSplit:
         return close(b.view, [*outputs, *more], inputs, self.opset, self.primal.keys, name)
 
     def hoisted(self, b: StablehloBuilder, count: int) -> Hoisted:
-        """The loop-invariant linear ops, to be hoisted, and the invariant tangents that the remaining ops read.
+        """The loop-invariant linear ops to hoist, and the invariant tangents that the remaining ops read.
 
-        The tangents of the last `count` active inputs are loop invariants. An op whose result is larger than its
-        active operands is not hoisted.
+        The tangents of the last `count` active inputs are loop invariants. An op whose result is larger than its active
+        operands is not hoisted.
         """
         fixed = set(self.tangents[len(self.tangents) - count :])
         ops: list[Definition] = []
@@ -110,9 +110,9 @@ class LinearSplit:
     def closed(
         self, b: StablehloBuilder, wanted: Sequence[Value | ir.RankedTensorType], given: Sequence[Value]
     ) -> Graph:
-        """The closed linear graph of `wanted` (a type is an output of zeros); discards `linear`.
+        """The closed linear graph of `wanted`, in which a type is an output of zeros. Discards `linear`.
 
-        A tangent in `given` takes its dynamic dimensions from its primal, where `given` has that too.
+        A tangent in `given` takes its dynamic dimensions from its primal, if `given` has the primal too.
         """
         graph = close(b.view, wanted, given, self.opset, name=f"{stem(self.primal)}.jvp")
         inside = dict(zip(given, graph.inputs.values(), strict=True))
@@ -131,7 +131,7 @@ def split(
     active: Sequence[bool],
     varying: int | None = None,
 ) -> LinearSplit:
-    """Linearizes a closed graph in its active inputs; inputs from number `varying` on are loop invariants."""
+    """Linearizes a closed graph in its active inputs. The inputs from number `varying` on are loop invariants."""
     values = [y for y in graph.outputs if y is not None]
     distinct = dict.fromkeys(y for y in values if b.tangent_type(y.type) is not None)
     wrt = [key for key, flag in zip(graph.keys, active, strict=True) if flag]

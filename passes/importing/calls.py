@@ -32,11 +32,11 @@ Calls = dict[str, list[tuple[Any, str]]]
 
 
 def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool) -> list[str]:
-    """Inlines all calls reachable from the roots, or turns them into `tidu.call`s; the functions still called.
+    """Inlines the calls reachable from the roots, or turns them into `tidu.call`s. Returns the functions still called.
 
-    With `inline`, every call is inlined that may be. `Unsupported` where a function is recursive, directly or not,
-    or where a function that may not be inlined is called in a region that cannot hold calls, or where a function has
-    more than `MOST` ops once its calls are inlined.
+    With `inline`, every call that may be inlined is inlined. Raises `Unsupported` for a function that is recursive,
+    directly or indirectly; for a call, in a region that cannot hold calls, of a function that may not be inlined; and
+    for a function that has more than `MOST` ops after its calls are inlined.
     """
     calls, order = _calls_first(functions, roots)
     uses = Counter(callee for inner in calls.values() for _, callee in inner)

@@ -33,7 +33,7 @@ _TARGETS = frozenset(
 
 @stage
 def set_equal_within(module: ir.Module, ulps: float) -> None:
-    """Sets the attribute of each call that computes eigenvalues or singular values, in a module of functions."""
+    """Sets `EQUAL_WITHIN` on each call, in a module, that computes eigenvalues or singular values."""
     if not (math.isfinite(ulps) and ulps >= 0):
         raise RequestError(f"equal values may differ by 0 or more units in the last place, not by {ulps}")
     for op in within(module.operation, (CUSTOM_CALL,)):

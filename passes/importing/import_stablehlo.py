@@ -61,13 +61,13 @@ def import_stablehlo(
     relu: bool = False,
     equal_within: float | None = None,
 ) -> Any:
-    """A new module, with a graph for each public function; `module` is not changed.
+    """A new module with a graph for each public function. `module` is not changed.
 
-    Functions that custom calls and composites name stay functions. `only` names the one function to import, public or
-    not. `opset` says which composites have a rule. With `inline`, every call is inlined that may be. With `relu`, each
-    maximum of a value and 0 is a relu. Eigenvalues and singular values that differ by at most `equal_within` units in
-    the last place of the largest one count as equal. `Unsupported` where a function has several blocks, or is
-    recursive.
+    Functions that custom calls and composites name stay functions. `only` names the single function to import, public
+    or not. `opset` says which composites have a rule. With `inline`, every call that may be inlined is inlined. With
+    `relu`, each maximum of a value and 0 is a relu. Eigenvalues or singular values count as equal if they differ by at
+    most `equal_within` units in the last place of the largest one. Raises `Unsupported` for a function that has several
+    blocks or is recursive.
     """
     imported = clone(module)
     names = _check_ops(imported)
@@ -159,7 +159,7 @@ def _to_graph(function: IrOp, is_private: bool) -> None:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
     block = function.regions[0].blocks[0]
     name = function.attributes["sym_name"]
-    if is_private:  # its inputs are not the program's, even if the names are equal
+    if is_private:  # its inputs are not those of the program, even if the names are equal
         keys = [f"{name.value}.{i}" for i in range(len(block.arguments))]
     else:
         keys = _keys(block, function.attributes.get("arg_attrs"))
@@ -205,7 +205,7 @@ def _keys(block: ir.Block, arg_attrs: Any) -> list[str]:
 
 
 def name_in(attributes: ir.DictAttr, location: ir.Location) -> str:
-    """The `tidu.name` among an argument's or a result's attributes; `ParseError` where it is not a string."""
+    """The `tidu.name` among an argument's or a result's attributes; raises `ParseError` if it is not a string."""
     name = readable(ir.DictAttr(attributes), NAME)
     if not isinstance(name, ir.StringAttr):
         raise ParseError(f"expects a string as {NAME}", location)

@@ -22,10 +22,11 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
-    """Sets `FUNCTION` on the functions that are not to be inlined; returns the derivatives among them, by name.
+    """Sets `FUNCTION` on the functions that must not be inlined. Returns the derivatives among them, by name.
 
-    The body of a public function that names its derivative moves to a private function, which the public one calls.
-    `ParseError` where a function names both a JVP and a VJP, or one that does not exist or has the wrong signature.
+    If a public function names its derivative, its body moves to a private function, which the public function calls.
+    Raises `ParseError` if a function names both a JVP and a VJP, or a derivative that does not exist or has the wrong
+    signature.
     """
     derivatives: dict[str, None] = {}
     functions = {symbol(op): op for op in functions_in(module)}

@@ -31,7 +31,7 @@ _NAME = re.compile(r"(relu6?)(_\d+)?")
 
 
 def mark_relus(functions: dict[str, IrOp]) -> None:
-    """Marks the extrema in functions that are named `relu` or `relu6` and compute it."""
+    """Marks the maxima and minima in functions that are named `relu` or `relu6` and compute these functions."""
     for name, function in functions.items():
         match = _NAME.fullmatch(name)
         if match is None or len(function.regions[0].blocks) != 1:
@@ -64,7 +64,7 @@ def _constant(op: IrOp) -> float | None:
 
 
 def splat(x: IrValue) -> float | None:
-    """The number that fills x; None where x is not a splat, or is the argument of a block."""
+    """The number that fills x. None if x is not a splat, or is a block argument."""
     while isinstance(x, ir.OpResult):
         op = x.owner
         if op.name == "stablehlo.constant":

@@ -103,9 +103,10 @@ class _Emitter(IrEmitter):
 
 
 def expand_rng(function: Any) -> None:
-    """Expands the `rng`s of a function, in place; where one is used, the function gains a last argument, its seed.
+    """Expands the `rng` ops of a function, in place. A function that uses one gets a last argument for the seed.
 
-    `Unsupported` where the type cannot be drawn, or the op is in a region that is no branch and no loop.
+    Raises `Unsupported` if numbers of the type cannot be drawn, or if the op is in a region other than a branch or a
+    loop.
     """
     for op in within(function, (RNG,)):
         if is_empty(op.result):
@@ -125,7 +126,7 @@ def expand_rng(function: Any) -> None:
 
 
 def refuse_rng(op: Any) -> None:
-    """Raises `Unsupported` where a function or graph, which cannot take a seed, holds an `rng`."""
+    """Raises `Unsupported` if a function or graph that cannot take a seed has an `rng`."""
     for inner in within(op, (RNG,)):
         raise Unsupported(
             f"@{symbol(op)} draws random numbers, and cannot take a seed: use rng_bit_generator, with the state "

@@ -19,9 +19,9 @@ _LOW = 2**32 - 1
 
 
 def threefry(b: IrEmitter, state: Any, count: Any) -> Any:
-    """A flat array of 64-bit words for a state, which is a key and a counter; `count` is a tensor<1xi64>.
+    """A flat array of `count` 64-bit random words for a state, which consists of a key and a counter.
 
-    The builder's `constant` and `broadcast_in_dim` fill flat arrays of this length.
+    `count` is a tensor<1xi64>. The builder's `constant` and `broadcast_in_dim` fill flat arrays of this length.
     """
     u32, u64 = (ir.IntegerType.get_unsigned(n) for n in (32, 64))
     wide = ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()], u64)

@@ -39,8 +39,8 @@ SOLVES = frozenset(
 class AppliedRule:
     """The ops that a linearize rule emitted, in a separate graph.
 
-    `tangents` has the tangent of each result of the op, None for a symbolic zero. `placeholders` maps the inputs of the
-    graph, which are tangents, to the values whose tangents they are.
+    `tangents` has the tangent of each result of the op, or None for a symbolic zero. The inputs of the graph are
+    tangents; `placeholders` maps each to the value whose tangent it is.
     """
 
     graph: Graph
@@ -53,7 +53,7 @@ class AppliedRule:
 
     @property
     def inactive_reads(self) -> list[Value]:
-        """The values that ops on placeholders read, and that do not depend on placeholders themselves."""
+        """The values that ops on placeholders read and that do not depend on placeholders."""
         return [x for op in self.graph.definitions if op.active is not None for x in inactive_reads(op)]
 
 
@@ -66,9 +66,9 @@ def inactive_reads(op: Definition) -> list[Value]:
 def apply_rule(
     view: View, opset: OpSet, op: Definition, has_series: Callable[[Value], bool], name: str
 ) -> AppliedRule:
-    """The linearize rule of an op, applied to a placeholder for each value with a series.
+    """Applies the linearize rule of an op to one placeholder for each value with a series.
 
-    `name` is that of the graph, which is not added to the view: its ops are copied where they are needed.
+    `name` names the graph. The graph is not added to the view; its ops are copied where they are needed.
     """
     b: Any = opset.builder(view, name)
     b.location = op.location
@@ -99,7 +99,7 @@ def apply_rule(
 def solve_of(
     rule: AppliedRule, op: Definition, opset: OpSet, has_series: Callable[[Value], bool]
 ) -> Definition | None:
-    """The last op of the applied rule of a solve, if it is a solve with the same matrix; else None."""
+    """The last op of the applied rule of a solve, if this op is a solve with the same matrix. Otherwise None."""
     if opset.key(op) not in SOLVES:
         return None
     ends = {dy.definition for dy in rule.tangents if dy is not None}
@@ -115,5 +115,5 @@ def solve_of(
 
 
 def is_constant(rule: AppliedRule, has_series: Callable[[Value], bool]) -> bool:
-    """Whether no op on placeholders reads a value with a series."""
+    """Whether the ops on placeholders read no value with a series."""
     return not any(map(has_series, rule.inactive_reads))

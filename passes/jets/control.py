@@ -22,9 +22,9 @@ Flags = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Jet:
-    """The coefficients of the outputs of a closed graph: of order 0, and of orders 1 to K if the output has a series.
+    """The coefficients of the outputs of a closed graph: order 0, and orders 1 to K for an output with a series.
 
-    A coefficient is None for a zero. `given` has the coefficients of the inputs in the same way.
+    A coefficient is None for zero. `given` has the coefficients of the inputs in the same form.
     """
 
     given: tuple[tuple[Value, ...], ...]
@@ -33,7 +33,10 @@ class Jet:
 
 @dataclass(frozen=True)
 class JetBranches:
-    """Closed graphs from coefficients to coefficients, ordered by value, then by order; which outputs have a series."""
+    """Closed graphs that map coefficients to coefficients, and which outputs have a series.
+
+    Coefficients are ordered by value, then by order.
+    """
 
     graphs: tuple[Graph, ...]
     outputs: Flags
@@ -41,7 +44,7 @@ class JetBranches:
 
 @dataclass(frozen=True)
 class JetLoop:
-    """The body and condition of a loop on coefficients; which operands and which outputs have a series."""
+    """The body and condition of a loop on coefficients, and which operands and outputs have a series."""
 
     body: Graph
     cond: Graph | None
@@ -56,7 +59,7 @@ _LOOPS = Cache[tuple[Graph, Graph | None, Flags, int], JetLoop]()
 def extend(series: Series, op: Definition, order: int) -> None:
     """Computes the coefficients of the op's results up to `order`.
 
-    The orders of an op that a linearize rule emitted may be requested one by one. Each request emits the op on all
+    For an op that a linearize rule emitted, orders may be requested one by one. Each request emits the op on all
     coefficients up to this order, so lower orders are recomputed.
     """
     have = series.coefficients.get(op.results[0])

@@ -26,7 +26,10 @@ POWER = "stablehlo.power"
 
 
 def recurrence(series: Any, op: Definition) -> Callable[[int], Any | None] | None:
-    """A function from k to the coefficient y_k, which reads coefficients of lower orders; None for all other ops."""
+    """A function from k to the coefficient y_k, which reads coefficients of lower orders.
+
+    None for an op without recurrence.
+    """
     if op.name != POWER:
         return None
     if series.limits[op.operands[1]]:
@@ -91,7 +94,7 @@ class _Exponential:
             zero, one = b.zeros_like(p0), b.constant(1, p0)
             is_singular = b.and_(
                 self.is_zero, b.compare(p0, zero, "NE")
-            )  # 1 elsewhere: reverse mode gives 0 * inf
+            )  # 1 elsewhere, because reverse mode would compute 0 * inf
             base = b.select(is_singular, zero, one)
             return b.multiply(b.multiply(p0, b.power(base, b.subtract(p0, one))), x1)
         none = b.constant(float("nan"), x1)

@@ -32,11 +32,11 @@ Step = Callable[[Definition, int], None]
 
 
 class Series:
-    """The series of values, computed on request (`extend`).
+    """The series of values, computed on request by `extend`.
 
     `given` has the coefficients of the variables, up to the order of the jet. `b` builds the graph of the coefficients.
-    `control` computes the series of the results of a control-flow op. `limits` has the highest order at which each
-    value may have a coefficient other than zero; a value has a series if its limit is not 0.
+    `control` computes the series of the results of a control-flow op. `limits` has, for each value, the highest order
+    whose coefficient may be nonzero. A value has a series if its limit is not 0.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Series:
     # ---- asking -----------------------------------------------------------------------------------------------
 
     def has_series(self, x: Value) -> bool:
-        """Whether a value may have coefficients of higher orders than 0."""
+        """Whether a value may have a nonzero coefficient of an order above 0."""
         if x not in self.limits:
             self.extend([x], 0)
         return self.limits[x] > 0
@@ -72,7 +72,7 @@ class Series:
         return found[order] if order < len(found) else None
 
     def dense(self, x: Value, order: int) -> Any:
-        """A coefficient that `extend` has computed; a zero is an explicit value."""
+        """A coefficient that `extend` has computed, as an explicit value even if it is zero."""
         found = self.at(x, order)
         if found is not None:
             return found
@@ -80,7 +80,10 @@ class Series:
         return self.b.zero(x.type) if like is None else self.b.zeros_like(like)
 
     def extend(self, values: Sequence[Value], order: int) -> None:
-        """Computes the coefficients of values up to an order, or to their limits; not recursive in graph depth."""
+        """Computes the coefficients of values up to an order, or up to their limits.
+
+        Does not recurse along the graph.
+        """
         stack = list(values)
         while stack:
             x = stack[-1]
@@ -103,7 +106,7 @@ class Series:
         return limit is not None and min(order, limit) < len(self.coefficients[x])
 
     def _extend_input(self, x: Value, order: int) -> None:
-        if x not in self._sources:  # an input in which nothing is differentiated
+        if x not in self._sources:  # an input that is not differentiated
             self.limits[x], self.coefficients[x] = 0, [x]
             return
         source, is_derivative = self._sources[x]

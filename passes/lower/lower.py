@@ -49,12 +49,12 @@ def lower(
     beside: Sequence[IrOp] = (),
     view: View | None = None,
 ) -> Any:
-    """A new module with one public function of the graph's name; `graph` must refer to no value of another graph.
+    """A new module with one public function, named like the graph. `graph` must not refer to other graphs.
 
-    `attributes` are set on the module. The graph's `arg_attrs` and `res_attrs`, where it has them, become the
-    function's. The ops `beside` are copied into the module, except private functions without uses. `view` holds the
-    graphs of structured control flow; graphs that are called become private functions. `InvalidIR` if the verifier
-    rejects an op of the graph; the simplified module is verified where it is written or compiled.
+    `attributes` are set on the module. The graph's `arg_attrs` and `res_attrs` become those of the function. The ops
+    `beside` are copied into the module, except private functions without uses. `view` holds the graphs of structured
+    control flow; called graphs become private functions. Raises `InvalidIR` if the verifier rejects an op of the graph.
+    The simplified module is verified when it is written or compiled.
     """
     module = ir.Module.create()
     for name, value in (attributes or {}).items():
@@ -105,7 +105,7 @@ def lower(
     return module
 
 
-@cache  # collecting the patterns of all dialects takes a quarter of a millisecond
+@cache  # collecting the patterns of all dialects takes 0.25 ms
 def _native(name: str) -> Callable[[Any], None]:
     """A native pass over a function."""
     manager = PassManager.parse(f"func.func({name})")

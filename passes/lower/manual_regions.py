@@ -38,9 +38,9 @@ from tiduc.dialect.ops.shardy import (
 
 ENTER = (TO_PARTS, "SPMDFullToShardShape")  # Shardy's, XLA's
 LEAVE = (TO_WHOLE, "SPMDShardToFullShape")
-Key = tuple[int, Any]  # a phase number, and its manual axes if it is a phase of parts
+Key = tuple[int, Any]  # a phase number, and the manual axes for a phase that holds parts
 FLAT = "all axes, and no region"
-FREE, WHOLE = (-1, None), (0, None)  # of ops that depend on no operand; of arguments
+FREE, WHOLE = (-1, None), (0, None)  # of ops without operands, and of arguments
 MIXED = (
     "a value of a manual computation is read outside of it (as by a loop around it), "
     "or by a manual computation over other axes"
@@ -92,7 +92,7 @@ def _create(
     before: IrOp,
     regions: int = 0,
 ) -> Any:
-    context().allow_unregistered_dialects = True  # permanently: clones of the op need it, too
+    context().allow_unregistered_dialects = True  # permanently, because clones of the op also need it
     ip = ir.InsertionPoint(before)
     return ir.Operation.create(name, types, operands, attributes, regions=regions, loc=before.location, ip=ip)
 
@@ -100,7 +100,7 @@ def _create(
 def _regions(block: ir.Block) -> None:
     """Sorts the ops of a block by phase, and moves those on parts into regions."""
     *ops, end = operations(block)
-    keys: dict[Any, Key] = {}  # of values that are not wholes of phase 0
+    keys: dict[Any, Key] = {}  # of values that are not in phase 0
     phases: dict[Key, list[Any]] = {}
     for op in ops:
         key = _key(op, keys)
@@ -142,7 +142,7 @@ def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
         return phase + 1, _axes(op)
     if call_target(op) in LEAVE:
         phase, axes = max(phase, 1), {_axes(op), *axes}
-    if FLAT in axes:  # without a region, mixing with other axes does no harm
+    if FLAT in axes:  # without a region, mixing with other axes is harmless
         axes = {FLAT}
     if len(axes) > 1:
         raise Unsupported(MIXED, op.location)

@@ -80,7 +80,10 @@ def _counts_along(x: IrValue) -> int | None:
 
 
 def without_identity(op: IrOp, unit: IrOp) -> IrValue | None:
-    """The operand besides the identity matrix, with its contracted dimension where the matrix has its free one."""
+    """The operand beside the identity matrix.
+
+    Its contracted dimension moves to the place of the matrix's free dimension.
+    """
     if not _multiplies_identity(op, unit):
         return None
     ip = ir.InsertionPoint(op)
@@ -101,7 +104,7 @@ def without_identity(op: IrOp, unit: IrOp) -> IrValue | None:
 
 
 def other_operand(op: IrOp, inner: IrOp) -> IrValue:
-    """The operand of a product that is not the result of the inner op."""
+    """The operand of a product other than the result of the inner op."""
     x: IrValue = op.operands[int(op.operands[0] == inner.result)]
     return x
 
@@ -131,7 +134,10 @@ def _full_dimensions(spread: IrOp) -> dict[int, int]:
 
 
 def without_equal_batches(op: IrOp, spread: IrOp) -> IrValue | None:
-    """The product whose second operand is not repeated along batches, if its rows follow these in the result."""
+    """The product without the repetition of its second operand along batches.
+
+    The rows of this operand must follow the batches in the result.
+    """
     equal = _equal_batches(op, spread)
     if not equal:
         return None
@@ -178,7 +184,7 @@ def _adds_batches(op: IrOp, product: IrOp) -> bool:
 
 
 def contracting_batches(op: IrOp, product: IrOp) -> IrValue | None:
-    """The product that contracts the batches that a reduction adds up."""
+    """The product with the batches contracted that a reduction would sum."""
     if not _adds_batches(op, product):
         return None
     ip = ir.InsertionPoint(op)

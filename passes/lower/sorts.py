@@ -22,7 +22,7 @@ SORT = "stablehlo.sort"
 
 
 def join_sorts(function: IrOp) -> None:
-    """Fuses sorts within each block of a function, except in comparators, in place."""
+    """Fuses the sorts within each block of a function, in place, except in comparators."""
     holders = [op for op in within(function) if op.name != SORT]
     for block in [block for op in holders for region in op.regions for block in region.blocks]:
         groups: dict[Any, list[Any]] = {}

@@ -13,10 +13,10 @@ LEAST = "min"
 
 
 def budget_in_bytes(text: str, peak: int, throughout: int = 0) -> int:
-    """The bytes of a budget, for a program whose peak is `peak` without any plan; 0 for `min`.
+    """The bytes of a budget, for a program whose peak without a plan is `peak`. The budget `min` gives 0.
 
-    Arguments and results take `throughout` bytes of the peak; a share is one of the other bytes. Raises `RequestError`
-    for a text that is not a budget.
+    `throughout` is the part of the peak that arguments and results take; a share refers to the other bytes. Raises
+    `RequestError` for a text that is not a budget.
     """
     if text == LEAST:
         return 0

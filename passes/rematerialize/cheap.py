@@ -48,9 +48,9 @@ _GAIN = 0.95
 
 
 def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored: bool) -> Liveness:
-    """The schedule in which readers after the peak recompute cheap values; `model` if the gain is too small.
+    """The schedule in which readers after the peak recompute cheap values. Returns `model` if the gain is too small.
 
-    `seconds` estimates the time of the graph; `stored` says whether all second runs take memory, as in `evicting`.
+    `seconds` estimates the time of the graph. `stored` says whether all second runs take memory, as in `evicting`.
     """
     base = unchanged(model)
     transient = base.peak - model.throughout

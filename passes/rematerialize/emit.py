@@ -40,7 +40,7 @@ _CONVOLUTION = "stablehlo.convolution"
 
 
 def emit(b: Any, graph: Graph, model: Liveness) -> Graph:
-    """The graph with its ops in the order of the model, built with `b`; the first run of an op is the op of `graph`."""
+    """The graph with its ops in the order of the model, built with `b`. The first run of an op is the op of `graph`."""
     b.graph.inputs, b.graph.attributes, b.graph.location = (
         dict(graph.inputs),
         graph.attributes,
@@ -83,7 +83,7 @@ class _Emitter:
             virtual = self._virtual(needs)
             held = self._held([*virtual, place], virtual)
             self._rerun(place, virtual, [min(held, key=size_in_bytes)] if held else [])
-        else:  # a barrier for a reversed kernel would store it
+        else:  # a barrier would store a reversed kernel
             self._rerun(place, self._virtual(needs) if op.name == _CONVOLUTION else (), [])
         self.runs.setdefault(op, place)
         if not op.operands or (self.constants.issuperset(op.operands) and can_rerun(op)):

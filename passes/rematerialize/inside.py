@@ -29,9 +29,9 @@ from tiduc.passes.rematerialize.liveness import Liveness, liveness
 
 @dataclass(frozen=True)
 class Inside:
-    """The most bytes that are live in the regions of an op, or in a graph, beside its operands and results; its time.
+    """The most bytes that are live in the regions of an op, or in a graph, besides operands and results; and the time.
 
-    `seconds` are without the launches of ops, whose number is `launches`.
+    `seconds` excludes the launches of ops, whose number is `launches`.
     """
 
     bytes: int
@@ -46,9 +46,10 @@ _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
 
 
 def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> Liveness:
-    """The model with the bytes inside control flow; `inputs` are values that the ops may write over.
+    """The model with the bytes that control flow uses inside. `inputs` are values whose memory the ops may overwrite.
 
-    A loop takes the memory of an initial value that nothing else reads. It reads no operand that its body does not.
+    A loop reuses the memory of an initial value that nothing else reads. It does not read an operand that its body
+    ignores.
     """
     within: dict[Definition, int] = {}
     if not any(is_control(op) for op in model.ops):
@@ -89,11 +90,11 @@ def _read(record: Loop) -> list[Value]:
 
 
 def with_regions(view: View, model: Liveness) -> Liveness:
-    """The model of a whole program, which may be two execution regions on IREE if nothing else ends a region.
+    """The model of a whole program. If nothing else ends an execution region, IREE may run it as two regions.
 
-    A region ends at a loop that is not a kernel, a branch, a call, and a barrier, unless the barrier is one of
-    recomputed ops. It also ends at a sort, a factorization and a custom call, which `tiduc compile` lowers to loops or
-    puts between barriers.
+    A region ends at a loop that is not a kernel, a branch, a call, and a barrier other than those of recomputed ops. It
+    also ends at a sort, a factorization and a custom call, which `tiduc compile` lowers to loops or puts between
+    barriers.
     """
     for op in model.ops:
         if op.name == BARRIER:
@@ -108,7 +109,7 @@ def with_regions(view: View, model: Liveness) -> Liveness:
 
 
 def total_seconds(view: View, graph: Graph) -> float:
-    """The estimated time of a graph, with launches of ops in loops only.
+    """The estimated time of a graph, including the launches of ops in loops only.
 
     A loop of unknown trip count counts as one iteration, or as many as its bound.
     """
@@ -116,13 +117,13 @@ def total_seconds(view: View, graph: Graph) -> float:
 
 
 def seconds_of_iteration(view: View, body: Graph) -> float:
-    """The estimated time of one iteration of a loop: of its ops, and of their launches unless the loop is small."""
+    """The estimated time of one iteration of a loop, with the launches of its ops unless the loop is small."""
     measured = _of_graph(view, body)
     return measured.seconds + (0 if is_small(view, body) else measured.launches / rates().launches)
 
 
 def inside(view: View, op: Definition) -> Inside:
-    """The memory and time of the regions of a control flow op; those of branches are maxima over the branches."""
+    """The memory and time of the regions of a control-flow op. For branches, the maxima over the branches."""
     record = control(view, op)
     if isinstance(record, Branches):
         every = [_of_graph(view, graph) for graph in record.graphs]

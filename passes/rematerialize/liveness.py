@@ -44,13 +44,13 @@ MOST_ROOTS = 8
 
 @dataclass(frozen=True)
 class Liveness:
-    """The sizes and dependences of the ops of a flat graph, by number.
+    """The sizes and dependences of the ops of a flat graph, by op number.
 
-    `size` is in bytes, 0 for virtual ops. `needs` are the ops whose results an op takes; `reads` are the ops of
-    nonzero size that must be live when the op runs, none for a virtual op. `roots` are the ops behind a virtual op;
-    every other op is its own root. `kept` are the roots of the graph's results, each with the bytes of the results that
-    are the graph's; a loop may have others. `arguments` are the bytes of the graph's inputs, and `inside` those that
-    live in the regions of control flow while it runs (`inside.py`).
+    `size` is in bytes, and 0 for virtual ops. `needs` are the ops whose results an op reads. `reads` are the ops of
+    nonzero size that must be live when the op runs; a virtual op has none. `roots` are the ops behind a virtual op;
+    every other op is its own root. `kept` has the roots of the graph's results, each with the bytes of its results that
+    are results of the graph; a loop may have other results. `arguments` is the size of the graph's inputs, and `inside`
+    the size of the values that are live in the regions of control flow while it runs (`inside.py`).
     """
 
     ops: Sequence[Definition]
@@ -67,31 +67,31 @@ class Liveness:
 
     @cached_property
     def throughout(self) -> int:
-        """The bytes that are live at every op: those of arguments and results."""
+        """The bytes of arguments and results, which are live at every op."""
         return self.arguments + sum(self.kept.values())
 
     def seconds(self, op: Definition) -> float:
-        """The estimated time of an op, computed once for all schedules of a graph."""
+        """The estimated time of an op. It is computed once for all schedules of a graph."""
         if op not in self.times:
             self.times[op] = seconds(op)
         return self.times[op]
 
     @cached_property
     def compared(self) -> frozenset[int]:
-        """The ops whose results are tested for equality; a second run could round otherwise (`matchers.py`)."""
+        """The ops whose results are tested for equality. A second run might round differently (`matchers.py`)."""
         tests = [i for i, op in enumerate(self.ops) if compares_equal(op)]
         return frozenset(k for i in tests for j in self.needs[i] for k in self.roots[j])
 
     @cached_property
     def taken(self) -> list[int]:
-        """The bytes that each op takes when it runs: those of its results that are not results of the graph."""
+        """The bytes that each op allocates when it runs, which exclude results of the graph."""
         taken = list(self.size)
         for i, count in self.kept.items():
             taken[i] = 0 if self.ops[i] in self.in_place else taken[i] - count
         return taken
 
     def live(self, order: Sequence[int]) -> NDArray[np.float64]:
-        """The live bytes at each place of a schedule, in time nearly linear in ops and their operands."""
+        """The live bytes at each place of a schedule. Takes time nearly linear in ops and their operands."""
         spans, found = self._regions(order)
         return (spans.live() if found is None else spans.live_in_two(found[1])) + self.throughout
 
@@ -103,7 +103,7 @@ class Liveness:
         return self.throughout + int(spans.live().max(initial=0))
 
     def region_end(self, order: Sequence[int]) -> int | None:
-        """The place in a schedule after which a region ends amid it; None if it is one region."""
+        """The place in a schedule after which a region ends in the middle. None if the schedule is one region."""
         _, found = self._regions(order)
         return None if found is None else found[1]
 
@@ -189,10 +189,11 @@ def liveness(graph: Graph) -> Liveness:
 def fused_ops(
     ops: Sequence[Definition], needs: Sequence[Iterable[int]], results: Collection[int]
 ) -> list[bool]:
-    """For each op, whether compilers compute it in the kernel that reads it: all its readers are elementwise ops there.
+    """For each op, whether compilers fuse it into the kernel that reads it.
 
-    An op whose elements several ops of the kernel read is elementwise; one that a single op reads may be a pad or an
-    update of zeros. `needs` are by op, and each op comes after those that it needs; `results` are stored in any case.
+    All readers must be elementwise ops of one kernel. If several ops of the kernel read its elements, it must be
+    elementwise; if a single op does, it may be a pad or an update of zeros. `needs` are by op, and each op comes after
+    the ops that it needs. `results` are stored in any case.
     """
     kernel = list(range(len(ops)))  # by op: the number of the last op of its kernel
     readers = [0] * len(ops)
@@ -275,7 +276,7 @@ def _written_in_order(
     of_others = {number[x] for op in ops if op.name != _PRODUCT for x in op.reads if x in number}
     written = set(results)
     for i, op in enumerate(ops):
-        # A product with one matrix for all its batches reads the matrix in place of the broadcast.
+        # A product with one matrix for all its batches reads this matrix instead of the broadcast.
         is_of_products = op.name in _BROADCASTS and i not in of_others and i not in results
         for x in op.reads:
             j = number.get(x)

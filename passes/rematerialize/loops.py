@@ -27,10 +27,10 @@ Planner = Callable[[Graph], Liveness]
 
 @dataclass(frozen=True)
 class Loops:
-    """The loops of a program whose memory can be chosen, before they are lowered.
+    """The loops of a program whose memory option can be chosen, before they are lowered.
 
-    `choices` lists them. `structured` gives the flat graph in which loops have a memory, one of `MEMORIES`, but for
-    loops that have one of their own, by number. `are_free`: the program leaves the memory of loops to the budget.
+    `choices` lists them. `structured` returns the flat graph in which loops have a memory option, one of `MEMORIES`. It
+    also takes a map from loop numbers to options for individual loops. `are_free`: the budget may choose the option.
     """
 
     view: View
@@ -41,9 +41,9 @@ class Loops:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """A flat graph and its schedule within a budget; the memory of its loops, and of some of them by number.
+    """A flat graph and its schedule within a budget, with the memory option of its loops and of individual loops.
 
-    `time` is the estimated time in seconds of what is recomputed, in loops and outside.
+    `time` is the estimated time in seconds of recomputation, in loops and outside.
     """
 
     graph: Graph
@@ -56,7 +56,7 @@ class MemoryPlan:
 def planned_within(
     graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner
 ) -> MemoryPlan:
-    """The best plan of a program: of its graph, with that model, or of graphs whose loops keep less."""
+    """The best plan for a program: for its graph, with that model, or for graphs whose loops keep fewer residuals."""
     choice = within(model, budget)
     best = MemoryPlan(graph, choice, choice.time)
     if loops is None or not has_choices(graph, loops) or (choice.peak <= budget and not choice.time):
@@ -83,14 +83,17 @@ def planned_within(
 
 
 def has_choices(graph: Graph, loops: Loops) -> bool:
-    """Whether a flat graph has control flow, whose loops may keep less."""
+    """Whether a flat graph has control flow, whose loops may keep fewer residuals."""
     return loops.are_free and any(is_control(op) for op in graph.definitions)
 
 
 def recomputation(
     loops: Loops, choices: Sequence[LoopChoice], memory: str, chosen: Mapping[int, str]
 ) -> float:
-    """The estimated seconds of recomputed iterations: one more run with sqrt n checkpoints, log n / 2 with log n."""
+    """The estimated seconds of recomputed iterations.
+
+    With sqrt n checkpoints, each iteration runs once more. With log n checkpoints, it runs log n / 2 times more.
+    """
     time = 0.0
     for choice in choices:
         own = chosen.get(choice.number, memory)

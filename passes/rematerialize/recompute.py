@@ -59,9 +59,9 @@ Evicted = Mapping[int, Segment]
 
 
 def within(model: Liveness, budget: int) -> RerunSchedule:
-    """The schedule of least time found whose peak is within the budget, in bytes, else the one of lowest peak found.
+    """The fastest schedule found whose peak is within the budget, in bytes. If there is none, the one of lowest peak.
 
-    Without bytes in the budget, that is the schedule of least time whose peak is near the lowest.
+    If the budget gives no bytes, the fastest schedule whose peak is near the lowest.
     """
     base = lowest = unchanged(model)
     compared = {model.ops[i] for i in model.compared}
@@ -99,7 +99,7 @@ def _near_lowest(choices: list[RerunSchedule]) -> list[RerunSchedule]:
 
 
 def without_checkpointed(model: Liveness) -> RerunSchedule:
-    """The schedule in which readers after the last op with `tidu.checkpoint` recompute the values of such ops."""
+    """The schedule in which readers after the last op with `tidu.checkpoint` recompute the results of such ops."""
     base = unchanged(model)
     marked = {i for i, op in enumerate(model.ops) if CHECKPOINT in op.attributes}
     if not marked:
@@ -110,7 +110,7 @@ def without_checkpointed(model: Liveness) -> RerunSchedule:
 
 
 def curve(model: Liveness) -> list[tuple[int, float]]:
-    """Peaks in bytes, falling, each with the least time of recomputation in seconds that was found for it."""
+    """Peaks in bytes, in descending order, each with the least recomputation time in seconds that was found for it."""
     base = unchanged(model)
     points, work = [(base.peak, 0.0)], Work(len(model.ops))
     for _ in range(_LEVELS):
@@ -126,7 +126,7 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
 
 
 def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    """The peaks, falling, below which no point has less time; each with its least time."""
+    """The peaks, in descending order, each with its least time. No point with a lower peak has less time."""
     best: list[tuple[int, float]] = []
     for peak, time in sorted(points):
         if not best or time < best[-1][1]:
@@ -142,7 +142,7 @@ class Work:
     done: int = 0
 
     def tried(self, choice: RerunSchedule) -> bool:
-        """Counts the ops of a schedule; whether they are not too many."""
+        """Counts the ops of a schedule. Returns whether the total is within the limit."""
         count = len(choice.model.ops)
         self.done += count
         return count <= _MOST_OPS * self.ops
@@ -234,7 +234,7 @@ def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule
     def fits(count: int) -> bool:
         return first(count).peak <= budget
 
-    # The evicted values have at least the bytes that the budget lacks, and often not many more.
+    # The evicted values have at least the bytes that exceed the budget, and often not many more.
     freed = np.cumsum([model.size[i] for i in ordered])
     low = high = min(int(np.searchsorted(freed, base.peak - budget)) + 1, len(ordered))
     step = 1
@@ -274,7 +274,7 @@ def _may_rerun(compared: Collection[Definition], op: Definition) -> bool:
 
 
 def can_rerun(op: Definition) -> bool:
-    """Whether a second run of an op gives equal results, and starts no loop or communication."""
+    """Whether a second run of an op gives equal results and starts neither a loop nor communication."""
     if op.name in STATEFUL or op.name in DRAWING or op.name in COLLECTIVES or is_control(op):
         return False
     return bool(op.operands) and not op.captures and op.name in TRAITS

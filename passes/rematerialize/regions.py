@@ -31,8 +31,8 @@ Bytes = NDArray[np.float64]
 class Spans:
     """The values of a schedule, by the places of their ops.
 
-    `last` is the place of the last reader. `results` are the bytes of results of the program, `taken` the bytes of
-    other values, and `inside` further bytes that are live at the op only.
+    `last` is the place of the last reader. `results` are the bytes of program results, `taken` the bytes of other
+    values, and `inside` further bytes that are live only at the op.
     """
 
     last: NDArray[np.int64]
@@ -41,13 +41,13 @@ class Spans:
     inside: Bytes
 
     def live(self) -> Bytes:
-        """The live bytes beside arguments and results, where the schedule is one region."""
+        """The live bytes besides arguments and results, if the schedule is one region."""
         return _live(self.taken, self.last) + self.inside
 
     def live_in_two(self, end: int) -> Bytes:
-        """The live bytes beside arguments and results, where a region ends after a place.
+        """The live bytes besides arguments and results, if a region ends after a place.
 
-        In the first region they are fewer, by the bytes of the results that are allocated later.
+        The first region has fewer, because results of the second region are allocated later.
         """
         places = np.arange(len(self.last))
         passes = (places <= end) & (self.last > end)
@@ -65,11 +65,11 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
 
 
 def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
-    """The lowest peak beside arguments, and the place, of `ends`, after which a region then ends.
+    """The lowest peak besides arguments, and the place in `ends` after which a region must end to reach it.
 
-    None if one region takes about as little. The values that are live at an op in one region are live there in two
-    regions, too. This gives each place a lower bound of its peak. The peaks of at most `_MOST` places are computed, the
-    lowest bounds first, and only while a bound is lower than the lowest peak so far.
+    None if one region takes about as little. Values that are live at an op in one region are also live there in two
+    regions. This gives a lower bound of the peak for each place. The peaks of at most `_MOST` places are computed,
+    lowest bounds first, while a bound is below the lowest peak so far.
     """
     total = spans.results.sum()
     if total < _SMALL or not len(ends):

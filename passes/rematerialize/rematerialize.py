@@ -40,13 +40,13 @@ Compilers place arrays in memory with some waste, which exceeds smaller gains.
 def rematerialize(
     view: View, graph: Graph, opset: OpSet, memory: str = "", loops: Loops | None = None
 ) -> Graph:
-    """The flat graph, of the view, with a lower peak of live bytes; itself where there is nothing to gain.
+    """The flat graph, of the view, with a lower peak of live bytes. The graph itself if there is nothing to gain.
 
-    `memory` is the budget: bytes such as "100MB" or "1.5GiB", arguments and results included; a share such as
-    "0.3x" of what the graph takes beside these as it is, without any plan; "min" for the lowest peak, if that saves 2%
-    of what the peak without a budget takes beside them; empty for no budget. `loops` gives graphs in its place whose
-    loops keep less and recompute more. `RequestError` for another text, and for a budget below the lowest peak that is
-    found, with that peak.
+    `memory` is the budget: a number of bytes such as "100MB" or "1.5GiB", arguments and results included; a share such
+    as "0.3x" of the bytes that the graph takes, without any plan, besides arguments and results; "min" for the lowest
+    peak, if it saves 2% of these bytes of the peak without a budget; or empty for no budget. `loops` provides
+    alternative graphs whose loops keep fewer residuals and recompute more. Raises `RequestError` for another text, and
+    for a budget below the lowest peak that is found, which the message states.
     """
     if not memory:
         total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)
@@ -87,7 +87,7 @@ def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
     of fused ops says, and plans that rely on it take up to twice the memory (docs/memory.md).
     """
     model = ordered(with_inside(view, liveness(graph)), has_budget)
-    seconds = partial(total_seconds, view, graph)  # most graphs are small, and do not ask for it
+    seconds = partial(total_seconds, view, graph)  # most graphs are small and have no budget
     model = without_checkpointed(cheaper(graph, model, seconds, stored=has_budget)).model
     model = with_regions(view, model)
     return in_order(model, results_last(model))
@@ -102,9 +102,9 @@ def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """An op that runs more than once within a budget: the times, and the first op that reads a second run.
+    """An op that runs more than once within a budget: the number of runs, and the first op that reads a second run.
 
-    `bytes` are those of the op's results, and `seconds` the time of all runs but the first.
+    `bytes` is the size of the op's results, and `seconds` the time of all runs except the first.
     """
 
     op: Definition
@@ -116,7 +116,7 @@ class Recomputed:
 
 @stage
 def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None) -> list[Recomputed]:
-    """The ops of a flat graph that run again within a budget, in order; ops that compilers fuse are left out.
+    """The ops of a flat graph that run again within a budget, in order. Ops that compilers fuse are omitted.
 
     Arguments and errors are those of `rematerialize`.
     """
@@ -144,10 +144,9 @@ def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """The peak of a program in bytes, how many of them are live throughout, and its time.
+    """The peak of a program in bytes, how many of these bytes are live throughout, and the program's time.
 
-    The bytes that are live throughout are those of arguments and results. The time is a multiple of that without a
-    budget.
+    Arguments and results are live throughout. The time is a multiple of the time without a budget.
     """
 
     peak: int
@@ -157,14 +156,14 @@ class MemoryEstimate:
 
 @stage
 def unplanned(view: View, graph: Graph) -> MemoryEstimate:
-    """The model's figures of a flat graph as it is: in its order, with all values kept, as one execution region."""
+    """The model's estimate for a flat graph as it is: in its order, with all values kept, as one execution region."""
     model = with_inside(view, liveness(graph))
     return MemoryEstimate(model.peak(range(len(model.ops))), model.throughout, 1.0)
 
 
 @stage
 def estimated(view: View, graph: Graph, memory: str = "", loops: Loops | None = None) -> MemoryEstimate:
-    """The model's figures of a flat graph within a budget; arguments and errors are those of `rematerialize`."""
+    """The model's estimate for a flat graph within a budget. Arguments and errors are those of `rematerialize`."""
     if not memory:
         first = _planned(view, graph)
         return MemoryEstimate(first.peak(range(len(first.ops))), first.throughout, 1.0)
@@ -175,9 +174,10 @@ def estimated(view: View, graph: Graph, memory: str = "", loops: Loops | None = 
 
 @stage
 def memory_curve(view: View, graph: Graph, loops: Loops | None = None) -> list[tuple[int, float]]:
-    """Peaks in bytes that a flat graph can have, falling, each with its time as a multiple of that without a budget.
+    """Peaks in bytes that a flat graph can reach, in descending order, each with its time.
 
-    Both follow from the types of values alone. `loops` is as in `rematerialize`; in a point, all loops keep the same.
+    A time is a multiple of the time without a budget. Both follow from the types of values alone. `loops` is as in
+    `rematerialize`. At each point, all loops have one memory option.
     """
     first = _planned(view, graph)
     points = [(first.peak(range(len(first.ops))), 0.0), *curve(_planned(view, graph, has_budget=True))]

@@ -23,7 +23,7 @@ _State = tuple[int, int]
 
 
 def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], bool]) -> Liveness | None:
-    """The model of the best schedule within the budget, in bytes, else of the one of lowest peak.
+    """The model of the fastest schedule within the budget, in bytes. If there is none, of the schedule of lowest peak.
 
     None for a graph that has too many ops, or an op that takes no memory and is not virtual.
     """
@@ -41,7 +41,7 @@ def _path(
     bit = {i: 1 << n for n, i in enumerate(runs)}
     kept = sum(bit[i] for i in model.kept)
     once = sum(bit[i] for i in runs if not can_rerun(model.ops[i]))
-    # A loop may not read all that it needs (`inside.py`); what it needs must have run.
+    # A loop need not read all that it needs (`inside.py`). What it needs must have run.
     reads = {i: sum(bit[j] for j in {j for k in model.needs[i] for j in model.roots[k]}) for i in runs}
     sizes = {i: model.taken[i] for i in runs}
     times = {i: seconds(model.ops[i]) for i in runs}

@@ -33,7 +33,7 @@ class RerunSchedule:
 
 
 def unchanged(model: Liveness) -> RerunSchedule:
-    """The given schedule, with nothing recomputed."""
+    """The given schedule without recomputation."""
     return RerunSchedule(model, 0.0)
 
 
@@ -42,8 +42,8 @@ def evicting(
 ) -> RerunSchedule:
     """The schedule in which readers after the place `peak` read second runs of the evicted ops.
 
-    `evicted` has the segment of each op. If second runs count as stored, all take memory; else those that are fused
-    with their readers take none.
+    `evicted` maps each op to its segment. If second runs count as stored, all take memory. Otherwise those that are
+    fused with their readers take none.
     """
     reruns = _Reruns(base.model, peak, evicted, stored)
     model = reruns.schedule()

@@ -37,8 +37,8 @@ _RARE = 10
 class Candidate:
     """An op before the peak that can run again: its place, and the place of its last reader before the peak.
 
-    `size` are the bytes of its results, and `held` those bytes if a reader after the peak holds them, else 0; `price`
-    is the time of the op for each byte of its results.
+    `size` is the size of its results in bytes. `held` is this size if a reader after the peak keeps them alive, else 0.
+    `price` is the time of the op per byte of its results.
     """
 
     op: int
@@ -49,7 +49,7 @@ class Candidate:
 
 
 class Segments:
-    """Cuts the places before a peak into nested segments, by the candidates that are live at each place."""
+    """Divides the places before a peak into nested segments, by the candidates that are live at each place."""
 
     def __init__(self, candidates: Sequence[Candidate], peak: int) -> None:
         self.candidates, self.peak = candidates, peak
@@ -67,10 +67,10 @@ class Segments:
         self.held: NDArray[np.float64] = np.cumsum(held)  # by place: the held bytes of the ops before it
 
     def within(self, memory: float) -> Mapping[int, Segment] | None:
-        """The segment of each candidate to recompute, by op, where segments have `memory` bytes; None if none is cut.
+        """Maps each candidate to recompute to its segment, if segments have `memory` bytes. None if nothing is divided.
 
-        Values belong to the smallest segment that contains their readers before the peak. The values that the cuts of
-        the last segments store need no recomputation, since their first run is right before the peak.
+        A value belongs to the smallest segment that contains its readers before the peak. The values that the cuts of
+        the last segments store need no recomputation, because their first run is right before the peak.
         """
         cuts: dict[int, Segment] = {}  # by place: the segment that the cut divides; large segments first
         stack = [(0, self.peak, memory)]

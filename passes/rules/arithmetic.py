@@ -117,7 +117,7 @@ def real(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [b.complex(ct, b.zeros_like(ct)) if is_complex(op.operands[0]) else ct]
 
 
-@linear("stablehlo.reduce_precision", [0])  # as in JAX: rounding counts as linear, and rounds tangents
+@linear("stablehlo.reduce_precision", [0])  # as in JAX: rounding counts as linear, and rounds the tangents
 def reduce_precision(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return list(b.reapply(op, {0: ct}))
 
@@ -137,7 +137,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
 
 @linearize("stablehlo.select")  # by hand: a guard of a call
 def select(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
-    """The tangent of the chosen operand. Where a guard selects NaN since a call failed, the tangent is NaN too."""
+    """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too."""
     predicate, x, _ = op.operands
     if guards_call(op):
         valid = b.select(predicate, b.constant(1, x), b.constant(float("nan"), x))

@@ -20,7 +20,10 @@ Combine = Callable[[Values, Values], Values]
 
 
 def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes: bool = False) -> Values:
-    """Combines all elements (at least one) along dimension 0: neighbours, or two halves if the function commutes."""
+    """Combines all elements along dimension 0, of which there is at least one.
+
+    Neighbours are combined, or two halves if the function commutes.
+    """
     while (count := shape(values[0])[0]) > 1:
         pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
         values = pairs if count % 2 == 0 else _joined(b, pairs, part(b, values, 0, count - 1, count), 0)
@@ -28,7 +31,7 @@ def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes:
 
 
 def prefixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
-    """For each place along dimension d, the combination of all elements up to it, itself included.
+    """For each place along dimension d, the combination of all elements up to and including this place.
 
     Computes the prefixes of pairs, then fills in the places between:
 
@@ -59,10 +62,9 @@ def suffixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int
 def over_windows(
     b: StablehloOps[V, Never], combine: Combine, values: Values, inits: Values, window: Window, neutral: bool
 ) -> Values:
-    """Combines the elements of each window in row-major order, with padding by initial values, and one more in front.
+    """Combines the elements of each window, in row-major order. Padding counts as initial values; one more comes first.
 
-    If the initial values are known to be `neutral`, the padding of cumulative windows and the one in front
-    are omitted.
+    If the initial values are known to be `neutral`, the one in front and the padding of cumulative windows are omitted.
     """
     d = window.cumulative(shape(values[0]))
     if d is not None:

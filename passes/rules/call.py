@@ -55,7 +55,8 @@ class LinearizedCall:
     """The graphs of a call or of branches, linearized for one pattern of active arguments.
 
     `primal` are the graphs extended with residuals, and `residuals` the positions of the residuals among their results.
-    `linear` are the linear graphs, from (tangents, arguments `read`, residuals). `outputs` says which are active.
+    `linear` are the linear graphs. They take tangents, the arguments `read`, and residuals. `outputs` says which
+    outputs are active.
     """
 
     primal: tuple[Graph, ...]
@@ -67,9 +68,11 @@ class LinearizedCall:
 
 @dataclass(frozen=True)
 class TransposedCall:
-    """The transposed graphs, from (cotangents, values read), and which active arguments get a cotangent.
+    """The transposed graphs, and which active arguments get a cotangent.
 
-    `masks` says which active arguments get a mask of their cotangent, too.
+    The graphs take cotangents and the values read.
+
+    `masks` says which active arguments also get a mask of their cotangent.
     """
 
     graphs: tuple[Graph, ...]
@@ -119,7 +122,7 @@ def _linearized_graphs(b: StablehloBuilder, graphs: tuple[Graph, ...], dx: Tange
 
 
 def _add_pattern(b: StablehloBuilder, graphs: tuple[Graph, ...], pattern: tuple[Flags, ...]) -> None:
-    """`Unsupported` where graphs have too many patterns: each call of a callee can double them."""
+    """Raises `Unsupported` if graphs have too many patterns: each call of a callee can double them."""
     patterns = _PATTERNS.get(b.view, graphs, set[tuple[Flags, ...]])
     patterns.add(pattern)
     if len(patterns) > MOST_PATTERNS:
@@ -245,7 +248,7 @@ def call_vjp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | No
 def call_vjp_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """Calls the VJP, (x..., cy...) -> cx...; the VJP may return y... in front of cx...."""
+    """Calls the VJP, (x..., cy...) -> cx... . The VJP may also return y..., before cx... ."""
     vjp = b.view.graph(op.attributes[GRAPHS][0].value)
     count = len(vjp.inputs) - len(op.results)
     given = [b.zeros_like(y) if c is None else c for c, y in zip(ct, op.results, strict=True)]
@@ -319,8 +322,8 @@ def transpose_graph(
 ) -> Graph:
     """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
 
-    The cotangents of the inputs `sums` are added to extra inputs, so that a caller can accumulate them. The masks of
-    the cotangents of the inputs with the flags `steep` follow as further outputs.
+    The cotangents of the inputs `sums` are added to additional inputs, so that a caller can accumulate them. The masks
+    of the cotangents of the inputs flagged in `steep` follow as further outputs.
     """
     inputs = list(graph.inputs.values())
     linear = [x for x, flag in zip(inputs, active, strict=True) if flag]

@@ -99,7 +99,7 @@ def conj(b: Any, op: Definition, ct: Value) -> list[Any]:
 
 @linearize("chlo.polygamma")
 def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
-    """polygamma(n + 1, x), and -n polygamma(n, x) / x for large x, where the expansion of polygamma underflows."""
+    """polygamma(n + 1, x). For large x, where its expansion underflows, -n polygamma(n, x) / x."""
     n, x = op.operands
     if dx[0] is not None:
         raise unsupported("jvp", op, "it has no derivative in its order, which is an integer")
@@ -113,7 +113,10 @@ def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 
 @linearize("chlo.next_after")
 def next_after(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """x plus or minus one unit in the last place, toward the other operand: its derivative is 1 toward x, else 0."""
+    """x plus or minus one unit in the last place, toward the other operand.
+
+    The derivative toward x is 1, the other is 0.
+    """
     return [dx[0]]
 
 

@@ -32,7 +32,7 @@ BODIES = "its body must be one of add, maximum, minimum, multiply"
 
 @linearize("stablehlo.all_reduce")
 def all_reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """A sum sums the tangents; a maximum or minimum shares ties evenly; a product multiplies gathered factors."""
+    """A sum sums the tangents. A maximum or minimum shares ties evenly. A product multiplies gathered factors."""
     name = reducer(op)
     if name == ADD:
         return sums(b, op, dx, op.results)
@@ -77,7 +77,7 @@ def _product(b: StablehloBuilder, op: Definition, i: int, dx: Value) -> Any:
 def all_reduce_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Value]:
-    """The sum over the group; linearize emits sums only."""
+    """The sum over the group. linearize emits only sums."""
     if reducer(op) != ADD:
         raise unsupported("transpose", op, "its body must be a sum")
     return _of_operands(b, op, sums(b, op, ct, op.results))
@@ -85,7 +85,7 @@ def all_reduce_transpose(
 
 @linearize("stablehlo.reduce_scatter")
 def reduce_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any]:
-    """As `all_reduce`, with one part per process; an extremum gathers all parts to compare them with x."""
+    """As `all_reduce`, with one part per process. For an extremum, all parts are gathered to compare them with x."""
     name, d = reducer(op), op.attributes["scatter_dimension"]
     if name == ADD:
         return [scattered(b, op, dx[0], d, op.result.type)]
@@ -116,13 +116,13 @@ def reduce_scatter_transpose(
 @linearize("stablehlo.collective_permute")
 @linearize("stablehlo.cross-replica-sum")
 def moved(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """The op itself, on the operands that have a tangent."""
+    """The op itself on the operands that have a tangent."""
     return of_present(b, op.name, dx, op.results, op.attributes)
 
 
 @transpose("stablehlo.all_gather")
 def all_gather(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """Each process gets the sum of the cotangents of its part over the processes that gathered it."""
+    """Each process gets the sum, over the processes that gathered its part, of the cotangents of this part."""
     d = op.attributes["all_gather_dim"]
     return [
         None if c is None or is_empty(x) else scattered(b, op, c, d, x.type)
@@ -151,7 +151,7 @@ def collective_permute(
 def collective_broadcast(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Value]:
-    """The sum over the group, at its first process (the source), by a binary tree; zeros elsewhere."""
+    """The sum over the group, at the first process of the group (the source), by a binary tree. Zeros elsewhere."""
     groups = numbers(op, "replica_groups")
     if not groups.size:
         raise unsupported("transpose", op, "its replica_groups are not listed")
@@ -183,13 +183,13 @@ def sums(b: StablehloBuilder, op: Definition, values: Tangents, like: Sequence[V
 def gathered(
     b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, sizes: Sequence[int]
 ) -> Any:
-    """The x of all processes of a group of `op`, concatenated along a dimension."""
+    """The values of x of all processes of a group of `op`, concatenated along a dimension."""
     attributes = {**among(op), "all_gather_dim": dimension}
     return b.emit("stablehlo.all_gather", (x,), with_shape(x.type, sizes), attributes)
 
 
 def scattered(b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, type_: Any) -> Value:
-    """The sum over the groups of `op`, of which each process gets its part along a dimension."""
+    """The sum over the groups of `op`. Each process gets its part of the sum along a dimension."""
     attributes = {**among(op), "scatter_dimension": dimension}
     body = combiner(ADD, element(type_))
     return b.emit_all("stablehlo.reduce_scatter", [x], [type_], attributes, [body])[0]

@@ -28,7 +28,7 @@ from tiduc.passes.rules.uniform_quantize import dequantized
 
 @bilinear("stablehlo.convolution")
 def convolution_transpose(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value | None:
-    """Computed in the element type of ct, which may be wider than the operands'."""
+    """The transpose is computed in the element type of ct, which may be wider than that of the operands."""
     x = op.operands[side]
     if any(map(is_empty, (*op.operands, ct))):
         return None

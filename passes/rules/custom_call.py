@@ -29,7 +29,7 @@ def custom_call(*targets: str) -> Callable[[LinearizeRule], LinearizeRule]:
 
 @linearize(CUSTOM_CALL)
 def unknown(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[None]:
-    """No tangents if all results are integers; any other unknown call is refused by name."""
+    """A call whose results are all integers has no tangents. Any other unknown call is refused by name."""
     if any(isinstance(y.type, ir.TupleType) or b.tangent_type(y.type) is not None for y in op.results):
         raise unsupported(
             "jvp", op, f"unknown call target: {call_target(op)}; --rules names a module with its rule"

@@ -23,7 +23,7 @@ ROUNDING = 1024
 
 
 def config(op: Definition) -> tuple[str, ir.DictAttr]:
-    """The attribute that holds the settings of a call, with its name."""
+    """The attribute that holds the settings of a call, and its name."""
     for name in CONFIG:
         if name in op.attributes:
             return name, op.attributes[name]
@@ -31,7 +31,7 @@ def config(op: Definition) -> tuple[str, ir.DictAttr]:
 
 
 def settings(op: Definition) -> CallSettings:
-    """The settings of a call by name, as plain values; characters are integers."""
+    """The settings of a call, by name, as plain values. Characters are integers."""
     _, attribute = config(op)
     if not isinstance(attribute, ir.DictAttr):
         raise unsupported("jvp", op, "its backend_config is not a dictionary")
@@ -53,10 +53,11 @@ def with_settings(op: Definition, **changed: int | bool) -> dict[str, ir.DictAtt
 
 
 def equality_margin(b: StablehloBuilder, op: Definition, w: Value) -> Any:
-    """The difference up to which two values of one matrix count as equal, for each matrix's values w.
+    """The largest difference at which two values of one matrix count as equal, for the values w of each matrix.
 
-    It is `EQUAL_WITHIN` units in the last place of the largest value, by default 8 times the root of their number:
-    LAPACK's eigenvalues and singular values that are equal differed by up to 7 units for 5 values, and 31 for 200.
+    It is `EQUAL_WITHIN` units in the last place of the largest value. The default is 8 times the square root of the
+    number of values: equal eigenvalues and singular values from LAPACK differed by up to 7 units for 5 values, and 31
+    for 200.
     """
     ulps = 8 * math.sqrt(shape(w)[-1])
     if EQUAL_WITHIN in op.attributes:

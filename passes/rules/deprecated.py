@@ -23,7 +23,7 @@ def broadcast(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
 @linearize("stablehlo.einsum")
 @linearize("stablehlo.unary_einsum")
 def einsum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Sums over the labels of one operand alone, then a dot_general of the two operands, then a transpose."""
+    """Sums over the labels of a single operand, then multiplies by dot_general, then transposes."""
     config = ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "")
     sources, arrow, target = config.partition("->")
     labels = sources.split(",")

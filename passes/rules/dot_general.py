@@ -19,7 +19,7 @@ from tiduc.passes.rules.uniform_quantize import dequantized
 def dot_general(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
     """Contracts the cotangent with the other operand y, over the free dimensions of y.
 
-    The cotangent takes the place of x, so per-operand attributes such as the precision stay valid.
+    The cotangent replaces x, so per-operand attributes such as the precision stay valid.
     """
     x, y = op.operands[side], op.operands[1 - side]
     is_plain = _is_plain(x.type, y.type, ct.type)

@@ -24,7 +24,7 @@ CALL = f"{CUSTOM_CALL} @{REDUCE_WINDOW}"
 
 @linearize(CALL)
 def dynamic_reduce_window(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The call at the tangents: each sum is linear in its operand, and the other results are not read."""
+    """The call on the tangents. Each sum is linear in its operand, and the other results are not read."""
     count = len(op.results)
     sums = set(op.attributes[SUMS]) if SUMS in op.attributes else set()
     active = [i for i in range(count) if dx[i] is not None]
@@ -44,7 +44,7 @@ def dynamic_reduce_window(b: StablehloBuilder, op: Definition, dx: Tangents) -> 
 def dynamic_reduce_window_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """The call over the adjoint window at the cotangents, as `Window.adjoint` computes it for static windows."""
+    """The call over the adjoint window, on the cotangents. `Window.adjoint` computes this window for static windows."""
     count = len(op.results)
     xs, inits, window = op.operands[:count], op.operands[count : 2 * count], op.operands[2 * count :]
     first = next(i for i in range(count) if ct[i] is not None)

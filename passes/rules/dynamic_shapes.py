@@ -20,7 +20,7 @@ inactive("shape.shape_of", "tensor.dim")
 
 @linear("stablehlo.dynamic_broadcast_in_dim", [0])
 def dynamic_broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
-    """Sums over the dimensions that are new or had size 1, then transposes the rest to the operand's order."""
+    """Sums over the dimensions that are new or had size 1, then transposes the others to the operand's order."""
     still, more = (
         list(op.attributes[name]) if name in op.attributes else []
         for name in ("known_nonexpanding_dimensions", "known_expanding_dimensions")
@@ -68,7 +68,7 @@ def real_dynamic_slice(b: StablehloBuilder, op: Definition, ct: Value) -> list[A
 
 @linear("stablehlo.set_dimension_size", [0])
 def set_dimension_size(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
-    """Zeros for what was cut off: appended, then sliced, which more targets support than a dynamic pad."""
+    """Appends zeros for the elements that were cut off, then slices. More targets support this than a dynamic pad."""
     x, d = op.operands[0], op.attributes["dimension"].value
     sizes = shape(x)
     if any_dynamic([sizes[d]]):

@@ -59,7 +59,7 @@ def _kind(op: Definition) -> tuple[bool, bool]:
 
 
 def hermitian(b: StablehloBuilder, x: Any, lower: bool) -> Any:
-    """The Hermitian matrix that has the given triangle of x, with the real part of its diagonal."""
+    """The Hermitian matrix with the given triangle of x, and with the real part of x's diagonal."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)
     part = triangle(b, b.multiply(weights, x), lower)

@@ -18,7 +18,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def quotient(name: str, divisor: Callable[[Any, Any, Any], Any]) -> None:
-    """dy = dx / divisor(b, x, y), divided in the element type of the divisor, which may be wider."""
+    """dy = dx / divisor(b, x, y). The division uses the element type of the divisor, which may be wider."""
 
     @linearize(name)
     def rule(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
@@ -37,7 +37,7 @@ def times(b: StablehloBuilder, number: float, x: Value) -> Any:
 
 
 def difference(b: Any, first: Any | None, second: Any | None) -> Any:
-    """first - second, where one of the two may be a symbolic zero."""
+    """first - second, where either may be a symbolic zero."""
     if first is None:
         return b.negate(second)
     return first if second is None else b.subtract(first, second)
@@ -49,12 +49,15 @@ def square(b: StablehloBuilder, x: Value) -> Any:
 
 
 def widened(type_: ir.Type) -> ir.Type:
-    """f32 for narrower float types, for formulas that need more digits or range; any other type unchanged."""
+    """f32 for a narrower float type, for formulas that need more digits or range.
+
+    Other types are returned unchanged.
+    """
     return ir.F32Type.get() if isinstance(type_, ir.FloatType) and type_.width < 32 else type_
 
 
 def upcast(b: StablehloBuilder, x: Value) -> Value:
-    """x in f32 if its element type is a narrower float."""
+    """x, converted to f32 if its element type is a narrower float."""
     return b.convert(x, widened(element(x)))
 
 
@@ -245,7 +248,7 @@ RELU = "tidu.relu"
 
 
 def is_relu(op: Definition) -> bool:
-    """Whether an op, a definition in a graph or an MLIR operation, has `RELU`."""
+    """Whether an op, which is a definition in a graph or an MLIR operation, has the attribute `RELU`."""
     if RELU not in op.attributes:
         return False
     value = op.attributes[RELU]

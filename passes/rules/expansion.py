@@ -15,8 +15,7 @@ def expanded(
 ) -> list[Value | None]:
     """The tangents of `build(*operands)`, given the tangents of the operands.
 
-    `build` emits primal ops; those that no tangent reads are dead, and are removed when the program is
-    materialized.
+    `build` emits primal ops. The ops that no tangent reads are dead, and are removed when the program is materialized.
     """
     before = len(b.graph.definitions)
     results = build(*operands)
@@ -45,7 +44,7 @@ def of_present(
     attributes: Mapping[str, ir.Attribute],
     *body: Any,
 ) -> list[Value | None]:
-    """An op on the values that are not None, with results typed as in `like`; None for the others."""
+    """Emits an op on the values that are not None, with results typed as in `like`. The other results are None."""
     at = [i for i, x in enumerate(values) if x is not None]
     types = [like[i].type for i in at]
     results = dict(zip(at, b.emit_all(name, [values[i] for i in at], types, attributes, body), strict=True))

@@ -22,9 +22,9 @@ def gather(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
 
 
 def gathered(b: StablehloBuilder, op: Definition, ct: Value, sizes: Sequence[Extent]) -> list[Any]:
-    """Scatter-adds the cotangent to where the slices came from.
+    """Scatter-adds the cotangent to the places that the slices were read from.
 
-    Indices are clamped first, since gather clamps what is out of range and scatter drops it.
+    Indices are clamped first, because gather clamps out-of-range indices and scatter drops them.
     """
     x, indices = op.operands[:2]
     if is_empty(x) or is_empty(ct):
@@ -53,7 +53,10 @@ def is_sorted(op: Definition) -> bool:
 def clamp_indices(
     b: StablehloBuilder, indices: Any, low: Sequence[int], high: Sequence[Extent], vector_dim: int
 ) -> Any:
-    """The indices with each component clamped to its [low, high]; the indices themselves if known to be in range."""
+    """The indices with each component clamped to its range [low, high].
+
+    Indices known to be in range are returned unchanged.
+    """
     if any_dynamic(low, high):
         if element(indices).width < 32:  # dynamic sizes are i32
             indices = b.convert(indices, ir.IntegerType.get_signless(32))
@@ -70,7 +73,7 @@ def clamp_indices(
 
 
 def components(b: StablehloBuilder, values: Sequence[Any], like: Any, vector_dim: int) -> Any:
-    """One index vector, broadcast to the shape of a tensor of index vectors."""
+    """One index vector, broadcast to the shape of an index tensor."""
     if any_dynamic(values):
         vector = b.convert(b.sizes(values), element(like))
         if vector_dim == rank(like):  # vectors of one component, without a dimension
@@ -83,14 +86,14 @@ def components(b: StablehloBuilder, values: Sequence[Any], like: Any, vector_dim
 
 
 def signed(b: StablehloBuilder, indices: Any, up_to: Sequence[Extent]) -> Value:
-    """The indices in a type whose signed range holds `up_to`, since some targets read unsigned integers as signed."""
+    """The indices in a type whose signed range has `up_to`. Some targets read unsigned integers as signed."""
     largest = 2**31 - 1 if any_dynamic(up_to) else max(up_to, default=0)
     fits = largest < 2 ** (element(indices).width - 1)
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 
 
 def known_range(b: StablehloBuilder, x: Any, depth: int = 8) -> tuple[int, int]:
-    """Bounds of integer values, from the constants and iotas that they are built from, or else from their type."""
+    """Bounds of integer values, from the constants and iotas that define them, or otherwise from their type."""
     d: Any = x.definition if depth else None
     name = None if d is None else d.name
     if name == "stablehlo.iota":

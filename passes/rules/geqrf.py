@@ -55,7 +55,7 @@ def geqrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
 
 @custom_call(*targets("geqp3"))
 def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
-    """The tangents of the QR factors of the matrix with permuted columns; column numbers count from one."""
+    """The tangents of the QR factors of the matrix with permuted columns. Columns are counted from one."""
     qr, order, tau = op.results
     swapped = [*range(rank(qr) - 2), rank(qr) - 1, rank(qr) - 2]
     if 0 in shape(qr):
@@ -119,7 +119,7 @@ def _reflector_tangents(b: StablehloBuilder, v: Any, tau: Any, x: Value) -> tupl
     u = middle(b, v, tau, corner(b, vh, k, k))
     none = b.compare(tau, b.zeros_like(tau), "EQ")
     at = b.and_(compare_places(b, u, "EQ"), rows(b, none, predicate(u.type)))
-    regular = b.select(at, b.constant(1, u), u)  # cancels in the last row; dtau is NaN in others
+    regular = b.select(at, b.constant(1, u), u)  # cancels in the last row; in other rows, dtau is NaN
     d1 = b.subtract(matrix_product(b, v, middle(b, v, tau, matrix_product(b, vh, x))), x)
     d = packed_tangent(b, packed(b, v, regular, m, k), d1)
     place = with_element(tau.type, ir.IntegerType.get_signless(32))

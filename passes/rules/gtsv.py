@@ -25,7 +25,7 @@ TARGETS = targets("gtsv", "gtsv2", "tridiagonal_solve_perturbed")
 
 @custom_call(*TARGETS)
 def gtsv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
-    """Solves with the same diagonals for dy minus the product of the diagonals' tangents with x."""
+    """Solves with the same diagonals. The right-hand side is dy minus the product of the diagonals' tangents with x."""
     *overwritten, x = op.results[:4]
     if 0 in shape(x):
         return [None] * len(op.results)

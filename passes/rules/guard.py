@@ -33,11 +33,11 @@ def guarded(
     symbolic: bool = False,
     of_emitted: Callable[[Any, Sequence[Definition], Any], str | None] | None = None,
 ) -> Any:
-    """Wraps a function of (b, arguments...): exceptions and wrong results become `RuleError`s.
+    """Wraps a user's function of (b, arguments...). Its exceptions and invalid results become `RuleError`s.
 
-    `name` is the op's name. With `symbolic`, constants of zeros in the result become None, as in tiduc's own rules: a
-    linear graph does not return a constant. `of_emitted` is a verdict on the ops that the function emitted and on its
-    result. Raises TypeError if `function` is not callable.
+    `name` is the op's name. With `symbolic`, constants of zeros in the result become None, as in tiduc's own rules,
+    because a linear graph does not return a constant. `of_emitted` judges the ops that the function emitted, and its
+    result. Raises `TypeError` if `function` is not callable.
     """
     if not callable(function):
         raise TypeError(f"a rule for {name} is {function!r}, which is not a function")
@@ -83,17 +83,17 @@ def _symbolic(entry: Any) -> Any:
 
 
 def of_partial(b: StablehloBuilder, result: Value, *values: Value) -> str | None:
-    """The verdict on a partial derivative of an elementwise op: a value."""
+    """Judges a partial derivative of an elementwise op, which must be a value."""
     return _not_a_value(result, "for this operand; pass None in place of the function if that is meant")
 
 
 def of_side(b: StablehloBuilder, result: Any, op: Definition, ct: Value, side: int) -> str | None:
-    """The verdict on a transpose of a bilinear op: the cotangent of one operand."""
+    """Judges a transpose of a bilinear op, which must be the cotangent of one operand."""
     return _entry(result, op.operands[side], f"cotangent of operand {side}")
 
 
 def of_linear(operands: Sequence[int]) -> Verdict:
-    """The verdict on a transpose of a linear op: a list of cotangents, not None for each of `operands`."""
+    """Judges a transpose of a linear op: a list of cotangents, which is not None for each of `operands`."""
 
     def verdict(b: StablehloBuilder, result: Any, op: Definition, ct: Value) -> str | None:
         return _list(result, op.operands, [i in operands for i in range(len(op.operands))], "operand")
@@ -104,18 +104,18 @@ def of_linear(operands: Sequence[int]) -> Verdict:
 def of_transpose(
     b: StablehloBuilder, result: Any, op: Definition, ct: Sequence[Any], active: Sequence[bool]
 ) -> str | None:
-    """The verdict on a transpose rule: a list of cotangents, not None for each active operand."""
+    """Judges a transpose rule: a list of cotangents, which is not None for each active operand."""
     return _list(result, op.operands, active, "operand")
 
 
 def of_linearize(b: StablehloBuilder, result: Any, op: Definition, dx: Sequence[Value]) -> str | None:
-    """The verdict on a linearize rule: a list of tangents, not None for each result that has a tangent type."""
+    """Judges a linearize rule: a list of tangents, which is not None for each result that has a tangent type."""
     wanted = [b.tangent_type(y.type) is not None for y in op.results]
     return _list(result, op.results, wanted, "result")
 
 
 def of_lowering(b: StablehloBuilder, result: Value, op: Definition, *operands: Value) -> str | None:
-    """The verdict on a lowering: a list with a value for each result; a single result may be a bare value."""
+    """Judges a lowering: a list with a value for each result. A single result may be a bare value."""
     if len(op.results) == 1 and not isinstance(result, list | tuple):
         return _entry(result, op.result, "result")
     return _list(result, op.results, [True] * len(op.results), "result")

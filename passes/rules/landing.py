@@ -18,14 +18,14 @@ def numbers_of(op: Definition) -> hlo.ScatterDimensionNumbers:
 
 
 def is_unique(op: Definition) -> bool:
-    """Whether no two updates collide: the op says so, or each batch has at most one window."""
+    """Whether no two updates collide: the op promises this, or each batch has at most one window."""
     if "unique_indices" in op.attributes and op.attributes["unique_indices"].value:
         return True
     return all(shape(op.operands[-1])[i] <= 1 for i in free_dimensions(op)[1])
 
 
 def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
-    """The dimensions of the indices, and the matching ones of the updates, that number the windows of one batch."""
+    """The index dimensions that number the windows of one batch, and the matching update dimensions."""
     d, indices, updates = numbers_of(op), op.operands[len(op.results)], op.operands[-1]
     of_indices = [i for i in range(rank(indices)) if i != d.index_vector_dim]
     of_updates = [i for i in range(rank(updates)) if i not in d.update_window_dims]
@@ -35,10 +35,12 @@ def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
 
 
 def landed(b: StablehloBuilder, op: Definition, y: Value) -> Value:
-    """For each update of a scatter, the element of y where it lands; zero if it is dropped.
+    """For each update of a scatter, the element of y at the place where the update lands.
 
-    This is the transpose of adding the updates. y is padded for windows partly out of range, since a gather
-    would clamp them; windows entirely out of range are masked.
+    Zero if the update is dropped.
+
+    This is the transpose of adding the updates. y is padded for windows that are partly out of range, because a gather
+    would clamp them. Windows that are entirely out of range are masked.
     """
     indices, updates = op.operands[len(op.results)], op.operands[-1]
     d = numbers_of(op)
@@ -89,13 +91,16 @@ def add_updates(b: StablehloBuilder, op: Definition, x: Value, updates: Value) -
 def scatter_like(
     b: StablehloBuilder, op: Definition, x: Value, updates: Value, reducer: str | None, unique: bool
 ) -> Value:
-    """Combines other updates into another operand by `reducer`, or overwrites (None), at the positions of the op."""
+    """Combines other updates into another operand at the positions of the op, by `reducer`.
+
+    With None, they overwrite.
+    """
     indices, numbers = op.operands[len(op.results)], op.attributes["scatter_dimension_numbers"]
     return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)
 
 
 def count_from_one(b: StablehloBuilder, like: Any) -> Any:
-    """1, 2, 3, ... in row-major order, in the shape of `like`; zero stands for no element."""
+    """1, 2, 3, ... in row-major order, in the shape of `like`. Zero stands for no element."""
     count = product(shape(like))
     few = not isinstance(count, Size) and count < 2**31
     type_ = with_element(like.type, ir.IntegerType.get_signless(32 if few else 64))

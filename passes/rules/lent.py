@@ -14,7 +14,7 @@ from tiduc.dialect.graph.graph import Definition, Graph, Value
 
 @dataclass(frozen=True)
 class Hoisted:
-    """Linear ops that no iteration of a loop changes, and the loop-invariant tangents that the other ops read."""
+    """Linear ops that are the same in all iterations of a loop, and the loop-invariant tangents that other ops read."""
 
     ops: Sequence[Definition]
     tangents: Sequence[Value]
@@ -81,11 +81,11 @@ class CloseGraph(Protocol):
 
 @dataclass
 class Linearizing:
-    """The functions and data that `linearize` lends to the rules that it calls.
+    """The functions and data that `linearize` provides to the rules that it calls.
 
-    `inline` copies values of other graphs into the graph that is being built. `rule` looks an op's rule up, and
+    `inline` copies values of other graphs into the graph under construction. `rule` looks up an op's rule, and
     `tangent` gives the tangent of a primal value that is defined before the op. `scheduled` are the ops being
-    linearized, `outputs` the values whose tangents are asked for, and `sites` caches the tangents of each call site of
+    linearized, and `outputs` the values whose tangents are requested. `sites` caches the tangents of each call site of
     a control-flow op.
     """
 
@@ -99,7 +99,7 @@ class Linearizing:
 
     @cached_property
     def readers(self) -> Mapping[Value, Sequence[int]]:
-        """The places in `scheduled` of the ops that read a value."""
+        """The indices in `scheduled` of the ops that read a value."""
         places: dict[Value, list[int]] = {}
         for i, op in enumerate(self.scheduled):
             for x in op.reads:
@@ -109,7 +109,7 @@ class Linearizing:
 
 @dataclass(frozen=True)
 class Transposing:
-    """The functions and data that `linear_transpose` lends to the rules that it calls."""
+    """The functions and data that `linear_transpose` provides to the rules that it calls."""
 
     transpose: TransposeGraph
     close: CloseGraph

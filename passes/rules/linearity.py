@@ -21,10 +21,10 @@ from tiduc.dialect.ops.control_ops import GRAPHS
 def nonlinearity(
     opset: Any, b: StablehloBuilder, emitted: Sequence[Definition], results: Sequence[Any]
 ) -> str | None:
-    """Why the results of a rule that emitted these ops are not linear in the tangents; None if they are.
+    """Why the results of a rule that emitted these ops are not linear in the tangents. None if they are linear.
 
-    An op is linear in its active operands if its transpose rule accepts them. An op without transpose rule is taken to
-    be linear, unless all linear ops of its dialect have one.
+    An op is linear in its active operands if its transpose rule accepts them. An op without a transpose rule counts as
+    linear, unless all linear ops of its dialect have one.
     """
     for op in emitted:
         if op.active is not None and GRAPHS not in op.attributes and not op.captures:

@@ -30,9 +30,9 @@ from tiduc.passes.rules.sites import at_site
 class LinearizedLoop:
     """The body of a loop, linearized for one pattern of active operands.
 
-    `parts` is its split, `primal` the body extended with residuals, and `linear` the linear body, None if no output is
-    active. `active` and `outputs` say which inputs and outputs are active. `hoisted` are the linear ops that no
-    iteration changes, and `invariants` the loop invariants that the linear body reads.
+    `parts` is its split. `primal` is the body extended with residuals. `linear` is the linear body, or None if no
+    output is active. `active` and `outputs` say which inputs and outputs are active. `hoisted` are the loop-invariant
+    linear ops, and `invariants` the loop invariants that the linear body reads.
     """
 
     parts: LentSplit
@@ -46,7 +46,7 @@ class LinearizedLoop:
 
 @dataclass(frozen=True)
 class TransposedLoop:
-    """The body of a transposed loop, None if no operand gets a cotangent.
+    """The body of a transposed loop, or None if no operand gets a cotangent.
 
     `outputs` says which outputs of the linear body have cotangents, and `operands` which operands get one. `masks` are
     the loop invariants whose cotangent has a mask, each with the type of the mask.

@@ -34,7 +34,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @custom_call(*targets("orgqr"))
 def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
-    """The first columns of Q, as many as a has."""
+    """The first columns of Q, as many as the matrix a has columns."""
     if 0 in (*shape(op.operands[0]), *shape(op.operands[1])):
         return [None]
     if (known := _of_factors(b, op)) is not None:

@@ -15,7 +15,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @custom_call(*targets("potrf"))
 def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
-    """The tangent of `cholesky` in the triangle that is read, and the operand's tangent in the other one."""
+    """The tangent of `cholesky` in the triangle that is read, and the tangent of the operand in the other triangle."""
     given, (y, info) = settings(op), op.results
     if 0 in shape(y):
         return [None, None]
@@ -25,10 +25,10 @@ def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
 
 
 def succeeded(b: StablehloBuilder, y: Value, info: Any) -> Any:
-    """y where `info` is zero, else NaN.
+    """y if `info` is zero, else NaN.
 
-    JAX replaces the results of a failed call by NaN with a select, which passes a zero cotangent to the call.
-    With this function the tangents and cotangents become NaN as well.
+    JAX replaces the results of a failed call by NaN with a select, which passes a zero cotangent to the call. With this
+    function, tangents and cotangents become NaN as well.
     """
     none = b.broadcast_in_dim(b.compare(info, b.zeros_like(info), "EQ"), range(rank(info)), predicate(y.type))
     return b.select(none, y, b.constant(float("nan"), y))

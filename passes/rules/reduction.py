@@ -36,10 +36,9 @@ def linearize_by_body(
 ) -> list[Any]:
     """The tangents of a reduction's results, given the tangents of the operands and then of the initial values.
 
-    A result is a sum (`total`), an extremum (`extremum`, which also receives the reducer's name), or an
-    element that the body selects (`chosen`). Any other body is taken to be associative, and
-    `whole(*operands)` computes all results by ops that have rules. Raises `Unsupported` if a body is known
-    not to be associative.
+    A result is a sum (`total`), an extremum (`extremum`, which also receives the reducer's name), or an element that
+    the body selects (`chosen`). Any other body is assumed to be associative; `whole(*operands)` then computes all
+    results by ops that have rules. Raises `Unsupported` if a body is known not to be associative.
     """
     if (dy := _promoted(b, op, dx)) is not None:
         return dy
@@ -82,7 +81,10 @@ def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | 
 def transpose_of_sums(
     op: Definition, ct: Tangents, to_operand: Callable[[int], Any], to_init: Callable[[int], Any]
 ) -> list[Any]:
-    """The transpose of a reduction to sums (linearize emits no others), toward each operand and initial value."""
+    """The transpose of a reduction to sums, toward each operand and initial value.
+
+    The linearize rules emit no other reductions.
+    """
     count = len(op.results)
     if any(reducer(op, i) != "stablehlo.add" for i in range(count) if ct[i] is not None):
         raise unsupported("transpose", op, "its body must be a sum")

@@ -61,9 +61,9 @@ Lowering = Callable[..., Any]
 class OpSet:
     """The primitives of some dialects: their rules by full op name, and the builder that emits them.
 
-    Ops that are `stateful` are never merged; the two operands of a `commutative` op have no order. For an op
-    that calls something by name, `named_by` gives the prefix of its rule keys and the attribute that holds
-    the callee's name (or an array of one name). Every op of a `complete` dialect is declared.
+    Ops that are `stateful` are never merged. The two operands of a `commutative` op have no order. For an op that calls
+    something by name, `named_by` gives the prefix of its rule keys, and the attribute that holds the callee's name (or
+    an array of one name). Every op of a `complete` dialect is declared.
     """
 
     builder: type[Builder]
@@ -85,7 +85,7 @@ class OpSet:
     known: frozenset[str] = frozenset()  # names of the ops that the original op set declares
 
     def extended(self) -> "OpSet":
-        """A copy of this op set in which each op may be declared once more; the original op set stays as it is."""
+        """A copy of this op set in which each op may be declared once more. The original op set does not change."""
         return replace(
             self,
             linearize_rules=dict(self.linearize_rules),
@@ -107,7 +107,7 @@ class OpSet:
     # ---- declaring rules ---------------------------------------------------------------------------------------
 
     def inactive(self, *names: str) -> None:
-        """Declares ops whose derivative is zero: results are integers, or are locally constant in the operands."""
+        """Declares ops whose derivative is zero: the results are integers, or locally constant in the operands."""
         for name in names:
             self._declare(name, "inactive")
             self.inactive_ops.add(name)
@@ -147,7 +147,7 @@ class OpSet:
     def linear(
         self, name: str, operands: Sequence[int]
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declares an op jointly linear in `operands`; decorates its transpose (b, op, ct)."""
+        """Declares an op that is jointly linear in `operands`. Decorates its transpose (b, op, ct)."""
         self._declare(name, "linear")
 
         def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
@@ -165,7 +165,10 @@ class OpSet:
         return decorate
 
     def bilinear(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declares an op linear in each of two operands; decorates its transpose (b, op, ct, side) toward one."""
+        """Declares an op that is linear in each of two operands.
+
+        Decorates the transpose (b, op, ct, side) toward one operand.
+        """
         self._declare(name, "bilinear")
 
         def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
@@ -193,8 +196,8 @@ class OpSet:
     def linearize(self, name: str, captures: bool = False) -> Callable[[LinearizeRule], LinearizeRule]:
         """Decorates a linearize rule written by hand.
 
-        The rule receives the tangents of the operands and, with `captures`, of the values that the op's
-        regions capture. Without `captures`, an op that captures an active value is refused.
+        The rule receives the tangents of the operands. With `captures`, it also receives those of the values that the
+        op's regions capture. Without `captures`, an op that captures an active value is refused.
         """
         self._declare(name, "by hand")
         if captures:
@@ -257,7 +260,7 @@ class OpSet:
     # ---- looking rules up -------------------------------------------------------------------------------------
 
     def key(self, op: Definition) -> str:
-        """The key of the op's rules: "OP @NAME" where such a declaration exists, else the op's name."""
+        """The key of the op's rules: "OP @NAME" if such a declaration exists, else the op's name."""
         named = self.named_by.get(op.name)
         if named is None:
             return op.name
@@ -267,11 +270,11 @@ class OpSet:
         return key if key in self.forms or key in self.lowerings else op.name
 
     def called(self, name: str) -> tuple[str, ...]:
-        """The callees NAME for which rules are declared as "OP @NAME", given OP's name."""
+        """The names NAME for which rules are declared as "OP @NAME", given the name OP."""
         return self.callees.get(name, ())
 
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
-        """The op's linearize rule; None if the op is inactive; raises `Unsupported` if it has no rule."""
+        """The op's linearize rule. None if the op is inactive. Raises `Unsupported` if the op has no rule."""
         key = op.name if op.name not in self.named_by else self.key(op)
         rule = self.linearize_rules.get(key)
         if rule is None and key not in self.inactive_ops:
@@ -286,7 +289,7 @@ class OpSet:
         return rule
 
     def unsupported(self, rule: str, op: Definition, reason: str | None = None) -> Unsupported:
-        """The `Unsupported` error for a missing rule: which rule, for which op, where, and why."""
+        """The `Unsupported` error for a missing rule: the rule, the op, its location, and the reason."""
         key = self.key(op)
         reason = reason or self.refused_ops.get(key)
         if reason is None and key not in self.forms:

@@ -99,9 +99,9 @@ def _of_one(
 
 @transpose("stablehlo.scatter")
 def scatter_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
-    """The transposes of the linear cases: add, subtract, and set and multiply under conditions.
+    """The transposes of the linear cases: add, subtract, and, under conditions, set and multiply.
 
-    Set needs updates that do not collide or are inactive; multiply needs inactive updates.
+    Set requires that updates do not collide or are inactive. Multiply requires inactive updates.
     """
     if len(op.results) != 1 or _promotes(op):
         raise unsupported("transpose", op, "it has several operands or promotes their element types")
@@ -122,7 +122,7 @@ def scatter_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active:
 
 
 def kind(op: Definition, i: int) -> str | None:
-    """The op that combines an element of operand i with an update, or `SET`; None for any other body."""
+    """The op that combines an element of operand i with an update, or `SET`. None for any other body."""
     block, y = op.regions[0].blocks[0], returned(op)[i]
     count, arguments = len(op.results), list(block.arguments)
     of = [arguments[i], arguments[count + i]]

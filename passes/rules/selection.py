@@ -41,7 +41,7 @@ def is_identity(init: Value, reducer: str) -> bool:
 
 
 def numbers(b: StablehloOps[V, Never], x: V) -> V:
-    """The number of each element of x, as an array of x's shape."""
+    """The row-major number of each element of x, as an array of x's shape."""
     count = product(shape(x))
     integer = ir.IntegerType.get_signless(32 if not isinstance(count, Size) and count < 2**31 - 1 else 64)
     line = with_element(with_shape(x.type, [count]), integer)
@@ -49,14 +49,14 @@ def numbers(b: StablehloOps[V, Never], x: V) -> V:
 
 
 def none(b: StablehloOps[V, Never], x: Typed, at: Typed) -> V:
-    """The number, as a scalar, that stands for no element of x."""
+    """A scalar number that stands for no element of x."""
     count = product(shape(x))
     number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read the size
     return b.constant(number, with_shape(at.type, []))
 
 
 def even_share(b: StablehloBuilder, number: Value, like: Value) -> Value:
-    """1 / number, in the element type of `like`, which need not be able to represent `number` itself."""
+    """1 / number, in the element type of `like`. This type need not be able to represent `number`."""
     number = b.convert(number, widened(element(like)))
     return b.convert(b.divide(b.constant(1, number), number), element(like))
 
@@ -67,10 +67,9 @@ def repeated(b: StablehloOps[V, Never], scalar: V, like: Typed) -> V:
 
 
 def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | None) -> Value:
-    """The elements of dx with the numbers `at`; the scalar `otherwise` for the number of no element.
+    """The elements of dx with the numbers `at`. The number of no element gives the scalar `otherwise`.
 
-    `otherwise` is appended after the last element rather than selected afterwards, so that every index is in
-    range.
+    `otherwise` is appended after the last element rather than selected afterwards, so that every index is in range.
     """
     count = product(shape(dx))
     flat = b.reshape(dx, [count])
@@ -84,7 +83,7 @@ def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | 
 
 
 def numbers_along(b: Any, x: Any, indices: Any, d: int) -> Any:
-    """The numbers of the elements of x at these indices in dimension d, and at their own position in all others."""
+    """The numbers of elements of x, taken at these indices along dimension d."""
     number, sizes = numbers(b, x), shape(x)
     others = [n for i, n in enumerate(sizes) if i != d]
     first = b.slice(
@@ -107,12 +106,12 @@ def selected(
     prefers: Callable[[Any, Any, Any], Any],
     in_body: bool = True,
 ) -> tuple[V, V]:
-    """The value and the number that each window over x selects; `init` and the last number if a window is empty.
+    """The value and the number that each window over x selects. An empty window selects `init` and the last number.
 
-    `prefers(b, u, v)` says whether u is kept over v, which comes later in row-major order. The body orders
-    its arguments by number itself, so that the selection does not depend on the order in which a compiler
-    combines elements. If `prefers` cannot be emitted in a body (`in_body`), or windows are long, its `b` is
-    the builder of whole tensors.
+    `prefers(b, u, v)` says whether u is preferred to v, which comes later in row-major order. The body orders its
+    arguments by number itself, so that the selection does not depend on the order in which a compiler combines
+    elements. If `prefers` cannot be emitted in a body (`in_body`), or if windows are long, its `b` is the builder of
+    whole tensors.
     """
     at = numbers(b, x)
     if not in_body or max(window.sizes, default=0) > LONG:
@@ -156,7 +155,7 @@ def _selected_of_tensors(
 
 
 def selects(op: Definition, result: int) -> bool:
-    """Whether the body computes `result` only by selecting one of that result's two arguments."""
+    """Whether the body computes `result` only by selecting one of the two arguments of that result."""
     block = op.regions[0].blocks[0]
     definitions = {y: inner for inner in operations(block) for y in inner.results}
     arguments = list(block.arguments)
@@ -178,10 +177,9 @@ def selects(op: Definition, result: int) -> bool:
 
 
 def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Any:
-    """The number that a reduce or reduce_window selects for `result`, for a body that `selects` it.
+    """The number that a reduce or reduce_window selects for `result`. The body must select `result` (`selects`).
 
-    The op is emitted again with the numbers as one more operand; its body selects numbers as it selects
-    values.
+    The op is emitted again with the numbers as an additional operand. Its body selects numbers as it selects values.
     """
     count = len(op.results)
     x = op.operands[result]

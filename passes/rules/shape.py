@@ -18,7 +18,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @linear("stablehlo.broadcast_in_dim", [0])
 def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Any) -> list[Any]:
-    """Sums over the dimensions that are new or had size 1, then transposes the rest to the operand's order."""
+    """Sums over the dimensions that are new or had size 1, then transposes the others to the operand's order."""
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
     if is_dynamic(x.type):
         return [unbroadcast(b, ct, x, list(dimensions))]
@@ -51,9 +51,9 @@ def unbroadcast(
 ) -> Value:
     """The transpose of a broadcast with dynamic dimensions.
 
-    Dimensions `still` of x are known not to expand, `more` to expand. Where only the run decides whether a
-    dimension of n elements is broadcast to m (n = 1) or not (n = m), dimension m is reshaped to n and m / n,
-    and the latter is summed.
+    The dimensions `still` of x are known not to expand, and the dimensions `more` are known to expand. If only the run
+    determines whether a dimension of n elements is broadcast to m (n = 1) or not (n = m), dimension m is reshaped to n
+    and m / n, and the latter is summed.
     """
     own, sizes, along = shape(x), shape(ct), {d: i for i, d in enumerate(dimensions)}
     groups: list[Any] = []
@@ -113,7 +113,7 @@ def unpadded(
 ) -> list[Any]:
     """The transpose of a pad.
 
-    Element k of the operand lies at low + k (interior + 1); every other place holds the padding value.
+    Element k of the operand is at low + k (interior + 1). Every other place holds the padding value.
     """
     x, value = op.operands[:2]
 
@@ -156,7 +156,7 @@ def slice_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 
 
 def unsliced(b: StablehloBuilder, x: Value, ct: Value, start: Sequence[Any], strides: Sequence[Any]) -> Value:
-    """The transpose of a slice: zeros before, between and after the elements taken."""
+    """The transpose of a slice: zeros before, between and after the elements of the slice."""
     after = [n - end for n, end in zip(shape(x), _ends(start, shape(ct), strides), strict=True)]
     return b.pad(ct, b.zero(with_shape(x.type, [])), start, after, [n - 1 for n in strides])
 

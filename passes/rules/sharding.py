@@ -42,7 +42,7 @@ for _target in CONSTRAINTS:
 
 @linear(f"{CUSTOM_CALL} @{PLACEMENT}", [0])
 def placement(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
-    """The cotangent, where it is: a program does not say where the operand was."""
+    """The cotangent, unchanged: a program does not say where the operand was placed."""
     return [ct]
 
 
@@ -67,7 +67,7 @@ def to_whole(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 
 @linear(f"{CUSTOM_CALL} @SPMDFullToShardShape", [0])
 def full_to_shard(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """As `to_parts`; the op in front of it holds the sharding of the whole."""
+    """As `to_parts`. The preceding op holds the sharding of the whole."""
     before, manual = op.operands[0].definition, op.attributes[SHARDING]
     if (
         before is None
@@ -147,5 +147,5 @@ def holders(b: StablehloBuilder, op: Definition, sharding: ir.StringAttr) -> NDA
 def called(
     b: StablehloBuilder, name: str, x: Value, type_: Any, attributes: dict[str, ir.Attribute]
 ) -> Value:
-    """A custom call of another target."""
+    """A custom call with another target."""
     return b.emit(CUSTOM_CALL, (x,), type_, {**attributes, TARGET: ir.StringAttr.get(name)})

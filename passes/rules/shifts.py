@@ -56,7 +56,7 @@ _Forms = Sequence[_Form | None]
 
 
 def cancels(b: StablehloBuilder, m: Value) -> bool:
-    """Whether the outputs that are linearized do not depend on m, a value that a scheduled op computes."""
+    """Whether the outputs being linearized do not depend on m, a value that a scheduled op computes."""
     scheduled, readers = b.engine.scheduled, b.engine.readers
     forms: dict[Value, _Form] = {}
     waiting, seen = list[int](), set[int]()
@@ -72,7 +72,7 @@ def cancels(b: StablehloBuilder, m: Value) -> bool:
     if m not in readers or is_dynamic(m.type) or not follow(m, _unshifted(m)):
         return False
     while waiting:
-        op = scheduled[heapq.heappop(waiting)]  # all operands that depend on m have their forms
+        op = scheduled[heapq.heappop(waiting)]  # all operands that depend on m have forms
         form = _form(op, forms)
         if form is None or (form.c and not follow(op.result, form)):
             return False

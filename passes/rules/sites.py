@@ -20,7 +20,7 @@ Rule = Callable[[Any, Any, list[Any | None]], list[Any | None]]
 def at_site(b: StablehloBuilder, op: Definition, dx: Tangents, rule: Rule) -> list[Value | None]:
     """The tangents of the results of a branch or a loop.
 
-    They are computed once per call site, by `rule` on the widest scheduled op of the site.
+    They are computed once per call site: `rule` is applied to the widest scheduled op of the call site.
     """
     if b.engine.sites is None:
         b.engine.sites = _widest(b)

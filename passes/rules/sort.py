@@ -16,9 +16,9 @@ from tiduc.passes.rules.selection import numbers, take_elements
 
 @linearize("stablehlo.sort")
 def sort(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """dy = dx in the order that sorting gives the elements' numbers.
+    """Gathers the tangents in the order in which the sort arranges the elements' numbers.
 
-    This is a gather, so it transposes to a scatter-add.
+    The transpose is therefore a scatter-add.
     """
     if not self_contained(op):
         raise unsupported("jvp", op, "its comparator reads a value from outside")

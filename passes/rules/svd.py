@@ -58,7 +58,7 @@ class VectorLayout:
 
     @staticmethod
     def of(given: CallSettings, target: str) -> "VectorLayout":
-        """The layout of a call with these settings; raises `Unsupported` for vectors that overwrite the matrix."""
+        """The layout of a call with these settings. Raises `Unsupported` for vectors that overwrite the matrix."""
         if "mode" not in given:
             return VectorLayout(
                 bool(given["compute_uv"]), bool(given.get("transposed", False)), target in OF_V

@@ -14,7 +14,7 @@ _SAME_FORM = ELEMENTWISE | {"stablehlo.bitcast_convert", "stablehlo.optimization
 
 
 def of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Value]:
-    """The results of the region of `op` with tensors of one shape in place of its scalar arguments.
+    """The results of the region of `op`, computed on tensors of one shape instead of its scalar arguments.
 
     Constants and captured scalars are broadcast. Raises `Unsupported` if the region holds an op that is not
     elementwise.

@@ -28,7 +28,7 @@ def trsm(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any | No
 
 
 def solve_attributes(settings: Mapping[str, int]) -> dict[str, ir.Attribute]:
-    """The attributes of the `triangular_solve` equivalent to a call with these settings, LAPACK's letters."""
+    """The attributes of the `triangular_solve` that is equivalent to a call with these LAPACK settings."""
     given = {name: chr(settings[name]) for name in ("side", "uplo", "diag", "trans_x")}
     return {
         "left_side": ir.BoolAttr.get(given["side"] == "L"),

@@ -27,7 +27,10 @@ STRAIGHT_THROUGH = "tidu.straight_through"
 
 @linearize("stablehlo.uniform_quantize")
 def uniform_quantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
-    """Passes the tangent through where x is in range; quantized infinities give the ends of the range."""
+    """The tangent of x where x is in range, zero elsewhere.
+
+    Dequantizing the quantized infinities gives the ends of the range.
+    """
     x, q = op.operands[0], op.result
     if STRAIGHT_THROUGH not in op.attributes:
         raise unsupported(
@@ -55,7 +58,7 @@ def uniform_dequantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> lis
 
 
 def dequantized(b: StablehloBuilder, x: Value) -> Value:
-    """x dequantized to the float type that it expresses; x itself if it is not quantized."""
+    """x, dequantized to the float type that it expresses. x itself if it is not quantized."""
     type_ = element(x)
     if not isinstance(type_, quant.QuantizedType):
         return x

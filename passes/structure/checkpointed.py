@@ -44,10 +44,10 @@ _MAX_ITERATIONS = 2**31
 
 @dataclass(frozen=True)
 class Level:
-    """One iteration of fused loops that run in one direction; it reads those of `below`, in the other direction.
+    """One iteration of fused loops that run in one direction. It reads iterations of `below`, in the other direction.
 
-    `graph`: (number, carries, carries below, values from outside) -> (next carries, recorded values). `places` are
-    its carries. `slots` is the most checkpoints there are at any time.
+    `graph`: (number, carries, carries below, values from outside) -> (next carries, recorded values). `places` are its
+    carries. `slots` is the largest number of checkpoints at any time.
     """
 
     reverse: bool
@@ -66,7 +66,7 @@ class Reached:
 
 
 def emit_checkpointed(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:
-    """Emits the loop of a cluster that recomputes the iterations of others from checkpoints."""
+    """Emits the loop of a cluster that recomputes the iterations of other clusters from checkpoints."""
     b, i32, is_reverse = scope.b, index_type(), cluster.leader.reverse
     places = own_places(scope, cluster, step, records.values)
     raw = step.b.finish([*step.nexts.values(), *records.values])

@@ -24,10 +24,10 @@ from tiduc.passes.rules.registry import OpSet
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """All ops of one call site, which become one op.
+    """All ops of one call site. They become one op.
 
-    `records` has the record of each op. `used` maps the number of each result that is read to its readers: ops, or
-    None for an output of the graph.
+    `records` has the record of each op. `used` maps the number of each result that is read to its readers: ops, or None
+    for an output of the graph.
     """
 
     records: dict[Definition, Any]
@@ -45,7 +45,7 @@ MemberResult = tuple[Member, int]
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Members that are fused into one op; `is_separated`: it depends on values that are kept separate."""
+    """Members that are fused into one op. `is_separated`: the cluster depends on values that are kept separate."""
 
     number: int
     is_separated: bool
@@ -79,17 +79,17 @@ class Fusion:
 
     @cached_property
     def cluster_of(self) -> dict[Member, Cluster]:
-        """The cluster of each member."""
+        """Maps each member to its cluster."""
         return {member: cluster for cluster in self.clusters for member in cluster.members}
 
     @cached_property
     def member_of(self) -> dict[Definition | None, Member]:
-        """The member of each op that is in one."""
+        """Maps each op of a member to the member."""
         return {op: member for member in self.cluster_of for op in member.records}
 
     @cached_property
     def defining_op(self) -> dict[Value, Definition]:
-        """The op that defines each result."""
+        """Maps each result to the op that defines it."""
         return {y: op for op in self.order for y in op.results}
 
     def is_result_of(self, x: Value, cluster: Cluster) -> bool:
@@ -97,7 +97,7 @@ class Fusion:
         return x in self.places and self.cluster_of[self.places[x][0]] is cluster
 
     def nodes(self) -> list[Cluster | Definition]:
-        """The clusters, and the ops that are in none, in topological order."""
+        """The clusters, and the ops that are in no cluster, in topological order."""
         cluster_of = {op: self.cluster_of[member] for op, member in self.member_of.items()}
         placed: dict[Any, None] = {}
         begun: set[Any] = set()
@@ -239,7 +239,7 @@ def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Bra
 
 
 class ValueNumbers:
-    """Numbers the values of graphs by the first equal value in any graph, given equal inputs.
+    """Numbers the values of graphs by the first equal value in any graph, assuming equal inputs.
 
     Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
     """
@@ -339,7 +339,7 @@ def _with_dependencies(below: Mapping[int, int], read: int) -> int:
 
 
 def is_last_carry(at: MemberResult) -> bool:
-    """Whether a result of a loop is the last value of a carry, rather than a sequence."""
+    """Whether a result of a loop is the final value of a carry, as opposed to a sequence."""
     member, i = at
     return i < len(member.record.inits)
 

@@ -38,9 +38,9 @@ class LoopPlan:
     """How a cluster of loops gets the residuals of other loops, and what it stores for other loops.
 
     `emitter` is a key of `loops.EMITTERS`, and `memory` one of `control_ops.MEMORIES`. `trip_count` is the trip count,
-    or an upper bound of it, where either is known when compiling. Where only a bound is known, it is `bound`, and
-    `trip_count_source` is the cluster that computes the trip count. `needs_trip_count`: other loops read the trip
-    count that this loop computes.
+    or an upper bound of it, if either is known at compile time. If only a bound is known, it is `bound`, and
+    `trip_count_source` is the cluster that computes the trip count. `needs_trip_count`: other loops read the trip count
+    that this loop computes.
 
     `recomputed` are the clusters whose iterations are recomputed for this loop. `read_whole` and `residuals` are
     sequences of this loop that are stacked. An op reads each sequence in `read_whole` as a whole. Loops read the
@@ -66,8 +66,8 @@ class LoopPlan:
 class Plan:
     """The clusters of a graph, the plan of each cluster of loops, and the order of emission.
 
-    `nodes` are the clusters, and the ops that are in none. `used_of_calls` are the numbers of the results of a called
-    graph that any call site reads.
+    `nodes` are the clusters, and the ops that are in no cluster. `used_of_calls` are the numbers of the results of a
+    called graph that any call site reads.
     """
 
     fusion: Fusion
@@ -76,15 +76,20 @@ class Plan:
     used_of_calls: Mapping[Graph, Collection[int]]
 
     def members(self, cluster: Cluster) -> list[Member]:
-        """The members whose iterations are in the cluster's loop: first those that are recomputed for it."""
+        """The members whose iterations run in the cluster's loop.
+
+        Those that are recomputed for the cluster come first.
+        """
         return [m for c in (*self.loops[cluster].recomputed, cluster) for m in c.members]
 
 
 @dataclass(frozen=True)
 class LoopChoice:
-    """A loop whose memory can be chosen, by the number of its cluster: it reads residuals of the loops `recomputed`.
+    """A loop whose memory option can be chosen, by the number of its cluster.
 
-    `bytes` are those of the residuals of all iterations.
+    It reads residuals of the loops `recomputed`.
+
+    `bytes` is the size of the residuals of all iterations.
     """
 
     number: int
@@ -94,7 +99,10 @@ class LoopChoice:
 
 
 def loop_choices(view: View, opset: OpSet, graph: Graph, separated: Collection[str]) -> list[LoopChoice]:
-    """The loops of a flat graph whose memory can be chosen; loops inside of others, or of branches, are left out."""
+    """The loops of a flat graph whose memory option can be chosen.
+
+    Loops inside other loops, or in branches, are omitted.
+    """
     outputs = [y for y in graph.outputs if y is not None]
     values = [graph.inputs[key] for key in separated]
     decided = plan(view, opset, live(graph.definitions, outputs), outputs, MEMORIES[0], values)
@@ -122,11 +130,11 @@ def plan(
     separated: Collection[Value] = (),
     chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Plan:
-    """The plan of a graph with the ops `order`; `memory` is that of loops that do not say so themselves.
+    """The plan of a graph with the ops `order`. `memory` applies to loops that have no option of their own.
 
-    `chosen` is the memory of some of these loops, by the numbers of their clusters. Ops that depend on the values
-    `separated` are not fused with ops that do not. `Unsupported` where a loop would have to be recomputed that draws
-    random numbers, or runs backwards for more iterations than 32 bits can number.
+    `chosen` has the memory options of individual loops, by the numbers of their clusters. Ops that depend on the values
+    `separated` are not fused with ops that do not. Raises `Unsupported` if a loop would have to be recomputed that
+    draws random numbers, or that runs backwards for more iterations than 32 bits can number.
     """
     fusion = fuse(view, opset, order, outputs, separated)
     nodes = fusion.nodes()

@@ -52,7 +52,7 @@ class Records:
         self.values = [*self.stacked, *(step.carries[at] for at in self._checkpoints)]
 
     def first(self, b: StablehloBuilder) -> list[Value]:
-        """The arrays before the first iteration: zeros, or the initial carries for backward checkpoints."""
+        """The arrays before the first iteration: zeros or, for backward checkpoints, the initial carries."""
         arrays = [b.zero(type_) for type_ in self.types]
         if self._cluster.leader.reverse:
             for i, at in enumerate(self._checkpoints, len(self.stacked)):
@@ -62,7 +62,7 @@ class Records:
     def written(
         self, b: StablehloBuilder, arrays: Sequence[Value], number: Value, values: Sequence[Value]
     ) -> list[Value]:
-        """The arrays after an iteration has written its `values`, which are those of `self.values`."""
+        """The arrays after an iteration has written its `values`, which correspond to `self.values`."""
         entries = [number] * len(self.stacked)
         if self._checkpoints:
             ahead = b.add(number, b.constant(1 if self._cluster.leader.reverse else self._length - 1, number))
@@ -70,9 +70,9 @@ class Records:
         return [write_entry(b, a, x, i) for a, x, i in zip(arrays, values, entries, strict=True)]
 
     def give(self, carries: Mapping[MemberResult, Value], arrays: Sequence[Value]) -> None:
-        """Records the results of the loop in the scope: its last carries, NaN if the trip count exceeds its bound.
+        """Records the results of the loop in the scope: its final carries, or NaN if the trip count exceeds its bound.
 
-        Later loops find how to recompute elements in `scope.residuals`, and checkpoints in `scope.checkpoints`.
+        Later loops find in `scope.residuals` how to recompute elements, and in `scope.checkpoints` the checkpoints.
         """
         scope, b, plan, results = self._scope, self._scope.b, self._plan, dict(carries)
         if plan.trip_count_source is not None and plan.memory != "log":

@@ -21,8 +21,8 @@ class Scope:
     """The emission of one graph by its plan.
 
     `b` builds the new graph, and `local` maps values of the old graph to values of the new one. `structured` structures
-    a closed graph. Emitted loops leave their residuals, trip counts and checkpoints: `residuals` maps a sequence to
-    `steps.Residuals`, `checkpoints` the carries of a cluster to arrays.
+    a closed graph. Emitted loops leave their residuals, trip counts and checkpoints here for later loops: `residuals`
+    maps a sequence to `steps.Residuals`, and `checkpoints` maps the carries of a cluster to arrays.
     """
 
     view: View
@@ -41,11 +41,11 @@ class Scope:
         return private_builder(self.view, self.opset, prefix)
 
     def closed(self, wanted: Sequence[Any], given: Sequence[Value], name: str = "F") -> Graph:
-        """The closed graph that computes `wanted` from `given`, structured."""
+        """The closed and structured graph that computes `wanted` from `given`."""
         return self.structured(close(self.view, wanted, given, self.opset, name=name))
 
     def inlined(self, b: StablehloBuilder, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
-        """Inlines a closed graph, at these arguments, into the graph that `b` builds; its outputs there."""
+        """Inlines a closed graph on these arguments into the graph that `b` builds. Returns its outputs there."""
         outputs = [y for y in graph.outputs if y is not None]
         copies = inline(b, self.view, outputs, dict(zip(graph.inputs.values(), arguments, strict=True)))
         return [copies[y] for y in outputs]
@@ -56,9 +56,9 @@ class Scope:
         return self.local[member.record.inits[i]]
 
     def trip_count(self, cluster: Cluster) -> Value:
-        """The trip count of a cluster, as `tensor<i32>`; the clusters recomputed for it must have been emitted.
+        """The trip count of a cluster, as `tensor<i32>`. The clusters that it recomputes must have been emitted.
 
-        `Unsupported` where the iterations would have to be recomputed while their number is unknown.
+        Raises `Unsupported` if the iterations would have to be recomputed while the trip count is unknown.
         """
         plan = self.plan.loops[cluster]
         for known in (cluster, *plan.recomputed):

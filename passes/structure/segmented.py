@@ -39,7 +39,7 @@ Starts = Mapping[Value, tuple[Value, int]]
 
 @dataclass(frozen=True)
 class Sweep:
-    """Loops that sweep over a segment in one direction, and read the stacks of the sweep `below`, in the other one.
+    """Loops that sweep over a segment in one direction, and read the stacks of the opposite sweep `below`.
 
     `graph`: (number, induction variables, carries, entries of the stacks below, values from outside) -> (next carries,
     entries of its own stacks). `places` are its carries. `induction_variables` are pairs: the index of the initial
@@ -56,7 +56,10 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Segment:
-    """The iterations from `start` to before `stop`, at most `size`; `outside` are the values that steps read."""
+    """The iterations from `start` to below `stop`, at most `size`.
+
+    `outside` are the outer values that iterations read.
+    """
 
     start: Value
     stop: Value
@@ -65,7 +68,7 @@ class Segment:
 
 
 def emit_segmented(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:
-    """Emits the loop of a cluster that recomputes the iterations of others segment by segment."""
+    """Emits the loop of a cluster that recomputes the iterations of other clusters segment by segment."""
     b, is_reverse, trip_count = scope.b, cluster.leader.reverse, scope.plan.loops[cluster].trip_count
     assert trip_count is not None
     size = segment(trip_count)

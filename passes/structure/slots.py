@@ -23,7 +23,7 @@ Affine = tuple[int, int]
 def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_count: int) -> None:
     """Turns a carry that each iteration reads at one disjoint slot into a loop invariant, unless it is used later.
 
-    Also turns the sum in a carry that each iteration adds to at one disjoint slot into a write.
+    Also replaces the addition to a carry by a write, if each iteration adds at one disjoint slot.
     """
     readers: dict[Value, list[Definition]] = {x: [] for x in step.carries.values()}
     for op in step.b.graph.definitions:
@@ -87,7 +87,7 @@ def _are_disjoint(start: Affine | None, size: int, n: int, trip_count: int) -> b
 
 
 def affine(step: ClusterIteration, x: Value) -> Affine | None:
-    """An integer of a step as an affine function of the iteration's number; None where it is not one."""
+    """An integer of a loop body as an affine function of the iteration number. None if it is not affine."""
     outer = {inner: y for y, inner in step.loop.outside.items()}
 
     def of(x: Value, depth: int = 8) -> Affine | None:

@@ -19,10 +19,10 @@ from tiduc.passes.structure.while_loops import Iteration, carries_read, read_ent
 class ClusterIteration:
     """One iteration of a cluster's members.
 
-    Its inputs are the `number` of the iteration, the `carries`, and values of the outer graph (`loop.outside`).
-    `nexts` are the next carries, `elements` the values that the iteration adds to sequences. `backwards` says of the
-    carries, and of the values that members compute, whether their loop runs backwards. `recomputed` holds the values
-    of other loops' iterations that this step has recomputed from their residuals.
+    Its inputs are the `number` of the iteration, the `carries`, and values of the outer graph (`loop.outside`). `nexts`
+    are the next carries, and `elements` the values that the iteration adds to sequences. `backwards` says, for the
+    carries and for the values that members compute, whether their loop runs backwards. `recomputed` holds the values of
+    other loops' iterations that this iteration has recomputed from their residuals.
     """
 
     loop: Iteration
@@ -57,7 +57,10 @@ class Residuals:
     starts: dict[Value, tuple[Value, int]]
 
     def element(self, reader: ClusterIteration, at: MemberResult) -> Value:
-        """The element of a sequence in the iteration `reader.number`, emitted into `reader`, another loop's step."""
+        """The element of a sequence in the iteration `reader.number`.
+
+        It is emitted into `reader`, an iteration of another loop.
+        """
         local = reader.recomputed.get(self)
         if local is None:
             stacks = {
@@ -67,7 +70,7 @@ class Residuals:
             local = reader.recomputed[self] = (
                 self.free_inputs(reader.b, reader.number, reader.loop.read) | stacks
             )
-            # All wanted values at once: dead ones are dropped later.
+            # Copies all wanted values at once. Dead values are dropped later.
             inline(reader.b, reader.b.view, self.wanted, local)
         return local[self.step.elements[at]]
 
@@ -82,9 +85,9 @@ class Residuals:
 
 
 def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
-    """Builds one iteration of a cluster's loop, and of those recomputed for it, which come first.
+    """Builds one iteration of a cluster's loop. The iterations recomputed for it come first.
 
-    All run the same iteration number, in either direction.
+    All have the same iteration number, in either direction.
     """
     loop = Iteration(scope)
     step, b = ClusterIteration(loop, loop.carry(index_type())), loop.b
@@ -110,9 +113,9 @@ def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
 
 
 def unchanged_carries(loop: Loop) -> set[int]:
-    """The carries that no iteration changes, which become loop invariants.
+    """The carries that are the same in all iterations, and become loop invariants.
 
-    The cotangent of a sum over the iterations is one.
+    An example is the cotangent of a sum over the iterations.
     """
     inputs = list(loop.body.inputs.values())[: len(loop.inits)]
     return {i for i, (x, y) in enumerate(zip(inputs, loop.body.outputs, strict=False)) if x is y}
@@ -134,7 +137,7 @@ def _element(scope: Scope, step: ClusterIteration, x: Value) -> Value:
 def state_of(
     scope: Scope, step: ClusterIteration, wanted: Sequence[Value], excluded: Collection[Value] = ()
 ) -> list[MemberResult]:
-    """The carries, except `excluded`, that wanted values of a step depend on, over any number of iterations."""
+    """The carries, except `excluded`, on which wanted values of an iteration depend, over any number of iterations."""
     places = {x: at for at, x in step.carries.items() if x not in excluded}
     nexts = {x: step.nexts[at] for x, at in places.items()}
     return [places[x] for x in carries_read(scope, nexts, wanted)]
@@ -147,9 +150,9 @@ def own_places(
     more: Sequence[Value],
     excluded: Collection[Value] = (),
 ) -> list[MemberResult]:
-    """The carries of a cluster's loop: those used after it, and those that these or the values `more` depend on.
+    """The carries of a cluster's loop: those used after it, and those on which these, or the values `more`, depend.
 
-    Carries of loops that are recomputed in the same direction are included, and carries in `excluded` are not.
+    Carries of loops that are recomputed in the same direction are included. Carries in `excluded` are not.
     """
     used = [at for at in step.carries if cluster.is_used(at)]
     needed = state_of(scope, step, [*(step.nexts[at] for at in used), *more], excluded)

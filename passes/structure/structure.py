@@ -57,11 +57,11 @@ def structure(
     separated: Collection[str] = (),
     chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Graph:
-    """The flat graph with loops in the form of `stablehlo.while`; the graph itself where it has no control flow.
+    """The flat graph with loops in the form of `stablehlo.while`. A graph without control flow is returned unchanged.
 
     `memory`, one of `MEMORIES`, says how loops that run backwards get their residuals; an attribute of a loop takes
-    precedence. `separated` are keys of inputs: ops that depend on them are not fused with ops that do not. `chosen` is
-    the memory of some loops, by the numbers of `loop_choices`.
+    precedence. `separated` are keys of inputs: ops that depend on them are not fused with ops that do not. `chosen` has
+    the memory options of individual loops, by the numbers in `loop_choices`.
     """
     if memory not in MEMORIES:
         raise RequestError(f"loop memory is one of {', '.join(MEMORIES)}, not {memory!r}")
@@ -84,7 +84,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
         result, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
         if named or any(is_control(op) for op in graph.definitions):
             result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
-        # Before its derivatives are structured, which may call the graph. The result is in structured form.
+        # Cached before its derivatives are structured, which may call the graph. The result is in structured form.
         results[graph, memory] = results[result, memory] = result
         if FUNCTION in graph.attributes:
             result.attributes |= graph.attributes
@@ -128,7 +128,7 @@ def _build(
     for node in decided.nodes:
         if isinstance(node, Cluster):
             own, within = chosen.get(node.number), scope
-            if own is not None:  # also of the loops inside of it
+            if own is not None:  # also of the loops inside it
                 within = replace(scope, memory=own, structured=of_memory(own))
             b.location = node.ops[0].location
             (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(within, node)
@@ -164,7 +164,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         if not inside.issuperset(users)
     ]
     if index is None:
-        # All call sites take each result that any of them reads, so that they share one graph.
+        # All call sites use each result that any of them reads, so that they share one graph.
         wanted = [(cluster.members[0], j) for j in sorted(scope.plan.used_of_calls[cluster.leader.graphs[0]])]
     operands = dict.fromkeys(x for member in cluster.members for x in member.record.operands)
     arguments = [x for x in operands if not scope.plan.fusion.is_result_of(x, cluster)]

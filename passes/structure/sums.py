@@ -35,16 +35,16 @@ _PRODUCT = "stablehlo.dot_general"
 
 @dataclass(frozen=True)
 class Term:
-    """A term of a sum: a product, and the ops of one operand that follow it."""
+    """A term of a sum: a product, and the unary ops that follow it."""
 
     product: Definition
     after: tuple[Definition, ...]
 
 
 class MovedSums:
-    """The sums of products that leave the loop of a cluster; making this record changes the step.
+    """The sums of products that are moved out of the loop of a cluster. Creating this record changes the loop body.
 
-    `rows` are the values of an iteration that the loop must stack besides those of `records`.
+    `rows` are the values of an iteration that the loop must stack in addition to those of `records`.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class MovedSums:
 
     @property
     def read(self) -> set[MemberResult]:
-        """The carries whose final values `results` reads, besides those used after the loop."""
+        """The carries whose final values `results` reads, in addition to those used after the loop."""
         rows = (
             self._same[x] for terms in self._terms.values() for term in terms for x in term.product.operands
         )
@@ -157,7 +157,7 @@ class MovedSums:
         return [sequence_type(x.type, self._count) for x in self.rows]
 
     def results(self, written: Sequence[Value], last: dict[MemberResult, Value]) -> dict[MemberResult, Value]:
-        """The final values of the sums; `written` are the loop's stacks of `records`, then of `rows`.
+        """The final values of the sums. `written` are the loop's stacks of `records`, then of `rows`.
 
         `last` has the final values of the carries that stayed in the loop.
         """

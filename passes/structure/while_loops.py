@@ -33,7 +33,7 @@ class Iteration:
         return [self.carry(x.type) for x in values]
 
     def read(self, x: Value) -> Value:
-        """The input that stands for a value of the outer graph, which no iteration changes; added on first use."""
+        """The input that stands for a loop-invariant value of the outer graph. It is added on first use."""
         if x not in self.outside:
             self.outside[x] = self.carry(x.type)
         return self.outside[x]
@@ -66,7 +66,7 @@ def emit_while(
     memory: str | None = None,
     bound: int | None = None,
 ) -> dict[Value, Value]:
-    """Emits a loop; its last carries, by `Carry.x`, except for dead ones.
+    """Emits a loop. Returns its final carries, by `Carry.x`, without dead ones.
 
     `memory` and `bound` are the options that the program gives for the loop.
     """
@@ -95,9 +95,9 @@ def emit_while(
 
 
 def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Value]) -> list[Value]:
-    """The carries that wanted values of an iteration depend on, over any number of iterations.
+    """The carries on which wanted values of an iteration depend, over any number of iterations.
 
-    `nexts` maps each carry to the value that it has in the next iteration.
+    `nexts` maps each carry to its value in the next iteration.
     """
     carries: dict[Value, None] = {}
     while wanted:
@@ -116,7 +116,7 @@ def read_inputs(graph: Graph) -> set[Value]:
 
 
 def index_test(k: Value, limit: Any, comparison: str) -> Test:
-    """The test that compares an iteration's number with a limit: an integer, or an input of the iteration."""
+    """A test that compares an iteration number with a limit, which is an integer or an input of the iteration."""
 
     def test(b: StablehloBuilder, of: dict[Value, Value]) -> Value:
         end = b.constant(limit, k.type) if isinstance(limit, int) else of[limit]

@@ -32,8 +32,8 @@ _MARGIN = 20  # uncertain finite differences raise a tolerance by at most this m
 class Comparison:
     """One comparison: its largest relative error, and the tolerance there.
 
-    `uncertainty` is the error that the finite differences may have, relative to the same scale as `error`.
-    `where` names the input that moved, or the output that had a cotangent, where the error is the largest.
+    `uncertainty` is the error that the finite differences may have, relative to the same scale as `error`. `where`
+    names the input that changed, or the output that had a cotangent, where the error is largest.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Point:
-    """A program, its arguments, the positions of the inputs that move, and how derivatives are compared.
+    """A program, its arguments, the positions of the inputs that change, and how derivatives are compared.
 
     `epsilon` is the relative rounding error of the arrays.
     """

@@ -182,8 +182,8 @@ ENDINGS = {"SIGINT": KeyboardInterrupt(), "SIGTERM": SystemExit(143), "SIGHUP": 
 def attend(memory_limit: int | None) -> None:
     """Prepares this worker process for a command whose libraries are loaded.
 
-    From now on, signals also end the compilers that were started and remove temporary files. `memory_limit`
-    is in MiB.
+    From this call on, a signal also ends the compilers that were started and removes temporary files. `memory_limit` is
+    in MiB.
     """
     from tiduc.runtime.process import limit_memory, memory
 
@@ -202,9 +202,9 @@ def _end(ending: BaseException, *_: object) -> NoReturn:
 
 
 def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None] | None = None) -> int:
-    """Runs one command line and gives its exit status: 0, 1 after a diagnostic, or 2 for a wrong command line.
+    """Runs one command line. Returns its exit status: 0, 1 after a diagnostic, or 2 for a wrong command line.
 
-    `loaded` is called with the value of --memory-limit, once the libraries of the command are loaded.
+    `loaded` is called with the value of --memory-limit, after the libraries of the command are loaded.
     """
     try:
         return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=loaded) or 0)

@@ -73,7 +73,7 @@ def _batch(
 
 
 def axes(text: str, option: str) -> Axes:
-    """The axes that an option spells: `1`, `0,none`, `x=0,y=none`; `RequestError` for any other text.
+    """The axes that an option spells: `1`, `0,none`, `x=0,y=none`; raises `RequestError` for any other text.
 
     A name may contain commas and equality signs: an entry ends where a number or `none` follows the last `=`.
     """

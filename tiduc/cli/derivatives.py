@@ -112,7 +112,7 @@ def _remark_on_order(file: str, program: Program, positions: Any) -> None:
 def derived(
     program: Program, name: str, positions: Any, stop_after: str | None = None, **options: Any
 ) -> tuple[Program, ir.Module]:
-    """A derivative up to a stage: its program, and the module that the stage gives."""
+    """A derivative up to a stage: its program, and the module after the stage."""
     if stop_after != "import":
         by_then = DERIVATIVES.get(name, {}).get(stop_after or "", name)
         program = getattr(program, by_then)(wrt=positions, **(options if by_then == name else {}))
@@ -120,7 +120,7 @@ def derived(
 
 
 def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> click.Command:
-    """The command for a method of `Program`: the options that all derivatives share, then `more`."""
+    """Creates the command for a method of `Program`, with the options that all derivatives share, then `more`."""
     options = [
         FILE,
         ENTRY,

@@ -96,7 +96,7 @@ def _source(place: str) -> list[str]:
 
 @contextmanager
 def about(file: str) -> Iterator[None]:
-    """Attributes errors in the block to this file if they have no location, or only a symbol or MLIR's "-"."""
+    """In a block, attributes errors to this file if they have no location, or only a symbol or MLIR's "-"."""
     progress.work_on(file)
     try:
         yield
@@ -112,7 +112,7 @@ def about(file: str) -> Iterator[None]:
 
 @contextmanager
 def warnings_reported() -> Iterator[None]:
-    """Prints tiduc's warnings and remarks in the block as `warning: message`, without a line of source."""
+    """In a block, prints tiduc's warnings and remarks as `warning: message`, without a line of source."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
@@ -130,7 +130,7 @@ def warnings_reported() -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether `tiduc --quiet` was asked for."""
+    """Whether the user passed `tiduc --quiet`."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.find_root().params.get("quiet"))
 
@@ -139,8 +139,8 @@ def is_quiet() -> bool:
 def waiting(message: str) -> Iterator[None]:
     """Shows progress on a terminal once the block takes longer than `PATIENCE`.
 
-    A line has the message, the stage that runs, how far the stage is, if it says so, the number of stages that have
-    ended, and the elapsed time.
+    A line has the message, the stage that runs, the progress of the stage if it reports any, the number of stages that
+    have ended, and the elapsed time.
     """
     if is_quiet() or not sys.stderr or not sys.stderr.isatty():
         yield

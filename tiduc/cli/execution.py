@@ -123,7 +123,7 @@ def with_weights(
 ) -> list[Array]:
     """The arrays of `--weights`, by input name, and those of `--input` for the other inputs, in order.
 
-    Where `--input` gives all inputs but the seeds of random numbers, these are `seeds`.
+    If `--input` gives all inputs except the seeds of random numbers, `seeds` supplies these.
     """
     arrays = {} if weights is None else read_weights(weights)
     expected = {value.name: value.type for value in inputs}
@@ -155,7 +155,7 @@ def _but_seeds(
         return None
     try:
         given = arguments(texts, plain, seed)
-    except InputError:  # one too many, if a text gives the seed too
+    except InputError:  # too many by one, if a text also gives the seed
         return None
     if len(given) != len(plain):
         return None

@@ -20,7 +20,7 @@ _LINE = re.compile(r":(\d+):\d+$")
 
 @dataclass(frozen=True)
 class Expected:
-    """One expected error: its line, None for no line, and a regular expression for a part of its message."""
+    """One expected error: its line, or None for no line, and a regular expression for a part of its message."""
 
     line: int | None
     text: str  # as the comment spells it
@@ -59,7 +59,7 @@ def _expression(text: str) -> str:
 
 
 def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:
-    """How this error, or its absence, differs from what a part of a file announces; None if it does not differ."""
+    """How an error, or the absence of one, differs from what a part of a file announces. None if it does not differ."""
     unmet = expected_errors(contents)
     if error is not None:
         met = next((expected for expected in unmet if expected.met_by(error)), None)

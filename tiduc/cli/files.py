@@ -116,7 +116,7 @@ def _with_calls(module: ir.Module) -> ir.Module:
 
 
 def write(data: bytes | str, output: str = "-") -> None:
-    """Writes to a file, whole or not at all, or to standard output; `TiducError` where the system refuses.
+    """Writes to a file, whole or not at all, or to standard output; raises `TiducError` if the system refuses.
 
     Text keeps its colours as `--color` says, by default on a terminal only.
     """
@@ -161,7 +161,7 @@ def is_terminal(output: str) -> bool:
 
 
 def write_binary(data: bytes, output: str) -> None:
-    """As `write`, but never to a terminal."""
+    """Writes like `write`, but never to a terminal."""
     if is_terminal(output):
         raise RequestError("standard output is a terminal and the output is binary; name a file with -o")
     write(data, output)

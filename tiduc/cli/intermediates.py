@@ -52,7 +52,7 @@ def stopped(
 
 @contextmanager
 def dumped(folder: str | None) -> Iterator[None]:
-    """Writes the IR after each stage in the block to numbered files in the folder; nothing without a folder."""
+    """In a block, writes the IR after each stage to numbered files in the folder. Writes nothing without a folder."""
     if folder is None:
         yield
         return

@@ -27,7 +27,10 @@ EMIT = click.option(
 
 
 def flags_for(kind: str, program: Program) -> tuple[str, ...]:
-    """Flags of IREE's compiler for this kind of output; RequestError if the program's name is no part of C names."""
+    """Flags of IREE's compiler for this kind of output.
+
+    Raises `RequestError` if the program's name cannot be in a C name.
+    """
     if kind != C:
         return ()
     if not re.fullmatch(r"[\w$]+", program.name, re.ASCII):

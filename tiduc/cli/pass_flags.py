@@ -50,7 +50,7 @@ def _element(name: str, options: str) -> str:
 
 
 def chosen_pipeline(pipeline: str) -> str:
-    """The pipeline of `--pass-pipeline`, or the one that flags name; an error of usage where both are given."""
+    """The pipeline of `--pass-pipeline`, or of the pass flags. Raises a usage error if both are given."""
     flags: Any = click.get_current_context().meta.get(FLAGS, "")
     if flags and pipeline:
         raise click.UsageError("--pass-pipeline cannot be used with flags that name passes")

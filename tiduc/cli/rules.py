@@ -17,7 +17,7 @@ from tiduc.passes.rules.registry import OpSet
 def opset(where: str | None) -> OpSet:
     """The op set that `MODULE`, `FILE.py`, `MODULE:NAME` or `FILE.py:NAME` names; without any, tiduc's own.
 
-    `RequestError` where there is none; `RuleError`, with the line, where the user's code raises.
+    Raises `RequestError` if there is none; `RuleError`, with the line, if the user's code raises.
     """
     if where is None:
         return OPSET

@@ -105,7 +105,7 @@ def _run(
                 program.signature,
                 lambda: compile_program(program.lower(), engine, options),
             )
-    # A large program compiles for minutes, so wrong arguments are reported before.
+    # A large program compiles for minutes, so wrong arguments are reported first.
     seeds = partial(seeds_of, file, chosen.signature, seed)
     arrays = with_weights(weights, inputs, chosen.signature.inputs, seed or 0, seeds)
     check_arguments(chosen.entry, chosen.signature, arrays)
@@ -131,7 +131,7 @@ class _Chosen:
     entry: str
     signature: Signature
     executable: Callable[[], Runnable]
-    checked: Callable[..., tuple[Array, ...]] | None = None  # runs it, and checks its memory
+    checked: Callable[..., tuple[Array, ...]] | None = None  # runs the module, and checks its memory
 
 
 def _by_iree(

@@ -13,10 +13,10 @@ from tiduc.dialect.errors import RequestError, RuleError, TiducError
 
 
 def named_value(where: str, default: str) -> tuple[str, Any, str]:
-    """The module or file that `MODULE` or `FILE.py` names, perhaps with `:NAME`; its variable, and the variable's name.
+    """The variable of the module or file that `MODULE` or `FILE.py` names, perhaps with `:NAME`; and its name.
 
-    Without a name, the variable is `default`; the value is None where the module has no such variable.
-    `RequestError` where there is no module; `RuleError`, with the line, where the user's code raises.
+    Without a name, the variable is `default`. The value is None if the module has no such variable. Raises
+    `RequestError` if there is no module, and `RuleError`, with the line, if the user's code raises.
     """
     module_name, _, name = where.partition(":")
     try:
@@ -35,7 +35,7 @@ def named_value(where: str, default: str) -> tuple[str, Any, str]:
 
 
 def raised_at(error: Exception) -> str | None:
-    """The innermost line of a traceback that is neither tiduc's nor Python's import system's."""
+    """The innermost line of a traceback that belongs neither to tiduc nor to Python's import system."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parents[1])
     places = [frame for frame in frames if not frame.filename.startswith((ours, "<frozen"))]
@@ -46,7 +46,7 @@ def _of_file(path: str) -> ModuleType:
     if not Path(path).is_file():
         raise RequestError(f"file not found: {path}")
     spec = spec_from_file_location(Path(path).stem, path)
-    assert spec is not None and spec.loader is not None  # it ends in .py
+    assert spec is not None and spec.loader is not None  # the name ends in .py
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

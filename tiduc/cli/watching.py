@@ -111,9 +111,9 @@ def print_dump(name: str, text: str) -> None:
 
 
 def watched(command: Callable[..., Any] | None = None, iree_passes: Sequence[str] = ()) -> Callable[..., Any]:
-    """Adds the options to a command, and watches its stages; IR and times go to standard error.
+    """Adds the options to a command, and watches its stages. IR and times are printed to standard error.
 
-    `iree_passes` are the names of the passes for IREE, where the command runs them.
+    `iree_passes` are the names of the passes for IREE, if the command runs them.
     """
     if command is None:
         return functools.partial(watched, iree_passes=iree_passes)

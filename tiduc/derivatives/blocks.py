@@ -29,8 +29,8 @@ class Block:
     """The derivative J of an output in an input.
 
     `aligned` maps dimensions of the input to the output dimensions that they are aligned with: J[j, i] is zero unless
-    the indices of aligned dimensions are equal. It is None if the whole derivative is zero. `value` holds the other
-    entries, so it lacks the aligned dimensions of the input: its shape is [output..., free...].
+    the indices of aligned dimensions are equal. It is None if the whole derivative is zero. `value` holds the remaining
+    entries, without the aligned dimensions of the input: its shape is [output..., free...].
     """
 
     output: Port
@@ -91,7 +91,7 @@ def free_dimensions(program: Function, outputs: Sequence[Port], x: Port) -> list
 
 
 def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
-    """Blocks of one input, with seeds in common: only dimensions aligned in all nonzero blocks stay aligned."""
+    """Blocks of one input that share seeds. A dimension stays aligned only if all nonzero blocks align it."""
     known = [set(block.aligned) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -103,7 +103,7 @@ def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
 
 
 def with_common_output_dimensions(group: Sequence[Block]) -> list[Block]:
-    """Blocks of one output, with seeds in common: only output dimensions aligned in all nonzero blocks stay aligned."""
+    """Blocks of one output that share seeds. An output dimension stays aligned only if all nonzero blocks align it."""
     known = [set(block.aligned.values()) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -123,7 +123,7 @@ def number_of_seeds(port: Port, free: Sequence[int]) -> int:
 
 
 def linear_in(program: Function, outputs: Sequence[Port], x: Port) -> tuple[Any, dict[str, Any]]:
-    """The linear graph of the outputs in one input, and the tangent of each output by its name."""
+    """The linear graph of the outputs in one input, and the tangent of each output, by output name."""
     distinct = list(dict.fromkeys(y.value for y in outputs if not isinstance(y.value, Zero)))
     linear = linearize(program.view, distinct, [x.value], program.opset)
     of = dict(zip(distinct, linear.outputs, strict=True))
@@ -188,7 +188,7 @@ def on_basis_vectors(
 ) -> tuple[StablehloBuilder, list[Value]]:
     """The wanted values of a linear graph for each basis vector along the free dimensions of its input ports.
 
-    Also gives a builder for ops on these values. All `keys` are bound to the same seeds. With more than one seed,
+    Also returns a builder for ops on these values. All `keys` are bound to the same seeds. With more than one seed,
     `mapping` is `batch`, which gives the values a leading dimension of seeds, or `collapse`, which sums them over the
     seeds. `diagonal` is a free dimension along which the seeds stay a diagonal, stored as one array, for as many ops as
     possible (`passes/diagonal.py`). Raises `RequestError` for more than `MOST_SEEDS` seeds.
@@ -211,7 +211,7 @@ def with_seeds(
     wanted: Sequence[Any],
     mapping: Callable[..., Graph] = batch,
 ) -> tuple[Any, list[Any]]:
-    """The builder and the values of `on_basis_vectors`, for `count` seeds that the function `seed` emits."""
+    """The builder and values of `on_basis_vectors`, for `count` seeds that the function `seed` emits."""
     view = program.view
     b: Any = program.opset.builder(view, view.fresh("J"))
     values = [x for x in dict.fromkeys(wanted) if x is not None]

@@ -41,7 +41,7 @@ class Coloured:
     """A group of blocks with one input (or one output), whose columns (or rows) share seeds by colour.
 
     `colours` has one colour per element of the seeded port. `entries` are the rows and columns of the nonzeros of each
-    block. `transposed_entries` says which of them are read from the transposed place.
+    block. `transposed_entries` flags the nonzeros that are read from the transposed position.
     """
 
     blocks: tuple[Block, ...]
@@ -115,9 +115,9 @@ class _Indices:
 def coloured(
     blocks: Sequence[Block], entries: Sequence[Entries], seeded: Port, least: float, symmetric: bool = False
 ) -> Coloured | None:
-    """The blocks with colours of the elements of `seeded`; None if colours need `least` seeds or more.
+    """Colours the elements of `seeded` for the blocks. None if the colouring needs `least` seeds or more.
 
-    The second of each pair in `entries` are indices into the seeded port. With `symmetric`, the only block is a
+    The second array of each pair in `entries` has indices into the seeded port. With `symmetric`, the only block is a
     symmetric matrix.
     """
     starts = np.cumsum([0, *(int(rows.max(initial=-1)) + 1 for rows, _ in entries)])

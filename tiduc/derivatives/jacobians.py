@@ -93,8 +93,9 @@ def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[Port
 def laplacian(program: Function, wrt: Wrt) -> list[Port]:
     """The sum of the second derivatives of each output in the entries of `wrt`.
 
-    Forward over forward mode: the first tangents are batched over all basis vectors; of the second tangents only the
-    sum is propagated (`passes/collapse.py`). Aligned dimensions share basis vectors as in a sparse Jacobian.
+    Uses forward over forward mode: the first tangents are batched over all basis vectors, and only the sum of the
+    second tangents is propagated (`passes/collapse.py`). Aligned dimensions share basis vectors, as in a sparse
+    Jacobian.
     """
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("laplacian", inputs, outputs, "forward")

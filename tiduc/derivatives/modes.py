@@ -67,11 +67,11 @@ def computed_blocks(
     given: KnownPatterns | None = None,
     symmetric: bool = False,
 ) -> list[Block]:
-    """The blocks of all outputs and inputs with their values, by the given mode; "auto" chooses the cheapest.
+    """The blocks of all outputs and inputs with their values, computed by the given mode. "auto" chooses the cheapest.
 
-    With `sparse`, positions along aligned dimensions share their seeds. If `given` is not None, columns and rows share
-    seeds by colour where that takes fewer seeds; it has the patterns that the user specified. With `symmetric`, the
-    only block is a symmetric matrix.
+    With `sparse`, positions along aligned dimensions share their seeds. If `given` is not None, it has the patterns
+    that the user specified; columns and rows then share seeds by colour where that takes fewer seeds. With `symmetric`,
+    the only block is a symmetric matrix.
     """
     blocks = blocks_of(program, inputs, outputs, sparse)
     by_input = [with_common_input_dimensions([block for block in blocks if block.input is x]) for x in inputs]
@@ -91,7 +91,7 @@ def computed_blocks(
         if through is not None:
             try:
                 return through(blocks)
-            except Unsupported:  # an op has a rule for one of the two modes only
+            except Unsupported:  # an op has a rule for only one of the two modes
                 pass
     groups = columns if mode == "forward" else rows
     return [block for group in groups for block in _computed(program, group, mode)]
@@ -105,7 +105,7 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
     if group.diagonal is not None:
         try:
             return one(program, group.blocks, group.diagonal)
-        except Unsupported:  # a single op cannot be batched, where a loop around all of them can
+        except Unsupported:  # a single op cannot be batched, but a loop around all ops can run
             pass
     return one(program, group.blocks)
 
@@ -213,7 +213,7 @@ def _cheapest(
     by_reverse = _time(times, _seeds_after(ops, of_y))
     mode = "forward" if by_forward <= by_reverse else "reverse"
     if any(g.coloured or any(block.aligned for block in g.blocks) for g in columns):
-        return mode, None  # blocks of a sparse Jacobian share seeds, which a product through a cut does not
+        return mode, None  # blocks of a sparse Jacobian share seeds; a product through a cut does not
     at, by_cut = _bottleneck(program, linear, xs, ys)
     if not at or by_cut > _WORTH * min(by_forward, by_reverse):
         return mode, None

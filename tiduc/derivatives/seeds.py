@@ -16,7 +16,7 @@ def distinct_values(outputs: Sequence[Port]) -> list[Value]:
 
 
 def seeds_of(program: Function, outputs: Sequence[Port], transposed: Graph) -> list[Port]:
-    """One cotangent input per output; if several outputs are one value, the cotangent of the value is their sum."""
+    """One cotangent input per output. If several outputs are one value, the value's cotangent is the sum of theirs."""
     distinct = distinct_values(outputs)
     keys: Sequence[str] = transposed.keys
     if len(distinct) < len(outputs):

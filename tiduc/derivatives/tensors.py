@@ -48,7 +48,8 @@ Exponents = tuple[int, ...]
 def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None) -> list[Port]:
     """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt.
 
-    `sparsity` "block-diagonal" leaves out derivatives in other rows; raises `RequestError` if no rows are independent.
+    With `sparsity` "block-diagonal", derivatives across rows are omitted. Raises `RequestError` if no rows are
+    independent.
     """
     check_order(order)
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
@@ -133,7 +134,7 @@ def _interpolated(b: Any, x: Any, weights: NDArray[np.float64]) -> Any:
     matrix = b.constant(weights, ir.RankedTensorType.get(weights.shape, element(x)))
     precision = ir.ArrayAttr.get(
         [hlo.PrecisionAttr.get("HIGHEST")] * 2
-    )  # weights have either sign: terms cancel
+    )  # weights have both signs: terms cancel
     return b.dot_general(x, matrix, ([], []), ([0], [0]), {"precision_config": precision})
 
 

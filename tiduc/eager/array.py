@@ -57,11 +57,11 @@ def _by_function(name: str) -> Callable[..., "Array"]:
 
 
 class Array(Elements, NDArrayOperatorsMixin):
-    """An array that NumPy's functions accept, and that is differentiated if it requires grad.
+    """An array that NumPy's functions accept. It is differentiated if it requires grad.
 
-    `grad` is the cotangent from the last `backward`, or None. It belongs to the value that the array had when
-    it came to require grad, whatever was written to the array since. `is_scalar` tells a scalar, as NumPy's
-    functions return, from an array without dimensions: a scalar cannot be written to.
+    `grad` is the cotangent from the last `backward`, or None. It belongs to the value that the array had when it began
+    to require grad, regardless of later writes to the array. `is_scalar` distinguishes a scalar, as NumPy's functions
+    return it, from an array without dimensions: a scalar cannot be written to.
     """
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
@@ -89,7 +89,7 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     @property
     def value(self) -> EagerInput:
-        """The present value."""
+        """The current value."""
         return self._place.value
 
     def view(self, step: PlaceStep) -> "Array":
@@ -97,28 +97,28 @@ class Array(Elements, NDArrayOperatorsMixin):
         return _at(self._place.part(step), is_scalar=False)
 
     def assign(self, new: EagerInput) -> None:
-        """Gives the array another value of its shape and type; through a view, writes that part of the viewed array."""
+        """Assigns another value of the array's shape and type. Through a view, writes that part of the viewed array."""
         if self.is_scalar:
             raise TypeError("a scalar cannot be written to")
         self._place.assign(new)
 
     @property
     def version(self) -> int:
-        """How often the array, or the array that it is a view of, was written to."""
+        """The number of writes to the array, or to the array that it is a view of."""
         return self._place.version
 
     @property
     def data(self) -> "np.ndarray[Any, np.dtype[Any]]":
-        """The elements, read-only; results computed from them are constant to a `backward`."""
+        """The elements, read-only. `backward` treats results computed from them as constants."""
         data: np.ndarray[Any, np.dtype[Any]] = self.value.data
         return data
 
     def detach(self) -> "Array":
-        """An array with the present value that does not require grad."""
+        """An array with the current value that does not require grad."""
         return _at(Place(EagerInput(Key(), self.data)), self.is_scalar)
 
     def copy(self) -> "Array":
-        """An array with the present value; later writes to one do not reach the other."""
+        """An array with the current value. A later write to one array does not change the other."""
         return _at(Place(self.value), is_scalar=False)
 
     __copy__ = copy
@@ -150,9 +150,9 @@ class Array(Elements, NDArrayOperatorsMixin):
             self._register()
 
     def retain_grad(self) -> None:
-        """Makes `backward` set `grad`, for the present value, on a computed array too.
+        """Makes `backward` set `grad`, for the current value, on a computed array too.
 
-        `RequestError` where the array does not require grad.
+        Raises `RequestError` if the array does not require grad.
         """
         if not self.requires_grad:
             raise RequestError("it does not require grad")
@@ -182,7 +182,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         set_gradients([self.value], seeds, retain=retain, accumulate=accumulate, create_graph=create_graph)
 
     def set_grad(self, cotangent: EagerInput, accumulate: bool = False) -> None:
-        """Sets `grad` to this cotangent; with `accumulate`, adds the cotangent to an earlier `grad`."""
+        """Sets `grad` to this cotangent. With `accumulate`, adds the cotangent to an existing `grad`."""
         new = Array.of(cotangent)
         self.grad = self.grad + new if accumulate and self.grad is not None else new
 
@@ -333,7 +333,7 @@ def operand(x: Any) -> Operand:
 
 
 def valued(x: Any) -> EagerInput:
-    """The value of an array, or of anything that NumPy makes an array of."""
+    """The value of an array, or of an object that NumPy converts to an array."""
     return x.value if isinstance(x, Array) else constant(x)
 
 

@@ -10,10 +10,10 @@ from tiduc.runtime.signature import TensorType
 
 
 def call(program: Program, *arguments: Any) -> tuple[Array, ...]:
-    """The outputs of a program, recorded as one invocation of which only arguments and results are kept.
+    """The outputs of a program, recorded as one invocation. Only its arguments and results are kept.
 
-    Backward recomputes the intermediate values that it reads. `InputError` where the arguments do not match
-    the program's inputs; `RequestError` for a program with dynamic shapes.
+    `backward` recomputes the intermediate values that it reads. Raises `InputError` if the arguments do not match the
+    program's inputs, and `RequestError` for a program with dynamic shapes.
     """
     graph = session().recorder.graphs.program(program)
     values = [valued(x) for x in arguments]

@@ -28,9 +28,9 @@ from tiduc.program import Program
 def checkpoint(function: Callable[..., Any], *arguments: Any) -> Any:
     """The results of a function, an array or a sequence of arrays, recorded as one invocation.
 
-    Arrays that the function reads without being passed them are inputs as well. The function runs once:
-    `backward` recomputes the ops that ran then, whichever branches the function would take later. Nothing is
-    recorded inside the function, so it cannot ask for derivatives itself. `RequestError` where it calls a
+    Arrays that the function reads without receiving them as arguments are inputs as well. The function runs once:
+    `backward` recomputes the ops of that run, regardless of the branches that the function would take later. Nothing is
+    recorded inside the function, so the function cannot ask for derivatives. Raises `RequestError` if it calls a
     program with loops, branches or calls.
     """
     if not is_recording():

@@ -36,9 +36,10 @@ def cotangents(
     create_graph: bool = False,
     wanted: Sequence[Hashable] | None = None,
 ) -> dict[Hashable, EagerInput]:
-    """The cotangents of the wanted values, by key; by default of leaves and of values that an array holds.
+    """The cotangents of the wanted values, by key. The default is all leaves, and all values that an array holds.
 
-    `RequestError` where an output depends on nothing that requires grad, its trace was released, or a seed is missing.
+    Raises `RequestError` if an output depends on nothing that requires grad, if its trace was released, or if a seed is
+    missing.
     """
     given = (
         [_seed_of_scalar(i, y) for i, y in enumerate(outputs)] if seeds is None else _seeds(outputs, seeds)

@@ -27,9 +27,9 @@ POWERS = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
 def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None:
     """The result of a function, with NumPy's type and shape; None for a function that `EMITTERS` lacks.
 
-    `TypeError` where NumPy has no loop for the types, or for an order of complex values; `ValueError` where
-    shapes do not broadcast, or for a negative integer power of integers; `ZeroDivisionError` for integers
-    divided by zero; `OverflowError` where an integer quotient does not fit its type.
+    Raises `TypeError` if NumPy has no loop for the types, or for an order of complex values; `ValueError` if shapes do
+    not broadcast, or for a negative integer power of integers; `ZeroDivisionError` for integers divided by zero;
+    `OverflowError` where an integer quotient does not fit its type.
     """
     name = ufunc.__name__
     if name not in EMITTERS:

@@ -34,7 +34,7 @@ class Executor(Protocol):
     def run_transposed_linear(
         self, linear: TransposedLinear, residuals: Sequence[Data], cotangents: Sequence[Data]
     ) -> Sequence[Data]:
-        """The cotangents of the inputs in `linear.results`; the arguments are in the order that `linear` lists."""
+        """The cotangents of the inputs in `linear.results`. The arguments are in the order that `linear` lists."""
 
     def add_operands(self, x: Data, y: Data) -> Data:
         """The sum of two arrays of one type."""
@@ -83,9 +83,9 @@ class _Cached:
 
 
 class Interpreter(_Cached):
-    """Runs graphs on StableHLO's reference interpreter; keeps the last `limit` structures.
+    """Runs graphs on StableHLO's reference interpreter. Caches the last `limit` structures.
 
-    `InputError` for element types that are not NumPy's own, such as bfloat16.
+    Raises `InputError` for element types that NumPy itself does not have, such as bfloat16.
     """
 
     def _make(self, graph: RecordedGraph) -> Run:
@@ -111,9 +111,9 @@ class Rehearsal(Interpreter):
 class Iree(_Cached):
     """Runs graphs compiled by IREE, for a target of `tiduc.runtime`.
 
-    `compiled` counts the structures compiled so far; the last `limit` of them are kept. All graphs of a
-    backward are compiled in one module, which takes little longer than one graph alone. `CompileError` where
-    IREE cannot compile a graph.
+    `compiled` counts the structures compiled so far; the last `limit` of them are cached. All graphs of a `backward`
+    are compiled in one module, which takes little longer than a single graph. Raises `CompileError` if IREE cannot
+    compile a graph.
     """
 
     def __init__(self, target: str = "cpu", limit: int = LIMIT) -> None:
@@ -122,7 +122,10 @@ class Iree(_Cached):
         self.compiled = 0
 
     def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
-        """Compiles the graphs that are not compiled yet, in one module; a single one waits until it runs."""
+        """Compiles, in one module, the graphs that are not compiled yet.
+
+        A single graph is compiled when it first runs.
+        """
         new = {graph.text: graph for graph in graphs if graph not in self._by_graph}
         new = {text: graph for text, graph in new.items() if text not in self._by_text}
         if len(new) < 2:
@@ -130,7 +133,7 @@ class Iree(_Cached):
         names = {f"f{i}": graph for i, graph in enumerate(new.values())}
         try:
             functions = self._compile(_together(names))
-        except TiducError:  # the graph at fault raises it when it runs
+        except TiducError:  # the graph that fails raises the error when it runs
             return
         for name, graph in names.items():
             self._by_text[graph.text] = functions[name]

@@ -24,7 +24,7 @@ FUNCTIONS.update(REDUCTIONS)
 
 
 def array(x: Any) -> Array:
-    """An eager array of anything that NumPy makes an array of; itself where it is an eager array."""
+    """An eager array of an object that NumPy converts to an array. An eager array is returned unchanged."""
     return x if isinstance(x, Array) else Array(x)
 
 

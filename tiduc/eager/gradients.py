@@ -20,13 +20,13 @@ def backward_from(
     accumulate: bool = False,
     create_graph: bool = False,
 ) -> None:
-    """Sets `grad` on every leaf that the outputs depend on, and on arrays that were told to `retain_grad`.
+    """Sets `grad` on every leaf that the outputs depend on, and on arrays marked by `retain_grad`.
 
-    A seed is the cotangent of an output; by default 1, if the output is one real number. An earlier `grad` is
-    replaced, or added to with `accumulate`; a leaf that these outputs do not depend on keeps its `grad`. The
-    trace is released, unless `retain` or `create_graph` is set. With `create_graph` the backward is recorded,
-    so that `grad` can be differentiated. `RequestError` where an output depends on nothing that requires
-    grad, or its trace was released.
+    A seed is the cotangent of an output. The default is 1 if the output is one real number. An earlier `grad` is
+    replaced or, with `accumulate`, added to. A leaf that these outputs do not depend on keeps its `grad`. The trace is
+    released, unless `retain` or `create_graph` is set. With `create_graph`, the `backward` is recorded, so that `grad`
+    can be differentiated. Raises `RequestError` if an output depends on nothing that requires grad, or if its trace was
+    released.
     """
     values = [y.value for y in outputs]
     set_gradients(values, _operands(seeds), retain=retain, accumulate=accumulate, create_graph=create_graph)
@@ -40,10 +40,10 @@ def grad(
     retain: bool = False,
     create_graph: bool = False,
 ) -> Array | tuple[Array, ...]:
-    """The cotangents of these inputs, leaves or not; explicit zeros where the outputs do not depend on an input.
+    """The cotangents of these inputs, which need not be leaves. Explicit zeros for inputs that no output depends on.
 
-    An array for one input, else a tuple. Sets no `grad`. `RequestError` where an input does not require grad,
-    and as in `backward_from`.
+    Returns an array for one input, else a tuple. Sets no `grad`. Raises `RequestError` if an input does not require
+    grad, and the errors of `backward_from`.
     """
     if isinstance(inputs, Array):
         return grad(outputs, [inputs], seeds, retain=retain, create_graph=create_graph)[0]

@@ -40,9 +40,9 @@ Emit = Callable[..., Sequence[Any]]
 class RecordedGraph:
     """A primal graph that invocations are recorded with; immutable, except for its cache of transposes.
 
-    `inputs` and `outputs` are its values, `input_types` and `output_types` their types; `differentiable`
-    flags the outputs that have a cotangent. `RequestError` where the program has dynamic shapes, or an input
-    or output is not an array.
+    `inputs` and `outputs` are its values, `input_types` and `output_types` their types; `differentiable` flags the
+    outputs that have a cotangent. Raises `RequestError` if the program has dynamic shapes, or an input or output is not
+    an array.
     """
 
     def __init__(self, program: Program) -> None:
@@ -65,16 +65,16 @@ class RecordedGraph:
 
     @computed_once
     def text(self) -> str:
-        """The StableHLO text, with the name `main`: equal for equal structure."""
+        """The StableHLO text of the graph, named `main`. Graphs of equal structure have equal text."""
         return text_with_main(self.program.module)
 
     def transposed(
         self, slots: tuple[int, ...], wrt: tuple[int, ...], given: tuple[Value, ...]
     ) -> "TransposedLinear":
-        """The transpose that takes cotangents of the outputs at `slots` and gives those of the inputs at `wrt`.
+        """The transpose from cotangents of the outputs at `slots` to cotangents of the inputs at `wrt`.
 
-        `given` are the available values of the graph; the transpose recomputes any other value that it reads.
-        `Unsupported` where an op has no rule.
+        `given` are the available values of the graph; the transpose recomputes any other value that it reads. Raises
+        `Unsupported` if an op has no rule.
         """
         key = slots, wrt, given
         graph = self._transposed.get(key)
@@ -106,11 +106,10 @@ class RecordedGraph:
 
 @dataclass(frozen=True, eq=False)
 class TransposedLinear:
-    """A transposed linear graph: reads `residuals`, values of the primal graph, then cotangents.
+    """A transposed linear graph. It reads `residuals`, which are values of the primal graph, and then cotangents.
 
-    `seeds` are the positions of the given cotangents that it reads. `results` are the positions of the inputs
-    of the primal graph that it gives cotangents for; the other cotangents are zero. `graph` takes residuals,
-    then cotangents; it is None where all results are zero.
+    `seeds` are the positions of the given cotangents that it reads. `results` are the positions of the primal graph's
+    inputs whose cotangents it returns; the other cotangents are zero. `graph` is None if all results are zero.
     """
 
     residuals: tuple[Value, ...]
@@ -136,10 +135,9 @@ def _with_explicit_zeros(program: Program) -> Program:
 
 
 class Graphs:
-    """The most recent recorded graphs, one for each structure: all its invocations share its transposes.
+    """A cache of recorded graphs, one for each structure. All invocations of a graph share its transposes.
 
-    Keeps at most `limit` graphs of ops and as many of programs; an evicted graph is derived again when it
-    comes back.
+    Keeps at most `limit` graphs of ops, and as many of programs. An evicted graph is derived again when it is needed.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -180,14 +178,14 @@ def _emitted(specs: Sequence[Spec], emit: Emit) -> RecordedGraph:
 
 
 def element_type(dtype: "np.dtype[Any]") -> Any:
-    """The MLIR element type of an array; `InputError` where MLIR has none."""
+    """The MLIR element type of an array; raises `InputError` if MLIR has none."""
     return tensor_type(dtype, ()).element_type
 
 
 @functools.lru_cache(LIMIT)
 @stage
 def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Any:
-    """The tensor type of an array; `InputError` where MLIR has no such element type."""
+    """The tensor type of an array; raises `InputError` if MLIR has no such element type."""
     name = ELEMENTS.get(dtype)
     if name is None:
         raise InputError(

@@ -23,7 +23,7 @@ from tiduc.eager.session import apply, constant
 
 @dataclass(frozen=True)
 class BasicIndex:
-    """A basic index: `sizes` elements from `start` on along each dimension, in the shape `result`."""
+    """A basic index: `sizes` elements from `start` along each dimension, in the shape `result`."""
 
     start: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -118,7 +118,7 @@ def get(x: EagerInput, index: Index) -> EagerInput:
 
 
 def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
-    """x with other elements at an index; of repeated positions the last one counts, as in NumPy."""
+    """x with other elements at an index. If a position is repeated, the last element counts, as in NumPy."""
     sizes = sizes_of(index)
     new = convert(broadcast_to(_without_leading_ones(new, len(sizes)), sizes), x.data.dtype)
     if math.prod(sizes) == 0:

@@ -29,7 +29,7 @@ def transpose(x: EagerInput, order: tuple[int, ...]) -> EagerInput:
 
 
 def broadcast_to(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
-    """`np.broadcast_to`; `ValueError` where the shape does not broadcast to `sizes`."""
+    """`np.broadcast_to`; raises `ValueError` if the shape does not broadcast to `sizes`."""
     if x.data.shape == sizes:
         return x
     if np.broadcast_shapes(x.data.shape, sizes) != sizes:
@@ -43,7 +43,7 @@ def flip(x: EagerInput, axes: tuple[int, ...]) -> EagerInput:
 
 
 def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
-    """`np.concatenate`; `ValueError` where shapes do not fit."""
+    """`np.concatenate`; raises `ValueError` if shapes do not fit."""
     if not parts:
         raise ValueError("concatenate needs at least one array")
     axis = normalize_axis_index(axis, parts[0].data.ndim)
@@ -59,7 +59,7 @@ def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
 
 
 def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.where`, with a result type; elements that are not chosen contribute nothing, to the derivative neither."""
+    """`np.where`, with a result type. Elements that are not chosen do not affect the derivative either."""
     sizes = np.broadcast_shapes(condition.data.shape, x.data.shape, y.data.shape)
 
     def emit(b: StablehloBuilder, condition: Value, x: Value, y: Value) -> list[Any]:
@@ -70,7 +70,7 @@ def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype
 
 
 def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.clip`, with a result type; at a bound the derivative is that of StableHLO's clamp, half of it toward x."""
+    """`np.clip`, with a result type. At a bound, the derivative is that of StableHLO's clamp: half of it goes to x."""
     sizes = np.broadcast_shapes(x.data.shape, low.data.shape, high.data.shape)
 
     def emit(b: StablehloBuilder, *values: Value) -> list[Any]:

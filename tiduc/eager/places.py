@@ -19,7 +19,7 @@ from tiduc.eager.session import is_recording
 class PlaceStep:
     """One step from an array to a part of it.
 
-    `read` gives the part of a value, `write` the value with another part; `view` is NumPy's view of that
+    `read` returns the part of a value. `write` returns the value with the part replaced. `view` is NumPy's view of the
     part.
     """
 
@@ -42,7 +42,7 @@ class _Cell:
 
 
 class Place:
-    """A cell, or the part of it that the steps of `path` read, one after the other."""
+    """A cell, or the part of the cell that the steps of `path` select, one after the other."""
 
     __slots__ = ("_cell", "_part", "_path", "_seen")
 
@@ -59,15 +59,14 @@ class Place:
 
     @property
     def version(self) -> int:
-        """How often the cell was written to."""
+        """The number of writes to the cell."""
         return self._cell.version
 
     @property
     def value(self) -> EagerInput:
-        """The present value.
+        """The current value.
 
-        A part that was read while nothing was recorded is read again where the old read would lose a
-        derivative.
+        A part that was read while nothing was recorded is read again if the old value would lose a derivative.
         """
         cell = self._cell
         is_lost = cell.value.requires_grad and not self._part.requires_grad and is_recording()
@@ -83,7 +82,7 @@ class Place:
         return Place(step.read(self.value), self._cell, (*self._path, step))
 
     def has_view(self, step: PlaceStep) -> bool:
-        """Whether NumPy gives a view for the step, and not a copy, of an array with this layout."""
+        """Whether NumPy returns a view, and not a copy, for this step on an array of this layout."""
         whole: Any = np.empty(self._cell.value.data.shape, self._cell.value.data.dtype)
         for done in self._path:
             whole = done.view(whole)
@@ -94,9 +93,9 @@ class Place:
         self._cell.put(value)
 
     def assign(self, new: EagerInput) -> None:
-        """Writes a value, of the same shape and type, to the cell.
+        """Writes a value of the same shape and type to the cell.
 
-        Where nothing is recorded, a leaf stays that leaf, so that an optimizer can update a parameter.
+        While nothing is recorded, a leaf remains a leaf, so that an optimizer can update a parameter.
         """
         cell = self._cell
         wholes = [cell.value]

@@ -15,7 +15,7 @@ from tiduc.eager.session import apply
 
 
 def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
-    """`np.matmul`; `ValueError` where shapes do not fit."""
+    """`np.matmul`; raises `ValueError` if shapes do not fit."""
     a, c = x.data.shape, y.data.shape
     if not a or not c:
         raise ValueError("matmul of a scalar: use multiply")
@@ -40,7 +40,7 @@ def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
 
 
 def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[int]]) -> EagerInput:
-    """`np.tensordot`, over pairs of axes; `ValueError` where sizes differ."""
+    """`np.tensordot`, over pairs of axes; raises `ValueError` if sizes differ."""
     dtype = np.matmul.resolve_dtypes((x.data.dtype, y.data.dtype, None))[-1]
     pairs = tuple(
         tuple(normalize_axis_index(d, value.data.ndim) for d in of)
@@ -57,7 +57,7 @@ def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[
 
 
 def einsum(spelled: str, values: Sequence[EagerInput]) -> EagerInput:
-    """`np.einsum` with distinct letters per operand, contracted from left to right; `ValueError` for any other spec."""
+    """`np.einsum` with distinct letters per operand, contracted from left to right. `ValueError` for other specs."""
     labels, result = _labels(spelled, [x.data.ndim for x in values])
     sizes: dict[str, int] = {}
     for x, of in zip(values, labels, strict=True):

@@ -16,7 +16,7 @@ LIMIT = 2048
 class Recent(Generic[Key, Entry]):
     """A least-recently-used cache of at most `limit` entries.
 
-    `RequestError` for a limit below 1.
+    Raises `RequestError` for a limit below 1.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:

@@ -26,7 +26,7 @@ class KeySource(Protocol):
 
 
 class IntegerKeys:
-    """Keys that are integers, counted once for the whole process, so that traces of several recorders can meet."""
+    """Keys that are integers, counted for the whole process, so that traces of several recorders can be combined."""
 
     _count = itertools.count()
 
@@ -36,7 +36,7 @@ class IntegerKeys:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Edge:
-    """Where an input of an invocation comes from: its key, and the trace that computed it (None for a leaf)."""
+    """The source of an input of an invocation: its key, and the trace that computed it (None for a leaf)."""
 
     key: Hashable
     trace: "Trace | None"
@@ -92,7 +92,7 @@ class Trace:
         self.released = False
 
     def release(self) -> None:
-        """Drops residuals and edges; a later `backward` through the trace is refused."""
+        """Drops residuals and edges. A later `backward` through the trace is refused."""
         self.released = True
         self.edges = ()
         self.saved = {}
@@ -104,7 +104,7 @@ class Trace:
         return tuple(x for x in self.given if x in ends)
 
     def read(self, value: Value) -> EagerInput:
-        """A residual, as an input of a further invocation: the value of an edge, or an output of this invocation."""
+        """A residual as an input of another invocation: the value of an edge, or an output of this invocation."""
         data = self.saved[value]
         if value in self.graph.inputs:
             edge = self.edges[self.graph.inputs.index(value)]
@@ -125,12 +125,11 @@ class Recorder:
         inputs: Sequence[EagerInput],
         retained: Mapping[Value, Data] | None = None,
     ) -> list[EagerOutput]:
-        """One output per result of the graph, invoked on these inputs.
+        """Records an invocation of a graph on these inputs. Returns one output per result.
 
-        `retained` are values of the graph, results or others, that are available; only those that the
-        transpose reads are kept. There is a trace if an input requires grad. `RequestError` where the number
-        of inputs is wrong, where an input requires grad but its type has no derivative, or where a retained
-        value does not belong to the graph.
+        `retained` are values of the graph, results or others, that are available. Only those that the transpose reads
+        are kept. There is a trace if an input requires grad. Raises `RequestError` if the number of inputs is wrong, if
+        an input requires grad but its type has no derivative, or if a retained value does not belong to the graph.
         """
         retained = retained or {}
         _check(graph, inputs, retained)
@@ -158,7 +157,7 @@ def _read(trace: Trace, slots: tuple[int, ...], wrt: tuple[int, ...]) -> list[Va
         read = list(graph.transposed(slots, wrt, trace.given).residuals)
         if len(visible) < len(trace.given):
             read += graph.transposed(slots, wrt, visible).residuals
-    except Unsupported:  # raised again if someone asks for a derivative
+    except Unsupported:  # raised again when a derivative is requested
         return list(trace.given)
     return read
 

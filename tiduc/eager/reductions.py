@@ -81,7 +81,7 @@ def _reduce(
     name: str, axes: tuple[int, ...], keepdims: bool, dtype: "np.dtype[Any]", b: StablehloBuilder, x: Value
 ) -> list[Value]:
     wide = converted(b, x, dtype)
-    if not axes:  # nothing to reduce; a reduce over no dimensions differs between the interpreter and IREE
+    if not axes:  # nothing to reduce; the interpreter and IREE disagree about a reduce over no dimensions
         return [wide]
     if name in ("max", "min"):
         reducer, first = f"stablehlo.{name}imum", _lowest(dtype, name == "min")

@@ -19,7 +19,7 @@ Operand = EagerInput | int | float | complex
 
 
 class Key:
-    """The key of an eager value; `holders` are weak references to the arrays whose `grad` its cotangent becomes."""
+    """The key of an eager value. `holders` are weak references to the arrays whose `grad` becomes its cotangent."""
 
     __slots__ = ("holders",)
 
@@ -37,7 +37,7 @@ class Keys:
 class Session:
     """Runs invocations on an executor, and records those with an input that requires grad.
 
-    Keeps the graphs of the last `limit` structures; its default executor keeps as many compiled ones.
+    Caches the graphs of the last `limit` structures. Its default executor caches as many compiled graphs.
     """
 
     def __init__(self, executor: Executor | None = None, limit: int = LIMIT) -> None:
@@ -69,7 +69,7 @@ _default: list[Session] = []
 
 
 def session() -> Session:
-    """The session of the enclosing `executing` block; by default one for the whole process, which runs on IREE."""
+    """The session of the enclosing `executing` block. The default is one session per process, which runs on IREE."""
     if (own := _session.get()) is not None:
         return own
     with turn():
@@ -80,9 +80,9 @@ def session() -> Session:
 
 @contextmanager
 def executing(where: Executor | Session) -> Iterator[Session]:
-    """Runs the block on an executor, with a new recorder; arrays of other sessions may take part.
+    """Runs the block on an executor, with a new recorder. Arrays of other sessions may be used.
 
-    A session, given in place of an executor, is entered again with everything that it keeps.
+    If a session is given in place of an executor, the session is entered again, with its caches.
     """
     token = _session.set(where if isinstance(where, Session) else Session(where))
     try:
@@ -93,10 +93,10 @@ def executing(where: Executor | Session) -> Iterator[Session]:
 
 @contextmanager
 def rehearsing() -> Iterator[None]:
-    """Runs the block on the interpreter; then its executor compiles all graphs that ran there, in one module.
+    """Runs the block on the interpreter. Afterwards, the executor compiles all graphs of the block in one module.
 
-    Without it, forward ops are compiled one by one when they first run, which takes longer. Does nothing for
-    an executor that does not compile.
+    Otherwise forward ops are compiled one by one when they first run, which takes longer. Does nothing for an executor
+    that does not compile.
     """
     here = session()
     executor = here.executor
@@ -114,7 +114,7 @@ def rehearsing() -> Iterator[None]:
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """Records nothing in the block: its results are constant to a later `backward`."""
+    """In a block, records nothing: a later `backward` treats the results as constants."""
     token = _recording.set(False)
     try:
         yield
@@ -124,7 +124,7 @@ def no_grad() -> Iterator[None]:
 
 @contextmanager
 def recording_if(wanted: bool) -> Iterator[None]:
-    """Records in the block if `wanted`, else records nothing."""
+    """In a block, records if `wanted` is true, else records nothing."""
     token = _recording.set(wanted)
     try:
         yield
@@ -133,18 +133,18 @@ def recording_if(wanted: bool) -> Iterator[None]:
 
 
 def is_recording() -> bool:
-    """Whether invocations are recorded at present."""
+    """Whether invocations are currently recorded."""
     return _recording.get()
 
 
 def apply(kind: Hashable, emit: Emit, *values: EagerInput) -> EagerInput:
-    """The single result of the ops that `emit` builds on the values, in the present session."""
+    """The single result of the ops that `emit` builds on the values, in the current session."""
     (result,) = session().apply(kind, emit, values)
     return result
 
 
 def constant(data: Any, dtype: Any = None) -> EagerInput:
-    """A value without a derivative: a copy of an array, or of anything that NumPy makes an array of."""
+    """A value without a derivative: a copy of an array, or of an object that NumPy converts to an array."""
     refuse_masked(data)
     copy = np.array(data, dtype, order="C")
     copy.setflags(write=False)

@@ -36,11 +36,10 @@ def backward(
 ) -> dict[Hashable, Data]:
     """The cotangents, by key, of the leaves that the outputs depend on, given the outputs' cotangents.
 
-    `intermediates` are keys whose cotangents are returned as well; with `wanted`, only the cotangents of
-    these keys are returned, leaves or not. A requested value that the trace reads, but that no cotangent
-    reaches, has an explicit zero. Traces are released unless `retain` is set. `RequestError` where an output
-    depends on nothing that requires grad, or a trace was released; `Unsupported` where an op has no rule. An
-    error releases nothing.
+    `intermediates` are keys whose cotangents are returned as well; with `wanted`, only the cotangents of these keys are
+    returned, leaves or not. A requested value that the trace reads, but that no cotangent reaches, has an explicit
+    zero. Traces are released unless `retain` is set. Raises `RequestError` if an output depends on nothing that
+    requires grad, or a trace was released; `Unsupported` if an op has no rule. An error releases nothing.
     """
     _check(outputs, seeds)
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=False)
@@ -63,7 +62,7 @@ def recorded_backward(
     wanted: Collection[Hashable] | None = None,
     intermediates: Container[Hashable] = (),
 ) -> dict[Hashable, EagerInput]:
-    """As `backward`, but recorded, so that its results can be differentiated; releases no trace."""
+    """As `backward`, but recorded, so that its results can be differentiated. Releases no trace."""
     _check(outputs, [seed.data for seed in seeds])
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=True)
     by_key = _run(plan, outputs, seeds, _Recorded(executor, recorder), executor)
@@ -74,7 +73,7 @@ def recorded_backward(
 
 
 def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
-    """`RequestError` where an output has no derivative, or a seed is not of its output's type."""
+    """Raises `RequestError` if an output has no derivative, or a seed is not of its output's type."""
     if len(outputs) != len(seeds):
         raise RequestError(f"{len(outputs)} outputs need as many seeds, got {len(seeds)}")
     for i, (root, seed) in enumerate(zip(outputs, seeds, strict=True)):
@@ -129,7 +128,7 @@ class _Plan:
         for trace in reversed(order):
             slots = tuple(i for i, key in enumerate(trace.keys) if key in reached)
             if slots and wrt[trace]:
-                # A recorded backward reads only values that have a key, since frontends know no others.
+                # A recorded `backward` reads only values that have a key, because frontends know no others.
                 given = trace.visible if recorded else trace.given
                 linear = trace.graph.transposed(slots, wrt[trace], given)
                 reached.update(trace.edges[i].key for i in linear.results)

@@ -40,7 +40,7 @@ _NO_OPS = frozenset({"func.return", "return", "stablehlo.constant", "stablehlo.r
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the program: whether it is differentiated in, and why its cotangent is zero or absent."""
+    """An input of the program: whether it is differentiated, and why its cotangent is zero or absent."""
 
     name: str
     type: str
@@ -50,7 +50,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Reason:
-    """Ops that are active, or inactive, for one reason; some of them as examples, with their places."""
+    """Ops that are active, or inactive, for one reason, with some examples and their locations."""
 
     active: bool
     why: str
@@ -60,7 +60,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class ExplainedResidual:
-    """A residual of the reverse pass: an argument, which is in memory anyway, or the result of an op.
+    """A residual of the reverse pass: an argument, which is in memory in any case, or the result of an op.
 
     `bytes` is None for a dynamic shape.
     """
@@ -74,10 +74,10 @@ class ExplainedResidual:
 
 @dataclass(frozen=True)
 class Peak:
-    """A peak of memory in bytes that the VJP can have, and its estimated time as a multiple of the least time.
+    """A memory peak in bytes that the VJP can reach, and its estimated time as a multiple of the least time.
 
-    `share` is the budget of `--memory` that gives the peak: the bytes beside arguments and results, divided by those
-    of the VJP that keeps all values and runs its ops in the order of differentiation.
+    `share` is the budget of `--memory` that gives the peak. It is the ratio of the bytes besides arguments and results
+    to those of the VJP that keeps all values and runs its ops in the order of differentiation.
     """
 
     bytes: int
@@ -87,9 +87,9 @@ class Peak:
 
 @dataclass(frozen=True)
 class RecomputedValue:
-    """A value that the VJP recomputes within a budget: how often its op runs, and which op reads the second run.
+    """A value that the VJP recomputes within a budget: the runs of its op, and the op that reads the second run.
 
-    `share` is the time of the further runs, divided by that of the VJP without a budget.
+    `share` is the time of the additional runs, divided by the time of the VJP without a budget.
     """
 
     op: str
@@ -141,8 +141,8 @@ def explain(
     """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`.
 
     With `order`, it predicts the cost of the jet of that order. With `memory`, it has the peaks of memory that the VJP
-    can have, and their price; with `budget`, what the VJP recomputes within this budget of memory. `RequestError` for a
-    budget that no plan fits.
+    can have, and their price; with `budget`, what the VJP recomputes within this budget of memory. Raises
+    `RequestError` for a budget that no plan fits.
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]

@@ -31,7 +31,7 @@ class OpCost:
     times: int
 
     def repeated(self, times: int) -> "OpCost":
-        """The cost if the op runs so many times more often."""
+        """The cost if the op runs `times` times as often."""
         totals = self.flops * times, self.transcendentals * times, self.bytes * times, self.times * times
         return OpCost(self.op, self.type, self.place, *totals)
 
@@ -58,7 +58,7 @@ class Cost:
         return sum(op.bytes for op in self.ops)
 
     def most_expensive(self) -> list[OpCost]:
-        """The five ops with the most FLOPs; among equals, with the most bytes."""
+        """The five ops with the most FLOPs. Ops with equal FLOPs are ordered by bytes."""
         return sorted(self.ops, key=lambda op: (op.flops, op.bytes), reverse=True)[:5]
 
 

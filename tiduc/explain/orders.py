@@ -17,7 +17,10 @@ SAMPLES = (3, 4, 5)
 
 @dataclass(frozen=True)
 class Prediction:
-    """The cost of the jet of an order, and the ops of as many nested JVPs; `is_exact` where the jet has been made."""
+    """The cost of the jet of an order, and the number of ops of as many nested JVPs.
+
+    `is_exact` if the jet has been built.
+    """
 
     order: int
     flops: int

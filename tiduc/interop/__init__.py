@@ -17,7 +17,7 @@ def jax_function(program: Program) -> Callable[..., Any]:
     """The program as a JAX function of the inputs in order; one output is an array, several are a tuple.
 
     Inside JAX, complex cotangents are conjugated, as JAX expects. The types of the arguments must be those of the
-    program: f64 needs `jax.enable_x64`. `ImportError` where JAX is not installed.
+    program: f64 needs `jax.enable_x64`. Raises `ImportError` if JAX is not installed.
     """
     from tiduc.interop.in_jax import function
 
@@ -27,7 +27,7 @@ def jax_function(program: Program) -> Callable[..., Any]:
 def torch_function(program: Program) -> Callable[..., Any]:
     """The program as a PyTorch function of tensors on the CPU, in order; one output is a tensor, several are a tuple.
 
-    Tensors are read and returned without a copy between PyTorch and NumPy. `ImportError` where PyTorch is not
+    Tensors are read and returned without a copy between PyTorch and NumPy. Raises `ImportError` if PyTorch is not
     installed.
     """
     from tiduc.interop.in_torch import function

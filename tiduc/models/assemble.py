@@ -26,9 +26,9 @@ def assemble(
 ) -> Model:
     """The model of a StableHLO module in bytecode, with these names for its inputs (weights included) and outputs.
 
-    The weights are the first inputs with `lift_constants`; otherwise they become constants. `held` are those that no
-    training updates, and `frozen` those that have no gradient either, each with the reason.
-    `Unsupported` where an input or output is not a tensor.
+    With `lift_constants`, the weights are the first inputs; otherwise they become constants. `held` are the weights
+    that training does not update, and `frozen` those that have no gradient either, each with the reason. Raises
+    `Unsupported` if an input or output is not a tensor.
     """
     module = parse(written)
     function = entry_of(module)

@@ -33,7 +33,7 @@ _ALIGNMENT = 4  # bytes in front of a resource's data that state its alignment
 
 
 def entry_of(module: ir.Module) -> ir.Operation:
-    """The program's entry function: `main`, or the only public function. `RequestError` where there is neither."""
+    """The program's entry function: `main`, or the only public function. Raises `RequestError` if there is neither."""
     public = [op for op in functions_in(module) if _is_public(op)]
     named = [op for op in public if ir.StringAttr(op.attributes["sym_name"]).value == "main"]
     if len(named or public) != 1:

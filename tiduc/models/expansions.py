@@ -38,7 +38,7 @@ _TENSOR = re.compile(r"!torch\.vtensor<\[([\d?,]*)\],(.*)>")
 def replace_operators(module: ir.Module, names: Mapping[str, Expansion]) -> None:
     """Replaces the operators with these names, in a module of the torch dialect, by custom calls.
 
-    `Unsupported` where an operand or a result is not a tensor of known rank.
+    Raises `Unsupported` if an operand or a result is not a tensor of known rank.
     """
     ops: list[Any] = []
 

@@ -33,11 +33,10 @@ def from_jax(
 ) -> Model:
     """The program of a function, traced on example arguments: arrays, pytrees of arrays, or `jax.ShapeDtypeStruct`s.
 
-    The inputs are the leaves of the arguments, with names such as `params['w']`. With `lift_constants`,
-    arrays that the function closes over are inputs too, before the others. Functions with `jax.custom_jvp` or
-    `jax.custom_vjp` keep these derivatives; without `custom_derivatives`, their ops are differentiated.
-    `TiducError` where JAX cannot trace the function, `Unsupported` where a custom derivative reads a traced array
-    of an outer function.
+    The inputs are the leaves of the arguments, with names such as `params['w']`. With `lift_constants`, arrays that the
+    function closes over are inputs too, before the others. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep
+    these derivatives; without `custom_derivatives`, their ops are differentiated. Raises `TiducError` if JAX cannot
+    trace the function, and `Unsupported` if a custom derivative reads a traced array of an outer function.
     """
     jax = _jax()
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
@@ -84,8 +83,8 @@ def _exported(
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
     """The program in a `jax.export` serialization, or in a file of one. JAX need not be installed.
 
-    An input has the name that JAX stored in the module, else the path of its argument, such as `arg0['w']`.
-    `ParseError` where the bytes are not a JAX export.
+    An input has the name that JAX stored in the module, else the path of its argument, such as `arg0['w']`. Raises
+    `ParseError` if the bytes are not a JAX export.
     """
     try:
         data = Path(source).read_bytes() if isinstance(source, str | Path) else bytes(source)

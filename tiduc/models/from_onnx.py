@@ -75,14 +75,13 @@ def from_onnx(
 ) -> Model:
     """The program of an ONNX file, or of an `onnx.ModelProto`.
 
-    Inputs and outputs have the model's names. With `lift_constants`, float initializers are inputs too,
-    before the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch
-    size, and dimensions of results as `RESULT.AXIS`; the others stay dynamic. `constants` are values of
-    inputs, by name, which are then no inputs of the program: some ops need their axes, shapes or counts when
-    they are lowered. With `straight_through`, a quantization has the derivative of its clipping alone: its
-    rounding has derivative one, instead of zero. `limits` are those of the import, which runs in a separate process.
-    `TiducError` where the file cannot be read, `Unsupported` where an op has no StableHLO, `CompileError`
-    where the import exceeds its limits.
+    Inputs and outputs have the names of the model. With `lift_constants`, float initializers are also inputs, before
+    the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch size, and dimensions
+    of results as `RESULT.AXIS`; other dimensions stay dynamic. `constants` gives the values of inputs, by name. These
+    inputs are removed from the program: some ops need their axes, shapes or counts when they are lowered. With
+    `straight_through`, the rounding of a quantization has derivative one instead of zero, so that only the clipping
+    counts. `limits` bound the import, which runs in a separate process. Raises `TiducError` if the file cannot be read,
+    `Unsupported` if an op has no StableHLO, and `CompileError` if the import exceeds its limits.
     """
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()

@@ -38,16 +38,15 @@ def from_torch(
     limits: Limits | None = None,
     trust: bool = False,
 ) -> Model:
-    """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of one.
+    """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of an `ExportedProgram`.
 
-    The inputs are the module's, with the types of the example inputs. With `lift_constants`, float parameters
-    and buffers are inputs too, before the others and named as in `state_dict`; tied parameters keep the first
-    name. Derivatives without `wrt`, and training, leave out buffers and parameters with `requires_grad=False`.
-    `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic.
-    `limits` are those of torch-mlir's pipelines, which run in a separate process; without `trust`, that process also
-    makes the program of a `.pt2` file, of which nothing is evaluated. With `trust`, PyTorch reads the file.
-    `TiducError` where PyTorch cannot export the module, `Unsupported` where an op has no StableHLO,
-    `CompileError` where torch-mlir exceeds its limits.
+    The inputs are those of the module, with the types of the example inputs. With `lift_constants`, float parameters
+    and buffers are also inputs. They come first, and are named as in `state_dict`; tied parameters keep the first name.
+    Training, and derivatives without `wrt`, leave out buffers and parameters with `requires_grad=False`.
+    `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic. `limits` bound torch-mlir's
+    pipelines, which run in a separate process. Without `trust`, that process also builds the program of a `.pt2` file,
+    without evaluating any part of the file. With `trust`, PyTorch reads the file. Raises `TiducError` if PyTorch cannot
+    export the module, `Unsupported` if an op has no StableHLO, and `CompileError` if torch-mlir exceeds its limits.
     """
     if isinstance(module, str | Path) and not trust:
         return read_file(str(module), lift_constants, limits)

@@ -22,9 +22,9 @@ _ROUNDED: dict[str, Callable[[Any], Any]] = {
 def table(n: int, m: int, scale: Tensor, region: Any, given: Mapping[str, Any]) -> tuple[Any, Any]:
     """The weights of n elements in each of m results, and which results are outside, or None.
 
-    The weights are an m x n matrix; for mode `nearest`, the source index of each result. `given` are the attributes of
-    Resize, `region` the first and the last place for tf_crop_and_resize, as parts of the dimension. `Unsupported` for
-    other modes.
+    The weights are an m x n matrix or, for mode `nearest`, the source index of each result. `given` are the attributes
+    of Resize. `region` is the first and the last place for tf_crop_and_resize, as fractions of the dimension. Raises
+    `Unsupported` for other modes.
     """
     x, mode = _places(n, m, scale, region, given), given["mode"]
     outside = (

@@ -44,7 +44,7 @@ class Model(Program):
 
     @property
     def defaults(self) -> Mapping[str, Array]:
-        """The weights, which a call may leave out."""
+        """The weights, which a call may omit."""
         return self.weights
 
     def batch(self, in_axes: Axes, size: int, out_axes: Axes = 0) -> "Model":
@@ -63,7 +63,7 @@ class Model(Program):
     def arguments(self, *others: Any) -> list[NDArray[Any]]:
         """All arguments in order: the weights, and `others` for the remaining inputs.
 
-        `InputError` where the number of `others` differs from the number of remaining inputs.
+        Raises `InputError` if the number of `others` differs from the number of remaining inputs.
         """
         names = [port.name for port in self.inputs if port.name not in self.weights]
         if len(names) != len(others):
@@ -74,7 +74,7 @@ class Model(Program):
         return [self.weights[x.name] if x.name in self.weights else next(rest) for x in self.inputs]
 
     def with_weights(self, weights: Mapping[str, Array]) -> "Model":
-        """A copy with other weights, such as those of a file; `RequestError` where their names or types differ."""
+        """A copy with other weights, such as those of a file; raises `RequestError` if their names or types differ."""
         given = {}
         for port in self.inputs:
             if port.name not in self.weights:
@@ -106,7 +106,7 @@ class Model(Program):
         """The compiled module; it takes the inputs that are not weights and reads the weights from an archive.
 
         Writes the archive (`.irpa`, `.safetensors`). To load the module elsewhere, name the archive:
-        `tiduc.runtime.load(module, parameters=archive)`. `CompileError` where IREE cannot compile the model.
+        `tiduc.runtime.load(module, parameters=archive)`. Raises `CompileError` if IREE cannot compile the model.
         """
         # IREE takes longer to import than all of tiduc
         from tiduc.backends.iree.build import build

@@ -13,7 +13,7 @@ from tiduc.runtime.signature import Signature
 def parameters_of(program: Program, arrays: Mapping[str, Array]) -> list[str]:
     """The names of the inputs that these arrays supply.
 
-    `RequestError` where an input does not exist or its type differs from the array's.
+    Raises `RequestError` if an input does not exist or its type differs from the array's.
     """
     ports = {port.name: port for port in program.inputs}
     for name, array in arrays.items():

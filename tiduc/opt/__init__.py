@@ -38,6 +38,6 @@ def run_pipeline(
 
     `more` are passes of the caller, by name, which the pipeline may name beside `PASSES` and `PIPELINES`.
 
-    `RequestError`, located in the pipeline, where the pipeline is malformed; errors of passes propagate.
+    Raises `RequestError`, located in the pipeline, if the pipeline is malformed; errors of passes propagate.
     """
     driver.run_pipeline(module, pipeline, {**PASSES, **PIPELINES, **more}, observe, opset)

@@ -76,7 +76,7 @@ def sources_of(view: View, graph: Graph) -> list[str]:
 
 
 def keys_of(view: View, graph: Graph) -> list[str]:
-    """The keys of a graph's unbound inputs; a batch or a jet has those of its sources, too, in their order."""
+    """The keys of a graph's unbound inputs. A batch or a jet also has those of its sources, in their order."""
     keys = dict.fromkeys(graph.keys)
     batch_of: dict[str, str] = {}
     for name in [graph.name, *sources_of(view, graph)]:
@@ -97,9 +97,9 @@ def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) 
 
 
 def argument_attributes(view: View, flat: Graph) -> ir.ArrayAttr:
-    """The argument attributes of the source graphs, with a name for each input whose key is not its default, `argN`.
+    """The argument attributes of the source graphs. An input whose key is not its default, `argN`, also gets a name.
 
-    A batched input has the name of the input that it is a batch of, unless that one is also an input.
+    A batched input has the name of the input that it is a batch of, unless that input is also an input here.
     """
     source: dict[str, Any] = {}
     batch_of: dict[str, str] = {}

@@ -32,8 +32,8 @@ def run_pipeline(
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
-    `passes` are the Python passes and pipelines that the pipeline may name; MLIR looks up other names.
-    `RequestError`, located in the pipeline, where it is malformed; errors of the passes propagate.
+    `passes` are the Python passes and pipelines that the pipeline may name; MLIR looks up other names. Raises
+    `RequestError`, located in the pipeline, if it is malformed; errors of the passes propagate.
     """
     elements = parse_pipeline(pipeline, passes)
     statistics = Statistics() if observe.statistics else None

@@ -49,9 +49,10 @@ class Printing:
 class Observe:
     """The IR and reports that a pipeline prints to standard error, and whether each pass is verified.
 
-    `before` and `after` are names of passes. `after_change` and `after_failure` print only after passes that change
-    the IR or fail. With `tree_dir`, the IR is written to files in that directory, and only that of `before` and `after`
-    is printed too. `reproducer` is the file that holds the module and the pipeline if the pipeline fails or crashes.
+    `before` and `after` are names of passes. `after_change` and `after_failure` print only after passes that change the
+    IR or fail. With `tree_dir`, the IR is written to files in that directory, and standard error gets only the IR of
+    `before` and `after`. `reproducer` is the file that receives the module and the pipeline if the pipeline fails or
+    crashes.
     """
 
     before_all: bool = False
@@ -91,7 +92,7 @@ class Observe:
 
     @contextmanager
     def selected(self) -> Iterator[None]:
-        """In the block, prints the IR of the requested passes only; then renames the files of `tree_dir`."""
+        """In a block, prints the IR of the requested passes only. Afterwards, renames the files of `tree_dir`."""
         try:
             with self._filtered():
                 yield
@@ -182,7 +183,7 @@ class Statistics:
 
 @contextmanager
 def reproducible(module: ir.Module, pipeline: str, observe: Observe) -> Iterator[None]:
-    """Writes the module and the pipeline to the file `observe.reproducer`; removes the file if the block succeeds.
+    """In a block, keeps the module and the pipeline in the file `observe.reproducer`. Success removes the file.
 
     The file is written first, so that it exists even if a native pass ends the process.
     """
@@ -226,7 +227,7 @@ def reproducer(module: Any, pipeline: str, verify_each: bool) -> bytes:
 
 
 def pipeline_of(reproducer: bytes, file: str) -> tuple[str, bool]:
-    """The pipeline of a reproducer, and whether each pass is verified; `RequestError` if the text has no pipeline."""
+    """The pipeline of a reproducer, and whether each pass is verified. `RequestError` without a pipeline."""
     text = reproducer.decode("utf-8", "surrogateescape")
     resource = _REPRODUCER.search(text)
     quoted = re.search(r'pipeline:\s*("(?:[^"\\]|\\.)*")', resource[1]) if resource else None

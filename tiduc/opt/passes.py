@@ -371,7 +371,7 @@ _pass("tidu-widen")(widen)
 
 
 def _check_flat(graph: Graph) -> None:
-    """`RequestError`, with the location, where the graph refers to values of other graphs."""
+    """Raises `RequestError`, with the location, if the graph refers to values of other graphs."""
     for op in operations(graph.op.regions[0].blocks[0]):
         if op.name == "tidu.external":
             owner = ir.SymbolRefAttr(op.attributes["ref"]).value[0]

@@ -38,7 +38,7 @@ class Option:
     description: str
 
     def read(self, text: str) -> Any:
-        """Parses the option's value; `ValueError` where the text is malformed."""
+        """Parses the option's value; raises `ValueError` if the text is malformed."""
         if self.kind == "bool":
             if text not in ("true", "false", "1", "0"):
                 raise ValueError(f"expects true or false, has {text!r}")
@@ -74,7 +74,7 @@ class Pass:
         return self.options
 
     def configured(self, texts: Mapping[str, str]) -> "Configured":
-        """The pass with the options that these texts, by option name, spell; `ValueError` for a malformed text."""
+        """The pass with options parsed from these texts, by option name. Raises `ValueError` for a malformed text."""
         options = {option.name: option for option in self.options}
         values = {}
         for name, text in texts.items():
@@ -87,11 +87,11 @@ class Pass:
 
     @property
     def by_rules(self) -> bool:
-        """Whether the function takes an argument `opset`."""
+        """Whether the function has a parameter `opset`."""
         return "opset" in inspect.signature(self.function).parameters
 
     def bound(self, **options: Any) -> Callable[[Any, Any], None]:
-        """The pass with these options, as `PassManager.add` takes it (in a manager of `builtin.module`)."""
+        """The pass with these options, as a function for `PassManager.add` (in a manager of `builtin.module`)."""
         return _added(functools.partial(self.function, **options))
 
     def steps(self, **options: Any) -> list[tuple[str, Callable[[Any, Any], None]]]:
@@ -103,7 +103,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class PassStep:
-    """A pass in a named pipeline: options with fixed texts, and the names of those that the pipeline's user may set."""
+    """A pass in a named pipeline: options with fixed texts, and the names of the options that a user may set."""
 
     name: str
     fixed: Mapping[str, str] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class PassStep:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A named pipeline of Python passes; an option of the pipeline is an option of each step that takes it."""
+    """A named pipeline of Python passes. An option of the pipeline is an option of each step that accepts it."""
 
     name: str
     description: str
@@ -121,7 +121,10 @@ class Pipeline:
     def configured(
         self, given: Mapping[str, str], passes: Mapping[str, "Pass | Pipeline"]
     ) -> list["Configured"]:
-        """The passes of the pipeline; `given` are the texts of its options. `ValueError` for a malformed text."""
+        """The passes of the pipeline; `given` are the texts of its options.
+
+        Raises `ValueError` for a malformed text.
+        """
         owned = []
         for step in self.steps:
             pass_ = passes[step.name]
@@ -173,7 +176,7 @@ def elements_of(text: str) -> list[str]:
 def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Native | Configured]:
     """The elements of a pipeline, with or without `builtin.module(...)` around it; named pipelines are expanded.
 
-    `RequestError`, located in the pipeline, for an unknown `tidu-` pass or option, and unbalanced brackets. MLIR
+    Raises `RequestError`, located in the pipeline, for an unknown `tidu-` pass or option, and unbalanced brackets. MLIR
     checks native passes.
     """
     start, end = _inside(text)

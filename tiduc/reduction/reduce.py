@@ -66,7 +66,7 @@ def written(module: Any) -> bytes:
 def reduce(module: Any, test: Test, seconds: float = 600) -> Reduction:
     """The smallest module that was found within some seconds and that the test finds interesting.
 
-    `RequestError` if the module itself is not interesting.
+    Raises `RequestError` if the module itself is not interesting.
     """
     reduction = Reduction(module.operation, test, time.monotonic() + seconds)
     if not reduction.keep_if_interesting(module.operation.clone().operation):

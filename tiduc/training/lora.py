@@ -43,7 +43,7 @@ _DOT = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensi
 def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float = 8.0, seed: int = 0) -> Model:
     """The model with an adapter for each linear layer whose name matches one of the patterns `layers`.
 
-    `seed` draws A as peft does, from the uniform distribution of Kaiming. `RequestError` where a pattern matches no
+    `seed` draws A as peft does, from the uniform distribution of Kaiming. Raises `RequestError` if a pattern matches no
     layer, where a matched weight is not that of `torch.nn.Linear`, and for a rank below 1.
     """
     if rank < 1:
@@ -205,7 +205,7 @@ class Adapters:
 
 
 def adapters_in(state: Mapping[str, Array]) -> Adapters:
-    """The adapters among the arrays of a state; `InputError` if there are none."""
+    """The adapters among the arrays of a state; raises `InputError` if there are none."""
     names = [name.removeprefix(_PREFIX).removesuffix(_A) for name in state if name.endswith(_A)]
     if not names or ALPHA not in state:
         raise InputError("the state has no adapters: train with --lora")

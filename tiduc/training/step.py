@@ -69,14 +69,14 @@ def train_step(
 
     The initial state is the zeros of the optimizer, and the seed of a model that draws random numbers, such as dropout.
 
-    `loss`: "mse", "softmax-cross-entropy", "none" where the model's output is the loss, or a program that
-    takes the model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum), "adam" (beta1, beta2,
-    epsilon), "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay), with its `settings`. Only parameters
-    that match `decay` decay. With `clip_norm`, the gradient of all parameters has at most this norm. With
-    `accumulate` K, every K-th call updates the parameters, by the mean of the gradients of K batches. `train` are
-    patterns, as of file names, of the parameters to train; by default all float weights of a `Model` that are not in
-    `Model.held`. Parameters that match `freeze`, and those in which the loss has no derivative, stay as they are.
-    `RequestError` if there are no parameters, or a parameter is not float.
+    `loss`: "mse", "softmax-cross-entropy", "none" where the model's output is the loss, or a program that takes the
+    model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum), "adam" (beta1, beta2, epsilon), "adamw"
+    (also weight_decay) or "lion" (beta1, beta2, weight_decay), with its `settings`. Only parameters that match `decay`
+    decay. With `clip_norm`, the gradient of all parameters has at most this norm. With `accumulate` K, every K-th call
+    updates the parameters, by the mean of the gradients of K batches. `train` are patterns, as of file names, of the
+    parameters to train; by default all float weights of a `Model` that are not in `Model.held`. Parameters that match
+    `freeze`, and those in which the loss has no derivative, stay as they are. Raises `RequestError` if there are no
+    parameters, or a parameter is not float.
     """
     if not 0 <= seed <= MOST:
         raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")

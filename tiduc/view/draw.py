@@ -34,7 +34,7 @@ def _scale(svg: str) -> float:
 
 
 def draw(sources: list[str]) -> list[str]:
-    """The `<svg>` of each source; `RequestError` where Graphviz is not installed or fails."""
+    """The `<svg>` of each source; raises `RequestError` if Graphviz is not installed or fails."""
     drawn: list[str] = json.loads(_graphviz(sources, "svg"))
     return drawn
 

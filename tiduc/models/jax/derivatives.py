@@ -32,10 +32,10 @@ _HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all f
 
 @dataclass(frozen=True)
 class OwnDerivative:
-    """A derivative to be exported: a function of arrays like `arguments`, for the composites named `name`.
+    """A derivative to export: a function of arrays like `arguments`, for the composites named `name`.
 
-    `attribute` is that of `DERIVATIVES` for this kind of derivative. `level` is the level of the derivatives that the
-    functions have which it calls.
+    `attribute` is the entry of `DERIVATIVES` for this kind of derivative. `level` is the level of the derivatives of
+    the functions that it calls.
     """
 
     name: str
@@ -246,9 +246,10 @@ def _along(
 
 
 def name_derivatives(module: ir.Module, attributes: dict[str, str]) -> None:
-    """Replaces the composites of functions with derivatives by calls of these functions, which name the derivatives.
+    """Replaces composites of functions that have derivatives by calls of these functions, which name the derivatives.
 
-    `attributes` has the attribute of each derivative by its name, which is that of the composites and of a function.
+    `attributes` maps the name of each derivative to its attribute. A derivative's name is also the name of the
+    composites and of a function.
     """
     functions = {symbol(op): op for op in functions_in(module)}
     for composite in within(module.operation, [_COMPOSITE]):

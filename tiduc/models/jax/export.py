@@ -29,8 +29,8 @@ _DEEPEST = 200
 class Export:
     """The contents of an export that a program needs.
 
-    `module` is a portable artifact or bytecode, whose arguments are those numbered `kept` of the function's.
-    `arguments` and `results` are the paths of the function's leaves, such as `arg0['w']` and `result[1]`.
+    `module` is a portable artifact or bytecode. Its arguments are the arguments of the function with the numbers
+    `kept`. `arguments` and `results` are the paths of the function's leaves, such as `arg0['w']` and `result[1]`.
     """
 
     module: bytes
@@ -41,7 +41,7 @@ class Export:
 
 
 def read_export(contents: bytes, file: str | None = None) -> Export:
-    """The export in the contents of a file; `ParseError`, located in the file, if they are none, or damaged."""
+    """The export in the contents of a file. Raises `ParseError`, located in the file, for other or damaged contents."""
     try:
         root = FlatTable(contents, 0).at(0)
         module = root.contents(_MODULE)

@@ -40,15 +40,15 @@ def lowering_rules(jax: ModuleType, stops: bool) -> tuple[tuple[Any, Callable[..
 
 
 def keeps_stops(jaxpr: Any) -> bool:
-    """Whether an export keeps the stops of gradients in a traced function: if it has no `custom_linear_solve`.
+    """Whether an export keeps the `stop_gradient`s of a traced function: only if it has no `custom_linear_solve`.
 
-    `jnp.linalg.solve` stops the gradients of a matrix before it factorizes it, because `custom_linear_solve` has a
-    derivative of its own. An export has lost that, so tiduc differentiates the factorization.
+    `jnp.linalg.solve` stops the gradients of a matrix before factorizing it, because `custom_linear_solve` has a
+    derivative of its own. An export loses that derivative, so tiduc differentiates the factorization.
     """
     seen, stack = set(), [jaxpr]
     while stack:
         value = stack.pop()
-        inner = getattr(value, "jaxpr", value)  # a closed one holds another
+        inner = getattr(value, "jaxpr", value)  # a closed jaxpr holds another one
         if isinstance(value, tuple | list):
             stack += value
         elif hasattr(inner, "eqns") and id(inner) not in seen:

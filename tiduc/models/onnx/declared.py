@@ -26,7 +26,7 @@ _MOST = 8
 
 
 def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
-    """Makes constants of the node's operands whose value follows from the declared shapes, in place."""
+    """Makes constants, in place, of the node's operands whose value follows from the declared shapes."""
     rule = _RULES.get(node.op_type)
     for i in _undecided(nodes, node):
         if nodes.is_static(node.input[i]) and 0 in nodes.sizes(node.input[i]):
@@ -41,7 +41,7 @@ def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
 
 
 def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """The result for the axes that are given at run time, of those that agree with the declared shape."""
+    """The result for the axes given at run time, which selects among all axes that match the declared shape."""
     i = 1 if node.op_type.startswith("Reduce") else _AXIS.get(node.op_type)
     if i is None or i not in _undecided(nodes, node) or not _all_static(nodes, node):
         return None

@@ -102,7 +102,7 @@ def _scattered(
 
 
 def column_to_image(nodes: Nodes, node: Any) -> str:
-    """The sum of the blocks at their places in the image; what lies in the padding goes to one more place."""
+    """Adds the blocks at their places in the image. Elements in the padding are added to one extra place."""
     image, block = (nodes.constant(node, i) for i in (1, 2))
     if image is None or block is None:
         raise Unsupported("needs the sizes of its image and block at import; give them with --constant")
@@ -167,7 +167,10 @@ def non_zero(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def take_in_batch(x: Tensor, index: Any, batch: int, axis: int) -> Tensor:
-    """x with the elements `index[b, i]` of entry b of a batch along an axis; the index may be an array."""
+    """For each entry b of a batch, the elements of x with indices `index[b, i]` along an axis.
+
+    The index may be an array.
+    """
     others = [d for d in range(len(x.shape)) if d not in (batch, axis)]
     order = [batch, axis, *others]
     moved = x.transpose(*order)

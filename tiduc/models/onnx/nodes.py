@@ -60,7 +60,7 @@ class Nodes:
     # ---- facts ---------------------------------------------------------------------------------------------
 
     def shape(self, name: str) -> list[int | None]:
-        """The sizes of a value, None for a dynamic dimension; `Unsupported` where its rank is unknown."""
+        """The sizes of a value, None for a dynamic dimension; raises `Unsupported` if its rank is unknown."""
         if name in self.constants:
             return list(self.constants[name].shape)
         type_ = self.types.get(name)
@@ -73,7 +73,7 @@ class Nodes:
         return name in self.constants or (name in self.types and self.types[name].HasField("shape"))
 
     def sizes(self, name: str) -> list[int]:
-        """The sizes of a value; `Unsupported` where one is dynamic."""
+        """The sizes of a value; raises `Unsupported` if one is dynamic."""
         sizes = [n for n in self.shape(name) if n is not None]
         if len(sizes) < len(self.shape(name)):
             raise Unsupported(
@@ -82,7 +82,7 @@ class Nodes:
         return sizes
 
     def chosen(self, name: str, axis: int) -> int:
-        """The size along an axis of a result whose size depends on data; `Unsupported` where the size is not given."""
+        """The size along an axis of a result whose size depends on data. `Unsupported` if no size is given."""
         n = self.shape(name)[axis] if self.has_rank(name) else None
         if n is None:
             place = f"{name}.{axis}"
@@ -106,7 +106,7 @@ class Nodes:
         return {name: x.decode() if isinstance(x, bytes) else x for name, x in values.items()}
 
     def dtype(self, name: str) -> Any:
-        """The element type of a value; `Unsupported` where it is not known."""
+        """The element type of a value; raises `Unsupported` if it is not known."""
         if name in self.constants:
             return self.constants[name].dtype
         if name not in self.types or not self.types[name].elem_type:
@@ -186,7 +186,7 @@ def version(model: "onnx.ModelProto") -> int:
 
 
 def element(dtype: Any) -> str:
-    """The element type of StableHLO for a type of NumPy; `Unsupported` where there is none."""
+    """The element type of StableHLO for a type of NumPy; raises `Unsupported` if there is none."""
     if np.dtype(dtype) not in ELEMENTS:
         raise Unsupported(
             f"arrays of {np.dtype(dtype).name} are not supported; cast them to a wider type before"

@@ -223,9 +223,9 @@ _WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape"
 
 
 def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Keeps the floats beside quantized numbers that a node of no quantized type reads; replaces a Cast to a float.
+    """Keeps the floats beside quantized numbers that a node without quantized types reads. Replaces a Cast to a float.
 
-    `Unsupported` for a node of arithmetic: its result has no derivative.
+    Raises `Unsupported` for an arithmetic node, whose result has no derivative.
     """
     read = [nodes.renamed.get(x, x) for x in _read_by(node)]
     if not any(x in nodes.floats for x in read) or node.op_type in (*QUANTIZED, *_WITHOUT_DERIVATIVE):

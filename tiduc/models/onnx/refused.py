@@ -29,7 +29,7 @@ _REFUSED_TYPES = ("FLOAT4E2M1", "FLOAT8E8M0", "STRING")
 
 
 def refuse_types(onnx: ModuleType, graph: "onnx.GraphProto") -> None:
-    """`Unsupported` for an input or an output with elements that StableHLO or torch-mlir does not have."""
+    """Raises `Unsupported` for an input or an output with elements that StableHLO or torch-mlir does not have."""
     for value in (*graph.input, *graph.output):
         kind = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
         if value.type.HasField("sequence_type"):
@@ -44,6 +44,6 @@ def refuse_types(onnx: ModuleType, graph: "onnx.GraphProto") -> None:
 
 
 def refuse(node: "onnx.NodeProto") -> None:
-    """`Unsupported` for a node without StableHLO."""
+    """Raises `Unsupported` for a node without StableHLO."""
     if node.op_type in _REFUSED:
         raise Unsupported(_REFUSED[node.op_type])

@@ -64,7 +64,10 @@ def _inside(x: Any, n: int, padding: str, is_aligned: bool) -> Any:
 
 
 def sampled(x: Tensor, points: Sequence[Any], mode: str, padding: str, is_aligned: bool = True) -> Any:
-    """The values of x: N x C x ... at points, as N x P x C; `points` has N x P coordinates for each dimension."""
+    """The values of x at points. x is N x C x ..., and the result is N x P x C.
+
+    `points` has N x P coordinates for each dimension.
+    """
     count, channels, *sizes = x.shape
     rank = len(sizes)
     flat = x.transpose(0, *range(2, rank + 2), 1).reshape(count * prod(sizes), channels)

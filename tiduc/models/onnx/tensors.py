@@ -141,7 +141,7 @@ def call(name: str, operands: Sequence[Tensor], build: Callable[..., Sequence[Te
 
 
 def tensor(nodes: Nodes, name: str) -> Any:
-    """The value as an array where it is a constant, else as a tensor; `Unsupported` where it has dynamic dimensions."""
+    """The value as an array if it is a constant, else as a tensor. Raises `Unsupported` for a dynamic shape."""
     if name in nodes.constants:
         return nodes.constants[name]
     return Tensor(nodes, name, nodes.dtype(name), nodes.sizes(name))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_model(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Checks versions, element types, sizes and names of a model whose arrays in other files are not read yet."""
+    """Checks versions, element types, sizes and names of a model before its arrays in other files are read."""
     newest = onnx.defs.onnx_opset_version()
     for version in (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")):
         if not 1 <= version <= newest:
@@ -37,7 +37,7 @@ def check_model(onnx: ModuleType, model: "onnx.ModelProto") -> None:
 
 
 def check_arrays(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Checks that each array has as many elements as its sizes say; arrays in other files have been read."""
+    """Checks that each array has as many elements as its sizes say, after arrays in other files have been read."""
     for tensor in _tensors(model):
         if tensor.data_type != onnx.TensorProto.STRING:
             with reading(tensor.name):
@@ -46,7 +46,7 @@ def check_arrays(onnx: ModuleType, model: "onnx.ModelProto") -> None:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Turns what the operating system or onnx raises for an array into a `TiducError`."""
+    """In a block, turns errors of the operating system or of onnx about an array into a `TiducError`."""
     try:
         yield
     except Exception as error:

@@ -57,11 +57,14 @@ _ENDS = {"little", ""}
 
 
 class Refused(TiducError):
-    """An archive that this package does not read; the message has the reason without the path."""
+    """Raised for an archive that this package does not read. The message gives the reason without the path."""
 
 
 def read_parts(path: str) -> dict[str, bytearray]:
-    """The parts of an archive by name, without those that this package has no use for. `TiducError` for others."""
+    """The parts of an archive by name, without parts that this package does not need.
+
+    Raises `TiducError` for an archive that this package does not read.
+    """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

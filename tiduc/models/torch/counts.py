@@ -17,7 +17,7 @@ from tiduc.models.legalize import floor_divide
 
 @stage
 def count_in_integers(module: ir.Module) -> None:
-    """Replaces the quotients, rounded up, of integers that are converted to floats; in place."""
+    """Replaces, in place, rounded-up quotients of integers that are computed in floats by integer arithmetic."""
     for op in within(module.operation):
         if op.name == "stablehlo.convert" and (found := _dividend_and_divisor(op)):
             n, step = found

@@ -39,7 +39,10 @@ _NAMED = re.compile(r'loc\("([^"]+)"\)')
 def import_in_worker(
     function: Callable[P, R], limits: Limits | None, *arguments: P.args, **keywords: P.kwargs
 ) -> R:
-    """The function's result, from a worker; `Unsupported` if LLVM aborts the worker, else `CompileError` if it dies."""
+    """The function's result, from a worker.
+
+    Raises `Unsupported` if LLVM aborts the worker, and `CompileError` if the worker dies otherwise.
+    """
     try:
         return in_worker(function, limits or Limits(), *arguments, **keywords)
     except Died as died:

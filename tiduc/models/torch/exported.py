@@ -102,7 +102,7 @@ def _inputs(
     for spec in signature.input_specs:
         node = placeholders[spec.arg.name]
         tensor = _tensor_behind(exported, spec)
-        if hasattr(spec.arg, "value"):  # a number, which the export has made a constant
+        if hasattr(spec.arg, "value"):  # a number that the export has made a constant
             graph.erase_node(node)
         elif tensor is None:  # an input of the module
             names[node.name] = node.name

@@ -89,7 +89,7 @@ Expression = Number | Symbol | CalledOp
 
 
 def read_expression(text: str) -> Expression:
-    """The expression in a text. `TiducError` where the text is none, or where its numbers may become too large."""
+    """Parses an expression. Raises `TiducError` if the text is not one, or if its numbers may become too large."""
     if len(text) > _LONGEST:
         raise Refused(f"an expression of a size has more than {_LONGEST} characters")
     tokens, position = [], 0

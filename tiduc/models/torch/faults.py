@@ -61,10 +61,10 @@ def located(
     module: Any = None,
     exported: "torch.export.ExportedProgram | None" = None,
 ) -> Iterator[None]:
-    """Names the user's line and the module in each error of the block; other exceptions become errors of this kind.
+    """In a block, adds the user's line and the module to each error. Other exceptions become errors of this kind.
 
-    `step` is what the exception prevents. Modules are found in the traceback if `module` is given, the module that is
-    exported, or by their lines if `exported` is given, an `ExportedProgram`.
+    `step` is the step that the exception prevents. Modules are found in the traceback if `module`, the exported module,
+    is given. They are found by their lines if `exported`, an `ExportedProgram`, is given.
     """
     try:
         yield

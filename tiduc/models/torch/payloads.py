@@ -36,7 +36,7 @@ _MOST_REPEATED = 2**26
 
 @dataclass(frozen=True)
 class Payload:
-    """An array: the part that holds its bytes, and its place there in elements."""
+    """An array: the part that holds its bytes, and its offset there in elements."""
 
     part: str
     dtype: str
@@ -69,7 +69,7 @@ def itemsize(dtype: str) -> int:
 
 
 def numpy_type(dtype: str) -> Any:
-    """NumPy's type for PyTorch's; `TiducError` where there is none."""
+    """NumPy's type for PyTorch's; raises `TiducError` if there is none."""
     if dtype == "complex32":
         raise Refused("arrays of the type complex32 are not read")
     return np.dtype(getattr(np, dtype, None) or getattr(ml_dtypes, dtype))
@@ -137,7 +137,7 @@ def _fixed(name: str, size: tuple[str, Any]) -> int:
 
 
 def check_place(name: str, payload: Payload, size: int) -> None:
-    """`TiducError` unless every element of the array is within `size` bytes."""
+    """Raises `TiducError` unless every element of the array is within `size` bytes."""
     if len(payload.sizes) != len(payload.strides) or len(payload.sizes) > _HIGHEST_RANK:
         raise Refused(f"{name}: the array needs a stride for each of at most {_HIGHEST_RANK} sizes")
     if min((payload.offset, *payload.sizes, *payload.strides)) < 0:
@@ -183,7 +183,10 @@ def content(payload: Payload, parts: Mapping[str, bytearray]) -> Array:
 
 
 def arrays(names: Iterable[str], payloads: Payloads, parts: Mapping[str, bytearray]) -> dict[str, Array]:
-    """Arrays of their own by name; one that has a part for itself is the part."""
+    """Arrays that share no memory with each other, by name.
+
+    An array that is alone in its part is a view of the part.
+    """
     users: dict[str, int] = {}
     for each in (*payloads.weights.values(), *payloads.constants.values()):
         users[each.part] = users.get(each.part, 0) + 1

@@ -57,7 +57,7 @@ class PickledTensor:
 
 
 def read_tensors(written: bytes | bytearray) -> dict[str, PickledTensor]:
-    """The tensors of a pickled dictionary by name. `TiducError` where the pickle holds anything else."""
+    """The tensors of a pickled dictionary by name. Raises `TiducError` if the pickle holds anything else."""
     try:
         tensors = _Machine().run(bytes(written))
     except (

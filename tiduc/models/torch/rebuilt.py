@@ -124,7 +124,7 @@ def _argument(record: tuple[str, Any]) -> Any:
 
 
 def _check_tensors(signature: Any, weights: dict[str, Any], constants: dict[str, Any]) -> None:
-    """`TiducError` where the archive lacks a tensor of the signature."""
+    """Raises `TiducError` if the archive lacks a tensor of the signature."""
     for spec in signature.input_specs:
         if spec.target is not None:
             is_kept = spec.kind.name == "PARAMETER" or bool(spec.persistent)

@@ -31,7 +31,7 @@ Kind = Any
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of several kinds, in a dictionary of one entry; the result is (tag, value)."""
+    """One of several kinds, as a dictionary with one entry. The result is (tag, value)."""
 
     kinds: dict[str, Kind]
     refused: tuple[tuple[str, str], ...] = ()
@@ -48,7 +48,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Maybe:
-    """A kind, or nothing: then the result is None."""
+    """A value of a kind, or nothing, which gives None."""
 
     kind: Kind
 
@@ -87,7 +87,7 @@ def name(value: Any) -> str:
 
 
 def is_name(value: str) -> bool:
-    """Whether a text is an identifier of ASCII letters that is no word of Python's."""
+    """Whether a text is an identifier of ASCII letters that is not a keyword of Python."""
     return bool(_IDENTIFIER.fullmatch(value)) and not keyword.iskeyword(value) and not value.startswith("__")
 
 
@@ -96,7 +96,7 @@ def _name_or_none(value: Any) -> str:
 
 
 def path(value: Any) -> str:
-    """The name of a parameter or buffer: names of modules, with points between them."""
+    """The name of a parameter or buffer: module names, separated by points."""
     if not isinstance(value, str) or len(value) > _LONGEST_NAME or not _PATH.fullmatch(value):
         raise Refused(f"expects the name of a parameter or buffer, has {_shown(value)}")
     if any(not part or part.startswith("__") for part in value.split(".")):
@@ -118,7 +118,7 @@ def _shown(value: Any) -> str:
 
 
 def checked(kind: Kind, value: Any) -> Any:
-    """The value as a record of this kind; `TiducError` where it is none."""
+    """The value as a record of this kind. Raises `TiducError` if it is not one."""
     if isinstance(kind, Maybe):
         return None if value is None else checked(kind.kind, value)
     if isinstance(kind, OneOf):
@@ -283,7 +283,7 @@ def read_model(written: bytes | bytearray) -> dict[str, Any]:
 
 
 def read_payloads(written: bytes | bytearray) -> dict[str, dict[str, Any]]:
-    """The records of arrays by name, in `data/weights/model_weights_config.json` and its like."""
+    """The records of arrays by name, in `data/weights/model_weights_config.json` and similar files."""
     config: dict[str, dict[str, Any]] = _recorded(_PAYLOADS, _document(written))["config"]
     return config
 

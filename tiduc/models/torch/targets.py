@@ -85,7 +85,7 @@ _AUTOCAST = "wrap_with_autocast"
 
 
 def target(torch: ModuleType, name: str) -> Any:
-    """The function that a node calls. `TiducError` for one that is not known."""
+    """The function that a node calls. Raises `TiducError` for one that is not known."""
     if match := _OPERATOR.fullmatch(name):
         space, packet, overload = match.groups()
         full = f"{space}::{packet}" + ("" if overload == "default" else f".{overload}")
@@ -130,7 +130,7 @@ def end_steps(torch: ModuleType) -> None:
 
 
 def takes_text(torch: ModuleType, function: Any) -> bool:
-    """Whether the function may get a text."""
+    """Whether the function accepts a text."""
     if isinstance(function, torch._ops.HigherOrderOperator):
         return bool(function.name() == _AUTOCAST)
     if not isinstance(function, torch._ops.OpOverload):

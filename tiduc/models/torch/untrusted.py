@@ -32,7 +32,10 @@ _NO_TORCH = "models of PyTorch need it: pip install 'tiduc[torch]'"
 
 
 def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
-    """The model in a file. `TiducError` where the file is not one that `torch.export.save` writes, or needs trust."""
+    """The model in a file.
+
+    Raises `TiducError` if the file is not one that `torch.export.save` writes, or needs trust.
+    """
     warm_up(__name__, "torch.export", "torch_mlir.fx")
     try:
         parts = archive.read_parts(path)

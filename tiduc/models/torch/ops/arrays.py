@@ -15,7 +15,7 @@ from tiduc.models.torch.ops.masks import assigned
 
 @decomposes(aten.empty_like.default, aten.new_empty.default, aten.empty.memory_format)
 def empty(x: Any, size: Any = None, *, dtype: Any = None, **keywords: Any) -> Any:
-    """Zeros, with the sizes `size` if given, else with those of x; x itself may be the sizes."""
+    """Zeros of the sizes `size` if given, else of the sizes of x. x itself may be the sizes."""
     if not isinstance(x, torch.Tensor):
         return torch.zeros(x, dtype=dtype)
     return torch.zeros(x.shape if size is None else size, dtype=dtype or x.dtype)
@@ -61,7 +61,10 @@ def diagonal_scatter(x: Any, values: Any, offset: int = 0, dim1: int = 0, dim2: 
 def slice_scatter(
     x: Any, values: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
-    """The parts before, inside and after the slice, or, with steps, a select between x and the spread values."""
+    """Concatenates the parts before, inside and after the slice.
+
+    With steps, selects between x and the spread values.
+    """
     size = x.shape[dim]
     if not isinstance(size, int):
         return _scattered_to_end(x, values, dim, start or 0, end, step)
@@ -105,7 +108,7 @@ def unfold(x: Any, dim: int, size: int, step: int) -> Any:
 
 @decomposes(aten.roll.default)
 def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
-    """Two parts, exchanged, or a gather along a dynamic dimension. Without dimensions, the flat tensor is rolled."""
+    """Exchanges two parts, or gathers along a dynamic dimension. Without dimensions, rolls the flat tensor."""
     if not dims:
         return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
@@ -157,7 +160,7 @@ def _at(x: Any, index: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
 
 @decomposes(aten.topk.default)
 def topk(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """In order, where any order is allowed."""
+    """The result is in order, although any order would be allowed."""
     return NotImplemented if sorted else torch.topk(x, k, dim, largest)
 
 
@@ -169,7 +172,7 @@ def kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 @decomposes(aten.median.dim)
 def median(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """The lower median, or the first NaN: PyTorch sorts NaN last and gives NaN where there is one."""
+    """The lower median, or the first NaN if there is one: PyTorch sorts NaN last."""
     order = torch.argsort(x, dim=dim, stable=True)
     index = order.narrow(dim, (x.shape[dim] - 1) // 2, 1)
     if x.is_floating_point():
@@ -200,7 +203,7 @@ TABLE[aten.nanmedian.default] = lambda x: _of_all(nanmedian(x.reshape(-1))[0], x
 
 @decomposes(aten.mode.default)
 def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """The smallest of the most frequent elements, at its last place, by comparison of all pairs in a row."""
+    """The smallest of the most frequent elements, with its last position. Compares all pairs in a row."""
     last = x.movedim(dim, -1)
     counts = (last.unsqueeze(-1) == last.unsqueeze(-2)).sum(-1)
     is_most = counts == counts.amax(-1, keepdim=True)
@@ -260,7 +263,7 @@ def cumprod(x: torch.Tensor, dim: int, *, dtype: Any = None) -> torch.Tensor:
 
 @decomposes(aten.cumsum.default)
 def cumsum(x: torch.Tensor, dim: int, *, dtype: Any = None) -> Any:
-    """The sums of masked rows along a dynamic dimension, where torch-mlir has no prefix sum."""
+    """The sums of masked rows along a dynamic dimension. torch-mlir has no prefix sum for this case."""
     if x.dim() == 0 or isinstance(x.shape[dim], int):
         return NotImplemented
     n = x.shape[dim]
@@ -390,7 +393,7 @@ def index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
 
 @decomposes(aten.index_put.default)
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """y[mask] = number or row is a select."""
+    """Rewrites y[mask] = number, or = row, as a select."""
     if not any(i is not None and i.dtype == torch.bool for i in indices):
         return _from_start(aten.index_put.default, x, indices, values, accumulate)
     return assigned(x, indices, values, accumulate)

@@ -106,7 +106,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {"transformers.grouped_mm_fallback":
 
 
 class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
-    """A block in which calls of these functions are replaced."""
+    """In a block, replaces calls of these functions."""
 
     def __torch_function__(
         self,

@@ -34,7 +34,10 @@ _TYPE = re.compile(r"tensor<((?:[\d?]+x)*)(\w+(?:<\w+>)?)>")
 
 
 def element(x: torch.Tensor) -> str:
-    """The element type of a PyTorch tensor in StableHLO. `Unsupported` for types that torch-mlir does not have."""
+    """The element type of a PyTorch tensor in StableHLO.
+
+    Raises `Unsupported` for types that torch-mlir does not have.
+    """
     name = str(x.dtype).removeprefix("torch.")
     if name not in ELEMENTS:
         raise Unsupported(f"tensors of {name} are not supported")

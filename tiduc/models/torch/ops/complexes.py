@@ -157,7 +157,7 @@ TABLE |= {overload: _creates(overload) for overload in (aten.eye.default, aten.e
 
 @decomposes(aten._assert_tensor_metadata.default)
 def assert_metadata(x: torch.Tensor, *facts: torch.dtype | None, **keywords: Any) -> None:
-    """Nothing: an export asserts what it knows of the operand of `to`, and torch-mlir has no complex `dtype`."""
+    """Removes the op. An export asserts what it knows of the operand of `to`, and torch-mlir has no complex `dtype`."""
 
 
 @decomposes(aten._conj.default, aten._conj_physical.default, aten.conj_physical.default)

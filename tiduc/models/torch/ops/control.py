@@ -21,7 +21,7 @@ Types = list[tuple[Sequence[int], str]]
 def lower_control(exported: torch.export.ExportedProgram) -> None:
     """Replaces each operator of control flow in an `ExportedProgram`, also inside of others.
 
-    `Unsupported` for operators of higher order that have no counterpart in StableHLO, and for dynamic shapes.
+    Raises `Unsupported` for operators of higher order that have no counterpart in StableHLO, and for dynamic shapes.
     """
     _lower(exported.graph_module, count())
 

@@ -8,7 +8,7 @@ torch: Any = import_module("torch")
 
 
 class Absent:
-    """Stands for an op that the installed version of PyTorch lacks, and for its overloads; no program has it."""
+    """Stands for an op, and its overloads, that the installed version of PyTorch lacks. No program has such an op."""
 
     def __getattr__(self, overload: str) -> "Absent":
         return self

@@ -51,7 +51,7 @@ def reciprocal(x: Any) -> Any:
 
 @decomposes(aten.mean.default, aten.mean.dim)
 def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The mean in another type than that of x."""
+    """The mean in another type than the type of x."""
     if dtype in (None, x.dtype):
         return NotImplemented
     return x.to(dtype).mean(dim, keepdim)

@@ -71,7 +71,7 @@ def inv_ex(x: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor, t
 
 @decomposes(aten._linalg_det.default)
 def det(x: Any) -> Any:
-    """The product of the pivots, or the polynomial for up to three rows: its derivatives are finite everywhere."""
+    """The product of the pivots. For up to three rows, a polynomial, whose derivatives are finite everywhere."""
     factors, pivots = lapack.lu(x)
     if x.shape[-1] in (1, 2, 3):
         return _polynomial(x), factors, pivots

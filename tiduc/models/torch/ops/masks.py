@@ -40,7 +40,7 @@ def select_masked(exported: torch.export.ExportedProgram) -> None:
 
 
 def assigned(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
-    """x after x[:, mask] = values, where every place of the mask gets equal values, such as a number or a row."""
+    """x after x[:, mask] = values. Every place of the mask gets equal values, such as a number or a row."""
     lead = next(d for d, index in enumerate(indices) if index is not None)
     mask = indices[lead]
     trail = x.dim() - lead - mask.dim()

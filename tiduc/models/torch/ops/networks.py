@@ -47,13 +47,13 @@ def _by_position(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.view.default)
 def view(x: torch.Tensor, size: Sequence[int]) -> Any:
-    """A copy where the strides allow no view: decompositions give other strides than the ops that were exported."""
+    """A copy if the strides allow no view: decompositions give other strides than the exported ops."""
     return NotImplemented if x.is_contiguous() else x.contiguous().view(size)
 
 
 @decomposes(aten.rms_norm.default)
 def rms_norm(x: Any, sizes: Any, weight: Any = None, eps: float | None = None) -> Any:
-    """x / sqrt(mean of squares + eps), in f32 for narrower types; without `eps`, it is that of the type of the sums."""
+    """x / sqrt(mean of squares + eps), in f32 for narrower types. The default `eps` is that of the type of the sums."""
     kind = torch.promote_types(x.dtype, torch.float32)
     wide = x.to(kind)
     mean = (wide * wide).mean(list(range(-len(sizes), 0)), keepdim=True)
@@ -94,7 +94,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:
-    """The sum (mode 0), mean (1) or maximum (2) of the rows of each bag; a bag is a range of the indices."""
+    """The sum (mode 0), mean (1) or maximum (2) of the rows of each bag. A bag is a range of the indices."""
     if scale_grad_by_freq:
         raise Unsupported(
             "scale_grad_by_freq of an embedding is not supported: it changes the derivative only"
@@ -108,7 +108,7 @@ def embedding_bag(
     rows, counts = torch.index_select(weight, 0, indices), inside.sum(-1, keepdim=True)
     if mode == 2:
         masked = torch.where(inside.unsqueeze(-1), rows, float("-inf"))
-        first = torch.argmax(masked, 1, keepdim=True)  # of equal rows the first one has the derivative
+        first = torch.argmax(masked, 1, keepdim=True)  # the first of equal rows has the derivative
         result = torch.where(counts > 0, torch.gather(masked, 1, first).squeeze(1), 0)
     else:
         shares = inside.to(weight.dtype)

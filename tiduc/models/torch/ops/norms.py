@@ -61,7 +61,7 @@ def std(x: Any, dim: Any = None, **keywords: Any) -> torch.Tensor:
 
 @decomposes(aten.std_mean.correction)
 def std_mean(x: Any, dim: Any = None, **keywords: Any) -> Any:
-    """The standard deviation as `std` has it, and the mean."""
+    """The standard deviation, computed as in `std`, and the mean."""
     if x.is_complex():
         return NotImplemented
     variance, mean = torch.var_mean(x, dim, **keywords)

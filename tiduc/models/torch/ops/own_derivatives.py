@@ -46,7 +46,7 @@ class _Context:
 
 @contextmanager
 def own_derivatives() -> Iterator[None]:
-    """A block, around an export, in which `apply` of each `torch.autograd.Function` keeps the function's derivative."""
+    """In a block around an export, `apply` of each `torch.autograd.Function` keeps its derivative."""
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if cls.__module__.startswith(
@@ -97,7 +97,7 @@ def _applied(
 
     operands = [args[i] for i in places]
     with torch._C._AutoDispatchBelowAutograd():
-        results = forward(operands)[0]  # for the types of the results: these ops are dead
+        results = forward(operands)[0]  # determines the types of the results: these ops are dead
         tensors = _all(cls, results)
         seeds = [torch.zeros_like(y) for y in tensors if _is_active(y)]
         name = f"{cls.__name__}:{len(tensors)}:{next(_NUMBERS)}"  # PyTorch traces each name once

@@ -87,7 +87,7 @@ def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: 
 
 @decomposes(aten.take.default)
 def take(x: Any, index: Any) -> Any:
-    """The elements at places of the flat tensor; negative places count from its end."""
+    """The elements at places of the flat tensor. Negative places count from its end."""
     flat = x.reshape(-1)
     places = torch.where(index < 0, index + flat.shape[0], index)
     return torch.index_select(flat, 0, places.reshape(-1)).reshape(index.shape)
