@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the runtime raises these errors, and needs no MLIR
+if TYPE_CHECKING:  # the runtime raises these errors without MLIR
     from torch_mlir import ir
 
 _OUT_OF_MEMORY = re.compile(

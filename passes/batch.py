@@ -174,7 +174,7 @@ def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> N
         return
     captures = tuple([plain.get(v, v) for v in op.captures])
     plain.update(zip(op.results, b.copy(op, operands, captures), strict=True))
-    b.graph.definitions[-1].active = None  # an active mask holds only in the graph that the op was in
+    b.graph.definitions[-1].active = None  # an active mask is valid only in the op's own graph
 
 
 def _rule(request: Request, op: Definition) -> BatchRule:
@@ -265,7 +265,7 @@ def in_one_loop(
 ) -> None:
     """Computes the outputs in a single loop over the batch."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
-    b.location = reached[0].location  # of errors about the loop
+    b.location = reached[0].location  # the location of errors about the loop
     computed = {y for op in reached for y in op.results}
     for op in reached:
         for x in op.reads:

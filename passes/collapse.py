@@ -336,9 +336,7 @@ class _Emitter:
             return self.sum_of(x) if x in decided.dependent else self.plain.get(x, x)
 
         results = self.b.copy(op, tuple(map(given, op.operands)), tuple(map(given, op.captures)))
-        self.b.graph.definitions[
-            -1
-        ].active = None  # an active mask holds only in the graph that the op was in
+        self.b.graph.definitions[-1].active = None  # an active mask is valid only in the op's own graph
         self.sums.update(zip(op.results, results, strict=True))
 
     def _given(self, x: Value, need: Need | None) -> Value:

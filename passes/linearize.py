@@ -72,7 +72,7 @@ def _linearize_ops(
         if op.captures:
             dx += map(tangent, op.captures)
         if any(dx):
-            if op.name == BINDING:  # a bound input has the tangent of the value it is bound to
+            if op.name == BINDING:  # the tangent of a bound input is that of its value
                 tangents[op.result] = dx[0]
                 continue
             rule = opset.linearize_rule(op)

@@ -61,7 +61,7 @@ def materialize_merge(
     for key in _needed_inputs(view, read, inputs, keep_dead_inputs):
         b.graph.inputs[key] = view.input(key)
     keys = KeyTable(opset.stateful, opset.commutative)
-    stands_for: dict[Value, Value] = {}  # values that were replaced; most values were not
+    stands_for: dict[Value, Value] = {}  # replaced values; most values are not replaced
     definitions, simplify = b.graph.definitions, opset.identities.get
     have_others, simpler = stands_for.keys(), False
     for op in _as_in_graph(schedule):
@@ -82,7 +82,7 @@ def materialize_merge(
                 continue
             taken, operands = replacement, replacement.operands
         results = keys.results(taken, operands, captures)
-        if results is taken.results:  # the first op with this key
+        if results is taken.results:  # this op is the first one with its key
             as_it_is = operands is taken.operands and not captures
             definitions.append(taken if as_it_is else taken.reading(operands, captures))
         if results is not op.results:

@@ -28,9 +28,9 @@ from tiduc.dialect.ops.ir_types import IrOp
 
 _CONVERT = "stablehlo.convert"
 _LAPACK = re.compile(r"(?<=lapack_)[sc](?=\w+_ffi$)")
-_DOUBLE = {"s": "d", "c": "z"}  # the letters of LAPACK's types
+_DOUBLE = {"s": "d", "c": "z"}  # the letters for types in LAPACK's names
 _BITS = {"exponent_bits": 11, "mantissa_bits": 52}
-_ALGORITHM = "algorithm"  # of dot_general: it names the types of the operands
+_ALGORITHM = "algorithm"  # a dot_general's algorithm, which names the operands' types
 
 
 @stage

@@ -70,7 +70,7 @@ def folder() -> Path | None:
         return None
     if chosen:
         return Path(chosen)
-    with suppress(RuntimeError):  # there may be no home
+    with suppress(RuntimeError):  # the user may have no home folder
         caches = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or ""
         # The specification of XDG_CACHE_HOME says to ignore a relative path.
         base = Path(caches) if os.path.isabs(caches) else Path.home() / ".cache"
@@ -118,14 +118,14 @@ def normalized(program: bytes) -> bytes:
     if program.startswith(b"ML\xefR"):
         return program
     kept: list[bytes] = []
-    depth = 0  # of brackets within a location
+    depth = 0  # the depth of brackets within a location
     for token in _TOKENS.findall(program):
         if depth:
             depth += (token in (b"(", b"loc(")) - (token == b")")
         elif token == b"loc(":
             depth = 1
         elif token.startswith(b"#loc"):
-            continue  # of `#loc3 = loc(...)`; the next tokens are the location
+            continue  # `#loc3 = loc(...)`: the next tokens are the location
         elif token.startswith(b"//") or token.isspace():
             if kept and kept[-1] != b" ":
                 kept.append(b" ")

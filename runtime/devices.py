@@ -33,7 +33,7 @@ class Device:
 
     def __init__(self, hal: Any, name: str) -> None:
         self.hal, self.name = hal, name
-        self.on_host = name.startswith("local-")  # its memory is the host's
+        self.on_host = name.startswith("local-")  # the device uses the host's memory
         self._copy = hal.allocator.allocate_buffer_copy
 
     def upload(self, array: Array, element: int) -> Any:
@@ -75,7 +75,7 @@ class Device:
     def download(self, view: Any, dtype: "np.dtype[Any]") -> Array:
         """A copy of a buffer view's contents in memory that the caller owns."""
         buffer, shape = view.get_buffer(), view.shape
-        if 0 in shape:  # nothing to map
+        if 0 in shape:  # an empty array has nothing to map
             return np.empty(shape, dtype)
         if not buffer.allowed_usage() & _MAPPABLE:
             buffer = self._staged(buffer)
@@ -117,7 +117,7 @@ class _Memory:
     """The memory of a read-only array, which NumPy takes as bytes that may be written to."""
 
     def __init__(self, array: Array, device: Device) -> None:
-        self._array, self._device = array, device  # both live as long as the memory is in use
+        self._array, self._device = array, device  # both objects live as long as the memory is in use
         self.__array_interface__ = {
             "version": 3,
             "shape": (array.nbytes,),

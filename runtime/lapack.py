@@ -121,7 +121,7 @@ def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Arra
     inverse[:, range(k), range(k)] = 1 / np.where(none, 1, tau)
     try:
         return (c - v @ np.linalg.solve(_adjoint(inverse) if adjoint else inverse, _adjoint(v) @ c),)
-    except np.linalg.LinAlgError:  # tau of a matrix is not finite
+    except np.linalg.LinAlgError:  # raised if tau of a matrix is not finite
         if len(c) == 1:
             return (np.full_like(c, np.nan),)
         each = zip(packed[:, None], tau[:, None], c[:, None], strict=True)
@@ -137,7 +137,7 @@ def with_info(decomposed: Function) -> Function:
         failed = failed.reshape(-1)
         try:
             results = decomposed(x)
-        except np.linalg.LinAlgError:  # does not tell which matrix failed
+        except np.linalg.LinAlgError:  # the error does not tell which matrix failed
             each = [_decomposed_or_zero(decomposed, a) for a in x]
             results = [
                 np.concatenate(parts) for parts in zip(*(results_of for results_of, _ in each), strict=True)

@@ -64,7 +64,7 @@ class Loaded:
         wanted = _devices(self._reflected(DEVICE), target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
         for device in opened:
-            device.trim()  # this module's arrays have other sizes
+            device.trim()  # this module's arrays have other sizes than earlier ones
             weakref.finalize(self, device.trim).atexit = False
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]

@@ -34,7 +34,7 @@ class Folder:
     descriptor: int | None
 
     def place(self, name: str) -> dict[str, Any]:
-        """The arguments that name a file of the folder to functions of `os`."""
+        """The keyword arguments by which functions of `os` find a file of the folder."""
         if self.descriptor is None:
             return {"path": self.path / name}
         return {"path": name, "dir_fd": self.descriptor}
@@ -82,7 +82,7 @@ class Folder:
         """The regular files of the folder, by name."""
         with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):  # removed meanwhile
+                with suppress(FileNotFoundError):  # the file has been removed meanwhile
                     if entry.is_file(follow_symlinks=False):
                         yield entry.name, entry.stat(follow_symlinks=False)
 

@@ -90,7 +90,7 @@ def run_within(
                 output, piped = process.communicate(given, _patience(deadline, stop))
                 return Ended(process.returncode, output, _text(told, piped))
             except subprocess.TimeoutExpired:
-                given = None  # communicate resumes
+                given = None  # communicate resumes where it stopped
                 if stop is not None and stop.is_set():
                     raise Stopped from None
                 if deadline is not None and time.monotonic() >= deadline:

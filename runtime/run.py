@@ -228,7 +228,7 @@ class Executable:
         value = self.signature.inputs[index]
         if not isinstance(argument, DeviceArray):
             return checked(argument, value, index)
-        argument.view()  # it may have been given away
+        argument.view()  # the array may have been given away
         if argument.device.hal is not self._device.hal:
             raise InputError(
                 f"argument {index} ({value.name}) is on the device {argument.device.name}, the module on "

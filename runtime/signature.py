@@ -196,7 +196,7 @@ def from_declaration(text: str) -> Signature:
     (input0: 4xf32) -> (output0: f64)
     """
     taken, arrow, given = _STRING.sub('""', text).partition(") -> (")
-    if not arrow:  # no results at all
+    if not arrow:  # the function has no results
         taken, given = text, ""
     inputs, outputs = (
         tuple(

@@ -55,7 +55,7 @@ def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
         write(os.fspath(path), {name: np.asarray(x, order="C") for name, x in arrays.items()})
     except TiducError:
         raise
-    except Exception as error:  # the library's error for an element type
+    except Exception as error:  # the library raises this for an element type
         raise RequestError(f"cannot be written: {_line(error)}", os.fspath(path)) from error
 
 
@@ -89,7 +89,7 @@ def _write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
 
 
 def _read_irpa(path: str) -> dict[str, Array]:
-    from iree import runtime  # slow to import
+    from iree import runtime  # this import is slow
 
     index = runtime.ParameterIndex()
     check_archive(path)

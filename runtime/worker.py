@@ -222,7 +222,7 @@ def serve(call: int, life: int, modules: Sequence[str]) -> None:
                 function, arguments, keywords = pickle.load(file)
             except EOFError:
                 return
-            except Exception as error:  # from importing the function's module
+            except Exception as error:  # raised while the function's module is imported
                 answer: tuple[bool, Any] = False, error
             else:
                 answer = _answer(function, arguments, keywords)

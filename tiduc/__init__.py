@@ -148,7 +148,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return import_module(f"tiduc.{name}")
     if name == "__version__":
-        return import_module("tiduc.version").version()  # slow to import
+        return import_module("tiduc.version").version()  # this import is slow
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'tiduc' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)

@@ -18,7 +18,7 @@ def main() -> None:
         from tiduc.driver import drive
 
         status = drive(_work)
-    except OSError as error:  # such as a limit of open files that leaves no room for libraries
+    except OSError as error:  # for example, a limit of open files leaves no room for libraries
         os.write(2, f"error: cannot start: {error.strerror}\n".encode())
         status = 1
     sys.exit(status)
@@ -48,7 +48,7 @@ def _occupy_closed_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+            os.open(os.devnull, os.O_RDWR)  # this opens the lowest free number
 
 
 if __name__ == "__main__":

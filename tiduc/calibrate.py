@@ -16,7 +16,7 @@ from tiduc.program import load
 
 _FEW, _MANY = 1, 9  # repetitions
 _CALLS = 5
-_COPIED, _WIDTH, _MAPPED = 2**23, 512, 2**18  # elements, of f32
+_COPIED, _WIDTH, _MAPPED = 2**23, 512, 2**18  # numbers of f32 elements
 _FEW_ITERATIONS, _MANY_ITERATIONS = 100, 2100
 
 

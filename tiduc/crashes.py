@@ -15,14 +15,14 @@ from tiduc.cli.diagnostics import report
 from tiduc.cli.memory import no_memory
 from tiduc.dialect.errors import TiducError, out_of_memory
 
-_LARGEST = 2**28  # bytes; a larger file is not copied into the folder
+_LARGEST = 2**28  # in bytes; a larger file is not copied into the folder
 
 
 @dataclass(frozen=True)
 class Crash:
     """How a worker died, and what it was working on."""
 
-    status: int  # as `os.waitpid` gives it
+    status: int  # the status from `os.waitpid`
     stage: str
     file: str
     source: bytes  # the bytes read from a pipe; empty where `file` can be read again

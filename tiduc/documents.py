@@ -54,7 +54,7 @@ def op_rows(opset: OpSet = OPSET) -> list[tuple[str, ...]]:
     """One row per op that the op set declares, with the columns of `OPS_HEADER`."""
     rows: list[tuple[str, ...]] = []
     for name, form in sorted(opset.forms.items()):
-        if name.startswith("tidu."):  # an op of graphs, which appears in no program
+        if name.startswith("tidu."):  # such an op is part of graphs, and appears in no program
             continue
         jvp = "zero" if form == "inactive" else "yes" if name in opset.linearize_rules else "no"
         transpose = "yes" if name in opset.transpose_rules else "not needed" if jvp != "no" else "no"

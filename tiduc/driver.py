@@ -150,7 +150,7 @@ def _contents(descriptor: int) -> bytes:
 
 def _die_with(driver: int) -> None:
     """Asks the system to kill this process when the driver dies, even by SIGKILL."""
-    import ctypes  # which NumPy imports anyway
+    import ctypes  # NumPy imports ctypes anyway
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != driver:

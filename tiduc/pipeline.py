@@ -46,9 +46,9 @@ Step = Callable[[Function, Any, Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its name, the function that runs it, what the function takes and gives.
+    """One stage: its name, the function that runs it, and names of the input and result of the function.
 
-    The command line's `--stop-after` takes the name. `step`, which the stages that lower a program have, calls the
+    The command line's `--stop-after` takes the name. Stages that lower a program have a `step`, which calls the
     function with the parts of the program that it needs.
     """
 
@@ -86,7 +86,7 @@ def _rematerialize(program: Function, flat: Graph, separated: Sequence[str]) -> 
 
 
 def loops_of(program: Function, separated: Sequence[str] = ()) -> Loops:
-    """The loops of a program, which a budget lets keep less if their memory is "auto"."""
+    """The loops of a program. If their memory option is "auto", a budget may make them keep fewer residuals."""
     view, opset, is_free = program.view, program.opset, program.loop_memory == "auto"
 
     def structured(memory: str, chosen: Mapping[int, str]) -> Graph:

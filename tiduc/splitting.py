@@ -31,7 +31,7 @@ from tiduc.runtime.signature import TensorType
 
 @dataclass(frozen=True)
 class Residual:
-    """A value that the forward part returns and the backward part takes."""
+    """A value that the forward part returns and the backward part takes as an input."""
 
     name: str
     type: TensorType
@@ -70,7 +70,7 @@ def split(program: Program, wrt: Wrt = None) -> Split:
     cotangent.
     """
     memory = program.memory
-    vjp = program.rematerialize("").vjp(wrt)  # the budget is that of each part
+    vjp = program.rematerialize("").vjp(wrt)  # the budget applies to each part
     cut = _Cut(vjp, len(program.inputs), len(program.outputs))
     forward, backward = (
         from_module(part, program.name, program.opset, loop_memory=program.loop_memory).rematerialize(memory)

@@ -25,9 +25,9 @@ _REFINE = (
 
 
 def at_each_shape(program: Program, run: Callable[[Program], Call]) -> Call:
-    """A callable for the program; with dynamic shapes, it refines the program to the arguments' shapes and runs that.
+    """A callable for the program. If shapes are dynamic, it refines the program to the arguments' shapes.
 
-    Each refinement is made once and kept.
+    Each refined program is built once and cached.
     """
     if not any(None in value.type.shape for value in (*program.signature.inputs, *program.signature.outputs)):
         return run(program)

@@ -25,11 +25,11 @@ Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
 
 
 def vmap(program: Function, size: int, in_axes: Axes, out_axes: Axes) -> tuple[list[Port], list[Port]]:
-    """The inputs and outputs of the program that computes `size` values; the order and the names stay.
+    """The inputs and outputs of the program that computes `size` values. Their order and names do not change.
 
-    Inputs that a mapping leaves out are shared, and outputs that it leaves out get the new dimension in front. An
-    output of axis None must not depend on a batched input; otherwise `RequestError`, as for an axis out of range, a
-    type that has no batch dimension, and a program without a batched input.
+    Inputs that a mapping omits are shared, and outputs that it omits get the new dimension in front. An output of axis
+    None must not depend on a batched input. Raises `RequestError` if it does, for an axis out of range, for a type that
+    has no batch dimension, and for a program without a batched input.
     """
     axes = _axes("in_axes", in_axes, program.inputs, None)
     ends = _axes("out_axes", out_axes, program.outputs, 0)

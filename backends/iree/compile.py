@@ -245,7 +245,7 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
     # A crash can follow a diagnostic; the user then needs the diagnostic.
     diagnostic = _DIAGNOSTIC.search(ended.errors)
     if diagnostic:
-        # The op is named before this phrase; the op's text after it fills a screen.
+        # The op's name comes before this phrase; the op's text after it would fill a screen.
         message = diagnostic["message"].partition(" that was explicitly marked illegal")[0]
         return CompileError(f"{about} {message}", _located(diagnostic["location"] or "", name))
     if ended.code and out_of_memory(ended.errors.encode()):

@@ -11,9 +11,7 @@ _SYMBOLS, _FUNCTION = 2, 2
 
 @dataclass(frozen=True)
 class Elf:
-    """The machine (`arm`, 32 bits) of an ELF file, and the bytes of its code, its constants, its variables and each
-    function.
-    """
+    """The machine (`arm`, 32 bits) of an ELF file, and the bytes of code, constants, variables, and each function."""
 
     machine: str
     bits: int

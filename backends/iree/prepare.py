@@ -235,7 +235,7 @@ def _names_pipes(text: str) -> bool:
     """Whether locations name pipes or devices: the compiler opens the file of a location to print its line."""
     for written in set(_FILES.findall(text.encode("utf-8", "surrogateescape"))):
         name = re.sub(rb"\\([0-9A-F]{2})", lambda byte: bytes.fromhex(byte[1].decode()), written)
-        with suppress(OSError, ValueError):  # there is none
+        with suppress(OSError, ValueError):  # the file does not exist
             if not stat.S_ISREG(os.stat(name).st_mode):
                 return True
     return False

@@ -43,7 +43,7 @@ class SizeReport:
     """Sizes in bytes: of the file, kernels, constants and bytecode, of each kernel, and of the buffers by function."""
 
     file: int
-    format: str  # of the kernels, such as system-elf-arm_64
+    format: str  # the format of the kernels, such as system-elf-arm_64
     code: int
     kernels: dict[str, int]
     constants: int

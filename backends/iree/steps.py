@@ -190,7 +190,7 @@ Part = Sequence[CompilerStep]
 def parts_of(changes: Changes) -> list[Part]:
     """The runs for a program with these changes, in parts."""
     parts: list[Part] = []
-    open_: tuple[CompilerStep, ...] = ()  # steps at whose ends the compiler does not stop
+    open_: tuple[CompilerStep, ...] = ()  # steps without a stop of the compiler at their ends
     for part in STEPS:
         steps: list[CompilerStep] = []
         for step in part:

@@ -60,5 +60,5 @@ def _in_worker(
         if died.fatal:
             raise Unsupported(f"StableHLO's reference interpreter cannot run it: {died.fatal}") from None
         raise CompileError(f"StableHLO's reference interpreter {died}") from None
-    except (TypeError, ValueError) as error:  # of the bindings, about element types
+    except (TypeError, ValueError) as error:  # raised by the bindings for element types
         raise Unsupported(f"StableHLO's reference interpreter cannot run it: {error}") from None

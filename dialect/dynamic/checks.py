@@ -237,7 +237,7 @@ class FunctionSizes:
                 outside = all(self._order[self.atoms.listed[n][1]] < before for n in self.atoms.read_by(form))
                 if outside and all(other == form for other in others):
                     self._graph.sizes[value, d] = as_size(form, self.atoms)
-                else:  # IREE assumes that they are equal
+                else:  # IREE assumes that the sizes are equal
                     self.beyond = self.beyond or (op, "sizes of its branches are not known to be equal")
 
     def _inlined(self, op: Any, known: Known, top: bool) -> None:

@@ -120,7 +120,7 @@ class Known:
         self._checked: set[Check] = set(outer._checked) if outer else set()
         self.in_range: list[Form] = (
             outer.in_range if outer else []
-        )  # forms that the program computes, perhaps in i32: to be checked
+        )  # forms that the program computes, perhaps in i32, and that must be checked
         self.counts: dict[Any, int] = dict(outer.counts) if outer else {}
 
     def inner(self) -> "Known":
@@ -254,7 +254,7 @@ class Known:
         if kind in READ:
             return LARGEST if number < self.atoms.bounded else None
         a = self.bound(of)
-        if kind == "quotient":  # negative, or at most its dividend; no bound is negative
+        if kind == "quotient":  # a quotient is negative, or at most its dividend; a bound is never negative
             return a
         b = self.bound(where)
         return None if a is None or b is None else max(a, b)

@@ -122,7 +122,7 @@ def _features(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
     for x in op.operands[1:]:
         if rank_of(x) == 1:
             yield (x, 0), (op.operands[0], feature)
-        else:  # the gradient of the result
+        else:  # the last operand is the gradient of the result
             yield from (((x, d), (op.operands[0], d)) for d in range(rank_of(x)))
 
 

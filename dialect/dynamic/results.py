@@ -92,7 +92,7 @@ def _convolution(op: Definition, number: int, d: int) -> Origin | None:
     names = "window_strides", "rhs_dilation", "lhs_dilation"
     stride, dilation, base = (op.attributes[m][i] if m in op.attributes else 1 for m in names)
     size = sizes_in(kernel.type)[n.kernel_spatial_dimensions[i]]
-    padded_by = op.operands[2:]  # of `dynamic_conv`
+    padded_by = op.operands[2:]  # the padding operand of `dynamic_conv`
     if size == DYNAMIC or any(
         p.definition is None or "value" not in p.definition.attributes for p in padded_by
     ):

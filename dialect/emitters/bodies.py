@@ -97,7 +97,7 @@ class RegionBuilder(IrEmitter):
         block = op.regions[region].blocks[0]
         values: dict[IrValue, IrValue] = dict(zip(block.arguments, arguments, strict=True))
         for inside, outside in zip(captured(op.source), op.captures, strict=True):
-            assert outside.definition is not None  # a constant, since the op is self-contained
+            assert outside.definition is not None  # `outside` is a constant, because the op is self-contained
             values[inside] = outside.definition.create((), (), self._ip).result
         for inner in operations(block):
             if inner.name != "stablehlo.return":

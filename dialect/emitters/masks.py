@@ -208,7 +208,7 @@ def _may_be_infinite(slope: Value) -> bool:
     while waiting:
         x = waiting.pop()
         op = x.definition
-        if not (is_float(x) or is_complex(x)):  # the predicate of a select
+        if not (is_float(x) or is_complex(x)):  # the predicate of a select has no slope
             continue
         if op is None:  # an argument of a function, or of a loop's body
             return True

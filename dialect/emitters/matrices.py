@@ -173,7 +173,7 @@ def exchanged(b: Any, pivots: V, count: int) -> Any:
     return b.emit_all("stablehlo.while", operands, [x.type for x in operands], {}, fills)[1]
 
 
-@functools.cache  # the builder shares regions that one function fills
+@functools.cache  # so that the builder shares the region, which one function fills
 def _exchange(
     numbers: ir.RankedTensorType, pivots: ir.RankedTensorType
 ) -> tuple[Callable[[Any], None], Callable[[Any], None]]:

@@ -161,7 +161,7 @@ class Definition:
     ) -> Any:
         source, types = self.source, [y.type for y in self.results]
         copy = source.clone(ip)
-        if len(source.results) != len(types):  # emitted by a rule: the source only holds the regions
+        if len(source.results) != len(types):  # a rule emitted the op: the source only holds the regions
             regions = len(source.regions)
             op = ir.Operation.create(self.name, types, operands, given, None, regions, self.location, ip)
             _move_regions(copy, op)

@@ -39,10 +39,10 @@ class View:
         self._module = module
         self._search = search
         self._unread: list[tuple[Graph, list[tuple[Definition, Any]], dict[Any, Any]]] = []
-        self._unchecked: list[tuple[Graph, Definition]] = []  # ops that call graphs, once read
+        self._unchecked: list[tuple[Graph, Definition]] = []  # ops that call graphs, once they are read
         self._is_checking = False
         self._acyclic: set[str] = set()
-        self._outputs: dict[str, list[Any]] = {}  # of indexed graphs, as `ir.Value`s
+        self._outputs: dict[str, list[Any]] = {}  # the outputs of indexed graphs, as `ir.Value`s
         self._unwritten: dict[Graph, None] = {}
         self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}

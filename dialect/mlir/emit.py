@@ -19,7 +19,7 @@ _SLICE_OF_SCALAR = ", , sizes = []"
 
 def text(module: Any) -> bytes:
     """The text of a verified module; in generic form if the pretty form would not parse."""
-    written: str = module.operation.get_asm(assume_verified=True)  # printing would verify again
+    written: str = module.operation.get_asm(assume_verified=True)  # printing would verify the module again
     if _SLICE_OF_SCALAR in written:
         written = module.operation.get_asm(assume_verified=True, print_generic_op_form=True)
     return (written.rstrip("\n") + "\n").encode("utf-8", "surrogateescape")

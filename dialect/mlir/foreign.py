@@ -4,7 +4,7 @@ import re
 
 _BYTECODE = b"ML\xefR"
 _ZIP = b"PK\x03\x04"
-_COMPILED = b"IREE"  # at byte 4 of a compiled module that is not a zip archive
+_COMPILED = b"IREE"  # the bytes 4 to 7 of a compiled module that is not a zip archive
 _NUMPY = b"\x93NUMPY"
 _ENCODINGS = {b"\xef\xbb\xbf": "a byte order mark", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 

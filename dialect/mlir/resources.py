@@ -107,7 +107,7 @@ def _resources_in(attribute: ir.Attribute) -> list[ir.DenseResourceElementsAttr]
         return [resource for entry in entries for resource in _resources_in(entry)]
     try:
         return [ir.DenseResourceElementsAttr(attribute)]
-    except ValueError:  # the bindings have no other test
+    except ValueError:  # the bindings offer no other test
         return []
 
 
@@ -136,7 +136,7 @@ def _bytes_of(resource: ir.DenseResourceElementsAttr) -> int | None:
     data = _sections(head.contents)[_DATA]
     if not data:
         return None
-    _, at = _number(head.contents, data.start)  # the alignment
+    _, at = _number(head.contents, data.start)  # skips the alignment
     return _number(head.contents, at)[0]
 
 

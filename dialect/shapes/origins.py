@@ -77,7 +77,7 @@ def _origin(x: Value, d: int) -> Origin:
         origin = _asserted(x.graph).get((x, d))
     elif (rule := RULES.get(op.name)) is not None:
         origin = rule(op, op.results.index(x), d)
-    elif op.name == CUSTOM_CALL:  # not in RULES: what else a call requires of sizes is unknown
+    elif op.name == CUSTOM_CALL:  # the call is not in RULES, so its requirements on sizes are unknown
         origin = _custom_call(op, op.results.index(x), d)
     return origin or _always(atom("dimension", x, d))
 

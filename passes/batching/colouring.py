@@ -80,7 +80,7 @@ def star_colours(entries: Entries, count: int) -> Numbers:
             of_w = colours[w]
             is_inside = (
                 of_w >= 0 and around.count(of_w) > 1
-            )  # a path a, v, w, x where a and w have one colour
+            )  # a path a, v, w, x on which a and w have one colour
             for x in neighbours[w]:
                 if x != v and (is_inside or of_w < 0 or _has_other(neighbours[x], w, colours)):
                     taken.add(colours[x])

@@ -64,7 +64,7 @@ def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known
     parts = []
     for i, x in enumerate(op.operands):
         if x in patterns:
-            pattern = np.vstack([patterns[x], np.full((1, patterns[x].shape[1]), -1)])  # which -1 indexes
+            pattern = np.vstack([patterns[x], np.full((1, patterns[x].shape[1]), -1)])  # read by index -1
             read = sources(op, i, y, known)
             columns = read.shape[1] * pattern.shape[1]
             if len(read) * columns > MOST:

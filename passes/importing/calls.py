@@ -100,7 +100,7 @@ def _without_calls(
 ) -> tuple[dict[str, ir.Operation], dict[str, int]]:
     """Copies, with all calls inlined, of the functions called in regions that cannot hold calls, and their sizes."""
     wanted: dict[str, tuple[Any, str]] = {}
-    for name in reversed(order):  # callers before callees
+    for name in reversed(order):  # callers come before callees
         for call, callee in calls[name]:
             holder = _holder(call)
             if holder is not None or name in wanted:
@@ -147,7 +147,7 @@ def _grow(sizes: dict[str, int], name: str, more: int, call: IrOp) -> None:
 
 
 def _inline(call: IrOp, function: IrOp) -> None:
-    copy = function.clone()  # as a whole, so that its ops read each other's copies
+    copy = function.clone()  # the clone of the whole function has ops that read each other's copies
     block = copy.regions[0].blocks[0]
     for argument, x in zip(block.arguments, list(call.operands), strict=True):
         argument.replace_all_uses_with(x)

@@ -23,7 +23,7 @@ def expand_scans(module: ir.Module) -> None:
     def look(op: Any) -> Any:
         if op.name == SCAN:
             scans.append(op)
-            return ir.WalkResult.SKIP  # the pass expands nested scans too
+            return ir.WalkResult.SKIP  # the pass also expands nested scans
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look, ir.WalkOrder.PRE_ORDER)

@@ -90,11 +90,11 @@ class _Exponential:
     def _at_zero(self, k: int) -> Any:
         series, b, (x, p) = self.series, self.series.b, self.op.operands
         x1, p0 = series.dense(x, 1), series.at(p, 0)
-        if k == 1:  # p x^(p - 1) x_1, and 0 where p = 0
+        if k == 1:  # p x^(p - 1) x_1, or 0 where p = 0
             zero, one = b.zeros_like(p0), b.constant(1, p0)
             is_singular = b.and_(
                 self.is_zero, b.compare(p0, zero, "NE")
-            )  # 1 elsewhere, because reverse mode would compute 0 * inf
+            )  # the denominator is 1 elsewhere, since reverse mode would compute 0 * inf
             base = b.select(is_singular, zero, one)
             return b.multiply(b.multiply(p0, b.power(base, b.subtract(p0, one))), x1)
         none = b.constant(float("nan"), x1)

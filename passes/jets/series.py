@@ -76,7 +76,7 @@ class Series:
         found = self.at(x, order)
         if found is not None:
             return found
-        like = self.at(x, 0)  # a value, if x has dynamic dimensions
+        like = self.at(x, 0)  # a value with the sizes, if x has dynamic dimensions
         return self.b.zero(x.type) if like is None else self.b.zeros_like(like)
 
     def extend(self, values: Sequence[Value], order: int) -> None:
@@ -207,7 +207,7 @@ class Series:
             return [None] * len(op.results)
         operands = [self.dense(x, order if flag else 0) for x, flag in zip(op.operands, flags, strict=True)]
         results = self.b.copy(op, tuple(operands), tuple([self.dense(x, 0) for x in op.captures]))
-        self.b.graph.definitions[-1].active = None  # a mask holds only in the graph that the op was in
+        self.b.graph.definitions[-1].active = None  # an active mask is valid only in the op's own graph
         return results
 
     # ---- series of results ------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def lower(
     ]
     steps = [_native(_MERGE_EQUAL), simplify, _native(_FOLD)]
     if not _is_misread(special):
-        steps.insert(0, _native(_STABLEHLO))  # before CSE, which merges the ops that it creates
+        steps.insert(0, _native(_STABLEHLO))  # this runs before CSE, which merges the ops that it creates
     for op in functions:
         _to_fixed_point(op, steps)
         if SORT in names:

@@ -100,7 +100,7 @@ def _create(
 def _regions(block: ir.Block) -> None:
     """Sorts the ops of a block by phase, and moves those on parts into regions."""
     *ops, end = operations(block)
-    keys: dict[Any, Key] = {}  # of values that are not in phase 0
+    keys: dict[Any, Key] = {}  # keys of values that are not in phase 0
     phases: dict[Key, list[Any]] = {}
     for op in ops:
         key = _key(op, keys)

@@ -186,6 +186,6 @@ def _by_op() -> dict[str, list[tuple[int, dict[str, list[Rule]]]]]:
     return {name: sorted(sides.items()) for name, sides in rules.items()}
 
 
-_ONLY_NEUTRAL: list[Rule] = [_neutral]  # one list, so that the search for candidates recognizes it
+_ONLY_NEUTRAL: list[Rule] = [_neutral]  # a single list object, which the search for candidates recognizes
 RULES = _by_op()
 _INNER = sorted({inner for sides in RULES.values() for _, rules in sides for inner in rules})

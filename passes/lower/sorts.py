@@ -42,7 +42,7 @@ def _order(sort: IrOp) -> Any:
     does: list[tuple[Any, ...]] = []
     for op in operations(block):
         if len(op.regions):
-            return sort  # a key of its own
+            return sort  # the sort itself is its key, so that no other sort matches
         values |= {y: (len(does), i) for i, y in enumerate(op.results)}
         operands = tuple(values.get(x, x) for x in op.operands)
         does.append((op.name, _attributes(op), operands, tuple(y.type for y in op.results)))

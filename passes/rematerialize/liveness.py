@@ -195,7 +195,7 @@ def fused_ops(
     elementwise; if a single op does, it may be a pad or an update of zeros. `needs` are by op, and each op comes after
     the ops that it needs. `results` are stored in any case.
     """
-    kernel = list(range(len(ops)))  # by op: the number of the last op of its kernel
+    kernel = list(range(len(ops)))  # for each op, the number of the last op of its kernel
     readers = [0] * len(ops)
     of_readers: list[int | None] = [None] * len(ops)  # None before a reader is seen, -1 for several kernels
     for i in results:

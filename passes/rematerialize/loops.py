@@ -56,7 +56,10 @@ class MemoryPlan:
 def planned_within(
     graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner
 ) -> MemoryPlan:
-    """The best plan for a program: for its graph, with that model, or for graphs whose loops keep fewer residuals."""
+    """The best plan within a budget: for the given graph, or for graphs whose loops keep fewer residuals.
+
+    `model` is the model of the given graph.
+    """
     choice = within(model, budget)
     best = MemoryPlan(graph, choice, choice.time)
     if loops is None or not has_choices(graph, loops) or (choice.peak <= budget and not choice.time):

@@ -73,9 +73,7 @@ def within(model: Liveness, budget: int) -> RerunSchedule:
     for _ in range(_LEVELS):
         if lowest.peak <= budget:
             break
-        fitting: dict[
-            float, tuple[RerunSchedule, Evicted]
-        ] = {}  # by price: the schedule of least time that fits
+        fitting: dict[float, tuple[RerunSchedule, Evicted]] = {}  # the fastest schedule that fits, by price
         near = [base]
         for price, evicted, choice in _one_level(base, work, budget):
             if choice.peak <= budget and (price not in fitting or choice.time < fitting[price][0].time):

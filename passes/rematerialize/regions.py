@@ -77,7 +77,7 @@ def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
     computed, live = np.cumsum(spans.results), spans.live()
     whole = total + live.max(initial=0)
     best = min(whole - _SMALL, _GAIN * whole)
-    if (computed + live).max(initial=0) >= best:  # results that are computed are allocated
+    if (computed + live).max(initial=0) >= best:  # results are allocated once they are computed
         return None
     before = np.maximum.accumulate(live)
     after = np.append(np.maximum.accumulate(live[:0:-1])[::-1], 0)

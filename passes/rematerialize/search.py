@@ -89,7 +89,7 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
     """The model of the schedule that runs these ops; virtual ops run again wherever what they read has."""
     taken: list[int] = []
     needs: list[tuple[int, ...]] = []
-    place: dict[int, int] = {}  # by op: the place of its latest run
+    place: dict[int, int] = {}  # the place of each op's latest run
     first: dict[int, int] = {}
 
     def run(i: int) -> None:

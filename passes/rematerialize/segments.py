@@ -110,7 +110,7 @@ class Segments:
         if own <= memory or not len(across):
             return None
         rare = len(across) // _RARE
-        unit = max(1.0, float(np.partition(across, rare)[rare]))  # of crossing bytes
+        unit = max(1.0, float(np.partition(across, rare)[rare]))  # the unit of crossing bytes
         slots, values = int(memory / unit), math.ceil(own / unit) + 1
         if slots < 1:
             return None

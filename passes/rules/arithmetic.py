@@ -69,7 +69,7 @@ def convert_transpose(
 def divide(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
     if dx[0] is None and (z := logistic(op)) is not None and (dz := b.engine.tangent(z)) is not None:
-        y = op.result  # exactly 0 where exp z overflows
+        y = op.result  # the derivative is exactly 0 where exp z overflows
         return [b.multiply(b.multiply(y, b.subtract(y, b.constant(1, y))), dz)]
     second = None if dx[1] is None else b.multiply(op.result, dx[1])
     return [b.divide(difference(b, dx[0], second), op.operands[1])]

@@ -76,7 +76,7 @@ def components(b: StablehloBuilder, values: Sequence[Any], like: Any, vector_dim
     """One index vector, broadcast to the shape of an index tensor."""
     if any_dynamic(values):
         vector = b.convert(b.sizes(values), element(like))
-        if vector_dim == rank(like):  # vectors of one component, without a dimension
+        if vector_dim == rank(like):  # index vectors of one component, without a dimension for it
             return b.broadcast_in_dim(b.reshape(vector, []), [], like)
         return b.broadcast_in_dim(vector, [vector_dim], like)
     if len(set(values)) <= 1:

@@ -152,7 +152,7 @@ def _linearize(b: StablehloBuilder, record: Loop, active: list[bool]) -> Lineari
     elements = [inputs[i] for i in _elements(parts, record)]
     more: list[Any] = list(varying)
     if not (varying or elements):
-        tick = with_shape(inputs[0].type, [0])  # empty elements, which carry the trip count
+        tick = with_shape(inputs[0].type, [0])  # elements without entries, which carry only the trip count
         more, varying = [tick], [Value(tick, record.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])

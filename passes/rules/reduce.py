@@ -86,7 +86,7 @@ def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value,
             terms.append(b.select(tie, repeated(b, dinit, y), b.zeros_like(y)))
     elif is_empty(x):
         return None
-    elif is_dynamic(x.type):  # which may be empty at run time
+    elif is_dynamic(x.type):  # a dynamic operand may be empty at run time
         number = b.maximum(number, b.constant(1, number))
     return b.multiply(even_share(b, number, y), b.sum(terms))
 

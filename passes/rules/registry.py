@@ -138,7 +138,7 @@ class OpSet:
             for slope, tangent in zip(coefficients, dx, strict=True):
                 if tangent is not None and slope is not None:
                     coefficient = slope(b, *op.operands, *op.results)
-                    if coefficient is not None:  # None: a symbolic zero, in built-in rules only
+                    if coefficient is not None:  # None stands for a symbolic zero, in built-in rules only
                         terms.append(b.multiply(coefficient, tangent))
             return [b.sum(terms) if terms else None]
 

@@ -51,7 +51,7 @@ def numbers(b: StablehloOps[V, Never], x: V) -> V:
 def none(b: StablehloOps[V, Never], x: Typed, at: Typed) -> V:
     """A scalar number that stands for no element of x."""
     count = product(shape(x))
-    number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read the size
+    number = type_range(at)[1] if isinstance(count, Size) else count  # a region cannot read a dynamic size
     return b.constant(number, with_shape(at.type, []))
 
 

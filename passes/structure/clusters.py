@@ -102,7 +102,7 @@ class Fusion:
         placed: dict[Any, None] = {}
         begun: set[Any] = set()
         for first in self.order:
-            if first not in cluster_of:  # its operands have been placed before it
+            if first not in cluster_of:  # the operands of the member have been placed before it
                 placed[first] = None
                 continue
             stack: list[Any] = [cluster_of[first]]
@@ -284,7 +284,7 @@ def _find_clusters(
     The member's other operands must not depend on that cluster. `separated` is extended to all values that depend on
     values in it. Sets of clusters are bit masks of their numbers.
     """
-    if all(is_call(member.record) for member in members):  # each by itself
+    if all(is_call(member.record) for member in members):  # each call is a cluster of its own
         return [Cluster(i, False, [member]) for i, member in enumerate(members)]
     member_of = {op: member for member in members for op in member.records}
     clusters: list[Cluster] = []

@@ -128,11 +128,11 @@ def _build(
     for node in decided.nodes:
         if isinstance(node, Cluster):
             own, within = chosen.get(node.number), scope
-            if own is not None:  # also of the loops inside it
+            if own is not None:  # the option also applies to the loops inside
                 within = replace(scope, memory=own, structured=of_memory(own))
             b.location = node.ops[0].location
             (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(within, node)
-        elif is_control(node):  # a call of a graph that stays a function
+        elif is_control(node):  # the called graph stays a function
             b.location = node.location
             (called,) = branches(view, node).graphs
             results = emit_call(b, scope.structured(called), tuple([local[x] for x in node.operands]))

@@ -198,7 +198,7 @@ def _elementwise(tangent: Array, known: DifferenceEstimate, y: Array, p: Point) 
         scale = np.maximum(np.maximum(np.abs(value), floor), np.finfo(float).tiny)
         error, uncertainty = np.abs(dy - value) / scale, known.uncertainty[finite] / scale
         tolerance = p.rtol + np.minimum(4 * uncertainty, _MARGIN * p.rtol)
-        at = int(np.argmax(error / tolerance))  # NaN counts as the largest
+        at = int(np.argmax(error / tolerance))  # argmax treats NaN as the largest
     return Comparison("", float(error[at]), float(tolerance[at]), float(uncertainty[at]))
 
 

@@ -134,7 +134,7 @@ class _Commands(click.Group):
 
 def _version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        version = import_module("importlib.metadata").version  # slow to import
+        version = import_module("importlib.metadata").version  # this import is slow
         libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
         own = import_module("tiduc.version").version()
         click.echo(f"tiduc, version {own} ({libraries})")
@@ -211,7 +211,7 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
     except click.ClickException as error:
         _advised(error).show()
         return error.exit_code
-    except click.Abort:  # an interrupt from the keyboard
+    except click.Abort:  # the user has interrupted from the keyboard
         return 130
     except OSError as error:  # raised by --help; standard error may be closed or full as well
         with suppress(OSError):

@@ -104,7 +104,7 @@ def about(file: str) -> Iterator[None]:
         file = "<stdin>" if file == "-" else file
         if error.location.startswith("-:"):
             error.location = file + error.location[1:]
-        elif error.location.startswith("@"):  # the compiler's name for a program
+        elif error.location.startswith("@"):  # IREE's compiler uses such a name for a program
             error.message, error.location = f"{error.location}: {error.message}", file
         error.location = error.location or file
         raise

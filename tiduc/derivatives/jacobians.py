@@ -154,7 +154,7 @@ def batched(
             )
         type_ = stacked(port.type, size)
         value = Zero(type_) if isinstance(port.value, Zero) else of[port.value]
-        if not isinstance(value, Zero) and value.type != type_:  # it depends on none of the batched inputs
+        if not isinstance(value, Zero) and value.type != type_:  # the output depends on no batched input
             value = b.broadcast_in_dim(value, range(1, rank(value) + 1), type_)
         outputs.append(Port(port.name, type_, value))
     b.finish([])

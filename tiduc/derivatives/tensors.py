@@ -134,7 +134,7 @@ def _interpolated(b: Any, x: Any, weights: NDArray[np.float64]) -> Any:
     matrix = b.constant(weights, ir.RankedTensorType.get(weights.shape, element(x)))
     precision = ir.ArrayAttr.get(
         [hlo.PrecisionAttr.get("HIGHEST")] * 2
-    )  # weights have both signs: terms cancel
+    )  # weights have both signs, so terms cancel
     return b.dot_general(x, matrix, ([], []), ([0], [0]), {"precision_config": precision})
 
 

@@ -37,7 +37,7 @@ from tiduc.runtime.arrays import refuse_masked
 
 def _in_place(ufunc: np.ufunc) -> Callable[["Array", Any], "Array"]:
     def method(self: "Array", other: Any) -> "Array":
-        if self.is_scalar:  # a scalar is immutable, as in NumPy: the name gets another one
+        if self.is_scalar:  # a scalar is immutable, as in NumPy, so the name is bound to another scalar
             result: Array = ufunc(self, other)
             return result
         return ufunc(self, other, out=(self,))  # type: ignore[no-any-return]

@@ -42,7 +42,7 @@ def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None
     ]
     if dtypes[0].kind in "iu" and name in _DIVIDING:
         _check_integers(name, dtypes[0], values)
-    np.broadcast_shapes(*[x.data.shape for x in values])  # raises where shapes do not broadcast
+    np.broadcast_shapes(*[x.data.shape for x in values])  # raises if the shapes do not broadcast
     return apply(("universal", name, dtypes), functools.partial(_emit, name, dtypes), *values)
 
 
@@ -77,7 +77,7 @@ def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
 def _resolved(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> Dtypes:
     """The element types of operands and result, as NumPy resolves them."""
     dtypes: Dtypes = ufunc.resolve_dtypes((*kinds, None))
-    if ufunc.__name__.startswith("logical_"):  # operands of any type, compared with zero
+    if ufunc.__name__.startswith("logical_"):  # the operands may have any type, and are compared with zero
         return (np.dtype(np.bool_),) * len(dtypes)
     return dtypes
 

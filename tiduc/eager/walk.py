@@ -153,7 +153,7 @@ class _Plan:
 def _sorted(roots: Sequence[Trace]) -> list[Trace]:
     """All traces that the roots depend on, each after the traces whose results it reads."""
     order: list[Trace] = []
-    placed: dict[Trace, bool] = {}  # False: the traces that it reads are under way
+    placed: dict[Trace, bool] = {}  # False: the traces that this trace reads are being visited
     stack = list(roots)
     while stack:
         trace = stack[-1]

@@ -205,7 +205,7 @@ def find_peaks(program: Program) -> list[Peak]:
         if not points or peak.bytes <= _APART * points[-1].bytes:
             points.append(peak)
     if len(points) > 1:
-        points[-1] = curve[-1]  # what `--memory min` reaches
+        points[-1] = curve[-1]  # the peak that `--memory min` reaches
     step = (len(points) - 1) / (_POINTS - 1)
     return points if len(points) <= _POINTS else [points[round(i * step)] for i in range(_POINTS)]
 

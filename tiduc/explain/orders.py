@@ -19,7 +19,7 @@ SAMPLES = (3, 4, 5)
 class Prediction:
     """The cost of the jet of an order, and the number of ops of as many nested JVPs.
 
-    `is_exact` if the jet has been built.
+    The cost is exact (`is_exact`) if the jet has been built.
     """
 
     order: int

@@ -171,7 +171,7 @@ def _array(value: ir.DenseFPElementsAttr) -> Array:
         return np.array(value)
     if dtype.kind == "c":
         return evaluate(str(_returning(value)), ())[0]
-    bits = ir.IntegerType.get_unsigned(8 * dtype.itemsize)  # ml_dtypes, unknown to buffers
+    bits = ir.IntegerType.get_unsigned(8 * dtype.itemsize)  # buffers do not support the types of ml_dtypes
     return evaluate(str(_returning(value, bits)), ())[0].view(dtype)
 
 

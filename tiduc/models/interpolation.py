@@ -47,7 +47,7 @@ def table(n: int, m: int, scale: Tensor, region: Any, given: Mapping[str, Any]) 
         weights = weights / weights.sum(1, keepdims=True)
     to_edges = np.equal.outer(
         np.clip(taps, 0, n - 1), np.arange(n)
-    )  # taps outside read the first or last element
+    )  # taps outside the array read its first or last element
     kind = weights.dtype
     return matmul(weights, to_edges.astype(kind)), outside
 
@@ -67,9 +67,7 @@ def _places(n: int, m: int, scale: Any, region: Any, given: Mapping[str, str]) -
     kind = given["coordinate_transformation_mode"]
     i = np.arange(m).astype(scale.dtype if isinstance(scale, Tensor) else np.float64)
     if kind == "align_corners":
-        return (
-            np.zeros(m) if m <= 1 else i * (n - 1) / (scale * n - 1)
-        )  # the length need not be a whole number
+        return np.zeros(m) if m <= 1 else i * (n - 1) / (scale * n - 1)  # the length need not be an integer
     if kind == "asymmetric":
         return i / scale
     if kind == "half_pixel_symmetric":

@@ -21,7 +21,7 @@ _NAME = "tidu.stop_gradient"
 
 
 def composite(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
-    """A composite that stops tangents; its decomposition is an identity function."""
+    """A composite that stops tangents. Its decomposition is an identity function."""
     (x,) = call.operands
     function = f"{_NAME}.{len(list(module.body.operations))}"
     text = f'func.func private @"{function}"(%x: {x.type}) -> {x.type} {{ return %x : {x.type} }}'

@@ -33,7 +33,7 @@ def run_pipeline(
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
     `passes` are the Python passes and pipelines that the pipeline may name; MLIR looks up other names. Raises
-    `RequestError`, located in the pipeline, if it is malformed; errors of the passes propagate.
+    `RequestError`, located in the pipeline, if the pipeline is malformed. Errors of the passes propagate.
     """
     elements = parse_pipeline(pipeline, passes)
     statistics = Statistics() if observe.statistics else None
@@ -89,7 +89,7 @@ def _failing(run: Callable[[Any, Any], None], failures: list[BaseException]) -> 
     def failing(op: Any, pass_: Any) -> None:
         try:
             run(op, pass_)
-        except BaseException as error:  # interrupts, too, which must not pass through native code
+        except BaseException as error:  # includes interrupts, which must not pass through native code
             ops = list(operations(op.opview.body))
             # A module without graphs is the wrong module for the pass; the error points at its first op.
             if isinstance(error, TiducError) and ops and all(each.name != "tidu.graph" for each in ops):

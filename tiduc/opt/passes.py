@@ -345,7 +345,7 @@ def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET)
         raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
     view = resolve(module)
     graphs = [view.graph(name) for name in list(view.graphs)]
-    named = functions_in(module)  # perhaps by composites
+    named = functions_in(module)  # functions that composites may name
     names = {op.attributes["sym_name"] for op in named}
     for graph in graphs:
         if not graph.private:

@@ -225,7 +225,7 @@ def _configured(
     for _, word in _split(rest[1:-1], " "):
         if not word:
             continue
-        key, equals, value = word.partition("=")  # a key alone is true
+        key, equals, value = word.partition("=")  # a key without a value is true
         if key not in names:
             known_ones = ", ".join(f"'{option}'" for option in names) or "none"
             raise _misspelled(f"no option '{key}' in '{name}'; there are: {known_ones}", position)

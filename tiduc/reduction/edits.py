@@ -115,7 +115,7 @@ def to_first_operands(module: IrOp) -> list[Place]:
 
 
 def to_last_operands(module: IrOp) -> list[Place]:
-    """Replaces the results of an op by the last operands of their types, where these are not the first ones."""
+    """Replaces the results of an op by the last operands of their types, unless these are also the first ones."""
     return [
         _forwarding(op, [same[-1] for same in choices])
         for op in _inner(module)

@@ -57,7 +57,7 @@ class Reduction:
 
 
 def written(module: Any) -> bytes:
-    """The text of a module; arguments keep the names that they have in the source."""
+    """The text of a module. Arguments keep the names that they have in the source."""
     text: bytes = module.get_asm(binary=True, use_name_loc_as_prefix=True, assume_verified=True)
     return text.rstrip(b"\n") + b"\n"
 

@@ -17,7 +17,7 @@ from tiduc.ports import Port
 
 
 class Accumulation:
-    """The sums of gradients, as further state of a training step, and whether this call updates the parameters."""
+    """The sums of gradients, which are part of the state, and whether this call updates the parameters."""
 
     def __init__(
         self, b: StablehloBuilder, parameters: Sequence[Port], slopes: Sequence[Value], count: int
@@ -39,5 +39,5 @@ class Accumulation:
             self.values.append(b.select(self._due, b.zeros_like(total), total))
 
     def new_if_due(self, new: Value, old: Value) -> Value:
-        """The new value where this call updates the parameters, else the old one."""
+        """The new value if this call updates the parameters, else the old one."""
         return self._b.select(self._due, new, old)

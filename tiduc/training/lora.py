@@ -174,7 +174,7 @@ def _adapt(product: ir.Operation, a: Tensor, b: Tensor, scale: Tensor) -> None:
     scaled = emit("stablehlo.multiply", b.type.shape, (filled, b))
     low = dot(dot(emit("stablehlo.convert", x.type.shape, (x,)), a), scaled)
     ip = ir.InsertionPoint(_next(product))
-    # The ops above stand before the product; the sum stands after it.
+    # The ops above come before the product; the sum comes after it.
     total = emit("stablehlo.add", y.type.shape, (emit("stablehlo.convert", y.type.shape, (y,)), low))
     total = emit("stablehlo.convert", y.type.shape, (total,), element=y.type.element_type)
     for use in users:
@@ -205,7 +205,7 @@ class Adapters:
 
 
 def adapters_in(state: Mapping[str, Array]) -> Adapters:
-    """The adapters among the arrays of a state; raises `InputError` if there are none."""
+    """The adapters among the arrays of a state. Raises `InputError` if there are none."""
     names = [name.removeprefix(_PREFIX).removesuffix(_A) for name in state if name.endswith(_A)]
     if not names or ALPHA not in state:
         raise InputError("the state has no adapters: train with --lora")
@@ -237,13 +237,13 @@ def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -
 
 
 def merged(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights of the model, by their names there, with the adapters added: W + alpha / r B A."""
+    """The weights of the model, by their names in the model, with the adapters added: W + alpha / r B A."""
     adapters = adapters_in(state)
     own = {
         ALPHA,
         _last(state, "step"),
         _last(state, "batches"),
-    }  # inputs of a training step that are no weights
+    }  # these inputs of a training step are no weights
     own |= {name for name, x in state.items() if is_random_seed(SignatureValue(name, TensorType.of(x)))}
     weights = {name: x for name, x in state.items() if not name.startswith(_PREFIX) and name not in own}
     for name, (a, b) in adapters.layers.items():

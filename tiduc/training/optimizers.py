@@ -61,7 +61,7 @@ class Momentum:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam: steps of about the learning rate in each entry, whatever the size of its gradient."""
+    """Adam: each entry moves by about the learning rate, whatever the size of its gradient."""
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -105,7 +105,7 @@ class AdamW(Adam):
 
 @dataclass(frozen=True)
 class Lion:
-    """Lion: steps of exactly the learning rate in each entry, along the sign of a mixture of gradients."""
+    """Lion: each entry moves by exactly the learning rate, along the sign of a mixture of gradients."""
 
     beta1: float = 0.9
     beta2: float = 0.99
@@ -164,7 +164,7 @@ def without_decay(chosen: Optimizer) -> Optimizer:
 
 
 def clipping(b: StablehloBuilder, gradients: Sequence[Value], largest: float) -> Value:
-    """The scalar min(1, largest / norm), where norm is the Euclidean norm of all gradients together, in f32 or f64.
+    """The scalar min(1, largest / norm), in f32 or f64. The norm is the Euclidean norm of all gradients together.
 
     PyTorch's `clip_grad_norm_` adds 1e-6 to the norm; this function does not.
     """

@@ -20,7 +20,7 @@ from tiduc.dialect.errors import RequestError
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate by the number of the step."""
+    """The learning rate as a function of the step number."""
 
     value: Callable[[int], float]
 
@@ -36,7 +36,7 @@ def constant(rate: float) -> Schedule:
 
 
 def cosine(rate: float, steps: int, end: float = 0.0) -> Schedule:
-    """Half a wave from `rate` down to `end`, where the schedule stays after `steps` steps."""
+    """Half a cosine wave from `rate` down to `end`. After `steps` steps, the rate stays at `end`."""
     _check("rate", rate, 0)
     _check("steps", steps, 1)
     return Schedule(lambda step: end + (rate - end) * (1 + cos(pi * min(step / steps, 1))) / 2)

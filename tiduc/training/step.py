@@ -65,18 +65,18 @@ def train_step(
     seed: int = 0,
     **settings: float,
 ) -> Model:
-    """The training step of a model; its weights are those of the model and the initial state.
+    """The training step of a model. Its weights are those of the model and the initial state.
 
     The initial state is the zeros of the optimizer, and the seed of a model that draws random numbers, such as dropout.
 
-    `loss`: "mse", "softmax-cross-entropy", "none" where the model's output is the loss, or a program that takes the
-    model's outputs and the targets. `optimizer`: "sgd", "momentum" (momentum), "adam" (beta1, beta2, epsilon), "adamw"
-    (also weight_decay) or "lion" (beta1, beta2, weight_decay), with its `settings`. Only parameters that match `decay`
-    decay. With `clip_norm`, the gradient of all parameters has at most this norm. With `accumulate` K, every K-th call
-    updates the parameters, by the mean of the gradients of K batches. `train` are patterns, as of file names, of the
-    parameters to train; by default all float weights of a `Model` that are not in `Model.held`. Parameters that match
-    `freeze`, and those in which the loss has no derivative, stay as they are. Raises `RequestError` if there are no
-    parameters, or a parameter is not float.
+    `loss` is "mse", "softmax-cross-entropy", "none" if the model's output is the loss, or a program that takes the
+    model's outputs and the targets. `optimizer` is "sgd", "momentum" (momentum), "adam" (beta1, beta2, epsilon),
+    "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay), with its `settings`. Only parameters that match
+    `decay` decay. With `clip_norm`, the gradient of all parameters has at most this norm. With `accumulate` K, every
+    K-th call updates the parameters by the mean of the gradients of K batches. `train` are patterns, as for file names,
+    of the parameters to train; the default is all float weights of a `Model` that are not in `Model.held`. Parameters
+    that match `freeze`, and those in which the loss has no derivative, are not updated. Raises `RequestError` if there
+    are no parameters, or if a parameter is not float.
     """
     if not 0 <= seed <= MOST:
         raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
@@ -94,7 +94,7 @@ def train_step(
     places = [with_role(port, role) for role, ports in roles.items() for port in ports]
     values += [*(updated[port.name].value for port in buffers), *_next_seeds(gradient, seeds)]
     rest = [port for port in gradient.inputs if port not in (*parameters, *buffers, *seeds)]
-    rest.sort(key=lambda port: port.name not in weights)  # frozen weights before inputs and targets
+    rest.sort(key=lambda port: port.name not in weights)  # frozen weights come before inputs and targets
     fixed = [_fixed(port, model, weights, names) for port in rest]
     donated = [_donated(port, i) for i, port in enumerate(places, start=1)]
     new = [Port(port.name, port.type, value) for port, value in zip(places, values, strict=True)]

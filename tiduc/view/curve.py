@@ -16,7 +16,7 @@ _COLOUR = "#b35900"
 
 
 def chart(points: Sequence[tuple[int, float]], title: str) -> str:
-    """The chart of points: peaks in bytes, in descending order, each with its time as a multiple of the least time."""
+    """A chart of points: memory peaks in bytes, in descending order, and times as multiples of the least time."""
     across, up = _Axis(1.0, max(1.02, points[-1][1]), _WIDTH), _Axis(0.0, points[0][0], _HEIGHT)
     lines = [
         "graph memory {",

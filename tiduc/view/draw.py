@@ -16,7 +16,10 @@ _WINDOW = 1300, 960  # what a page shows of a drawing in 1600 x 1000 pixels, at 
 
 
 def fitting(sources: list[str]) -> list[tuple[str, str]]:
-    """Each source and its `<svg>`; what a window cannot show legibly is drawn from left to right where that helps."""
+    """Each source and its `<svg>`.
+
+    A drawing that a window cannot show legibly runs from left to right if this helps.
+    """
     drawn = list(zip(sources, draw(sources), strict=True))
     large = [i for i, (_, svg) in enumerate(drawn) if _scale(svg) < 1]
     turned = [sources[i].replace("rankdir=TB", "rankdir=LR", 1) for i in large]

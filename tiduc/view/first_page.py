@@ -11,7 +11,7 @@ _FITS_BESIDE = 18  # the most boxes of such a scene that is not split into parts
 
 
 def first_page(picture: Picture, names: list[str], fold: bool = True) -> SideBySide:
-    """The scenes to show first; with `fold`, large scenes of the picture are folded into parts in place."""
+    """The scenes to show first. With `fold`, large scenes of the picture are folded into parts, in place."""
     parts, fits = (_PARTS_BESIDE, _FITS_BESIDE) if len(names) > 1 else (PARTS, FITS)
     for name in names if fold else ():
         split_into_parts(picture, picture.scenes[name], parts, fits)

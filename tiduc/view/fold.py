@@ -119,7 +119,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 
     letters = [_letter(box) for box in boxes]
     for i, (one, other) in enumerate(itertools.pairwise(boxes)):
-        if one.kind == "fold" and _letter(one) == _letter(other):  # rows stay whole for `fold_rows`
+        if one.kind == "fold" and _letter(one) == _letter(other):  # so that rows stay whole for `fold_rows`
             letters[i] = one.id
             letters[i + 1] = other.id
     candidate = find_repeat(letters, SHORTEST, cut)
@@ -160,7 +160,7 @@ def _operands(
 
 
 def fold_rows(picture: Picture, scene: Scene) -> None:
-    """Makes one box of many folds of one kind in a row, as in a network of a hundred layers."""
+    """Merges many folds of one kind in a row into one box, as in a network of a hundred layers."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     for opens, group in itertools.groupby(boxes, lambda box: box.opens if box.kind == "fold" else ()):
         ids = [box.id for box in group]
@@ -181,7 +181,7 @@ def fold_stretch(picture: Picture, scene: Scene, name: str, title: str, label: s
 
 
 def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
-    """Removes inputs that only one fold reads; the fold shows their number, and its tooltip their names."""
+    """Removes inputs that only one fold reads. The fold shows their number; its tooltip shows their names."""
     readers: dict[str, list[Arrow]] = {}
     for arrow in (arrow for of in picture.scenes.values() for arrow in of.arrows):
         readers.setdefault(arrow.source, []).append(arrow)
@@ -207,7 +207,7 @@ def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
 
 
 def _letter(box: Box) -> Hashable:
-    if box.kind == "fold":  # any fold of the same kind
+    if box.kind == "fold":  # equal for all folds of one kind
         return box.kind, box.types, box.activity, box.opens
     return box.kind, box.name, box.types, box.detail, box.activity, box.opens
 

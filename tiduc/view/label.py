@@ -41,7 +41,7 @@ def type_name(type_: ir.RankedTensorType) -> str:
 
 
 def title(op: IrOp) -> str:
-    """An op's name, with its callee, comparison direction or reducer."""
+    """An op's name and its callee, comparison direction or reducer."""
     name = name_of(op)
     called = callees(op)
     if called:
@@ -65,7 +65,7 @@ def reducer(op: Any) -> str:
 
 
 def attributes(op: IrOp, width: int = _LINE) -> str:
-    """An op's attributes, without those that are in its title or say little."""
+    """An op's attributes, except those that are in its title or are uninformative."""
     if op.name == "stablehlo.slice":
         return _slice(op)
     if op.name == "stablehlo.dot_general":

@@ -25,7 +25,7 @@ REGIONS = {"stablehlo.while": ("cond", "do"), "stablehlo.if": ("true", "false")}
 
 @stage
 def read_picture(module: ir.Module, activity: Activity, title: str = "") -> Picture:
-    """The scenes of a module; those of public functions and of graphs are shown."""
+    """The scenes of a module. The scenes of public functions and of graphs are shown."""
     reader = _Reader(module, activity, title)
     for name, op in reader.functions.items():
         reader.function(name, op)
@@ -53,7 +53,7 @@ class _Reader:
         for op in self.functions.values():
             for block in _blocks(op):
                 self.look(block)
-        for name, op in self.functions.items():  # boxes first, since graphs may be in any order
+        for name, op in self.functions.items():  # boxes come first, since graphs may be in any order
             self.picture.scenes[f"@{name}"] = self.empty(name, op)
 
     # ---- what is not a box ------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class _Reader:
     def arrow(self, scene: Scene, x: IrValue, box: Box, slot: int, kind: str = "value") -> None:
         """Adds an arrow from the box that defines x, which may be in an enclosing scene or another graph."""
         target = self.follow(x)
-        if target not in self.defined_by:  # a cyclic reference, which other commands refuse
+        if target not in self.defined_by:  # the reference is cyclic; other commands refuse it
             self.add(scene, [target], kind="outer", name="a reference to itself")
         source, result = self.defined_by[target]
         if source.id not in scene.boxes:

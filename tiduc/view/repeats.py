@@ -21,7 +21,7 @@ class _State:
 
     length: int
     link: int
-    end: int  # one of the positions where they end
+    end: int  # one of the positions where occurrences end
     next: dict[int, int] = field(default_factory=dict)
     times: int = 0
 

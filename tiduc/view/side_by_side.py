@@ -33,7 +33,7 @@ class SideBySide:
 
 
 def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
-    """The first page for these graphs; None if none of them is a derivative of another one."""
+    """The first page for these graphs. None if none of them is a derivative of another."""
     linear = [name for name in names if picture.scenes[name].kind in ("linear graph", "batched graph")]
     if not linear or linear[-1] == names[0]:
         return None

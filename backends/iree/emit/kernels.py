@@ -167,7 +167,7 @@ class Kernel(Emitter):
         initial: Sequence[IrValue],
         body: Callable[..., Sequence[Any]],
     ) -> tuple[IrValue, ...]:
-        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`; gives the final carries.
+        """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`. Returns the final carries.
 
         The index i is a size.
         """

@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 
 class Along(NamedTuple):
-    """A dimension of the patches: its size, and the step that one index of it makes along a dimension of the array."""
+    """A dimension of the patches: its size, and the distance in the array between successive indices of it."""
 
     size: int
     dimension: int

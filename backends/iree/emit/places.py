@@ -44,9 +44,7 @@ class Places:
 
     @property
     def is_one_slice(self) -> bool:
-        """Whether the scatter has a single update, of size 1 in indexed dimensions, which covers all other dimensions
-        whole.
-        """
+        """Whether there is a single update, of size 1 in indexed dimensions and of full size in the others."""
         size = [1 if i in self.indexed else n for i, n in enumerate(self.sizes)]
         return bool(self.indexed) and self.window == size and math.prod(self.shape) == math.prod(size) > 0
 

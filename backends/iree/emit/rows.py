@@ -28,7 +28,7 @@ class Rows:
     """The operands of a sort as arrays of rows. Each row is sorted. An iota along the rows is None."""
 
     op: Any
-    kinds: list[Any]  # element types, before `stored`
+    kinds: list[Any]  # the element types before `stored` converts them
     keys: list[Any | None]
     size: tuple[Any, Any]
     order: list[int]  # the permutation that puts the sorted dimension last

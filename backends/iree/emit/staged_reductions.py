@@ -28,7 +28,7 @@ def in_stages(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     if math.prod(shape(xs[0])[d] for d in dimensions) <= _STEPS or _is_plain(op):
         return None
     body = b.copied_region(op.regions[0])
-    for d in reversed(dimensions):  # from the last, so that the others keep their numbers
+    for d in reversed(dimensions):  # in descending order, so that numbers stay valid
         n = shape(xs[0])[d]
         if n > _STEPS:
             width = 1 << ((n - 1).bit_length() + 1) // 2

@@ -50,8 +50,7 @@ class ArrayPart(NamedTuple):
 
 @dataclass(frozen=True)
 class SharedNumbers:
-    """Numbers that the code of a dispatch reads at run time, so that dispatches on arrays of other sizes can share the
-    code.
+    """Numbers that the code of a dispatch reads at run time. Dispatches on arrays of other sizes share the code.
 
     `sizes` has an entry for each input and for the result. An entry holds pairs: a dimension, and the index of the
     number that is its size. `known` are the indices of numbers that are compiled into the code; the code does not read
@@ -276,7 +275,7 @@ def _executable(
 class _Takes(NamedTuple):
     """The arguments of the code of a dispatch: arrays of these types, numbers, and its place among the workgroups."""
 
-    types: Sequence[Any]  # the last one is the result's
+    types: Sequence[Any]  # the last type is that of the result
     shared: SharedNumbers
     dimensions: int  # of the place
 

@@ -85,7 +85,7 @@ def _far(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
     f32 = ir.F32Type.get()
     exponent = b.and_(b.shift_right_logical(x, 23), 0xFF)
     m = b.or_(b.and_(x, 0x7FFFFF), 0x800000)
-    place = b.maximum(b.subtract(exponent, 150 - 32), 0)  # of the first bit used
+    place = b.maximum(b.subtract(exponent, 150 - 32), 0)  # the place of the first bit that is used
     number, shift = b.shift_right_logical(place, 5), b.and_(place, 31)
     words = [_word(b, number, shift, i) for i in range(3)]
     low, high = b.multiply(m, words[1]), _high(b, m, words[2])

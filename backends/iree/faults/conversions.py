@@ -59,7 +59,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     if not (b.cpu or b.settings.spirv):
         down, up = (b.emit(f"stablehlo.{name}", (number,), number.type) for name in ("floor", "ceil"))
         number = b.select(b.compare(number, 0, "LT"), up, down)
-    is_beyond = b.compare(number, float(beyond), "GE")  # floats may lack the integer before this power of two
+    is_beyond = b.compare(number, float(beyond), "GE")  # floats may lack the integer below this power
     y = b.emit("stablehlo.convert", (b.select(is_beyond, b.constant(0, x), number),), type_)
     greatest = b.not_(b.constant(0, y)) if to.is_unsigned else b.constant(beyond - 1, y)
     return [b.select(is_beyond, greatest, y)]
@@ -68,7 +68,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 def to_bf16(b: Emitter, x: IrValue) -> Any:
     """Converts integers to bf16 by way of f32. Adding 0 prevents MLIR from merging the two conversions."""
     wide = b.convert(x, ir.F32Type.get())
-    return b.convert(b.add(wide, b.constant(0, wide)), ir.BF16Type.get())  # wide is never -0
+    return b.convert(b.add(wide, b.constant(0, wide)), ir.BF16Type.get())  # the sum is never -0
 
 
 def _needs_barrier(x: IrValue, type_: ir.RankedTensorType) -> bool:

@@ -127,7 +127,7 @@ def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     if bits(x) < 16:  # computed in a wider type, in which these numbers are not denormal
         return None
     codes, up = b.bitcast(x, signless(bits(x))), op.name == "stablehlo.ceil"
-    lowest = -(1 << (bits(x) - 1))  # the bits of -0, also the least integer of this width
+    lowest = -(1 << (bits(x) - 1))  # the bits of -0, which are also the least integer of this width
     count = (1 << MANTISSA[str(element(x))]) - 1
     # Maps the `count` denormal numbers that follow 0, or -0, to the least integers.
     shifted = b.subtract(codes, 1 + lowest if up else 1)

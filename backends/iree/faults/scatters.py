@@ -134,7 +134,7 @@ def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue
     # Out-of-range updates now share one row, so the indices may be neither sorted nor unique.
     unordered = {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}
     if list(new.type.shape) == [1, 1]:
-        (new,) = b.barrier(new)  # one element that is part of an array does not compile otherwise
+        (new,) = b.barrier(new)  # a single element does not compile without the barrier
     given = {"scatter_dimension_numbers": numbers, **unordered}
     return b.clone(op, {0: table, 1: where, 2: new}, [table.type], given)[0]
 

@@ -49,7 +49,7 @@ class _Read:
     """The number of the op in its block; -1 if no op moved the dimensions."""
 
 
-_Reads = Mapping[int, _Read]  # by the number of the reduction
+_Reads = Mapping[int, _Read]  # keyed by the number of the reduction
 
 
 @wrong(

@@ -33,8 +33,9 @@ _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.conver
     "pads_of_pads",
 )
 def separate_steps(module: ir.Module) -> None:
-    """Inserts a barrier, in place, before each array that an op pads after another one, if a padding is between
-    elements.
+    """Inserts a barrier, in place, before each array that an op pads after another one.
+
+    The barrier is needed only if a padding is between elements.
     """
     for op in within(module.operation):
         place = _UPDATES.get(op.name)

@@ -52,7 +52,7 @@ def _widen(op: IrOp) -> None:
         f32 = ir.F32Type.get()
         replaced = {i: b.convert(x, f32) for i, x in enumerate(op.operands) if is_float8(x)}
         types = [with_element(y.type, f32) if is_float8(y) else y.type for y in op.results]
-        if "algorithm" in op.attributes:  # of a product; it names the operands' types
+        if "algorithm" in op.attributes:  # The algorithm of a product names the operands' types.
             del op.attributes["algorithm"]
         wide = b.clone(op, replaced, types)
         if op.name == "stablehlo.power":

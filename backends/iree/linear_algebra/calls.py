@@ -119,9 +119,7 @@ def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: Any) -> Sequence[Any]:
 
 @routine("orgqr")
 def orgqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue) -> Sequence[IrValue]:
-    """The first columns of Q, computed by applying the reflections to columns of the unit matrix, last reflection
-    first.
-    """
+    """The first columns of Q. The reflections are applied to columns of the unit matrix, last reflection first."""
     identity = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
     return compute(b, "multiply by q", a, taus, identity, adjoint=False)
 

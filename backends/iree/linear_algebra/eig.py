@@ -54,7 +54,7 @@ def _schur(p: MatrixProgram, x: Matrix) -> list[Matrix]:
     rounding = total.sqrt * p.epsilon * float(n)
     with p.each(0, n) as i:
         own = t[i, i]
-        if p.kind == "real":  # small imaginary parts are rounding errors
+        if p.kind == "real":  # the small imaginary parts are rounding errors
             own = p.select(rounding >= abs(own.im), own.re, own)
         w[i] = unit * own
     return [w, t, zh, info]

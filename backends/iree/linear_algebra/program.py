@@ -32,7 +32,7 @@ from tiduc.dialect.shapes.types import with_shape
 STRIP = 8
 """The width of the strips in which a transpose is copied, so that the columns read and the rows written stay cached."""
 
-_CACHED = 16  # f32 numbers in a cache line
+_CACHED = 16  # the number of f32 values in a cache line
 
 Kind = Literal["real", "complex", "integer"]
 """The kinds of entries: real and complex numbers of the program's precision, and i32."""
@@ -139,8 +139,7 @@ class MatrixProgram(ScalarScope):
         self._set(results)
 
     def groups(self, start: Int | int, stop: Int, count: int) -> Iterator[list[Int]]:
-        """Two loops over the indices from `start` to below `stop`: the first in steps of `count`, the second one by
-        one.
+        """Two loops over the indices from `start` to below `stop`: first `count` at a time, then one by one.
 
         Use it in a Python `for`. The body of this `for` is emitted for both loops.
         """

@@ -27,12 +27,12 @@ def qr_algorithm(
     sweep: Callable[[Int, Int, Int], None],
     total: Number,
 ) -> Int:
-    """Applies sweeps to the last block of a matrix of n rows until each block is a single row; gives `info`.
+    """Applies sweeps to the last block of a matrix of n rows until each block is a single row. Returns `info`.
 
-    `couples(i)` says whether the entry beside the diagonal that couples rows i - 1 and i is not small.
-    `sweep(low, high, since)` rotates the rows of the block from `low` to `high`, which are equal after convergence;
-    `since` is the number of sweeps since the last row converged. `info` is 1 without convergence, or if `total`, the
-    sum of the squares of the matrix, is not finite; else 0.
+    `couples(i)` says whether the entry beside the diagonal that couples rows i - 1 and i is not small. `sweep(low,
+    high, since)` rotates the rows of the block from `low` to `high`, which are equal after convergence. `since` is the
+    number of sweeps since the last row converged. `info` is 1 without convergence, or if `total`, the sum of the
+    squares of the matrix, is not finite; else 0.
     """
     high, count, since = p.variable(n - 1), p.variable(n if n > 1 else 0), p.variable(0)
     with p.each(0, STEPS), p.each(0, count.value):

@@ -23,7 +23,7 @@ def solve(
     result = p.result(c.rows, c.columns)
     result.copy(c)
     x, matrix, upper = result, a.transpose if transpose else a, lower == transpose
-    if not left:  # x op(a) = c is op(a)^T x^T = c^T
+    if not left:  # x op(a) = c is equivalent to op(a)^T x^T = c^T
         x, matrix, upper = x.transpose, matrix.transpose, not upper
         if transpose and c.rows >= _MANY:
             columns = p.work(a.columns, a.rows)

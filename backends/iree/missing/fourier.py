@@ -90,7 +90,7 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
     if n <= _SHORT or p == n:
         return _bluestein(b, z, sign) if n > _PRIME else _by_matrix(b, z, sign)
     q = n // p
-    # j = j1 q + j2, k = k1 + p k2: first over j1, for each j2, then over j2.
+    # j = j1 q + j2 and k = k1 + p k2. Sums over j1 for each j2 first, then over j2.
     columns = b.transpose(b.reshape(z, [m, 2, p, q]), [0, 3, 1, 2])
     inner = b.reshape(_transform(b, b.reshape(columns, [m * q, 2, p]), sign), [m, q, 2, p])
     angles = np.outer(np.arange(q), np.arange(p)) * (2 * np.pi * sign / n)

@@ -235,7 +235,7 @@ def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
         if uses and len(uses) == len(list(offset.uses)):
             used = _steps_of(offset, region.steps, blocks(region.execute)[0])
             both.append(array._replace(first=min(used), last=max(used)))
-        else:  # an array that must stay lies behind the results
+        else:  # an array that must stay is placed after the results
             both.append(LiveArray(0, steps, array.bytes, end))
     fixed = [
         Fixed(start, start + aligned(result.bytes), first, steps)

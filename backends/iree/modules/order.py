@@ -25,9 +25,7 @@ _NEVER = 2**60
 
 
 class LiveArray(NamedTuple):
-    """The first and last step at which an array is live, its size in bytes, and the lowest offset at which it may
-    begin.
-    """
+    """The first and last step at which an array is live, its bytes, and the lowest offset where it may begin."""
 
     first: int
     last: int
@@ -63,7 +61,7 @@ def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocati
             if best.bytes == live:
                 return best
             top = max(numbers, key=lambda i: places.starts[i] + arrays[i].bytes)
-            if top == order[0]:  # the next order would be this one
+            if top == order[0]:  # the next order would equal this one
                 break
             order.remove(top)
             order.insert(0, top)
@@ -111,8 +109,9 @@ def in_order(arrays: Sequence[LiveArray], order: Iterable[int], fixed: Sequence[
 
 
 def check_places(arrays: Sequence[LiveArray], places: Allocation, fixed: Sequence[Fixed] = ()) -> None:
-    """Checks the places of arrays: arrays live at one step must not overlap, touch a fixed range, or exceed the
-    allocation.
+    """Checks the places of arrays and raises if two overlap while both are live.
+
+    The arrays must also lie apart from fixed ranges, and within the allocation.
     """
     for start, array in zip(places.starts, arrays, strict=True):
         is_inside = array.least <= start and start % ALIGNMENT == 0 and start + array.bytes <= places.bytes

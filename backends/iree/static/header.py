@@ -83,9 +83,7 @@ class Interface:
     roles: Mapping[int, str]
 
     def values(self) -> list[SignatureValue]:
-        """The inputs and outputs that are C parameters: all except the outputs that are written to the memory of an
-        input.
-        """
+        """The inputs and outputs that are C parameters: all but outputs that are written to an input's memory."""
         own = [x for i, x in enumerate(self.signature.outputs) if i not in self.donated.values()]
         return [*self.signature.inputs, *own]
 

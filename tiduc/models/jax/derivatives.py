@@ -101,7 +101,7 @@ class OwnDerivatives:
         smooth = frozenset(i for i, x in enumerate(inputs) if self._is_smooth(x))
         error = functools.cache(
             lambda rejected: self._error(make(captured, rejected))
-        )  # JAX traces each once
+        )  # JAX traces each function once
         if error(frozenset()) is None:
             return {}
         alone = {i: error(smooth - {i} if len(smooth) > 1 else frozenset()) for i in sorted(smooth)}

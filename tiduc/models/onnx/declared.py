@@ -242,4 +242,4 @@ def _candidates(nodes: Nodes, node: "onnx.NodeProto", i: int) -> Iterator[tuple[
         if shape == y:
             yield axes
             if node.op_type.startswith("Reduce") and keeps:
-                return  # others differ in dimensions of size 1 only
+                return  # the other shapes differ only in dimensions of size 1

@@ -76,7 +76,7 @@ def _of_booleans(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     y = nodes.emit(node.op_type, x, *node.input[1:], **nodes.attributes(node))
     return nodes.emit(
         "Greater", y, np.zeros((), np.int32)
-    )  # the greatest of no elements is the lowest integer
+    )  # the maximum of no elements is the lowest integer
 
 
 def _hardmax(nodes: Nodes, node: Any) -> str | None:

@@ -58,7 +58,7 @@ def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
 
     A model without a version of ONNX's own operators, which uses other domains only, gets the latest.
     """
-    model.ir_version = max(model.ir_version, _IR)  # older ones know no initializer that is not an input
+    model.ir_version = max(model.ir_version, _IR)  # older versions require each initializer to be an input
     versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
     if not versions:
         model.opset_import.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))

@@ -118,6 +118,6 @@ def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int
             continue
         padded = n + pads[i] + pads[rank + i]
         count = -(-(padded - window) // steps[i]) + 1
-        count -= (count - 1) * steps[i] >= n + pads[i]  # no window may begin in the padding after
+        count -= (count - 1) * steps[i] >= n + pads[i]  # no window may begin in the padding at the end
         after[i] += max(0, (count - 1) * steps[i] + window - padded) if ceil_mode else 0
     return pads[:rank], after

@@ -66,9 +66,9 @@ def _quantized(nodes: Nodes, x: str, scale: str, zero: str, to: Any, shaped: str
         whole = nodes.emit("Add", whole, nodes.emit("Cast", zero, to=kinds[0]))
     if to.name not in _FLOATS:
         limits, wide = np.iinfo(to), np.float32
-        whole = nodes.emit("Cast", whole, to=nodes.onnx.TensorProto.FLOAT)  # a half has not all limits
+        whole = nodes.emit("Cast", whole, to=nodes.onnx.TensorProto.FLOAT)  # half precision lacks some limits
         whole = _clipped(nodes, whole, np.asarray(limits.min, wide), np.asarray(limits.max, wide))
-    nodes.again = True  # for the casts
+    nodes.again = True  # the new casts may have rewrites
     return _with_float(nodes, nodes.emit("Cast", whole, to=kinds[1]), whole)
 
 
@@ -84,7 +84,7 @@ def _rounded(nodes: Nodes, x: str, shaped: str, like: Any) -> str:
     whole = nodes.emit("Round", x)
     if not nodes.straight_through:
         return whole
-    rest = nodes.emit("Sub", whole, x)  # exact, and so is the sum
+    rest = nodes.emit("Sub", whole, x)  # the difference is exact, and so is the sum
     return nodes.emit("Add", x, nodes.stop(rest, shaped, like))
 
 
@@ -133,7 +133,7 @@ def _dequantize(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     if given.get("output_dtype") or not nodes.has_rank(scale):
         return None
     kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
-    nodes.again = True  # for the casts
+    nodes.again = True  # the new casts may have rewrites
     number = nodes.emit("Cast", nodes.floats.get(x, x), to=kind)
     if zero:
         number = nodes.emit("Sub", number, nodes.emit("Cast", _per_element(nodes, node, zero), to=kind))

@@ -67,7 +67,7 @@ def graphs(model: "onnx.ModelProto") -> Iterator[Any]:
 def _tensors(model: "onnx.ModelProto") -> Iterator[Any]:
     """The initializers of all graphs, and the arrays of their nodes."""
     for graph in graphs(model):
-        yield from getattr(graph, "initializer", ())  # functions have none
+        yield from getattr(graph, "initializer", ())  # functions have no initializers
         for node in graph.node:
             for attribute in node.attribute:
                 yield from attribute.tensors
@@ -81,7 +81,7 @@ def _types(model: "onnx.ModelProto") -> Iterator[tuple[str, int]]:
         yield tensor.name, tensor.data_type
     for graph in graphs(model):
         is_function = not hasattr(graph, "initializer")
-        ends = () if is_function else (*graph.input, *graph.output)  # those of a function are names
+        ends = () if is_function else (*graph.input, *graph.output)  # ends of functions are names
         for value in (*ends, *graph.value_info):
             yield value.name, value.type.tensor_type.elem_type
         for node in graph.node:

@@ -80,7 +80,7 @@ def _decomposed(
     own = {**TABLE, **stops(torch)}
     table = {**get_decomposition_table(), **get_decompositions(nearest), **own}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about PyTorch's own names
+        warnings.simplefilter("ignore")  # the warnings are about PyTorch's own names
         exported = exported.run_decompositions(table)
     lower_control(exported)
     return exported
@@ -104,7 +104,7 @@ def _inputs(
         tensor = _tensor_behind(exported, spec)
         if hasattr(spec.arg, "value"):  # a number that the export has made a constant
             graph.erase_node(node)
-        elif tensor is None:  # an input of the module
+        elif tensor is None:  # the tensor is an input of the module
             names[node.name] = node.name
         elif not _is_weight(tensor, spec, changed):
             _make_constant(exported.graph_module, node, tensor)

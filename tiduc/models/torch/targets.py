@@ -94,7 +94,7 @@ def target(torch: ModuleType, name: str) -> Any:
     elif name in _OF_SIZES:
         return _OF_SIZES[name]
     elif name.startswith(_HIGHER) and name.removeprefix(_HIGHER) in _HIGHER_ORDER:
-        import_module("torch._higher_order_ops")  # which registers them
+        import_module("torch._higher_order_ops")  # the import registers the functions
         return getattr(torch.ops.higher_order, name.removeprefix(_HIGHER))
     elif name.removeprefix("torch.") in _SYMBOLIC and name.startswith("torch."):
         return getattr(torch, name.removeprefix("torch."))

@@ -48,7 +48,7 @@ _ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
 )
 @stage
 def elementwise_maps(module: ir.Module | IrOp) -> int:
-    """Makes the maps in the functions of a module, in place; gives their number."""
+    """Fuses elementwise ops into maps in the functions of a module, in place. Returns the number of maps."""
     blocks = [block for function in functions_in(module) for block in function.regions[0]]
     for block in blocks:
         _fold(block)
@@ -89,7 +89,7 @@ def _drop_unread(block: ir.Block) -> None:
 
 def _groups(block: ir.Block) -> list[list[ir.Operation]]:
     """The groups of two or more ops of a block that each become a map, in the order of the ops."""
-    last_of: dict[Any, Any] = {}  # by op of a group: the group's last op
+    last_of: dict[Any, Any] = {}  # maps each op of a group to the group's last op
     groups: dict[Any, list[Any]] = {}
     for op in reversed(list(operations(block))):
         if _is_of_scalars(op):

@@ -66,7 +66,7 @@ _WORK_DILATED = 2**14
 )
 @stage
 def convolutions_to_kernels(module: ir.Module | IrOp, settings: Settings = DEFAULT) -> int:
-    """Rewrites convolutions in place where that is faster; gives their number."""
+    """Rewrites convolutions in place, if that makes them faster. Returns the number of rewritten convolutions."""
     return rewrite(module, {"stablehlo.convolution": _faster}, settings) if settings.vectors else 0
 
 

@@ -89,7 +89,7 @@ class _DepthwisePart:
             for dj in range(self.form.columns)
         ]
         whole = columns // k.width * k.width
-        images, cotangents = c.layout.input[1], c.layout.kernel[0]  # 0 or 1: the dimension of images
+        images, cotangents = c.layout.input[1], c.layout.kernel[0]  # the image dimension, 0 or 1
 
         def some(k: Vectors, image: Any, p: Any, q: Any, sums: Sequence[Any]) -> list[Any]:
             mask = k.first(columns - q) if isinstance(q, int) else None

@@ -44,7 +44,7 @@ _INSTRUCTION_TERMS = 16
 )
 @stage
 def gpu_products(module: ir.Module) -> int:
-    """Rewrites the products of a module in place; gives their number."""
+    """Rewrites the products of a module in place. Returns the number of rewritten products."""
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     return rewrite(module, {"stablehlo.dot_general": _in_tiles})
 

@@ -34,7 +34,7 @@ _EVEN = 32
 )
 @stage
 def gpu_sums(module: ir.Module | IrOp) -> int:
-    """Rewrites the sums of a module in place; gives their number."""
+    """Rewrites the sums of a module in place. Returns the number of rewritten sums."""
     return rewrite(module, {"stablehlo.reduce": _of_elements, "stablehlo.dot_general": _of_products})
 
 

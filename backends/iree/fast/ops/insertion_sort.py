@@ -51,7 +51,7 @@ def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _read_first(op: IrOp, dimension: int) -> int:
     """The number of leading elements along the dimension that readers of the results need; the size if unknown."""
     sizes: list[int] = shape(op.operands[0])
-    count = 2  # the compiler drops dimensions of size 1
+    count = 2  # a size of 1 would be dropped by the compiler
     for y in op.results:
         for use in y.uses:
             part = use.owner

@@ -237,7 +237,7 @@ class _Workgroup:
     y: MatrixOperand
     batch: Any
     batches: tuple[Any, ...]
-    tiles: tuple[Any, Any]  # the first one, and the end
+    tiles: tuple[Any, Any]  # the first tile and the end
     row: Any
     rows: Any
     column: Any

@@ -65,7 +65,7 @@ def _passed(branch: ir.Operation) -> Iterator[Passed]:
         counts = [total]
     elif branch.name == _CONDITION:
         counts = [len(part) for part in segments(branch)[1:]]
-    else:  # the number of the case comes first, the operands of the default next
+    else:  # the case's number comes first, then the operands of the default
         cases = list(ir.DenseI32ArrayAttr(branch.attributes["case_operand_segments"]))
         counts = [total - 1 - sum(cases), *cases]
     successors, start = list(branch.successors), total - sum(counts)
@@ -94,7 +94,7 @@ def call(
 def declare(module: ir.Operation, declaration: str) -> None:
     """Inserts a declaration at the start of a VM module, unless the module already has one of that name."""
     inside = parsed(f"vm.module @m {{ {declaration} }}", module.context)
-    declared, *_ = operations(blocks(inside)[0])  # the last one ends the module
+    declared, *_ = operations(blocks(inside)[0])  # the last op ends the module
     block = body(module)
     if symbol(declared) not in map(symbol, operations(block)):
         ir.InsertionPoint.at_block_begin(block).insert(declared.detach_from_parent())

@@ -22,5 +22,5 @@ def copies_bound_arrays(module: ir.Operation) -> bool:
     return any(
         definition(copy.operands[at], "vm.const.ref.zero") is not None
         for copy in calls(module, "hal.command_buffer.copy_buffer", 9)
-        for at in (3, 5)  # the source, and the target
+        for at in (3, 5)  # the source and the target of the copy
     )

@@ -97,7 +97,7 @@ def _applied(
 
     operands = [args[i] for i in places]
     with torch._C._AutoDispatchBelowAutograd():
-        results = forward(operands)[0]  # determines the types of the results: these ops are dead
+        results = forward(operands)[0]  # these ops are dead, but determine the types of the results
         tensors = _all(cls, results)
         seeds = [torch.zeros_like(y) for y in tensors if _is_active(y)]
         name = f"{cls.__name__}:{len(tensors)}:{next(_NUMBERS)}"  # PyTorch traces each name once
