@@ -42,7 +42,7 @@ class TiducError(Exception):
         self.location = location if isinstance(location, str) else describe(location)
 
     def at(self, location: "ir.Location") -> "TiducError":
-        """This error; an error without a location gets this one."""
+        """This error. If it has no location, it gets the given one."""
         self.location = self.location or describe(location)
         return self
 

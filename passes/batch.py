@@ -82,9 +82,9 @@ def batch(
 ) -> Graph:
     """The graph that computes `outputs` (values, or references) for `size` values of the inputs with these keys.
 
-    Its inputs, under fresh keys, and its outputs have a leading dimension of that size; outputs that do not depend on
-    the inputs are the unbatched values themselves. Raises `RequestError` if an input is bound, repeated, no tensor or
-    of dynamic shape, or the size is less than 1; `Unsupported` if an op cannot be batched.
+    Its inputs, under fresh keys, and its outputs have a leading dimension of that size. Outputs that do not depend on
+    the inputs are the unbatched values. Raises `RequestError` if an input is bound, repeated, of dynamic shape or not a
+    tensor, or if the size is less than 1. Raises `Unsupported` if an op cannot be batched.
     """
     outputs = view.values(outputs)
     own = [view.input(key) for key in inputs]

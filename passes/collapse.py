@@ -74,7 +74,7 @@ def collapse(
     size: int,
     opset: OpSet,
 ) -> Graph:
-    """The graph that computes the sums of `outputs` over `size` values of the inputs with these keys.
+    """The graph that computes the sum of each output over `size` values of the inputs with these keys.
 
     The keys `linear`, a subset of `inputs`, are inputs of a linear graph that holds all ops that read them. The inputs
     of the result, under fresh keys, have a leading dimension of `size`. Errors are those of `batch`.

@@ -214,8 +214,8 @@ def _listed(values: str, type: TensorType) -> Array:
 def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
     """The words of a bracketed list in row-major order, and its shape; a single word without brackets has shape ()."""
     words: list[str] = []
-    counts = [0]  # of the items of each open bracket, outermost first
-    sizes: dict[int, int] = {}  # at each depth
+    counts = [0]  # the number of items of each open bracket, outermost first
+    sizes: dict[int, int] = {}  # the size at each depth
     leaves: set[int] = set()  # the depths of the words
     for token in _TOKEN.findall(values):
         if token == "[":

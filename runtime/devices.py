@@ -272,7 +272,7 @@ _parents: frozenset[str] = frozenset()
 
 
 def is_inherited(name: str) -> bool:
-    """Whether the parent process opened the device before it forked this one; never for `local-sync`."""
+    """Whether the parent process opened the device before it forked this process. Never true for `local-sync`."""
     return name in _parents
 
 

@@ -40,7 +40,7 @@ _TOO_MANY = re.compile(r"binding count (\d+) > (\d+)|requiring (\d+) bindings ex
 
 
 class Loaded:
-    """A module loaded for devices. `context` is None once the module is closed; `device` receives the arguments."""
+    """A module loaded for devices. `context` is None after the module is closed. `device` receives the arguments."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ _USUAL = {
 
 
 def usual_device(target: str) -> str:
-    """The device for a target or a variant of a target, such as `cuda:sm_86`; empty if this machine has no such kind.
+    """The device for a target or a variant, such as `cuda:sm_86`. Empty if this machine has no such device.
 
     Raises TiducError, which lists the targets, for an unknown target.
     """

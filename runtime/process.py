@@ -33,7 +33,7 @@ def memory() -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one process: wall-clock seconds, and MiB of memory (on Linux); 0 means no limit."""
+    """The limits of one process: seconds of wall-clock time, and MiB of memory (on Linux). 0 means no limit."""
 
     seconds: float = 900
     mebibytes: int = max(2048, memory() // 2)

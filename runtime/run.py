@@ -294,7 +294,7 @@ class Module(Mapping[str, Executable]):
         return DeviceArray(device, device.upload(source, int(element)), source.dtype)
 
     def close(self) -> None:
-        """Releases the module; its functions cannot be called any more. Arrays on the device stay."""
+        """Releases the module. Its functions can no longer be called; arrays on the device remain."""
         self._loaded.close()
 
     def __enter__(self) -> "Module":

@@ -24,7 +24,7 @@ SCOPE = "model"
 
 
 def read_weights(path: Path) -> dict[str, Array]:
-    """The arrays of a file, by name; the file's suffix determines the format.
+    """The arrays of a file, by name. The suffix of the file determines the format.
 
     Raises InputError if the file cannot be read, is damaged, or holds anything but arrays, and RequestError for an
     unknown suffix.
@@ -44,7 +44,7 @@ def read_weights(path: Path) -> dict[str, Array]:
 
 
 def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes the arrays under their names, atomically; the file's suffix determines the format.
+    """Writes the arrays under their names, atomically. The suffix of the file determines the format.
 
     Raises TiducError if the file cannot be written, or if the format does not have an element type.
     """

@@ -154,7 +154,7 @@ class Worker:
         self._process.wait()
 
     def forget(self) -> None:
-        """Closes this process's ends of socket and pipe; the worker ends once no process has them open."""
+        """Closes this process's ends of socket and pipe. The worker ends when no process has them open."""
         for end in (self._file, self._socket, self._errors):
             with suppress(OSError, ValueError):
                 end.close()

@@ -27,10 +27,10 @@ from tiduc.passes.resolve import check, resolve
 
 @stage
 def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] = ()) -> ir.Module:
-    """A new module with the contents of `modules`, pairs of file name and module; it has the first one's attributes.
+    """A new module with the contents of `modules`, which are pairs of file name and module.
 
-    Raises `ResolveError`, naming the file and the reference, for a symbol that two files define, a reference that is
-    unknown or has the wrong type, and a cycle of references.
+    It has the attributes of the first module. Raises `ResolveError`, which names the file and the reference, for a
+    symbol that two files define, for a reference that is unknown or has the wrong type, and for a cycle of references.
     """
     linked = ir.Module.create(loc=modules[0][1].operation.location)
     for attribute in modules[0][1].operation.attributes:

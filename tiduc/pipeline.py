@@ -136,9 +136,9 @@ DERIVATIVES: dict[str, dict[str, str]] = {
 
 
 def stops(derivatives: Sequence[str]) -> list[str]:
-    """The names of the stages after which a program, or one of these derivatives of a program, can be printed.
+    """The names of the stages after which a program, or one of these derivatives of it, can be printed.
 
-    A derivative may be a stage itself, such as a jet.
+    A derivative may itself be a stage, such as a jet.
     """
     names = {"import", *(stage.name for stage in LOWERING)}
     for derivative in derivatives:
@@ -155,7 +155,7 @@ def lowering(until: str) -> list[Stage]:
 def run_stages(
     program: Function, stages: Sequence[Stage], result: Graph | None = None, separated: Sequence[str] = ()
 ) -> Any:
-    """The result of consecutive stages of `LOWERING`; `result` is the result of the stage before the first one."""
+    """Runs consecutive stages of `LOWERING`. `result` is the result of the stage before the first one."""
     for stage in stages:
         assert stage.step is not None
         result = stage.step(program, result, separated)

@@ -71,7 +71,7 @@ def smooth(program: Function, ports: Sequence[Port]) -> list[Port]:
 
 
 def held_because(port: Port, kinds: Sequence[str] = (FROZEN, HELD)) -> str:
-    """Why training leaves out a weight that is not named; "" if it does not. `kinds` are the attributes that say so."""
+    """Why training leaves out a weight that is not named, or "". `kinds` are the attributes that give reasons."""
     reasons = [port.attributes and readable(ir.DictAttr(port.attributes), kind) for kind in kinds]
     return next((reason.value for reason in reasons if isinstance(reason, ir.StringAttr)), "")
 
@@ -83,9 +83,9 @@ def with_attributes(port: Port, more: Mapping[str, ir.Attribute]) -> Port:
 
 
 def differentiated(program: Function, wrt: Wrt) -> list[Port]:
-    """The inputs that `wrt` names; raises `RequestError` for one that is unknown, repeated or not differentiable.
+    """The inputs that `wrt` names. Raises `RequestError` for an unknown, repeated or nondifferentiable input.
 
-    Without `wrt`, all inputs that have tangents and are not frozen; raises `RequestError` if all of them are frozen.
+    Without `wrt`, all inputs that have tangents and are not frozen. Raises `RequestError` if all of these are frozen.
     """
     if wrt is None:
         able = smooth(program, program.inputs)
@@ -102,7 +102,7 @@ def differentiated(program: Function, wrt: Wrt) -> list[Port]:
 
 
 def described(port: Port) -> SignatureValue:
-    """The name and type of a port as callers see them; raises `RequestError` if it cannot be passed as an array."""
+    """The name and type of a port as callers see them. Raises `RequestError` if it cannot be passed as an array."""
     spelled = str(port.type)
     try:
         # An encoding may follow the comma, such as the bounds of dynamic dimensions.
@@ -176,10 +176,9 @@ ALIASED = "tf.aliasing_output"
 
 
 def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> ir.ArrayAttr:
-    """The attributes of a signature: those of the source, and each name other than `default` and the position.
+    """The attributes of a signature: those of the source, and a name if it differs from `default` and the position.
 
-    `same` are the positions of outputs that are unchanged from the source; an alias with any other output is
-    dropped.
+    `same` are the positions of outputs that are unchanged from the source. An alias with any other output is dropped.
     """
     described = []
     for i, port in enumerate(ports):

@@ -300,7 +300,7 @@ class Program:
         return compile_program(self.lower(), engine, Options(target, lapack, limits, cached, fast))
 
     def on(self, target: str) -> Call:
-        """The program as a function, compiled for a target at the first request; the errors are those of `compile`."""
+        """The program as a function. Compiled at the first request for a target; errors are those of `compile`."""
         if target not in self._calls:
             self._calls[target] = Call(self.compile(target), self.defaults)
         return self._calls[target]
@@ -323,7 +323,7 @@ class Program:
         return {}
 
     def lower(self) -> Lowered:
-        """The program as backends see it; raises `Unsupported` if a custom op has no lowering to StableHLO."""
+        """The program as backends see it. Raises `Unsupported` if a custom op has no lowering to StableHLO."""
         with turn():
             module = self.module.operation.clone().operation
             apply_lowerings(module, self.opset)

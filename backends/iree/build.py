@@ -84,7 +84,7 @@ def build_all(
 
 
 def build_objects(program: Lowered, options: Options, flags: Sequence[str] = ()) -> Objects:
-    """The object file of a program, for a static library; the errors are those of `build`."""
+    """The object file of a program, for a static library. Raises the errors of `build`."""
     failed = None
     for source in Prepared(program, options, flags).applicable():
         try:

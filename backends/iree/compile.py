@@ -68,7 +68,7 @@ def compile_source(source: Source, limits: Limits | None = None, cached: bool = 
 
 
 def compile_until(source: Source, phase: str, limits: Limits | None = None) -> bytes:
-    """The text of a program after a phase of IREE's compiler, one of `PHASES`; errors as in `compile_module`."""
+    """The text of a program after one of the `PHASES` of IREE's compiler. Errors are as in `compile_module`."""
     target, limits = find_target(source.target), limits or Limits()
     flags = *target.flags, *source.flags, *_linkers(target), f"--compile-to={phase}"
     with scratch_folder() as folder:

@@ -70,7 +70,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The name of the pass where its IR is printed: that of its function, as in `iree-apply-patterns`."""
+        """The name under which the pass's IR is printed: the function's name, as in `iree-apply-patterns`."""
         return f"iree-{self.function.__name__.replace('_', '-')}"
 
     def applies(self, settings: Settings) -> bool:

@@ -71,7 +71,7 @@ class Prepared:
             yield attempt, self.source(attempt)
 
     def applicable(self) -> Iterator[Source]:
-        """The sources of the attempts that apply, in order; there is at least one."""
+        """The sources of the attempts that apply, in order. There is at least one."""
         return (source for _, source in self.sources() if source is not None)
 
     @stage

@@ -120,7 +120,7 @@ class CompilerStep:
     pipelines: tuple[tuple[str, str], ...] = ()
 
     def stages(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[JobStage]:
-        """The parts of the run: one up to each phase after which edits follow, and one up to the end."""
+        """The parts of the run: one for each phase that edits follow, and one up to the end."""
         if self.pipelines and changes.places:
             return [JobStage(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
         first = _ORDER.index(self.begin) + 1 if self.begin else 0

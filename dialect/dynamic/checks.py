@@ -320,7 +320,7 @@ class ModuleSizes:
         self._visited: dict[str, FunctionSizes | None] = {}
 
     def function(self, name: str) -> FunctionSizes | None:
-        """The checks of a function; None where it is only declared, or recursive."""
+        """The checks of a function. None if the function is only declared, or recursive."""
         if name not in self._visited:
             self._visited[name] = None
             if name in self._functions:

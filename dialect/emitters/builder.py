@@ -49,7 +49,7 @@ class Builder(Emits[Value, Never]):
         self.graph = Graph(name)
         self.graph.held = (view,)
         self.location: ir.Location = ir.Location.unknown()
-        self.constants: dict[Any, Value] = {}  # for op sets: each constant is emitted once per graph
+        self.constants: dict[Any, Value] = {}  # so that op sets emit each constant once per graph
         self.engine: Any = None  # services of a stage for rules of ops that call graphs
         self.notes = Notes()
         self.tangents: Collection[Value] = ()  # inputs of a graph under transposition, not to be read
@@ -179,7 +179,7 @@ class Builder(Emits[Value, Never]):
 
     @staticmethod
     def tangent_type(type_: ir.Type) -> ir.Type | None:
-        """The tangent type of a type; None for a type without tangents, such as integers."""
+        """The tangent type of a type. None for a type without tangents, such as an integer type."""
         raise NotImplementedError
 
     def add(self, x: Value, y: Value) -> Value:

@@ -97,7 +97,7 @@ class Sizes(DynamicShapes[Value, Never], Builder):
     """Emits sizes into a graph."""
 
     def size(self, n: Extent) -> Value:
-        """A size as an i32 scalar; each size is emitted once per graph."""
+        """A size as an i32 scalar. Each size is emitted once per graph."""
         key = n.key if isinstance(n, Size) else ((), int(n))
         constant = self.constants.get(("size", key))
         if constant is None:

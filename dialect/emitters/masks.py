@@ -80,7 +80,7 @@ def unless_masked(b: RecordEmitter, ct: Value, function: Callable[[Any], Any], d
 
 def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) -> Sequence[Value]:
     """Shortens a sum: adds up the terms that one predicate masks before masking them."""
-    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # as in most sums
+    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # the common case
         return terms
     summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
     for y in terms:

@@ -38,7 +38,7 @@ Fill = Callable[[ir.Region], None]
 
 
 class Emits(Protocol[V, N]):
-    """An emitter of ops. `constants` holds the constants that it has emitted, each of which it emits once."""
+    """An emitter of ops. `constants` holds the constants emitted so far; each constant is emitted once."""
 
     constants: dict[Any, V]
     location: ir.Location

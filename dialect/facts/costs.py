@@ -59,7 +59,7 @@ def size(x: Value) -> int:
 
 
 def size_in_bytes(x: Value) -> int:
-    """The bytes of a tensor, where a dynamic dimension counts as 1; 0 for values of other types."""
+    """The bytes of a tensor, or 0 for other values. A dynamic dimension counts as 1."""
     return _static_bytes(x.type)
 
 

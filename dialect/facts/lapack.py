@@ -35,7 +35,7 @@ class Routine:
 
     @property
     def dimensions(self) -> list[int]:
-        """The number of dimensions of each operand, without those of the batch; no settings change them."""
+        """The number of unbatched dimensions of each operand. It does not depend on settings."""
         operands, _ = positions(self.signature_for({}))
         return [len(alternatives[0].sizes or ()) for alternatives in operands]
 

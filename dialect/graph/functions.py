@@ -13,7 +13,7 @@ _ADVANCE = ir.WalkResult.ADVANCE
 
 
 def within(op: IrOp, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_ORDER) -> list[Any]:
-    """An op and the ops nested in it, inner ones first by default; only ops of these names, if any are given."""
+    """An op and the ops nested in it, inner ops first by default. If names are given, only ops of these names."""
     ops: list[Any] = []
 
     def look(inner: IrOp) -> ir.WalkResult:
@@ -31,7 +31,7 @@ def functions_in(module: ir.Module | IrOp) -> list[ir.Operation]:
 
 
 def symbol(op: IrOp) -> str:
-    """An op's symbol name; empty for an op without one."""
+    """An op's symbol name. Empty for an op without a symbol name."""
     name = readable(op.attributes, "sym_name")
     return str(name.value) if isinstance(name, ir.StringAttr) else ""
 

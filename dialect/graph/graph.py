@@ -45,7 +45,7 @@ class Value:
 
     @property
     def reference(self) -> ir.SymbolRefAttr:
-        """The reference `@graph::@name`; a value without a name gets one."""
+        """The reference `@graph::@name`. A value without a name receives a new one."""
         name = self.key if self.key is not None else self.graph.name_of(self)
         return ir.SymbolRefAttr.get([self.graph.name, name])
 
@@ -262,7 +262,10 @@ class Graph:
         return "sym_visibility" in self.attributes
 
     def name_of(self, value: Value, preferred: str = "") -> str:
-        """The symbol name of a value defined here; a value without a name gets the preferred one, or a fresh one."""
+        """The symbol name of a value defined here.
+
+        A value without a name receives the preferred name, or a fresh one.
+        """
         name = self._name_of.get(value)
         if name is None:
             name = preferred

@@ -30,7 +30,7 @@ class KeyTable:
         self._inputs: dict[str, Value] = {}
         self._results: dict[Hashable, tuple[Value, ...]] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._given: dict[int, tuple[int, Any]] = {}  # by the id of the attributes, held to keep that id
+        self._given: dict[int, tuple[int, Any]] = {}  # keyed by the id of the attributes, held to keep the id
         self._sources: dict[Any, tuple[dict[str, Any], Any]] = {}
         self._bodies: dict[Any, int] = {}
 

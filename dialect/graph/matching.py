@@ -27,7 +27,7 @@ def definition(x: Any) -> Any | None:
 
 
 def defined_by(x: Typed, *names: str) -> Any | None:
-    """The op that computes a value, if the op has one of these names; else None."""
+    """The op that computes a value, if its name is one of these names; else None."""
     op = x.definition if type(x) is Value else definition(x)
     return op if op is not None and op.name in names else None
 

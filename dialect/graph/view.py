@@ -99,7 +99,7 @@ class View:
         return self._add(graph)
 
     def discard(self, graph: Graph) -> None:
-        """Removes a graph that a builder made and that is not written. Other graphs hold what they need of it."""
+        """Removes a graph that a builder made and that is not written. Other graphs hold the values that they need."""
         del self.graphs[graph.name], self._outputs[graph.name]
         del self._unwritten[graph]
         for key, x in graph.inputs.items():
@@ -150,7 +150,7 @@ class View:
         return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
     def input(self, key: str) -> Value:
-        """The input of that key; raises `ResolveError` if no graph has one."""
+        """The input with this key. Raises `ResolveError` if no graph has such an input."""
         if key not in self.inputs:
             there = ", ".join(f"@{other}" for other in self.inputs) or "none"
             raise ResolveError(f"unknown input @{key}; the inputs are {there}")
@@ -158,7 +158,7 @@ class View:
 
     @stage
     def reference(self, value: Value) -> ir.SymbolRefAttr:
-        """The reference `@graph::@name` of a value; a value without a name gets one."""
+        """The reference `@graph::@name` of a value. A value without a name receives a new one."""
         return value.reference
 
     def bind(self, key: str, value: Value, location: Any = None) -> None:

@@ -132,6 +132,6 @@ def _size(
             sizes[x] = min(MOST + 1, 1 + sum(sizes[part] for part in parts))
             stack.pop()
         else:
-            sizes[x] = 0  # also ends cycles, which MLIR refuses
+            sizes[x] = 0  # this also ends cycles, which MLIR refuses
             stack += [part for part in parts if part not in sizes]
     return sizes[first]

@@ -118,7 +118,7 @@ def _needed(type_: Any) -> int:
 
 @functools.cache
 def element_bytes(type_: ir.Type) -> int:
-    """The bytes of one element of a tensor type; a boolean takes one. 0 for other types."""
+    """The bytes of one element of a tensor type. A boolean takes one byte. 0 for other types."""
     if not isinstance(type_, ir.RankedTensorType):
         return 0
     element, parts = type_.element_type, 1

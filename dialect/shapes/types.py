@@ -124,7 +124,7 @@ def i64(value: SupportsInt) -> ir.IntegerAttr:
 
 
 def along(name: str, values: Iterable[SupportsInt]) -> dict[str, ir.Attribute]:
-    """The dictionary with one attribute, `name`, of dimension numbers; cached, so that ops share it."""
+    """A dictionary attribute with the single entry `name`, a list of dimension numbers. Cached and shared by ops."""
     return _along(name, values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 
 

@@ -17,9 +17,9 @@ from tiduc.passes.batching.table import batch
 @batch("stablehlo.dot")
 @batch("stablehlo.dot_general")
 def dot_general(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
-    """If both operands are batched, the batch is a batching dimension.
+    """Turns the batch of two batched operands into a batching dimension.
 
-    If one is, it is a free dimension, moved to the front.
+    The batch of one operand becomes a free dimension, which is moved to the front of the result.
     """
     d = Contraction.of(op)
     batches, summed = (

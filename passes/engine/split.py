@@ -53,9 +53,9 @@ class LinearSplit:
     def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "LinearSplit":
         """A copy whose residuals take the fewest bytes. Cheap ops recompute the other values.
 
-        The recomputation may read the inputs that are read anyway, and the values `given`. Those of `given` that it
-        reads become residuals. If more than `MOST_CARRIED` residuals come from calls, branches and loops in the graph,
-        the only residuals are those in `given`: all other values are recomputed, from any input.
+        The recomputation may read the inputs that are read anyway, and the values `given`. The values of `given` that
+        it reads become residuals. If calls, branches and loops in the graph have more than `MOST_CARRIED` residuals,
+        only values in `given` stay residuals, and all other values are recomputed from any input.
         """
         free = dict.fromkeys([*self.inputs, *given])
         kept = set(cheapest_residuals(self.residuals, free))

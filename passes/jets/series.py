@@ -54,7 +54,7 @@ class Series:
         self._rule_graphs: set[Graph] = set()
         self._sources: dict[
             Value, tuple[Value, bool]
-        ] = {}  # of placeholders, and whether they are derivatives
+        ] = {}  # keyed by placeholders, and whether they are derivatives
         self._shared: dict[Any, Coefficients] = {}  # coefficients of placeholders
         self._equal: dict[Any, Definition] = {}
 

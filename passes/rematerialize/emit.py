@@ -58,7 +58,7 @@ class _Emitter:
 
     def __init__(self, b: StablehloBuilder, model: Liveness) -> None:
         self.b, self.model = b, model
-        self.results: list[tuple[Value, ...]] = []  # by place
+        self.results: list[tuple[Value, ...]] = []  # the results at each place
         self.runs: dict[Definition, int] = {}  # the place of each op's first run
         self.merged: dict[int, int] = {}  # places of runs that are not emitted: that of the first run
         self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()

@@ -127,7 +127,7 @@ def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
 
 
 def results_last(model: Liveness) -> list[int]:
-    """The given order, or one in which some results come last: the largest relative to what they read."""
+    """The given order, or one that computes some results last: results that are large relative to their operands."""
     count = len(model.ops)
     best = list(range(count))
     if not model.may_split:
@@ -184,8 +184,8 @@ class _Hoisting:
             self.members.setdefault(self.group[i], []).append(i)
         count = len(base)
         self.waits_for = [0] * count  # by group: how many needed ops of other groups have not run
-        self.waiting: list[list[int]] = [[] for _ in base]  # by op: the groups that wait for it
-        self.readers = [0] * count  # by op: how many groups that read it have not run
+        self.waiting: list[list[int]] = [[] for _ in base]  # for each op, the groups that wait for it
+        self.readers = [0] * count  # for each op, the number of groups that read it and have not run
         self.sum = [0] * count  # by op: the sum of the numbers of these groups, the last one in the end
         self.reads: list[Iterable[int]] = [()] * count  # by group: the ops of other groups that it reads
         for g, members in self.members.items():

@@ -59,8 +59,8 @@ class _Reruns:
         self.again: dict[int, int] = {}  # by op: the place in the new schedule of the second run that stays
         self.repeated: set[int] = set()  # the ops that run again, in runs that stay or pass
         before = peak + 1 if evicted else 0  # these ops stay where they are
-        self.place = list(range(before))  # by op: its place in the new schedule
-        self.taken = list(range(before))  # by place in the new schedule: the op
+        self.place = list(range(before))  # the place of each op in the new schedule
+        self.taken = list(range(before))  # the op at each place of the new schedule
         self.needs: list[tuple[int, ...]] = list(model.needs[:before])
         self.losable = self._losable()
 

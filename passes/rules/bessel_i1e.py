@@ -20,9 +20,9 @@ from tiduc.passes.rules.opset import linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 LIMIT = 20
-DEPTH = 32  # of the continued fraction: its remainder is below 1e-16 for a < 20
-ORDERS = 20  # of the Taylor series: the last term is below 1e-16 for a < 1/2
-TERMS = 28  # of the series: the last term is below 1e-16 for a >= 20
+DEPTH = 32  # The continued fraction's remainder is below 1e-16 for a < 20.
+ORDERS = 20  # The Taylor series' last term is below 1e-16 for a < 1/2.
+TERMS = 28  # The asymptotic series' last term is below 1e-16 for a >= 20.
 
 
 @linearize("chlo.bessel_i1e")

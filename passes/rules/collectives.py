@@ -143,7 +143,7 @@ def all_to_all(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequen
 def collective_permute(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Value]:
-    """Sends from targets to sources; a process that is not a source gets zeros."""
+    """Sends cotangents from targets to sources. A process that is not a source gets zeros."""
     return [permuted(b, op, ct[0], numbers(op, "source_target_pairs")[:, ::-1])]
 
 

@@ -119,7 +119,7 @@ def _reflector_tangents(b: StablehloBuilder, v: Any, tau: Any, x: Value) -> tupl
     u = middle(b, v, tau, corner(b, vh, k, k))
     none = b.compare(tau, b.zeros_like(tau), "EQ")
     at = b.and_(compare_places(b, u, "EQ"), rows(b, none, predicate(u.type)))
-    regular = b.select(at, b.constant(1, u), u)  # cancels in the last row; in other rows, dtau is NaN
+    regular = b.select(at, b.constant(1, u), u)  # the 1 cancels in the last row; dtau is NaN in other rows
     d1 = b.subtract(matrix_product(b, v, middle(b, v, tau, matrix_product(b, vh, x))), x)
     d = packed_tangent(b, packed(b, v, regular, m, k), d1)
     place = with_element(tau.type, ir.IntegerType.get_signless(32))

@@ -41,7 +41,7 @@ class LentSplit(Protocol):
     def dynamic_inputs(self) -> list[Value]: ...
 
     def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "LentSplit":
-        """A copy whose residuals take the fewest bytes."""
+        """A copy whose residuals take as few bytes as possible."""
 
     def extended(self, b: StablehloBuilder, more: Sequence[Any]) -> Graph:
         """The primal graph with more outputs."""

@@ -79,7 +79,7 @@ class OpSet:
     capturing: set[str] = field(default_factory=set)
     inherited: set[str] = field(default_factory=set)  # ops that may be redeclared
     lowerings: dict[str, Lowering] = field(default_factory=dict)
-    dialects: set[str] = field(default_factory=set)  # of the declared ops
+    dialects: set[str] = field(default_factory=set)  # the dialects of the declared ops
     callees: dict[str, tuple[str, ...]] = field(default_factory=dict)  # declared as "OP @NAME", by OP
     complete: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()  # names of the ops that the original op set declares

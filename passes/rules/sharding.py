@@ -102,7 +102,7 @@ refuse(
 
 
 def total(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Any:
-    """The sum of x over the devices of each group; x itself if each group has one device."""
+    """The sum of x over the devices of each group. Returns x itself if each group has one device."""
     if groups.shape[1] == 1:
         return x
     type_ = ir.RankedTensorType.get(groups.shape, ir.IntegerType.get_signless(64))

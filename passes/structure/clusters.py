@@ -289,7 +289,7 @@ def _find_clusters(
     member_of = {op: member for member in members for op in member.records}
     clusters: list[Cluster] = []
     cluster_of: dict[Member, Cluster] = {}
-    depends_on: dict[Value, int] = {}  # for each value
+    depends_on: dict[Value, int] = {}  # the clusters that each value depends on
     below: dict[int, int] = defaultdict(int)  # for each cluster, by number: those that its operands depend on
 
     def fitting(record: Any, is_separated: bool) -> Cluster:

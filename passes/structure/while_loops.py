@@ -41,7 +41,11 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Carry:
-    """A loop-carried value: `x` in an iteration, `init` before the first one, `after` it; `is_used` after the loop."""
+    """A loop-carried value.
+
+    `x` is its value in an iteration, `init` its initial value, and `after` its final value. `is_used` says whether it
+    is used after the loop.
+    """
 
     x: Value
     init: Value

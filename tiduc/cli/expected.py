@@ -59,7 +59,7 @@ def _expression(text: str) -> str:
 
 
 def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:
-    """How an error, or the absence of one, differs from what a part of a file announces. None if it does not differ."""
+    """How an error, or its absence, differs from the errors that a part of a file announces. None if they agree."""
     unmet = expected_errors(contents)
     if error is not None:
         met = next((expected for expected in unmet if expected.met_by(error)), None)

@@ -85,7 +85,7 @@ _FORM = (
 
 
 def observed(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds these options to a command, which gets them as `observe`; IR and reports go to standard error."""
+    """Adds these options to a command, which receives them as `observe`. IR and reports go to standard error."""
 
     @functools.wraps(command)
     def with_options(*, generic: bool, debuginfo: bool, elide_if_larger: int | None, **given: Any) -> Any:

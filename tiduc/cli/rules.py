@@ -30,9 +30,9 @@ def opset(where: str | None) -> OpSet:
 def read_with(
     opset: OpSet, file: str, contents: bytes | None = None, dialects: Collection[str] | None = None
 ) -> ir.Module:
-    """The `ir.Module` in a file, as `read_module` reads it; warns of rules whose names look misspelt.
+    """The `ir.Module` in a file, as `read_module` reads it. Warns of rules whose names look misspelt.
 
-    Ops of `dialects`, by default those of the op set, may be unregistered.
+    Ops of `dialects` may be unregistered; the default is the dialects of the op set.
     """
     module = read_module(file, contents, opset.dialects if dialects is None else dialects)
     for rule, there in _misspelt(module, opset):

@@ -76,7 +76,7 @@ def blocks_of(
 def sparse_blocks(
     program: Function, outputs: Sequence[Port], x: Port, linear: Graph, tangents: dict[str, Value]
 ) -> list[Block]:
-    """One block per output, with the dimensions that are aligned with those of one input."""
+    """One block per output, with the output dimensions that are aligned with dimensions of one input."""
     (dx,) = linear.inputs.values()
     order = program.view.schedule([dy for dy in tangents.values() if dy is not None])
     known = alignments(order, dx)
@@ -131,7 +131,7 @@ def linear_in(program: Function, outputs: Sequence[Port], x: Port) -> tuple[Any,
 
 
 def forward(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
-    """Blocks of one input, with their values, by forward mode; `diagonal` is that of `on_basis_vectors`."""
+    """Blocks of one input with their values, computed by forward mode. `diagonal` is that of `on_basis_vectors`."""
     if not group or not number_of_seeds(x := group[0].input, free := group[0].free):
         return list(group)
     linear, tangents = linear_in(program, [block.output for block in group], x)
@@ -151,7 +151,7 @@ def forward(program: Function, group: Sequence[Block], diagonal: int | None = No
 
 
 def reverse(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
-    """Blocks of one output, with their values, by reverse mode; `diagonal` is that of `on_basis_vectors`."""
+    """Blocks of one output with their values, computed by reverse mode. `diagonal` is that of `on_basis_vectors`."""
     if not group or isinstance((y := group[0].output).value, Zero):
         return list(group)
     free = group[0].free_of_output

@@ -58,7 +58,7 @@ class Coloured:
 def entries_of(
     program: Function, outputs: Sequence[Port], x: Port, given: KnownPatterns
 ) -> list[Entries] | None:
-    """The nonzeros of the blocks of some outputs and one input; None if the graph has too many to enumerate."""
+    """The nonzeros of the blocks of some outputs and one input. None if the graph has too many to enumerate."""
     if all((y.name, x.name) in given for y in outputs):
         return [_of_array(y, x, given) for y in outputs]
     linear, tangents = linear_in(program, outputs, x)

@@ -23,7 +23,7 @@ Coefficients = Sequence[Any | None]
 
 
 def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Ports, Ports, Ports]:
-    """The series of each input of `wrt`, the outputs, and the series of each differentiable output."""
+    """The inputs for the series of `wrt`, the outputs, and the series of each differentiable output."""
     check_order(order)
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     series, given = [], {}
@@ -97,7 +97,7 @@ def flow_of(program: Function, order: int, wrt: Wrt) -> Ports:
 def coefficients(
     program: Function, b: StablehloBuilder, given: Mapping[Value, Coefficients], order: int
 ) -> dict[Value, Coefficients]:
-    """The coefficients of each output's value, from order 0; `given` has those of inputs, from order 1."""
+    """The coefficients of each output, from order 0. `given` has the coefficients of inputs, from order 1."""
     values = distinct_values(program.outputs)
     return dict(zip(values, jet(program.view, values, given, order, program.opset, b), strict=True))
 

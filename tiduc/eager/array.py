@@ -278,7 +278,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         return self.view(views.IMAGINARY)
 
     def transpose(self, *axes: Any) -> "Array":
-        """A view whose dimension i is dimension `axes[i]` of the array; by default in reverse order."""
+        """A view whose dimension i is dimension `axes[i]` of the array. The default reverses the dimensions."""
         given = axes[0] if len(axes) == 1 else axes or None
         order = normalize_axis_tuple(range(self.ndim)[::-1] if given is None else given, self.ndim)
         if len(order) != self.ndim:
@@ -286,7 +286,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         return self.view(views.transposed(order))
 
     def reshape(self, *sizes: Any) -> "Array":
-        """The elements in another shape: a view where NumPy gives one."""
+        """The elements in another shape. The result is a view if NumPy returns a view."""
         given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
         step = views.reshaped(np.empty(self.shape, np.bool_).reshape(given).shape)
         if self.is_scalar or (self._place.is_part and not self._place.has_view(step)):

@@ -58,14 +58,14 @@ def broadcast(b: StablehloBuilder, x: Value, sizes: Sequence[int]) -> Any:
 
 
 def converted(b: StablehloBuilder, x: Value, dtype: "np.dtype[Any]") -> Value:
-    """A graph value, converted to another element type; to booleans, by comparison with zero."""
+    """A graph value converted to another element type. Conversion to booleans compares with zero."""
     if dtype.kind == "b" and element(x) != element_type(dtype):
         return b.compare(x, b.zeros_like(x), "NE")
     return b.convert(x, element_type(dtype))
 
 
 def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """A value, converted to another element type; itself where it has that type. `TypeError` from complex to real."""
+    """A value converted to another element type, or unchanged if it has that type. `TypeError` from complex to real."""
     if x.data.dtype == dtype:
         return x
     if x.data.dtype.kind == "c" and dtype.kind not in "cb":

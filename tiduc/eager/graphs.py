@@ -148,9 +148,9 @@ class Graphs:
         return len(self._by_kind) + len(self._by_text)
 
     def op(self, kind: Hashable, specs: tuple[Spec, ...], emit: Emit) -> RecordedGraph:
-        """The graph of the ops that `emit` builds on inputs of these types; `kind` identifies the ops.
+        """The graph of the ops that `emit` builds on inputs of these types. `kind` identifies the ops.
 
-        `emit` is called once for each kind and types, so it may depend on nothing else.
+        `emit` is called once for each kind and each tuple of types, so it must not depend on anything else.
         """
         graph = self._by_kind.get((kind, specs))
         if graph is None:
@@ -158,7 +158,7 @@ class Graphs:
         return graph
 
     def program(self, program: Program) -> RecordedGraph:
-        """The graph of a whole program; programs with equal text share one graph."""
+        """The graph of a whole program. Programs with equal text share one graph."""
         text = text_with_main(program.module)
         graph = self._by_text.get(text)
         if graph is None:
@@ -185,7 +185,7 @@ def element_type(dtype: "np.dtype[Any]") -> Any:
 @functools.lru_cache(LIMIT)
 @stage
 def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Any:
-    """The tensor type of an array; raises `InputError` if MLIR has no such element type."""
+    """The tensor type of an array. Raises `InputError` if MLIR has no such element type."""
     name = ELEMENTS.get(dtype)
     if name is None:
         raise InputError(

@@ -70,7 +70,7 @@ def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype
 
 
 def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.clip`, with a result type. At a bound, the derivative is that of StableHLO's clamp: half of it goes to x."""
+    """`np.clip`, with a result type. At a bound, x gets half of the derivative, as with StableHLO's clamp."""
     sizes = np.broadcast_shapes(x.data.shape, low.data.shape, high.data.shape)
 
     def emit(b: StablehloBuilder, *values: Value) -> list[Any]:

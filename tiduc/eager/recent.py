@@ -26,7 +26,7 @@ class Recent(Generic[Key, Entry]):
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
 
     def get(self, key: Key) -> Entry | None:
-        """The entry of a key, which becomes the last used one; None if there is none."""
+        """The entry of a key, or None. The entry becomes the most recently used one."""
         try:
             self._entries.move_to_end(key)  # atomic, since another thread may evict the key
             return self._entries.get(key)

@@ -113,7 +113,7 @@ class Trace:
 
 
 class Recorder:
-    """Records invocations; gives their results keys from `key_source`."""
+    """Records invocations. The keys of their results come from `key_source`."""
 
     def __init__(self, key_source: KeySource | None = None, graphs: Graphs | None = None) -> None:
         self.key_source = key_source if key_source is not None else IntegerKeys()

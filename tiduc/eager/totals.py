@@ -72,7 +72,10 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) 
 
 
 def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
-    """`np.linalg.norm`: of vectors for 1, 2, inf and -inf; Frobenius' of matrices; by default of all elements."""
+    """`np.linalg.norm`: the orders 1, 2, inf and -inf of vectors, and the Frobenius norm of matrices.
+
+    The default is the norm of all elements.
+    """
     value = valued(x)
     array: Any = Array.of(convert(value, np.dtype("f8")) if value.data.dtype.kind in "iub" else value)
     axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)

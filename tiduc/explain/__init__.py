@@ -146,7 +146,7 @@ def explain(
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
-    mark_relus(functions(module))  # as on import
+    mark_relus(functions(module))  # as the import does
     activity = find_activity(module, {program.name: positions}, program.opset)
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}

@@ -17,7 +17,7 @@ SAMPLES = (3, 4, 5)
 
 @dataclass(frozen=True)
 class Prediction:
-    """The cost of the jet of an order, and the number of ops of as many nested JVPs.
+    """The cost of the jet of an order, and for comparison the number of ops of equally many nested JVPs.
 
     The cost is exact (`is_exact`) if the jet has been built.
     """
@@ -32,7 +32,7 @@ class Prediction:
 
 
 def predict(program: Program, order: int, wrt: Sequence[str]) -> Prediction:
-    """The predicted cost of `program.jet(order, wrt)`; errors are those of `jet`."""
+    """The predicted cost of `program.jet(order, wrt)`. Raises the errors of `jet`."""
     check_order(order)
     is_exact = order <= SAMPLES[-1]
     orders = (order,) if is_exact else SAMPLES

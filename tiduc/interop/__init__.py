@@ -14,10 +14,10 @@ from tiduc.program import Program
 
 
 def jax_function(program: Program) -> Callable[..., Any]:
-    """The program as a JAX function of the inputs in order; one output is an array, several are a tuple.
+    """The program as a JAX function of the inputs, in order. Returns one array, or a tuple for several outputs.
 
     Inside JAX, complex cotangents are conjugated, as JAX expects. The types of the arguments must be those of the
-    program: f64 needs `jax.enable_x64`. Raises `ImportError` if JAX is not installed.
+    program: f64 requires `jax.enable_x64`. Raises `ImportError` if JAX is not installed.
     """
     from tiduc.interop.in_jax import function
 
@@ -25,10 +25,9 @@ def jax_function(program: Program) -> Callable[..., Any]:
 
 
 def torch_function(program: Program) -> Callable[..., Any]:
-    """The program as a PyTorch function of tensors on the CPU, in order; one output is a tensor, several are a tuple.
+    """The program as a PyTorch function of CPU tensors, in order. Returns a tensor, or a tuple for several outputs.
 
-    Tensors are read and returned without a copy between PyTorch and NumPy. Raises `ImportError` if PyTorch is not
-    installed.
+    Tensors are passed between PyTorch and NumPy without a copy. Raises `ImportError` if PyTorch is not installed.
     """
     from tiduc.interop.in_torch import function
 

@@ -24,7 +24,7 @@ call.multiple_results = True
 
 
 def function(program: Program) -> Callable[..., Any]:
-    """The program as a JAX function; the errors are those of `Program.__call__`."""
+    """The program as a JAX function. Errors are those of `Program.__call__`."""
 
     def run(*arguments: Any) -> Any:
         results = call.bind(*map(jax.numpy.asarray, arguments), program=program)

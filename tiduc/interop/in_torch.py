@@ -12,7 +12,7 @@ from tiduc.program import Program
 
 
 def function(program: Program) -> Callable[..., Any]:
-    """The program as a function of tensors; the errors are those of `Program.__call__`."""
+    """The program as a function of tensors. Errors are those of `Program.__call__`."""
 
     def run(*arguments: Any) -> torch.Tensor:
         results = _Call.apply(program, *arguments)

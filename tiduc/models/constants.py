@@ -65,7 +65,7 @@ def _resign(function: IrOp, attributes: Sequence[ir.DictAttr]) -> None:
 
 @stage
 def freeze(module: ir.Module, weights: Mapping[str, Array]) -> None:
-    """Turns the inputs with these names into constants, in place; large arrays are referred to, not copied."""
+    """Turns the inputs with these names into constants, in place. Large arrays are referenced, not copied."""
     function = entry_of(module)
     block = function.regions[0].blocks[0]
     kept = []

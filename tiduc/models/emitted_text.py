@@ -31,7 +31,7 @@ class Body:
         self.arguments = [TextTensor(f"%arg{i}", tuple(sizes), kind) for i, (sizes, kind) in enumerate(types)]
 
     def function(self, name: str, results: Sequence[TextTensor], attributes: str = "") -> str:
-        """The text of a private function with this name and these attributes that returns these values."""
+        """The text of a private function with this name and these attributes, which returns these values."""
         inputs = ", ".join(f"{x.name}: {x.type}" for x in self.arguments)
         outputs, names = ", ".join(y.type for y in results), ", ".join(y.name for y in results)
         lines, held = "\n".join(self._lines), f" attributes {{{attributes}}}" if attributes else ""
@@ -57,7 +57,7 @@ class Body:
         attributes: str = "",
         regions: Sequence[str] = (),
     ) -> list[TextTensor]:
-        """Emits an op with results of these sizes and element types; the op is StableHLO's if no dialect is named."""
+        """Emits an op with results of these sizes and element types. Without a dialect name, the op is StableHLO's."""
         name, count = self._fresh(), len(types)
         names = [name] if count == 1 else [f"{name}#{i}" for i in range(count)]
         ys = [TextTensor(y, tuple(sizes), kind) for y, (sizes, kind) in zip(names, types, strict=True)]
@@ -111,7 +111,7 @@ class Body:
         return self.constant(str(n), [], "i32")
 
     def constant(self, written: str, sizes: Sequence[int], element: str) -> TextTensor:
-        """A constant whose elements are written as MLIR writes them, such as `[1, 2]`, or one number for all."""
+        """A constant. Its elements are written as in MLIR, such as `[1, 2]`, or as one number for all elements."""
         type_ = TextTensor("", tuple(sizes), element).type
         return self.emit("constant", [], sizes, f"value = dense<{written}> : {type_}", element)
 
@@ -198,7 +198,10 @@ class Body:
     def loop(
         self, count: int, step: Callable[..., Sequence[TextTensor]], initial: Sequence[TextTensor]
     ) -> list[TextTensor]:
-        """A loop of `count` iterations over the carried values `initial`; `step(i, *values)` gives the next ones."""
+        """A loop of `count` iterations over the carried values `initial`.
+
+        `step(i, *values)` returns the next values.
+        """
         carried = [self.number(0), *initial]
         types = [(x.sizes, x.element) for x in carried]
         regions = [

@@ -74,7 +74,7 @@ class Model(Program):
         return [self.weights[x.name] if x.name in self.weights else next(rest) for x in self.inputs]
 
     def with_weights(self, weights: Mapping[str, Array]) -> "Model":
-        """A copy with other weights, such as those of a file; raises `RequestError` if their names or types differ."""
+        """A copy with other weights, such as those of a file. Raises `RequestError` if names or types differ."""
         given = {}
         for port in self.inputs:
             if port.name not in self.weights:

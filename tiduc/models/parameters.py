@@ -28,5 +28,5 @@ def parameters_of(program: Program, arrays: Mapping[str, Array]) -> list[str]:
 
 
 def signature_with_parameters(program: Program, arrays: Mapping[str, Array]) -> Signature:
-    """The signature of the module in which these arrays are parameters; the errors are those of `parameters_of`."""
+    """The signature of the module that has these arrays as parameters. Errors are those of `parameters_of`."""
     return without_parameters(program.signature, parameters_of(program, arrays))

@@ -128,7 +128,10 @@ def is_native(name: str) -> bool:
 
 
 def scheduled(name: str, options: str = "") -> str:
-    """The pipeline that runs one native pass, nested in the op that the pass is restricted to, such as `func.func`."""
+    """The pipeline that runs one native pass.
+
+    The pass is nested in the op that it is restricted to, such as `func.func`.
+    """
     text = f"{name}{{{options}}}" if options else name
     try:
         PassManager.parse(f"builtin.module({text})")

@@ -255,7 +255,7 @@ def _attributes(said: Mapping[str, str]) -> str:
 
 
 def place(where: str, file: str) -> str:
-    """A location, without the file name if that is `file`, the file that the picture shows."""
+    """A location. The file name is omitted if it is `file`, the file that the picture shows."""
     if file and where.startswith(f"{file}:"):
         return where.removeprefix(file)
     return where

@@ -61,7 +61,7 @@ def _graphviz(sources: list[str], kind: str) -> bytes:
 
 
 def main() -> int:
-    """Reads a JSON list of sources from stdin; writes a JSON list of SVG pictures, or one PNG, to stdout."""
+    """Reads a JSON list of sources from stdin. Writes a JSON list of SVG pictures, or one PNG, to stdout."""
     try:
         import pygraphviz
     except ImportError:

@@ -173,7 +173,7 @@ def fold_rows(picture: Picture, scene: Scene) -> None:
 
 
 def fold_stretch(picture: Picture, scene: Scene, name: str, title: str, label: str, ids: list[str]) -> Scene:
-    """Replaces consecutive boxes of a scene by one box with this label; returns the scene that the box opens."""
+    """Replaces consecutive boxes of a scene by one box with this label. Returns the scene that the box opens."""
     inner = _inner(scene, name, title, [ids])
     picture.scenes[inner.name] = inner
     _replace(picture, scene, inner, [label], [ids])

@@ -57,7 +57,7 @@ def title(op: IrOp) -> str:
 
 
 def reducer(op: Any) -> str:
-    """The name of the only op in the op's only region; empty where there are more."""
+    """The name of the only op in the op's only region. Empty if there are several."""
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return ""
     *inner, _ = operations(op.regions[0].blocks[0])

@@ -14,12 +14,12 @@ OPS = frozenset({"op", "call", "fold"})
 
 @dataclass(frozen=True)
 class Box:
-    """One box: `kind` is input, op, output, constant, outer (a value from around a region), call or fold.
+    """A box: `kind` is input, op, output, constant, outer (a value from around a region), call or fold.
 
     `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`. `text` is the
-    tooltip: for an op, its name in MLIR with its location's scopes. `symbol` is the name in references. All folds of
-    equal stretches open one scene, that of the first fold; `operands` has, for each value that this fold reads, the box
-    of that scene which stands for it, and the value's name and type.
+    tooltip: for an op, its name in MLIR and the scopes of its location. `symbol` is the name in references. All folds
+    of equal stretches open one scene, the scene of the first fold. For each value that this fold reads, `operands` has
+    the box of that scene that represents the value, and the value's name and type.
     """
 
     id: str
@@ -87,7 +87,7 @@ class Picture:
             yield from scene.boxes.values()
 
     def opened(self, names: Iterable[str]) -> Iterator[Scene]:
-        """The scenes with these names, then those that their boxes open, and so on; each once."""
+        """The scenes with these names, and the scenes that their boxes open, recursively. Each occurs once."""
         waiting, met = list(names), set()
         while waiting:
             name = waiting.pop(0)

@@ -55,7 +55,10 @@ PATTERNS: dict[str, list[Registered]] = {}
 
 
 def legalize(*names: str, where: str = EVERYWHERE) -> Callable[[Pattern], Pattern]:
-    """Registers a pattern for ops of these names; decorators below this one record the faults that it works around."""
+    """Registers a pattern for ops of these names.
+
+    Decorators below this one record the faults that the pattern fixes.
+    """
 
     def register(pattern: Pattern) -> Pattern:
         is_fast = all(each.kind == "slow" for each in FAULTS[pattern])

@@ -74,7 +74,7 @@ class Product:
 
     @staticmethod
     def of(op: Any) -> "Product | None":
-        """The product that an op computes; None for one that is not rewritten."""
+        """The product that an op computes. None for an op that is not rewritten."""
         (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
         if not (are_floats((x, y), ir.F32Type, ir.F16Type, ir.BF16Type) and are_floats([z], ir.F32Type)):
             return None

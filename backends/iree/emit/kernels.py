@@ -80,7 +80,7 @@ class Kernel(Emitter):
     def select_scalar(
         self, condition: IrValue, x: int | RunTimeSize | IrValue, y: int | RunTimeSize | IrValue
     ) -> IrValue:
-        """x if the condition holds, else y; scalars of one type."""
+        """x if the condition holds, else y. Both are scalars of one type."""
         pair = self.index(x), self.index(y)
         return self.emit("arith.select", (condition, *pair), pair[0].type)
 
@@ -155,7 +155,7 @@ class Kernel(Emitter):
         then: Callable[[Self], Sequence[Any]],
         otherwise: Callable[[Self], Sequence[Any]],
     ) -> tuple[IrValue, ...]:
-        """The results, of the given types, of one of two branches (`scf.if`); only that branch runs."""
+        """The results, of the given types, of an `scf.if`. Only the chosen branch runs."""
         regions = [self.region((), fill, "scf.yield") for fill in (then, otherwise)]
         return self.emit_all("scf.if", (condition,), types, None, regions)
 

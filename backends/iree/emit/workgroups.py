@@ -277,7 +277,7 @@ class _Takes(NamedTuple):
 
     types: Sequence[Any]  # the last type is that of the result
     shared: SharedNumbers
-    dimensions: int  # of the place
+    dimensions: int  # the number of dimensions of the place
 
 
 def _enter(k: Vectors, given: Sequence[IrValue], takes: _Takes, called: str) -> None:

@@ -143,7 +143,7 @@ class _Assertions:
         a, b = self._form(check.a), self._form(check.b)
         if check.relation == AT_MOST:
             return self._k.at_most(a, b)
-        # A broadcast repeats a size of 1 of the first operand, or of either operand.
+        # A broadcast also allows a size of 1: for the first operand, or for either operand.
         ones = {EQUAL: (), BROADCAST: (a,), BROADCASTABLE: (a, b)}[check.relation]
         return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 

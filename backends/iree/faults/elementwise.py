@@ -177,7 +177,7 @@ def _complex_cbrt(b: Emitter, x: IrValue) -> Any:
 def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """log(u) + (rounding error of u) / u, where u = 1 + x.
 
-    The error is at most 2 units in the last place if the error of log(u) is at most one.
+    The result is within 2 units in the last place if log(u) is within 1.
     """
     x = op.operands[0]
     if not is_f64(x):

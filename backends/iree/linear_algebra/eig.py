@@ -29,7 +29,7 @@ def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[Any]:
     """
     w, t, zh, info = _schur(b, x)
     vectors = []
-    if left:  # the vectors of the adjoint, which is upper triangular with its rows and columns reversed
+    if left:  # the adjoint is upper triangular after its rows and columns are reversed
         (v,) = _vectors(b, b.reverse(adjoint(b, t), [1, 2]), b.reverse(zh, [1]))
         vectors.append(b.reverse(v, [2]))
     if right:
@@ -83,7 +83,7 @@ class _Sweeps:
     """The steps of the QR algorithm for t, which also rotate the rows of z^H."""
 
     t: Matrix
-    rotations: shifts.Rotations  # of z^H
+    rotations: shifts.Rotations  # the rotations of z^H
 
     def couples(self, i: Int) -> Any:
         """Whether the entry to the left of t[i, i] is not small; sets a small entry to zero."""

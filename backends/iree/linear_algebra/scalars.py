@@ -153,11 +153,11 @@ class Scalar:
         return self._each("math.absf")
 
     def max(self, other: "Scalar | float") -> "Scalar":
-        """The maximum of two indices or real numbers; NaN if one of them is."""
+        """The maximum of two indices or real numbers. NaN if either is NaN."""
         return self._with("arith.maximumf", other)
 
     def min(self, other: "Scalar | float") -> "Scalar":
-        """The minimum of two indices or real numbers; NaN if one of them is."""
+        """The minimum of two indices or real numbers. NaN if either is NaN."""
         return self._with("arith.minimumf", other)
 
     def __gt__(self, other: "Number | float") -> IrValue:

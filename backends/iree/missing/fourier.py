@@ -21,7 +21,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape
 
 _SHORT = 32  # a matrix of at most this size is as fast as a recursion
-_PRIME = 256  # from here on, a convolution is cheaper than a matrix
+_PRIME = 256  # from this size on, a convolution is cheaper than a matrix
 
 
 @legalize("stablehlo.fft")

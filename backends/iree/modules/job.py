@@ -49,7 +49,7 @@ class Job(NamedTuple):
 
 
 def command(flags: Sequence[str]) -> list[str]:
-    """The command of the process; `flags` are those of iree-compile."""
+    """The command of the process. `flags` are flags of iree-compile."""
     path = [*sys.path, str(Path(__file__).parents[4])]
     return [sys.executable, "-I", "-S", "-c", _PROGRAM.format(path=path), *flags]
 

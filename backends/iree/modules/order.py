@@ -129,7 +129,7 @@ def check_places(arrays: Sequence[LiveArray], places: Allocation, fixed: Sequenc
         if each.end > each.start:
             begin.setdefault(each.first, []).append(each)
             ends.setdefault(each.last, []).append(each)
-    live: list[Fixed] = []  # in the order of memory
+    live: list[Fixed] = []  # sorted by their place in memory
     for step in sorted({*begin, *ends}):
         for each in begin.get(step, ()):
             at = bisect(live, each)

@@ -56,7 +56,7 @@ _IGNORED = (
 class Host:
     """The state that the functions of a module share: kernels that they call, constants, and memory requirements."""
 
-    name: str  # of the program, in diagnostics
+    name: str  # the name of the program, in diagnostics
     exports: dict[str, Any]  # the op hal.executable.export of each kernel, by name
     called: dict[str, int] = field(
         default_factory=dict

@@ -72,7 +72,7 @@ class FlatTable:
     place: int
 
     def table(self, field: int) -> "FlatTable":
-        """The table in a field; `_Damaged` where the field is absent."""
+        """The table in a field. Raises `_Damaged` if the field is absent."""
         place = self._field(field)
         if place is None:
             raise _Damaged(f"field {field} is missing")
@@ -83,7 +83,7 @@ class FlatTable:
         return FlatTable(self.data, place + self._number("I", place))
 
     def byte(self, field: int) -> int:
-        """The number in a field of one byte, 0 where the field is absent."""
+        """The number in a field of one byte. 0 if the field is absent."""
         place = self._field(field)
         return 0 if place is None else self._number("B", place)
 

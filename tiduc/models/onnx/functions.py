@@ -39,9 +39,10 @@ _EXPANDED = frozenset(
 
 
 def expand(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
-    """Replaces each node of these types in a model's graph by its definition; returns whether there was one.
+    """Replaces each node of these types in a model's graph by its definition. Returns whether there was one.
 
-    A definition that depends on types uses the types from shape inference. Raises `Unsupported` if ONNX cannot give it.
+    A definition that depends on types uses the types from shape inference. Raises `Unsupported` if ONNX cannot provide
+    the definition.
     """
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
     types = {x.name: x.type for x in values}

@@ -73,7 +73,7 @@ class Nodes:
         return name in self.constants or (name in self.types and self.types[name].HasField("shape"))
 
     def sizes(self, name: str) -> list[int]:
-        """The sizes of a value; raises `Unsupported` if one is dynamic."""
+        """The sizes of a value. Raises `Unsupported` if a size is dynamic."""
         sizes = [n for n in self.shape(name) if n is not None]
         if len(sizes) < len(self.shape(name)):
             raise Unsupported(
@@ -97,7 +97,7 @@ class Nodes:
         return self.has_rank(name) and None not in self.shape(name)
 
     def constant(self, node: Any, i: int) -> Array | None:
-        """The node's operand i where it is a constant; None where it is absent or not a constant."""
+        """Operand i of the node if it is a constant. None if it is absent or not a constant."""
         return self.constants.get(node.input[i]) if i < len(node.input) and node.input[i] else None
 
     def attributes(self, node: "onnx.NodeProto") -> dict[str, Any]:
@@ -195,5 +195,5 @@ def element(dtype: Any) -> str:
 
 
 def operand(node: "onnx.NodeProto", i: int) -> str:
-    """The name of the node's operand i; "" where it is absent."""
+    """The name of operand i of the node. "" if it is absent."""
     return str(node.input[i]) if i < len(node.input) else ""

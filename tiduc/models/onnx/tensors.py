@@ -192,7 +192,7 @@ def clip(x: Tensor, low: float, high: float) -> Any:
 
 
 def take(x: Tensor, index: NDArray[Any] | Tensor, axis: int) -> Tensor:
-    """The elements of x at indices along an axis, whose dimension becomes those of the indices."""
+    """The elements of x at indices along an axis. The dimensions of the indices replace this axis."""
     axis %= len(x.shape)
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     return x.emit("Gather", index, shape=shape, axis=axis)

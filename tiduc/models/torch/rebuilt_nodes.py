@@ -41,14 +41,14 @@ class _Graph:
 
 
 class NodeBuilder:
-    """Builds graphs; the values of their nodes have sizes of one environment."""
+    """Builds graphs. The sizes of all their values belong to one environment."""
 
     def __init__(self, torch: ModuleType, sizes: SizeEnvironment, module: ir.Module) -> None:
         self._torch, self._sizes, self._at = torch, sizes, _Graph(torch.fx.Graph(), module, {})
         self._depth = 0
 
     def module_of(self, record: dict[str, Any], names: list[str]) -> Any:
-        """The module of a graph, whose inputs that are constants have these names."""
+        """The module of a graph. `names` are the names of its inputs that are constants."""
         with self._within(record):
             for i, given in enumerate(record["inputs"]):
                 self._placeholder(given, names[i] if i < len(names) and names[i] else f"arg{i}")

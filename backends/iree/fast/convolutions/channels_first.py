@@ -62,7 +62,7 @@ class TileShape:
     steps: float
 
     def cycles(self, tile: ImageTile) -> float:
-        """The estimated cycles for the features of a group and the places of a part."""
+        """The estimated cycles to compute the features of a group at the places of a part."""
         count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
         stored = _STORE * (
             1 if self.features % tile.features == 0 else 2
@@ -177,7 +177,7 @@ def _planned(
         pitch=planes.pitch,
         tiles=tiles,
         last=last,
-        elements=0,  # of planes that do not exist yet
+        elements=0,  # the number of elements of planes that do not exist yet
         places=planes.places[0] * columns,
     )
     return form, sizes

@@ -57,7 +57,7 @@ class Convolution:
 
     @staticmethod
     def of(op: Any) -> "Convolution":
-        """The convolution of an op; a reversal of the kernel becomes part of it."""
+        """The convolution that an op computes. A reversal of the kernel becomes part of the convolution."""
         layout = Layout.of(op)
         places = tuple(shape(op.results[0])[d] for d in layout.output[2:])
         turned = {d for d, backwards in enumerate(reversal(op)) if backwards}

@@ -96,15 +96,15 @@ class ImageSizes(NamedTuple):
     group: Any  # features of a group
     channels: Any  # added at a time
     blocks: Any  # the number of times that each tile adds channels
-    features: Any  # of a part
-    parts: Any  # of a group
-    rows: Any  # of a part
-    columns: Any  # of a part
+    features: Any  # the features of a part
+    parts: Any  # the parts of a group
+    rows: Any  # the rows of a part
+    columns: Any  # the columns of a part
     pitch: Any  # the distance of rows in a plane
-    tiles: Any  # of the places of a part
+    tiles: Any  # the tiles of the places of a part
     last: Any  # the place of the last tile
-    elements: Any  # of a plane
-    places: Any  # of the result
+    elements: Any  # the elements of a plane
+    places: Any  # the places of the result
 
 
 class _Taken(NamedTuple):

@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.types import element, shape
 def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """A reversal of a large array, in one dispatch.
 
-    Not for operands of products: IREE reverses these while packing them.
+    Does not apply to operands of products, because IREE reverses these while it packs them.
     """
     x = op.operands[0]
     plain = as_signless(b, x)

@@ -19,7 +19,7 @@ Type = tuple[Sequence[int], str]
 
 
 def cholesky(x: Any) -> Any:
-    """The lower factor; the derivative is that of the mean of the matrix and its adjoint, as in PyTorch."""
+    """The lower factor. As in PyTorch, the derivative is that of the mean of the matrix and its adjoint."""
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         return [body.emit("cholesky", [a], a.sizes, "lower = true")]

@@ -62,7 +62,7 @@ def tabulated(array: Array) -> Any:
 
 
 def as_tensors(x: float | torch.Tensor, y: float | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both operands, of which one may be a number, as tensors of PyTorch's common type for them."""
+    """Both operands as tensors of PyTorch's common type. One operand may be a number."""
     dtype = torch.result_type(x, y)
     tensors = (v.to(dtype) if isinstance(v, torch.Tensor) else filled([], v, dtype) for v in (x, y))
     return next(tensors), next(tensors)

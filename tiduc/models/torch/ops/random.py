@@ -72,7 +72,7 @@ def randn_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
 
 @decomposes(aten.native_dropout.default)
 def native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
-    """x / (1 - p) where the mask is True, else 0; and the mask."""
+    """Two results: x / (1 - p) where the mask is True, else 0; and the mask."""
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     mask = rand_like(x, dtype=torch.float32) < 1 - p

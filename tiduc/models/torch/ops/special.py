@@ -54,7 +54,7 @@ def lgamma(x: Any) -> Any:
 
 @decomposes(aten.polygamma.default)
 def polygamma(n: int, x: Any) -> Any:
-    """The n-th derivative of digamma; at a pole, it and its derivatives are those on the pole's right."""
+    """The n-th derivative of digamma. At a pole, the function and its derivatives have their right-hand values."""
     x = x if x.is_floating_point() else x.float()
     if n == 0:
         return digamma(x)
@@ -135,7 +135,7 @@ def hypot(x: Any, y: Any) -> Any:
 
 @decomposes(aten.special_erfcx.default)
 def erfcx(x: Any) -> Any:
-    """exp(x^2) erfc(x); above 5, where erfc underflows, the continued fraction of erfc, from its 60th term."""
+    """exp(x^2) erfc(x). Above 5, where erfc underflows, uses 60 terms of the continued fraction of erfc."""
     is_large = x > 5
     inside = where(is_large, 0, x)
     outside = where(is_large, x, 6)
