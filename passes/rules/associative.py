@@ -155,7 +155,7 @@ def _cumulative(
         return y
     sizes = shape(values[0])
     count, rest = sizes[d], [*sizes[:d], sizes[d] - 1, *sizes[d + 1 :]]
-    repeated = prefixes(b, combine, everywhere(b, inits, [count]), 0)  # place o has o + 1 of them
+    repeated = prefixes(b, combine, everywhere(b, inits, [count]), 0)  # element o combines o + 1 values
     if forward:
         return combine([b.broadcast_in_dim(b.reverse(v, [0]), [d], sizes) for v in repeated], y)
     padding = [b.broadcast_in_dim(v, [d], rest) for v in part(b, repeated, 0, 0, count - 1)]

@@ -13,9 +13,9 @@ from tiduc.dialect.errors import RequestError, RuleError, TiducError
 
 
 def named_value(where: str, default: str) -> tuple[str, Any, str]:
-    """The variable of the module or file that `MODULE` or `FILE.py` names, perhaps with `:NAME`; and its name.
+    """The module, the value and the name of the variable that `MODULE:NAME` or `FILE.py:NAME` names.
 
-    Without a name, the variable is `default`. The value is None if the module has no such variable. Raises
+    Without `:NAME`, the variable is `default`. The value is None if the module has no such variable. Raises
     `RequestError` if there is no module, and `RuleError`, with the line, if the user's code raises.
     """
     module_name, _, name = where.partition(":")

@@ -77,7 +77,7 @@ class Diagonals:
         return Diagonals(d, e)
 
     def couples(self, least: Number, i: Int) -> IrValue:
-        """Whether e[i] is larger than `least`, below which it is negligible, and is not small. False for NaN."""
+        """Whether |e[i]| exceeds `least`, and epsilon times the diagonal entries that it couples. False for NaN."""
         p, d = self.d.p, self.d
         limit = p.epsilon * (abs(d[i - 1]) + abs(d[i]))
         return abs(self.e[i]) > least.max(limit)

@@ -156,7 +156,7 @@ class Nodes:
         return names
 
     def stop(self, x: str, shaped: str, dtype: Any) -> str:
-        """x without its derivative; x has the shape of the value `shaped` and elements of `dtype`."""
+        """x without its derivative. x has the shape of the value `shaped`, and elements of type `dtype`."""
         name = self.fresh()
         info = self.info(name, self._dynamic(shaped), element(dtype))
         self.graph.value_info.append(info)

@@ -25,7 +25,7 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """
     x = op.operands[0]
     plain = as_signless(b, x)
-    # Inside a loop, which may become a kernel, the op stays.
+    # Inside a loop, which may become a kernel, the op is kept.
     if not is_kernel_array(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
         return None
     y = _by_loops(b, plain, list(op.attributes["dimensions"]))

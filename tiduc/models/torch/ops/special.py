@@ -76,7 +76,10 @@ def logit(x: Any, eps: float | None = None) -> Any:
 
 @decomposes(aten.sinc.default)
 def sinc(x: Any) -> Any:
-    """sin(pi x) / (pi x): the power series of the sine for |pi x| < 1, so that all derivatives are right at zero."""
+    """sin(pi x) / (pi x).
+
+    For |pi x| < 1, uses the power series of the sine, so that all derivatives are right at zero.
+    """
     x = pi * (x if x.is_floating_point() else x.float())
     is_small = torch.abs(x) < 1
     square, terms = where(is_small, x, 0) ** 2, 10
