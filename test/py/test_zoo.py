@@ -82,11 +82,11 @@ class DataDependent(torch.nn.Module):  # type: ignore[misc]
 def sweep(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     """The modules of the sweep of architectures."""
     monkeypatch.syspath_prepend(str(FOLDER))
+    import against_torch
     import architecture_page
     import catalog
-    import comparison
 
-    return {"catalog": catalog, "comparison": comparison, "page": architecture_page}
+    return {"catalog": catalog, "comparison": against_torch, "page": architecture_page}
 
 
 def architecture(sweep: dict[str, ModuleType], module: Any, training: bool = False) -> Any:

@@ -58,7 +58,7 @@ def serve() -> None:
     by_title = {each.title: each for each in architectures()}
 
     def answer(request: Sequence[str]) -> Record:
-        from comparison import record
+        from against_torch import record
 
         return record(by_title[request[0]], request[1])
 
