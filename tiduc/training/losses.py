@@ -96,7 +96,7 @@ def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
     return target.type, _mean_of_classes(b, losses, target, y)
 
 
-def _mean_of_classes(b: Any, losses: Any, target: Any, y: Any) -> Any:
+def _mean_of_classes(b: StablehloBuilder, losses: Value, target: Value, y: Value) -> Value:
     """The mean of the losses whose targets are not `IGNORED`; NaN if a target is no class."""
     zeros, every = b.zeros_like(losses), range(rank(losses))
     counts = b.compare(target, b.constant(IGNORED, target), "NE")
