@@ -98,7 +98,7 @@ SWEEPS: tuple[Sweep, ...] = (
     ),
     # A failure may be a choice that StableHLO leaves to engines, so that a person reads it: only in full runs.
     Sweep("target_rules", (), (*_RULES, "target_rules", "test/py/rules")),
-    _sweep("torch_degenerate", "{journal} --only ^torch.std", "{journal}", "torch"),
+    _sweep("torch_degenerate", "{journal} --only :.torch.std", "{journal}", "torch"),
     _sweep("torch_gradients", "--only ^[a-d]", "", "torch"),
     _sweep("versions", "--list", ""),
 )
