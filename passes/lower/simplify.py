@@ -53,7 +53,7 @@ def simplify(operation: IrOp) -> None:
 def _candidates(operation: IrOp) -> list[IrOp]:
     """The ops to which a rule may apply, in order."""
     ops: list[IrOp] = []
-    useless: dict[IrValue, bool] = {}  # whether a constant, which many ops may read, is no neutral element
+    useless: dict[IrValue, bool] = {}  # by constant: whether it is not a neutral element
 
     def look(op: IrOp) -> ir.WalkResult:
         if (sides := RULES.get(op.name)) is not None:

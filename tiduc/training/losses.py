@@ -6,9 +6,9 @@
     none                    the model's only output is the loss
 
 Elements narrower than f32 are first converted to f32. The first two losses are PyTorch's `MSELoss` and
-`CrossEntropyLoss` (with classes last), both with mean reduction. `CrossEntropyLoss` raises an error for a target that
-is no class; here, the loss is then NaN. Any other loss is a program: its first inputs are the model's outputs, and its
-other inputs, the targets, become inputs of the training step.
+`CrossEntropyLoss` (with classes last), both with mean reduction. If a target is not the number of a class, the
+loss is NaN; `CrossEntropyLoss` raises an error. Any other loss is a program: its first inputs are the model's outputs,
+and its other inputs, the targets, become inputs of the training step.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
 
 
 def _mean_of_classes(b: StablehloBuilder, losses: Value, target: Value, y: Value) -> Value:
-    """The mean of the losses whose targets are not `IGNORED`; NaN if a target is no class."""
+    """The mean of the losses whose targets are not `IGNORED`; NaN if a target is not the number of a class."""
     zeros, every = b.zeros_like(losses), range(rank(losses))
     counts = b.compare(target, b.constant(IGNORED, target), "NE")
     classes = b.broadcast_in_dim(b.size(shape(y)[-1]), (), target)

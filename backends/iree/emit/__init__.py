@@ -1,4 +1,4 @@
-"""What writes code: the tools of the passes and patterns in the rooms beside this one. There is no pass here.
+"""Tools that emit code for the passes and patterns in the rooms beside this one. The tools are not passes.
 
     emitter                         the table of patterns, and the emitter that patterns write with
     kernels, vectors, workgroups    dispatches written as loops: of one thread, over vectors, and in parts for threads

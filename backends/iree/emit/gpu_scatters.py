@@ -28,7 +28,7 @@ _MOST = 2**13
 
 
 def adds_rows(b: Emitter, op: Any, table: Any, updates: Any) -> bool:
-    """Whether a scatter adds rows of floats, and adds so many that summing the updates first is faster."""
+    """Whether a scatter adds rows of floats, and enough of them to make it faster to add the updates first."""
     kinds = ir.F32Type | ir.F64Type | ir.F16Type | ir.BF16Type
     if not (b.settings.cuda and b.settings.fast) or reducer(op) != "stablehlo.add":
         return False

@@ -38,7 +38,7 @@ class RefusedEdit(Exception):
 
 
 class Recorded(Exception):
-    """Raised to compile a program again, such that each run records the program anew."""
+    """Raised to compile a program again with flags that make each run record its commands."""
 
 
 def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, str]) -> ir.Operation:

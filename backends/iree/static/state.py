@@ -45,7 +45,7 @@ class State:
         return bool(self.stored) and fit and len(self.interface.roles) == len(self.interface.signature.inputs)
 
     def _results(self) -> list[tuple[str, SignatureValue]]:
-        """The outputs that are no new state, with their names in C."""
+        """The outputs other than the new state, with their names in C."""
         outputs = self.interface.signature.outputs
         own = [x for i, x in enumerate(outputs) if i not in self.interface.donated.values()]
         return list(zip(c_names(["state", "batch", *(x.name for x in own)])[2:], own, strict=True))

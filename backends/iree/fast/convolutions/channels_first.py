@@ -75,7 +75,7 @@ class TileShape:
 
 
 def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements] = ()) -> Result:
-    """The result of a convolution of one or two spatial dimensions. These come last in the image and in the result.
+    """The result of a convolution of one or two spatial dimensions, the last of image and result.
 
     The image must not be dilated. `elements` says, for each dimension, which elements of the kernel each phase reads.
     By default, the result is a single phase that reads all elements. Several phases are successive images of the
