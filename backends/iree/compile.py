@@ -151,7 +151,8 @@ def compile_first(
     compiler = find_tool("iree-compile")
     warn_of_another_version()
     steps = (*("for threads",) * source.threaded, *("placed",) * source.places_arrays)
-    key = cache.key(source.whole, (*target.flags, *source.flags, *steps), compiler) if cached else None
+    flags = *target.flags, *source.flags, *_linkers(target), *steps
+    key = cache.key(source.whole, flags, compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
         log.append("the module is in the cache")

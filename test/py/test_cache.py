@@ -241,7 +241,8 @@ def test_processes_side_by_side(folder: Path) -> None:
 def test_threads_read_one_entry() -> None:
     from tiduc.backends.iree.targets import find_target
 
-    cache.write(key(PROGRAM, find_target("cpu").flags), b"module")
+    target = find_target("cpu")
+    cache.write(key(PROGRAM, (*target.flags, *compile._linkers(target))), b"module")
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: compile.compile_module(PROGRAM), range(64))) == {b"module"}
 
