@@ -6,7 +6,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, legalize, signless
-from tiduc.backends.iree.fault import crash, wrong
+from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.widen_float8 import from_float8, is_float8, to_float8
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shape, with_element, with_shape
@@ -34,6 +34,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
     "converts by way of f32.",
     untested="IREE's code depends on the CPU; test_iree_half_calls.py looks at the calls.",
 )
+@missing("On SPIR-V, integers do not become bf16; converts by way of f32, too.", "vulkan/convert")
 def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     """The conversion, saturated for integers. 8-bit floats, and integers to bf16, are converted by way of f32."""
     x, type_ = op.operands[0], op.results[0].type
@@ -45,8 +46,8 @@ def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
         x = from_float8(b, x)
         if is_float(type_):
             return [b.convert(x, element(type_))]
-    if b.cpu and element(type_) == ir.BF16Type.get() and isinstance(element(x), ir.IntegerType):
-        return [to_bf16(b, x)]
+    if _goes_by_f32(b, x, type_):
+        return [_to_bf16(b, x)]
     if is_float(type_) or not is_float(x):
         if not type_.rank and _is_signed(x) and is_unsigned(type_):
             return [b.bitcast(b.convert(x, signless(element(type_).width)), element(type_))]
@@ -65,7 +66,13 @@ def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     return [b.select(is_beyond, greatest, y)]
 
 
-def to_bf16(b: Emitter, x: IrValue) -> Any:
+def _goes_by_f32(b: Emitter, x: IrValue, type_: ir.Type) -> bool:
+    """Whether integers are converted to bf16, for a target that lacks this conversion."""
+    lacks = b.cpu or b.settings.spirv
+    return lacks and element(type_) == ir.BF16Type.get() and isinstance(element(x), ir.IntegerType)
+
+
+def _to_bf16(b: Emitter, x: IrValue) -> Any:
     """Converts integers to bf16 by way of f32. Adding 0 prevents MLIR from merging the two conversions."""
     wide = b.convert(x, ir.F32Type.get())
     return b.convert(b.add(wide, b.constant(0, wide)), ir.BF16Type.get())  # the sum is never -0

@@ -1,4 +1,4 @@
-"""Replaces what SPIR-V lacks: f64 functions, some 64-bit integer ops, integers to bf16, some complex constants."""
+"""Replaces what SPIR-V lacks: f64 functions, some 64-bit integer ops, iotas of bf16, some complex constants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -55,20 +55,6 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     if not is_complex(type_) or bits(type_) == 128 or op.attributes["value"].is_splat:
         return None
     return list(b.barrier(b.emit(op.name, (), type_, {"value": op.attributes["value"]})))
-
-
-@legalize("stablehlo.convert", where=ON_SPIRV)
-@missing(
-    "Integers to bf16 do not compile; converts by way of f32, plus 0 so that the two steps stay apart.",
-    "vulkan/convert",
-)
-def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
-    """The conversion to bf16, by way of f32."""
-    x, type_ = op.operands[0], op.results[0].type
-    if element(type_) != ir.BF16Type.get() or not isinstance(element(x), ir.IntegerType):
-        return None
-    wide = b.convert(x, ir.F32Type.get())
-    return [b.convert(b.add(wide, b.constant(0, wide)), element(type_))]  # wide is never -0
 
 
 @legalize("stablehlo.iota", where=ON_SPIRV)
