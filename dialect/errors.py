@@ -26,7 +26,7 @@ def describe(location: "ir.Location | None") -> str:
 
 
 def out_of_memory(said: bytes) -> bool:
-    """Whether the output of a library or compiler reports that memory, thread stacks included, ran out."""
+    """Whether the output of a library or compiler says that memory or thread stacks ran out."""
     return _OUT_OF_MEMORY.search(said) is not None
 
 

@@ -33,7 +33,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class computed_once(Generic[R]):
-    """As `functools.cached_property`, for functions that run stages.
+    """Like `functools.cached_property`, for functions that run stages.
 
     In Python 3.11, `functools.cached_property` has a lock of its own. A thread that holds this lock and waits for its
     turn would deadlock with a thread that has the turn and waits for the property.

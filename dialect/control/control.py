@@ -101,7 +101,10 @@ class Loop:
 
 @dataclass(frozen=True)
 class _WhileRegions:
-    """The graphs of a `stablehlo.while`; their first inputs are the carries that change, which have these numbers."""
+    """The graphs of a `stablehlo.while`.
+
+    `carries` numbers the carries that an iteration changes: the graphs' first inputs.
+    """
 
     cond: Graph
     body: Graph

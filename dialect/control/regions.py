@@ -13,7 +13,7 @@ from tiduc.dialect.ops.verify import TERMINATOR
 
 
 def outer(op: Definition) -> list[Value]:
-    """The captures of an op's regions, without results of ops that have neither operands nor regions (constants)."""
+    """The captures of an op's regions, except results of constants and other ops without operands and regions."""
     return [x for x in op.captures if not x.is_constant]
 
 

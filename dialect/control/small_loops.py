@@ -1,10 +1,10 @@
-"""small_loops: which loops are small enough for one kernel, whose iterations launch nothing and allocate no memory.
+"""small_loops: predicts which loops run in one kernel, whose iterations launch nothing and allocate no memory.
 
     while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
 
 IREE runs a loop on the host, with a kernel or more per iteration, unless `tidu-loops-to-kernels` puts the loop into one
-kernel. `is_small` predicts this for the model of memory and time, before loops are lowered. The pass asks
-`array_bytes`, too, what each op needs.
+kernel. `is_small` predicts this for the model of memory and time, before loops are lowered. The pass also calls
+`array_bytes`.
 """
 
 import math

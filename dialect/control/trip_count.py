@@ -13,7 +13,7 @@ _SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "E
 
 
 def trip_count(loop: Any) -> int | None:
-    """The trip count of a loop whose induction variable has constant start, step and limit; else None.
+    """The trip count of a loop whose induction variable has constant start, step and limit; None for other loops.
 
     The induction variable may be of any integer type, count up or down, and be compared in any direction.
     """
@@ -26,7 +26,7 @@ def trip_count(loop: Any) -> int | None:
 def most_iterations(loop: Any) -> int | None:
     """An upper bound of the trip count from the conjuncts of the condition. None if no conjunct gives a bound.
 
-    A loop with the condition `i < 200 and error > 1e-6` runs at most as often as one with `i < 200`.
+    A loop with the condition `i < 200 and error > 1e-6` runs at most 200 times.
     """
     if loop.cond is None:
         return None
@@ -44,7 +44,7 @@ def most_iterations(loop: Any) -> int | None:
 
 
 def _iterations(loop: Any, test: Value) -> int | None:
-    """How often a test of a loop's condition holds in a row, if it compares an induction variable with a constant."""
+    """The number of iterations for which a comparison of an induction variable with a constant holds."""
     op = test.definition
     if op is None or op.name != "stablehlo.compare":
         return None
@@ -79,7 +79,7 @@ def integer(x: Value | None) -> int | None:
 
 
 def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:
-    """The value outside the loop for a value of the condition: the invariant of an input, else the value itself."""
+    """The loop invariant that an input of the condition holds; any other value itself."""
     if x.definition is not None:
         return x
     i = inputs.index(x) - len(loop.inits)
@@ -117,7 +117,7 @@ def _invariant(loop: Any, inputs: list[Value], x: Value) -> Value | None:
 
 
 def _count(start: int, step: int, stop: int, direction: str, type_: Any) -> int | None:
-    """For how many k = 0, 1, ... in a row `start + k step DIRECTION stop` holds; None if the variable might wrap."""
+    """The number of leading k = 0, 1, ... for which `start + k step DIRECTION stop` holds; None if it might wrap."""
     if direction == "EQ":
         return 0 if start != stop else (1 if step else None)
     if direction == "NE":

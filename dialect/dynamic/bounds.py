@@ -115,7 +115,10 @@ def _scatter(op: Definition) -> Iterator[Requirement]:
 
 
 def _same_count(op: Definition) -> Iterator[Requirement]:
-    """A reshape keeps the element count. Both counts are bounded first, so that the products do not overflow."""
+    """A reshape keeps the element count.
+
+    Each count gets a bound before it is compared, so that the products do not overflow.
+    """
     x, y = all_sizes(op.operands[0]), all_sizes(op.result)
     if any(isinstance(n, Size) for n in (*x, *y)):
         yield from (Requirement(COUNT, sizes, MOST_ELEMENTS) for sizes in (x, y))

@@ -1,11 +1,11 @@
-"""Calls for dynamic sizes, as JAX exports them: `make_static` replaces those that have static sizes by static ops.
+"""Replaces JAX's custom calls for dynamic sizes by static ops where their sizes turn out to be static (`make_static`).
 
     custom_call @stablehlo.dynamic_top_k(%x, 2)                     chlo.top_k(%x) {k = 2}
     custom_call @stablehlo.dynamic_reduce_window(%x, %i, sizes...)  reduce_window(%x, %i) {sizes...}
     custom_call @stablehlo.dynamic_approx_top_k(..., 2)              custom_call @ApproxTopK(...) {top_k = 2}
 
-stablehlo-refine-shapes knows none of these calls. `mark_sums` marks the results of calls of windows that are sums, for
-their rule: the body of such a call is a function, which rules do not see.
+stablehlo-refine-shapes knows none of these calls. `mark_sums` marks the calls of windows whose results are sums. Rules
+need the mark, because they do not see the function that is the body of such a call.
 
     custom_call @stablehlo.dynamic_reduce_window(...) {called_computations = [@add]}    adds {tidu.sums = [0]}
 """
@@ -77,7 +77,7 @@ def _top_k(call: IrOp) -> None:
 
 
 def _approx_top_k(call: Any) -> None:
-    """As stablehlo-canonicalize-dynamism leaves the call: without shape operands, once the shapes are static."""
+    """Restores the form that stablehlo-canonicalize-dynamism leaves once the shapes are static: no shape operands."""
     *operands, k = call.operands
     given = _constants([k])
     if given is None or any(is_dynamic(y.type) for y in call.results):
@@ -160,7 +160,7 @@ def mark_sums(module: ir.Module, ops: Iterable[IrOp]) -> None:
 
 
 def _summed_results(block: ir.Block) -> list[int]:
-    """The numbers i for which the block returns the sum of its arguments i and i + n, of n results."""
+    """The indices i for which the block returns the sum of its arguments i and i + n; n is the number of results."""
     *_, end = operations(block)
     arguments, count = list(block.arguments), len(end.operands)
     sums = []

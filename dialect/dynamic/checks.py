@@ -52,8 +52,8 @@ class Placed:
 class FunctionSizes:
     """The checks of one function, in order, and its atoms. `values` maps each `ir.Value` to its `Value`.
 
-    The first `input_sizes` atoms are dynamic dimensions of inputs. `beyond` is the first op whose sizes cannot be
-    checked, with the reason.
+    The first `input_sizes` atoms are dynamic dimensions of inputs. `beyond` is the first op whose sizes no check can
+    express, with the reason.
     """
 
     def __init__(self, module: "ModuleSizes", function: IrOp, given: Iterable[KnownSize] = ()) -> None:
@@ -101,7 +101,7 @@ class FunctionSizes:
     # ---- blocks --------------------------------------------------------------------------------------------
 
     def _block(self, block: ir.Block, known: Known, top: bool) -> tuple[tuple[Value, ...], Known]:
-        """The operands of a block's terminator, and the sizes that are known there."""
+        """Visits the ops of a block. Returns the operands of its terminator, and the facts that hold there."""
         for op in operations(block):
             visit = _CONTROL.get(op.name)
             if visit is not None:
@@ -140,7 +140,7 @@ class FunctionSizes:
     def _check(
         self, requirement: Requirement, op: IrOp, known: Known, top: bool, before: IrOp | None = None
     ) -> None:
-        """Places checks that the numbers in a requirement are in range, then the check that remains of it."""
+        """Places a requirement as a check, after checks that the numbers in it are in range."""
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
         for form in map(known.form, sizes):
@@ -211,14 +211,14 @@ class FunctionSizes:
             self._sized(self._value(y), x)
 
     def _sized(self, x: Value, like: Value) -> None:
-        """Records that a value has the sizes of another one."""
+        """Records that two values have equal sizes."""
         for d in _dynamic_dimensions(x):
             self._graph.sizes[x, d] = size_of(like, d)
 
     def _agree(
         self, x: Value, type_: ir.RankedTensorType, op: IrOp, known: Known, top: bool, before: Any = None
     ) -> None:
-        """Requires of a value the static sizes in a type."""
+        """Requires that a value has the static sizes of a type."""
         if is_ranked(x):
             for d, n in enumerate(sizes_in(type_)):
                 if n != DYNAMIC and sizes_in(x.type)[d] == DYNAMIC:
@@ -237,7 +237,7 @@ class FunctionSizes:
                 outside = all(self._order[self.atoms.listed[n][1]] < before for n in self.atoms.read_by(form))
                 if outside and all(other == form for other in others):
                     self._graph.sizes[value, d] = as_size(form, self.atoms)
-                else:  # IREE assumes that the sizes are equal
+                else:  # IREE assumes that these sizes are equal
                     self.beyond = self.beyond or (op, "sizes of its branches are not known to be equal")
 
     def _inlined(self, op: Any, known: Known, top: bool) -> None:

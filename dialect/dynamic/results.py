@@ -1,7 +1,7 @@
 """The size of each dimension of a result: the rules of `origins.py`, and formulas for windows and broadcasts.
 
 Derivative rules read the sizes of windows and broadcasts from the result itself, so `origins.py` has no formulas for
-them. Here the formulas serve to derive what an op requires of its operands' sizes.
+them. These formulas serve to derive the requirements of an op on its operands' sizes.
 """
 
 import functools

@@ -25,9 +25,10 @@ _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
 class Notes:
     """Facts that the rules of one graph share.
 
-    `moving` are the cotangents whose masks move. `steep` are the inputs for which a slope outside may be infinite.
-    `infinite` says which values may be infinite (`masks.py`). `readers` maps each value of a graph to the names of the
-    ops that read it. `factors` has, for the second result of a `geqrf`, the factors that `orgqr` needs.
+    `moving` holds the cotangents whose masks move. `steep` holds the inputs that an op outside the graph may map with
+    an infinite slope. `infinite` says which values may be infinite (`masks.py`). `readers` maps each value of a graph
+    to the names of the ops that read it. `factors` has, for the second result of a `geqrf`, the factors that `orgqr`
+    needs.
     """
 
     moving: set[Value] = field(default_factory=set)
@@ -50,9 +51,9 @@ class Builder(Emits[Value, Never]):
         self.graph.held = (view,)
         self.location: ir.Location = ir.Location.unknown()
         self.constants: dict[Any, Value] = {}  # so that op sets emit each constant once per graph
-        self.engine: Any = None  # services of a stage for rules of ops that call graphs
+        self.engine: Any = None  # services that a stage offers to the rules of ops that call graphs
         self.notes = Notes()
-        self.tangents: Collection[Value] = ()  # inputs of a graph under transposition, not to be read
+        self.tangents: Collection[Value] = ()  # inputs under transposition, which rules must not read
         self._linear: set[Value] = set()
 
     # ---- the graph's ends -------------------------------------------------------------------------------------

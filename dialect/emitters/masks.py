@@ -3,11 +3,11 @@
     y = select(p, log x, 0)     the cotangent of log x is select(p, c, 0); that of x is select(p, c / x, 0)
                                 rather than select(p, c, 0) / x, which is 0 / 0 at x = 0
 
-A mask moves behind the elementwise ops of its branch if one of their slopes may be infinite; else it stays, since a
-mask that moves must be applied to the cotangent of each operand.
+A mask moves behind the elementwise ops of its branch if the slope of one of these ops may be infinite. Otherwise the
+mask stays, because a moved mask costs one select per operand.
 
-The cotangent of a value that a branch or a loop does not read from outside is zero. If a slope outside may be infinite,
-the transposed graph also returns where it reads the value: a mask of the cotangent.
+The cotangent of a value that a branch or a loop does not read from outside is zero. If an op outside may map the value
+with an infinite slope, the transposed graph also returns a mask of the cotangent: where the graph reads the value.
 """
 
 import functools
@@ -125,14 +125,14 @@ def _broadcast(b: RecordEmitter, scalar: Any, like: Value) -> Any:
 
 
 def set_steep(b: RecordEmitter, inputs: Iterable[Any]) -> None:
-    """Sets the inputs of the graph under transposition for which a slope outside may be infinite."""
+    """Sets the inputs of the graph under transposition that an op outside may map with an infinite slope."""
     b.notes.steep = set(inputs)
 
 
 def reached(b: Any, ct: Any) -> Any:
     """A predicate, of the cotangent's shape, that is true where the cotangent is not masked.
 
-    Constant without a mask.
+    The predicate is constant if the cotangent has no mask.
     """
     mask = mask_of(b, ct)
     if mask is None:
@@ -164,7 +164,7 @@ def add(b: RecordEmitter, terms: Iterable[Value]) -> Any:
 
 
 def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
-    """select(predicate, x, y), under the mask of both x and y if they have the same one."""
+    """select(predicate, x, y), under the common mask of x and y if they have one."""
     mask, other = masked(x), masked(y)
     if mask is None or other is None or (mask.predicate, mask.keeps) != (other.predicate, other.keeps):
         return b.select(predicate, x, y)
@@ -202,7 +202,7 @@ def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
 def _may_be_infinite(slope: Value) -> bool:
     """Whether some elements of a value may be infinite while others are not.
 
-    A value that is broadcast is not looked into: an infinite one reaches the chosen elements, too.
+    A broadcast value counts as finite: if it is infinite, all chosen elements are infinite too.
     """
     waiting, seen = [slope], set[Definition]()
     while waiting:

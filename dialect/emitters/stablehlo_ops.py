@@ -64,9 +64,9 @@ class StablehloOps(Elementwise[V, N]):
     @staticmethod
     @functools.cache
     def tangent_type(type_: ir.Type) -> ir.Type | None:
-        """The type if its elements are float or complex, else None.
+        """The type if its elements are float or complex; None otherwise.
 
-        Raises `Unsupported` for floats in no ranked tensor, and for complex numbers that StableHLO lacks.
+        Raises `Unsupported` for floats outside a ranked tensor, and for complex types that StableHLO lacks.
         """
         if not isinstance(type_, ir.RankedTensorType):
             if _holds_floats(type_):
@@ -316,7 +316,7 @@ def combiner(name: str | None, element_type: ir.Type) -> Fill:
 
 
 def _padded(n: Extent, low: Extent, high: Extent, interior: Extent) -> int:
-    """The size of a padded dimension for a type; `DYNAMIC` if an argument is a `Size`."""
+    """The size of a padded dimension in a type; `DYNAMIC` if an argument is a `Size`."""
     if any_dynamic((n, low, high, interior)):
         return DYNAMIC
     return int(low + high + n + max(n - 1, 0) * interior)

@@ -147,7 +147,7 @@ def in_order(dimensions: ir.DenseI64ArrayAttr) -> bool:
 
 @functools.cache
 def picked(dimensions: ir.DenseI64ArrayAttr, which: ir.DenseI64ArrayAttr) -> ir.DenseI64ArrayAttr:
-    """The entries `dimensions[i]` for each i in `which`, as an attribute. Both arguments are attributes."""
+    """The entries `dimensions[i]` for each i in `which`."""
     return dims([entries(dimensions)[i] for i in entries(which)])
 
 

@@ -23,7 +23,7 @@ CONFIG = ("mhlo.backend_config", "backend_config")
 
 @dataclass(frozen=True)
 class Routine:
-    """The targets of a routine, its signature, which may depend on the settings, and letters of its settings."""
+    """A routine's call targets, its signature, which may depend on settings, and the letters allowed for settings."""
 
     targets: tuple[str, ...]
     signature: str | Callable[[Mapping[str, Any]], str]
@@ -137,7 +137,10 @@ def settings_among(attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute]) -
 
 
 class CallSettings(dict[str, Any]):
-    """The settings of a call. Reading a missing setting raises the error that `refuse` makes from a reason."""
+    """The settings of a call.
+
+    If a setting is missing, reading it raises the error that `refuse` makes from a reason.
+    """
 
     def __init__(
         self, attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], refuse: Callable[[str], Exception]

@@ -1,4 +1,6 @@
-"""Matchers of functions that a program computes by several ops of a graph or a module; each starts from the last op.
+"""Matchers of functions that a program computes by several ops.
+
+Each matcher starts from the last of these ops, in a graph or a module.
 
 JAX exports `logistic` in this form, and `logaddexp` with the functions built on it, such as `softplus` and
 `cumlogsumexp`.
@@ -22,8 +24,8 @@ _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
 def compares_equal(op: AnyOp) -> bool:
     """Whether an op tests floating-point numbers for equality, as gradients of maxima do.
 
-    Its operands must not be recomputed. A compiler may fuse the second run differently and therefore round it
-    differently; the number that was equal to the maximum would no longer be equal.
+    Its operands must not be recomputed. A compiler may fuse the recomputed operand differently and round it
+    differently; the element that was equal to the maximum would then differ from it.
     """
     if op.name != "stablehlo.compare" or not is_float(op.operands[0]):
         return False
@@ -49,7 +51,7 @@ def splat(x: Typed) -> float | None:
 
 
 def _moved(x: Typed) -> Typed:
-    """The value whose elements those of x are."""
+    """The value whose elements x holds in another order or shape."""
     while (op := defined_by(x, "stablehlo.broadcast_in_dim", "stablehlo.reshape")) is not None:
         (x,) = op.operands
     return x

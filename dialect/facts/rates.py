@@ -3,8 +3,8 @@
     {"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 2e5}        per second
 
 `tiduc calibrate` measures the rates of a machine and writes them to such a file, and a user may write one for another
-machine. The environment variable TIDUC_COSTS names the file. Without it, the rates are those of one core of a present
-CPU, so that a program is planned alike on every machine.
+machine. The environment variable TIDUC_COSTS names the file. Without the variable, the rates are those of one core of a
+current CPU, so that every machine plans a program in the same way.
 """
 
 import functools

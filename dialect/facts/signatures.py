@@ -126,7 +126,7 @@ class _Sizes:
         return name == "E" or isinstance(type_, kinds[name])
 
     def _element(self, name: str) -> Any | None:
-        """The element type that a letter or a type's name stands for; None if it is not known yet."""
+        """The element type for a letter or the name of a type; None if no type has determined the letter yet."""
         if name not in ("E", "T", "R", "C"):
             return ir.Type.parse(name)
         if self.base is None or name in "ET":
@@ -135,7 +135,7 @@ class _Sizes:
         return real if name == "R" else ir.ComplexType.get(real)
 
     def _allowed(self, name: str) -> Collection[int] | None:
-        """The sizes that a letter allows; None if it allows all."""
+        """The sizes that a letter may denote; None if it may denote any size."""
         if name in self.sizes and name not in ("u", "v"):
             return (self.sizes[name],)
         m, n = self.sizes.get("m", self.sizes.get("p")), self.sizes.get("n", self.sizes.get("q"))

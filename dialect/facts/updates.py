@@ -1,4 +1,4 @@
-"""updates: which ops write into an array in place, where nothing else reads it.
+"""updates: which ops write into an array in place if no other op reads the array.
 
 dynamic_update_slice x, u, i            writes into x
 add x, (dynamic_update_slice 0, u, i)   writes into x, since lowering makes one update of both ops

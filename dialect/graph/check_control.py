@@ -88,7 +88,7 @@ def check_calls(view: GraphsByName, graph: Graph, known: set[str]) -> None:
 
     `known` holds the names of graphs that have been checked; checked graphs are added to it.
     """
-    under_way = {graph.name: _called(graph)}  # the call path: each graph calls the next one
+    under_way = {graph.name: _called(graph)}  # the current call path: each graph calls the next one
     while under_way:
         name, left = next(reversed(under_way.items()))
         if not left:

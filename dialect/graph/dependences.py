@@ -34,7 +34,7 @@ def read_by(op: IrOp) -> tuple[Any, ...]:
 
 
 def behind(x: IrValue) -> tuple[IrValue, ...]:
-    """The values that the op that computes x reads. Empty for a block argument."""
+    """The values that are read by the op that computes x. Empty for a block argument."""
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
@@ -61,7 +61,7 @@ def awaited_by(op: Any) -> set[ir.Operation]:
 
 
 def in_block(op: IrOp, block: ir.Block) -> ir.Operation | None:
-    """The op of a block that is an op, or contains it; None if there is none."""
+    """The op of a block that is or contains another op; None if the block has none."""
     while op.operation.block != block:
         op = op.operation.block.owner
         if op.operation.name in ("func.func", "builtin.module"):

@@ -38,7 +38,7 @@ def minimum_cut(
     for x in before if price is not None else ():
         if before[x] and price is not None and (more := price(x)):
             left[x, False][_SOURCE] = more
-    unreachable: dict[Node, None] = {}  # searches from these nodes have failed: no later path crosses them
+    unreachable: dict[Node, None] = {}  # searches from these nodes have failed, so no later path crosses them
     for x in dict.fromkeys(wanted):
         while path := _augmenting_path(left, (x, True), unreachable):
             steps = list(pairwise(path))

@@ -179,7 +179,7 @@ class Definition:
 
 
 def definition_of(op: IrOp, graph: "Graph") -> Definition:
-    """The definition of an `ir.Operation`; the caller fills in operands, captures and active mask."""
+    """The definition of an `ir.Operation`. The caller fills in operands, captures and active mask."""
     name, attributes, source = sys.intern(op.name), op.attributes, op if len(op.regions) else None
     given = None
     if source is None and len(attributes):
@@ -237,7 +237,7 @@ class Graph:
         self.sizes: dict[
             tuple[Value, int], Any
         ] = {}  # sizes of dimensions, cached by `dialect/shapes/origins.py`
-        self.asserted: dict[tuple[Value, int], Any] | None = None  # by shape assertions, once searched
+        self.asserted: dict[tuple[Value, int], Any] | None = None  # from shape assertions; None: not searched
         self._primal_of: dict[Value, Value] = {}
         self._name_of: dict[Value, str] = {}
         self._unwritten_names: list[tuple[str, Value]] = []

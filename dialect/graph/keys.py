@@ -41,7 +41,7 @@ class KeyTable:
     def results(
         self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value] = ()
     ) -> tuple[Value, ...]:
-        """The results of the first op that equals this op on these operands and captures.
+        """The results of the first op that is equal to this op with these operands and captures.
 
         `operands` and `captures` replace those of the op; each must be a representative.
         """
@@ -49,7 +49,7 @@ class KeyTable:
         existing = self._results.setdefault(key, results)
         if existing is results:
             return existing
-        types = [y.type for y in results]  # implied by the rest of the key, except for reshapes etc.
+        types = [y.type for y in results]  # implied by the rest of the key, except for a few ops
         if types == [y.type for y in existing]:
             return existing
         return self._results.setdefault((key, *types), results)

@@ -33,7 +33,7 @@ def defined_by(x: Typed, *names: str) -> Any | None:
 
 
 def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
-    """x, and the values found by following ops of these names backwards, each to the operand of the result's number."""
+    """x and the values behind it: steps through ops of these names, from a result to the operand of equal number."""
     yield x
     while (op := defined_by(x, *names)) is not None:
         x = op.operands[op.results.index(x) if type(x) is Value else x.result_number]

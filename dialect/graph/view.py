@@ -25,7 +25,7 @@ BINDING = "tidu.bind"
 class View:
     """Graphs by symbol name, and values by reference and by input key.
 
-    `search` returns the op and the module of a graph that the view does not have, by name; None if it is not found.
+    `search` maps the name of a graph that the view lacks to the op and its module, or to None if it finds none.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class View:
         self._unwritten: dict[Graph, None] = {}
         self._unwritten_bindings: list[tuple[str, Value]] = []
         self._fresh: dict[str, int] = {}
-        # The G of each input key G.x; `fresh` gives no new graph the name G.
+        # The prefix G of each input key G.x: `fresh` gives no new graph the name G.
         self._key_owners: set[str] = set()
 
     # ---- graphs -----------------------------------------------------------------------------------------------
@@ -277,8 +277,8 @@ class View:
         self._unread.append((graph, read, values))
 
     def _read_indexed(self) -> None:
-        # A loop instead of recursion: graphs may refer to one another in a chain of any length. References are
-        # followed here rather than on use, so that the stages see only definitions.
+        # A loop instead of recursion: graphs may refer to one another in a chain of any length. References are followed
+        # here rather than on use, so that stages see only definitions.
         follow = self._follow
         while self._unread:
             graph, read, values = self._unread.pop()
@@ -306,7 +306,7 @@ class View:
         self._check_read()
 
     def _check_read(self) -> None:
-        """Checks the ops that call graphs, one after the other: a check may read further graphs with such ops."""
+        """Checks the ops that call graphs. Uses a list, since a check may read further graphs with such ops."""
         if self._is_checking or not self._unchecked:
             return
         self._is_checking = True

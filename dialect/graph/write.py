@@ -87,9 +87,9 @@ def _repeated(
     masks: bool,
     alike: dict[Hashable, IrOp],
 ) -> IrOp:
-    """An op with regions: a clone of a written op that differs in operands and location only, if there is one.
+    """Clones a written op with regions that differs from this one in operands and location only, if there is one.
 
-    Making the regions again would take three times as long.
+    Building the regions anew would take three times as long.
     """
     role = definition.active if masks else None
     types = [y.type for y in definition.results]

@@ -1,7 +1,7 @@
 """Reads bytecode that holds Shardy's ops: jaxlib, which has their dialect, writes the module as text.
 
-MLIR reads the attributes of a dialect in bytecode only by code of this dialect, and the wheel of torch-mlir does not
-have Shardy's. jaxlib runs in a process of its own, because the process of the caller may use another MLIR.
+The Python wheel of torch-mlir lacks Shardy's dialect, and MLIR cannot read a dialect's attributes in bytecode without
+the dialect. jaxlib runs in a process of its own, because the caller's process may use another MLIR.
 """
 
 import subprocess

@@ -256,7 +256,7 @@ def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> N
 
 
 def _unread(error: Any, file: str | None, source: str | bytes) -> Exception:
-    """The error for a source that MLIR cannot read: MLIR's diagnostic, or the file's format if it is not MLIR."""
+    """The error for a source that MLIR cannot read: MLIR's diagnostic, or the name of the source's format."""
     if isinstance(error, MemoryError):  # a number in damaged bytecode may ask for any memory
         if not isinstance(source, bytes) or not source.startswith(BYTECODE):
             return error
@@ -305,7 +305,7 @@ def _with(dialects: Collection[str], name: str) -> Collection[str]:
 
 
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
-    """The source of a size, in bytes, parsed by MLIR. Attributes of unregistered dialects, such as Shardy's, are kept.
+    """The source, of this size in bytes, parsed by MLIR. Keeps attributes of unregistered dialects, such as Shardy's.
 
     If the module has unregistered ops, the context allows them from then on, because copying an op creates one.
     """
@@ -343,7 +343,10 @@ def _unregistered(module: ir.Module) -> set[str]:
 
 
 def _seconds(size: int) -> float:
-    """The most time that reading bytes may take. MLIR reads 10 MB in a second, and some damaged bytecode for ever."""
+    """The most seconds that reading this many bytes may take.
+
+    MLIR reads 10 MB per second, but never finishes some damaged bytecode.
+    """
     return 20 + size / 1e6
 
 

@@ -4,7 +4,7 @@
     {-# dialect_resources: { builtin: { w: "0x040000000000803F00000040" } } #-}
 
 MLIR does not compare the bytes of a resource with the type of the constant, and accepts a name without bytes. Readers
-would then read other memory. Each element takes whole bytes, also a boolean.
+would then read other memory. An element takes whole bytes, even a boolean.
 """
 
 import functools
@@ -26,10 +26,10 @@ _BYTES = re.compile(rf'^\s*{_NAME}: "0x([0-9A-Fa-f]*)"', re.MULTILINE)
 _SECTION = "\n{-#"
 _ALIGNMENT = 8  # hex digits of the alignment, in front of the elements
 _KEYWORD = "dense_resource"
-_DATA, _TABLE = 5, 6  # the sections of bytecode with the bytes of resources, and with their names and sizes
+_DATA, _TABLE = 5, 6  # numbers of the sections that hold bytes of resources, and their names and sizes
 _NO_ENTRY = b"\1"  # the table of a module without resources
 _ALIGNED = 0x80  # this bit of a section's number says that an alignment follows
-_HEAD = 2**20  # bytes of bytecode that are read to find the size of one resource
+_HEAD = 2**20  # the bytes of bytecode that suffice to find the size of one resource
 
 
 def inlined(text: str) -> str:
@@ -58,9 +58,10 @@ def contents_by_name(text: str) -> dict[str, bytes]:
 
 
 def check_resources(module: ir.Module, source: str | bytes, file: str | None = None) -> None:
-    """Raises `ParseError` if a resource in a module has other bytes than its type needs, or none.
+    """Raises `ParseError` if a resource in a module lacks bytes, or has another number of bytes than its type needs.
 
-    `source` is what the module was read from; modules without resources take no time. `file` is its name in locations.
+    `source` is the text or bytecode of the module; the check is free for modules without resources. `file` is its name
+    in locations.
     """
     if not _may_hold(source):
         return
@@ -129,7 +130,7 @@ def element_bytes(type_: ir.Type) -> int:
 
 
 def _bytes_of(resource: ir.DenseResourceElementsAttr) -> int | None:
-    """The bytes of a resource; None if it has none. The bindings tell no size; bytecode states the size."""
+    """The bytes of a resource; None if it has none. The bindings do not give the size, but bytecode states it."""
     holder, head = ir.Module.create(ir.Location.unknown(resource.context)), _Head()
     holder.operation.attributes["resource"] = resource
     holder.operation.write_bytecode(head)
@@ -152,7 +153,7 @@ class _Head:
 
 
 def _sections(contents: bytes | bytearray) -> dict[int, range]:
-    """The places of the bytes of each section of bytecode, by the number of the section."""
+    """The range of the bytes of each section of bytecode, by the number of the section."""
     sections = dict[int, range]()
     _, at = _number(contents, len(BYTECODE))  # the version
     at = contents.index(b"\0", at) + 1  # the producer

@@ -1,8 +1,8 @@
-"""Names that hand-written text gives to the arguments of functions, kept as names of locations.
+"""Keeps the names that hand-written text gives to the arguments of functions, as names of locations.
 
     func.func @main(%x: tensor<f64>)   ->   func.func @main(%arg0: tensor<f64> loc("x"(file.mlir:1:17)))
 
-MLIR's parser forgets the names of SSA values, but an argument without a location of its own gets that of its name.
+MLIR's parser forgets the names of SSA values. An argument without a location gets one with the argument's name.
 """
 
 import re
@@ -20,14 +20,14 @@ _POSITIONAL = re.compile(r"arg\d+")
 def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
     """Names the location of each argument of a function after the argument's name in the text.
 
-    `file` is the name that locations in the text have. An argument keeps its location if the location names another
-    file or already has a name, and where the text has no name at the location.
+    `file` is the name that locations in the text have. An argument keeps its location if that location has a name or is
+    in another file, or if the text has no name at that place.
     """
     prefix = str(ir.Location.file(file, 0, 0)).removesuffix("0:0)")
     placed = []
     for function in _functions(module.body):
         for argument in function.regions[0].blocks[0].arguments:
-            # The bindings abort on the name of a file that is not UTF-8; the printed location escapes the name.
+            # The bindings abort on a file name that is not UTF-8; the printed location escapes the name.
             printed = str(argument.location)
             if printed.startswith(prefix) and (match := _PLACE.fullmatch(printed, len(prefix))):
                 placed.append((argument, int(match[1]), int(match[2])))

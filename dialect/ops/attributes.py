@@ -46,7 +46,7 @@ def readable_entries(attribute: Any) -> list[ir.Attribute] | None:
 
 def location_name(location: Any) -> str:
     """The name in a `NameLoc`. Raises `ParseError` for a name that is not UTF-8, on which the bindings abort."""
-    name = _QUOTED.search(str(location))  # the location of the name may follow, with the name of a file
+    name = _QUOTED.search(str(location))  # the location after the name may contain a file name
     if name is not None and _BYTE.search(name[0]):
         raise ParseError("the name of a location is not UTF-8 text")
     return str(location.name_str)

@@ -1,4 +1,4 @@
-"""Contraction: the dimension numbers of dot_general and dot, as a record that passes read and change."""
+"""Contraction: the dimension numbers of dot_general and dot, as a record."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Contraction:
         return Contraction(self.batches[::-1], self.summed[::-1])
 
     def kept(self, side: int, count: int) -> list[int]:
-        """The dimensions of an operand, 0 or 1, of `count` dimensions that are neither batches nor contracted."""
+        """The free dimensions of operand 0 or 1, which has `count` dimensions: neither batch nor contracted ones."""
         return [d for d in range(count) if d not in self.batches[side] and d not in self.summed[side]]
 
 

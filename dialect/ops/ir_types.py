@@ -1,7 +1,7 @@
 """Names for types of MLIR's bindings, for signatures.
 
-The bindings give each value's type and each attribute the class that it has, such as `RankedTensorType`, so that its
-fields can be read. A checker of types does not know this class.
+The bindings give each type and attribute its own class, such as `RankedTensorType`, which has the fields. A type
+checker does not know this class, so signatures use the names below.
 """
 
 from collections.abc import Mapping

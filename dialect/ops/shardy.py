@@ -1,14 +1,14 @@
 """Reads Shardy's ops as custom calls, which every pass supports. The wheel does not have Shardy's dialect.
 
-    sdy.mesh @mesh = <["d"=4, "m"=2]>              stays
+    sdy.mesh @mesh = <["d"=4, "m"=2]>              unchanged
     sdy.sharding_constraint %x <@mesh, [{"d"}]> -> stablehlo.custom_call @sdy.sharding_constraint(%x) {sharding}
     sdy.manual_computation(%x) ... (%part) {    -> %part = stablehlo.custom_call @shardy.to_parts(%x) {sharding, ...}
       body                                         body
       sdy.return %y }                              stablehlo.custom_call @shardy.to_whole(%y) {sharding, ...}
 
-The body of a manual computation is inlined, so it is differentiated and merged like other ops;
-`passes/lower/manual_regions.py` outlines it into a region again. Attributes are kept as text. Without the dialect,
-MLIR reads only the generic form of its ops, so `generic` first rewrites the pretty form, line by line.
+The body of a manual computation is inlined, so it is differentiated and merged like other ops.
+`passes/lower/manual_regions.py` outlines it into a region again. Attributes are kept as text. Without the dialect, MLIR
+reads only the generic form of its ops, so `generic` first rewrites the pretty form, line by line.
 """
 
 import re
@@ -200,7 +200,7 @@ def per_value(some: Sequence[Any]) -> Any:
 
 
 def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict[str, Any]:
-    """The attributes of a custom call at the boundary of a manual computation.
+    """The attributes of a custom call that splits an array into its parts or joins them (manual computations).
 
     Raises `Unsupported` for a sharding that is not understood, `ParseError` for a mesh that lacks the axes.
     """

@@ -1,4 +1,6 @@
-"""Shape rules: where the size of each dimension of a result comes from. Ops without a rule have sizes of their own.
+"""Shape rules: where the size of each dimension of a result comes from.
+
+An op without a rule is itself the origin of its result's sizes.
 
 `size_of(x, d)` follows dimension d of x through these rules to the atoms of `sizes.py`. It is a loop with one
 cache per graph, so the depth and the sharing of a graph do not matter.
@@ -67,7 +69,10 @@ def sizes_in(type_: ir.RankedTensorType) -> tuple[int, ...]:
 
 
 def _origin(x: Value, d: int) -> Origin:
-    """The origin of a dimension: a tangent's is its primal's, a bound input's its value's; else the op's rule."""
+    """The origin of a dimension.
+
+    For a tangent it is the primal's dimension, for a bound input its value's; otherwise the op's rule gives it.
+    """
     primal = x.graph.primal_of(x)
     if primal is not None:
         return _at(primal, d)
@@ -218,7 +223,7 @@ def _rank(x: Value) -> int:
 
 
 def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
-    """The dimension of an operand of the result's rank, preferably a dynamic one, and of a primal operand."""
+    """A dimension of an operand of the result's rank; prefers dynamic dimensions, and primal operands."""
     alike = [i for i, x in enumerate(op.operands) if _rank(x) == _rank(op.results[result])]
     if not alike:
         return None
@@ -228,7 +233,7 @@ def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
 
 
 def _as_operand(number: int | None) -> Rule:
-    """The rule that a result has the sizes of this operand; of the operand with the result's number if None."""
+    """The rule that a result has the sizes of operand `number`; with None, of the operand with the result's number."""
     return lambda op, result, d: _at(op.operands[result if number is None else number], d)
 
 
@@ -306,7 +311,7 @@ def _set_dimension_size(op: Definition, result: int, d: int) -> Origin:
 
 
 def _custom_call(op: Definition, result: int, d: int) -> Origin | None:
-    """The shape operand of the result, which JAX names by number; for `stablehlo.dynamic_top_k`, k is the last size."""
+    """The shape operand for the result, whose number JAX states; for `stablehlo.dynamic_top_k`, k is the last size."""
     if SHAPE_OPERANDS in op.attributes:
         return entry(op.operands[list(op.attributes[SHAPE_OPERANDS])[result]], d)
     if call_target(op) != DYNAMIC_TOP_K:
