@@ -1,4 +1,4 @@
-"""Differentiation: a file or folder is a stage, a table of rules, or what these share.
+"""Differentiation: stages, the tables of rules that stages look up, and functions that both share.
 
 importing, resolve, linearize, linear_transpose, jet, materialize_merge, structure, rematerialize, lower    stages
 batch, collapse, cut, diagonal, widen, infer_active     further transforms of graphs, which derivatives use

@@ -136,7 +136,7 @@ def _batch_ops(
     plain: dict[Value, Value],
     closed: bool,
 ) -> None:
-    """Extends `values`, the batched values, to all that depend on them; `plain` are unbatched replacements.
+    """Adds every value that depends on a batched value to `values`; `plain` has replacements of unbatched values.
 
     In a closed graph, ops that do not depend on batched values are copied.
     """
@@ -178,9 +178,9 @@ def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> N
 
 
 def _rule(request: Request, op: Definition) -> BatchRule:
-    """The op's rule; `mapped` where it has none, or where its region captures more than constants.
+    """The op's rule; `mapped` if it has none, or if its region captures values that are not constants.
 
-    A result of dynamic shape cannot be batched, except for sequences between loops, which are never stored whole.
+    A result of dynamic shape cannot be batched, except sequences between loops, which are never stored as a whole.
     """
     rule = request.rules.rule(op, request.opset.key(op))
     if op.name not in request.opset.capturing and not all(x.is_constant for x in op.captures):
@@ -200,7 +200,7 @@ _BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, Ba
 def _batched_graph(
     request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:
-    """A closed graph whose inputs `at` are batched, and which of its outputs are; `forced` fixes some of these."""
+    """The closed graph with the inputs `at` batched. Outputs that `forced` flags are batched in any case."""
     key = graph, at, tuple(forced), request.size, request.rules
     return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
 

@@ -153,7 +153,7 @@ def plan(
 
 
 def _plan_op(view: View, opset: OpSet, op: Definition, decided: CollapsePlan) -> None:
-    """Adds what an op needs of its operands."""
+    """Adds the needs of an op to its operands."""
     of_results = [decided.needs.get(y, Need.NOTHING) for y in op.results]
     most = max(of_results, default=Need.NOTHING)
     if most is Need.NOTHING:
@@ -178,7 +178,7 @@ def _raise(decided: CollapsePlan, values: Sequence[Value], needs: Sequence[Need 
 
 
 def _planned_inside(view: View, opset: OpSet, op: Definition, decided: CollapsePlan) -> Inner | None:
-    """The plan of a control-flow op; None for one that is batched as a whole."""
+    """The plan of a control-flow op; None if the op is batched as a whole."""
     if op.name not in (CALL, CASE, LOOP) or not all(can_be_stacked(x.type) for x in (*op.reads, *op.results)):
         return None
     if calls_function(view, op) or (op.name == CASE and op.operands[0] in decided.dependent):
@@ -208,7 +208,7 @@ def _plan_branches(view: View, opset: OpSet, inner: Inner, record: Branches) -> 
 
 
 def _plan_loop(view: View, opset: OpSet, inner: Inner, record: Loop) -> Inner:
-    """The least fixed point: what a loop-carried value depends on, and what iterations and the results need of it."""
+    """Plans a loop by a least fixed point over its carries: their dependences, and needs of iterations and results."""
     n, m = len(record.inits), len(record.sequences)
     inputs, linear = list(inner.inputs), list(inner.linear)
     outputs = [*inner.outputs[:n], *[need and Need.EACH for need in inner.outputs[n:]]]
@@ -262,9 +262,9 @@ _COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits a plan: `values` are batched values, `sums` their sums, `plain` replacements of other values.
+    """Emits a plan: `values` are batched values, `sums` are their sums, `plain` has replacements of other values.
 
-    Batched values in `products` are products, which become `values` when an op needs each example.
+    `products` holds batched values as products; they move to `values` when an op needs each example.
     """
 
     request: Request
@@ -326,7 +326,7 @@ class _Emitter:
         return Factored(None, self.values[x]) if x in self.values else Factored(self.plain.get(x, x), None)
 
     def _multiply_out(self, x: Value) -> None:
-        """Makes a product one of `values`."""
+        """Computes a product, and adds it to `values`."""
         if x in self.products and x not in self.values:
             product = self.products[x]
             self.values[x] = self.b.multiply(spread(self.b, product.factor), product.core)
@@ -376,7 +376,7 @@ class _Emitter:
 
 
 def _collapsed_graph(request: Request, graph: Graph, inner: Inner) -> Graph:
-    """A closed graph with the inputs and outputs in the forms that are needed; one that is not needed is zero."""
+    """A closed graph that takes and returns values in the needed forms; a value that is not needed is zero."""
     view = request.view
     b = private_builder(view, request.opset, f"{stem(graph)}.collapsed")
     b.engine = request.engine()

@@ -4,7 +4,7 @@
         dh = mul a, dx           ->              dh = mul a, dx          dy = mul b, dh
         dy = mul b, dh
 
-The composition of the two graphs is the map of the whole graph: C1 C0. If a Jacobian depends on its inputs through few
+The composition of the two graphs, C1 C0, is the map of the whole graph. If a Jacobian depends on its inputs through few
 numbers, it is the product of a Jacobian by forward mode and a Jacobian by reverse mode, each with few seeds. The chain
 rule is then applied in another order (cross-country elimination). The coefficients of linear ops are referenced, not
 copied.
@@ -54,7 +54,7 @@ def _part(
     wanted: Sequence[Value | None],
     primals: Sequence[Value],
 ) -> Graph:
-    """The linear graph of some tangents of `linear`, from tangents that it takes as inputs, with their primals."""
+    """The linear graph from some tangents of `linear`, which become its inputs, to other ones, with their primals."""
     b: Any = opset.builder(view, view.fresh("C"))
     local = {
         t: b.input(f"{b.graph.name}.{i}", t.type, linear=True) for i, t in enumerate(dict.fromkeys(given))

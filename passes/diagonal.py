@@ -1,14 +1,15 @@
-"""diagonal: a batch over the basis vectors along one dimension, which values keep as a diagonal as long as they can.
+"""diagonal: batches over the basis vectors along one dimension, and keeps values as diagonals as long as possible.
 
     losses y (64), one per sample; seeds: the 64 basis vectors of y, as one vector of ones
 
     cy = ones (64)                  element i belongs to seed i
     cz = multiply y', cy            rows of cz belong to the seeds: still one array
-    cW = dot x^T, cz                sums over the rows: here the 64 results part, as a product with a batch dimension
+    cW = dot x^T, cz                sums over the rows: here a product with a batch dimension, one result per seed
 
 While the dimension of the seeds is aligned with a dimension of a value (`passes/batching/alignment.py`), the batched
-value is zero but for one slice per seed, and the unbatched value holds these slices. A sum over that dimension gives
-the batched value itself. Any other op reads the batched value with its zeros (`passes/batch.py`).
+value is zero but for one slice per seed, and the unbatched value holds these slices. A sum over that dimension is
+computed as the batched value, without the sum. Any other op reads the batched value as an array with explicit zeros
+(`passes/batch.py`).
 """
 
 from collections.abc import Sequence
@@ -95,7 +96,7 @@ def _aligned(op: Definition, aligned: dict[Value, int]) -> int | None:
 
 
 def _expanded(b: Any, x: Value, dimension: int) -> Any:
-    """The batched value of an aligned one: slice i of x for seed i, and zeros."""
+    """The batched form of an aligned value: slice i of x for seed i, and zeros elsewhere."""
     type_ = stacked(x.type, shape(x)[dimension])
     numbers = with_element(type_, ir.IntegerType.get_signless(32))
     spread = b.broadcast_in_dim(x, range(1, rank(x) + 1), type_)
@@ -107,7 +108,7 @@ def _expanded(b: Any, x: Value, dimension: int) -> Any:
 
 
 def _summed_dimension(op: Definition, aligned: dict[Value, int]) -> int | None:
-    """The aligned dimension of the only operand that depends on the seeds, if the op, which is linear, sums over it."""
+    """The aligned dimension of the only operand that depends on the seeds, if the linear op sums over it; else None."""
     dependent = [i for i, v in enumerate(op.operands) if v in aligned]
     if len(dependent) != 1 or not aligned.keys().isdisjoint(op.captures) or len(op.results) != 1:
         return None

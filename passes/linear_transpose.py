@@ -5,8 +5,8 @@
         t2 = mul @F0::@p3, t1   {active = [0, 1]}         c2 = mul @F0::@a, c1     {active = [0, 1]}
 
 Ops are visited in reverse. Cotangents, seeds included, are collected per value and added up when the op that defines
-the value is reached; so an output that is returned twice, or is itself an input, needs no special case. The active
-operands are derived from the tangent inputs, as the verifier does; so a dropped mask does no harm.
+the value is reached. An output that is returned twice, or is itself an input, therefore needs no special case. The
+active operands are derived from the tangent inputs, as in the verifier, so a missing mask does no harm.
 
 Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode automatic differentiation" (2021).
 """
@@ -94,7 +94,7 @@ def _builder(view: View, opset: OpSet, name: str) -> Any:
 
 
 def _seeds(b: Builder, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
-    """Adds one input per output of `graph`; the inputs for active outputs are the first cotangents."""
+    """Adds one input per output of `graph`; the inputs for active outputs become the first cotangents."""
     cotangents: defaultdict[Any, list[Any]] = defaultdict(list)
     taken: dict[str, int] = {}
     for primal, y in zip(graph.output_of, graph.outputs, strict=True):
@@ -129,17 +129,19 @@ def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]]
 
 
 def _accumulated(b: Builder, bucket: Sequence[Value] | None) -> Value | None:
-    """The sum of a value's cotangents; None where there is none."""
+    """The sum of a value's cotangents; None if it has none."""
     if not bucket:
         return None
     return bucket[0] if len(bucket) == 1 else b.sum(bucket)
 
 
 def _where(b: Any, x: Value, cotangents: dict[Any, list[Any]], is_summed: bool) -> Value | None:
-    """Where the cotangent of an input is not masked; None if it gets none. Makes it one value in `cotangents`.
+    """A predicate that is true where the cotangent of an input is not masked; None if it gets no cotangent.
 
-    The first cotangent of a summed input is that of the iterations before. The result is true where one of these is not
-    masked, too: it reads one more input, unless it is the scalar True.
+    Replaces its cotangents in `cotangents` by their sum.
+
+    The first cotangent of a summed input comes from the iterations before. The predicate is also true where that
+    cotangent is not masked; for this it reads one more input, unless it is the scalar True.
     """
     before, own = cotangents[x][:is_summed], _accumulated(b, cotangents[x][is_summed:])
     if own is None:

@@ -5,8 +5,8 @@
                                         t2 = mul @F0::@p3, t1         {active = [0, 1]}
 
 It visits the ops that the outputs depend on, in order, and applies the rule of each op that a tangent reaches. Primal
-values are referenced, not copied, whichever graph owns them; so linear graphs can be linearized again, to any order,
-with no merge between. A symbolic zero is None and costs nothing.
+values are referenced, not copied, whichever graph owns them, so linear graphs can be linearized again, to any order,
+without a merge. A symbolic zero is None and costs nothing.
 
 Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (2022).
 """

@@ -67,7 +67,7 @@ def _kind(op: IrOp) -> tuple[str, int, tuple[ir.RankedTensorType, ir.RankedTenso
 
 
 def _function(op: IrOp, key: str, name: str, body: ir.Block, opset: OpSet) -> Any:
-    """Adds to a module's body a private function of that name that computes the results of the op."""
+    """Adds a private function of that name, which computes the results of the op, to a module's body."""
     alone = ir.Module.create()
     outline(op, name, alone.body)
     view = resolve(import_stablehlo(alone, name, opset))

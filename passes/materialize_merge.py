@@ -5,10 +5,10 @@
         c2 = mul @F0::@a, c1                               c1 = mul p3, ct
                                                            c2 = mul a, c1
 
-Only ops that the wanted values depend on are taken, so a linear graph that was transposed leaves nothing behind. Ops of
-a single graph stay in its order, in which a budget of memory may have put them (`rematerialize`). Values
-with equal keys are merged (CSE), and the op set's identities, such as `x * 1 = x`, are applied on the way. Unchanged
-ops are not copied: the flat graph shares its values, and most of its ops, with the graphs of the view.
+Only ops that the wanted values depend on are merged, so a linear graph that was transposed leaves nothing behind. Ops
+of a single graph keep its order, which a memory budget may have chosen (`rematerialize`). Values with equal keys are
+merged (CSE), and the op set's identities, such as `x * 1 = x`, are applied on the way. Unchanged ops are not copied:
+the flat graph shares its values, and most of its ops, with the graphs of the view.
 """
 
 from collections.abc import Collection, Sequence
@@ -96,7 +96,7 @@ def materialize_merge(
 
 
 def _as_in_graph(schedule: list[Definition]) -> list[Definition]:
-    """The ops in the order of their graph, if all are of one graph; otherwise as they are."""
+    """The ops in the order of their graph, if they are all of one graph; otherwise in the given order."""
     if not schedule:
         return schedule
     graph = schedule[0].graph
@@ -109,7 +109,7 @@ def _as_in_graph(schedule: list[Definition]) -> list[Definition]:
 def _simplest(
     replacement: Value | Definition, opset: OpSet, stands_for: dict[Value, Value]
 ) -> Value | Definition:
-    """The result of an identity, with merged operands, simplified by further identities until none applies."""
+    """The result of an identity on merged operands, simplified until no identity applies."""
     while isinstance(replacement, Definition):
         replacement.operands = tuple([stands_for.get(x, x) for x in replacement.operands])
         rule = opset.identities.get(replacement.name)
@@ -132,7 +132,7 @@ def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Defini
 
 
 def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Value | Zero]) -> list[Value | Zero]:
-    """`wanted` with references followed, and with zeros of dynamic shape emitted, in a graph of their own."""
+    """The wanted values, with references followed; zeros of dynamic shape are emitted in a graph of their own."""
     values = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
     if any(isinstance(x, Zero) and x.like is not None for x in values):
         b = opset.builder(view, view.fresh("Z"))

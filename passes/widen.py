@@ -1,4 +1,4 @@
-"""widen: converts a program to double precision; f64 replaces every float type, also within complex types.
+"""widen: converts a program to double precision: f64 replaces every float type, also within complex types.
 
     %0 = stablehlo.constant dense<2.0> : tensor<3xf32>     ->   %0 = stablehlo.constant dense<2.0> : tensor<3xf64>
     %1 = stablehlo.convert %x : (tensor<3xbf16>)                %1 = stablehlo.convert %x : (tensor<3xf64>)
@@ -8,7 +8,7 @@ The types of values, attributes and regions change. Conversions between float ty
 identities. A LAPACK call becomes a call of the routine for the new type. An op that depends on the bits of a type,
 such as a bitcast or a quantization, keeps its types, between conversions.
 
-`tiduc check` runs on the widened program: its rounding errors are far below the error of a wrong rule.
+`tiduc check` runs the widened program: its rounding errors are far below the error of a wrong rule.
 """
 
 import functools
@@ -102,7 +102,7 @@ def _widen_attributes(op: IrOp) -> bool:
 
 
 def _elements(value: ir.DenseFPElementsAttr) -> Any | None:
-    """The elements of a constant, widened; None where the bindings do not give them."""
+    """The elements of a constant, widened; None if the bindings cannot read them."""
     if not isinstance(value, ir.DenseElementsAttr):  # a resource
         return None
     wide = f64_type(value.type)

@@ -65,7 +65,7 @@ def _in_place(op: Definition, i: int) -> dict[int, int]:
 
 
 def _barrier(op: Definition, i: int) -> dict[int, int]:
-    """A barrier of several operands maps each to its own result, which the rules here cannot say, so it keeps none."""
+    """No alignment for a barrier of several operands: each maps to its own result, which these rules cannot express."""
     return _in_place(op, i) if len(op.operands) == 1 else {}
 
 
@@ -75,7 +75,7 @@ def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
 
 
 def _reshape(op: Definition, i: int) -> dict[int, int]:
-    """Dimensions of equal size with equally many elements in front of them, and hence behind."""
+    """The dimensions of equal size that have equally many elements before them, and therefore behind them."""
     before = [_with_entries_in_front(shape(v)) for v in (op.operands[0], op.result)]
     places = {at: e for e, at in enumerate(before[1]) if at[1] > 1}
     return {d: places[at] for d, at in enumerate(before[0]) if at in places}
@@ -115,7 +115,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 
 
 def _without(name: str) -> DimensionRule:
-    """A rule that keeps all dimensions but the one that an attribute names."""
+    """A rule that keeps all dimensions except the one that an attribute names."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
         n = rank(op.operands[i])
@@ -132,7 +132,7 @@ def _reduce(op: Definition, i: int) -> dict[int, int]:
 
 
 def _leading(matrix: int) -> DimensionRule:
-    """A rule that keeps all dimensions but the last `matrix` ones."""
+    """A rule that keeps all dimensions except the last `matrix` ones."""
     return lambda op, i: _identity(max(rank(op.operands[i]) - matrix, 0)) if _in_place(op, i) else {}
 
 
@@ -196,7 +196,7 @@ def _scatter(op: Definition, i: int) -> dict[int, int]:
 def _beside(
     operand: Sequence[int], indices: Sequence[int], vector: int, batch: Sequence[int]
 ) -> dict[int, int]:
-    """From an operand's batching dimensions to the dimensions of the result (or updates) outside the windows."""
+    """Maps an operand's batching dimensions to the dimensions of the result (or updates) outside the windows."""
     return {d: batch[at - (at > vector)] for d, at in zip(operand, indices, strict=True)}
 
 

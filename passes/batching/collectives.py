@@ -17,7 +17,7 @@ leading(
 
 
 def _along(*names: str) -> BatchRule:
-    """A rule that shifts the dimensions that these attributes name by one."""
+    """A rule that adds one to the dimensions that these attributes name."""
 
     def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
         count = len(op.operands)

@@ -5,7 +5,7 @@
     . x x x
     . . x x
 
-For a symmetric matrix, a star colouring needs fewer colours: of two equal entries, one must be alone in its row.
+For a symmetric matrix, a star colouring needs fewer colours: only one of two equal entries must be alone in its row.
 
 Sources: Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices" (1974); Gebremedhin, Manne, Pothen, "What
 color is your Jacobian?" (2005), algorithms 3.1 and 4.1.

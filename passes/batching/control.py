@@ -1,4 +1,4 @@
-"""Calls, branches and loops: callees are batched where their arguments are, once per pattern of batched arguments.
+"""Calls, branches and loops: a callee is batched once per pattern of batched arguments.
 
 With a batched branch index, all branches run, and each example selects its result. With a batched loop
 condition, the loop runs while the condition holds for any example, and examples that are done keep their
@@ -104,7 +104,7 @@ def _same_outputs(b: StablehloBuilder, record: Branches, flags: Flags) -> tuple[
 def _selected(
     b: StablehloBuilder, op: Definition, record: Branches, index: Any, operands: Sequence[Value], flags: Flags
 ) -> list[Value]:
-    """Runs all branches and selects the result of each example's index; out of range, that of the last branch."""
+    """Runs all branches and selects by each example's index; an index out of range selects the last branch."""
     if any(draws(b.view, graph) for graph in record.graphs):
         raise unbatchable(op, "a branch is stateful, and the examples of a batch may take different branches")
     graphs = [b.engine.graph(graph, flags, [True] * record.width).graph for graph in record.graphs]
@@ -173,10 +173,9 @@ def loop_(
 
 
 def _steady(b: StablehloBuilder, record: Loop, flags: list[bool]) -> tuple[Batched, list[bool]]:
-    """The batched body, and which operands are batched.
+    """The batched body, and flags of the batched operands.
 
-    A loop-carried value is batched if its initial value is, or if an iteration makes it so: the least fixed
-    point.
+    A loop-carried value is batched if its initial value or its next value is batched: the least fixed point.
     """
     n = len(record.inits)
     while True:

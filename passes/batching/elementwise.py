@@ -1,4 +1,4 @@
-"""Elementwise ops: each result element depends on the operands' elements at its place only."""
+"""Elementwise ops: each result element depends only on the operands' elements at its place."""
 
 from collections.abc import Sequence
 from typing import Any

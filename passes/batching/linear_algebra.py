@@ -29,7 +29,7 @@ _SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation
 def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """Factorizations and solves of stacks of matrices; if layouts are given, the batch is the slowest dimension.
 
-    Sharding rules, which are written per dimension, are dropped.
+    Sharding rules list dimensions, so they are dropped.
     """
     changed: dict[str, Any] = {SHARDING_RULE: None, **_with_batch_dimension(op)}
     if any(not rank(v) for v in op.operands):
@@ -41,7 +41,7 @@ def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 
 
 def _with_batch_dimension(op: Definition) -> dict[str, Any]:
-    """The frontend attribute in which JAX notes the number of batch dimensions, incremented."""
+    """The frontend attribute in which JAX states the number of batch dimensions, incremented."""
     if FRONTEND not in op.attributes or COUNT not in (noted := ir.DictAttr(op.attributes[FRONTEND])):
         return {}
     notes = named_attributes(noted)

@@ -3,7 +3,7 @@
     y = x[1:] - x[:-1]        pattern of y:  [[0, 1], [1, 2], [2, 3], ...]
 
 A pattern is an integer array [size of the value, w] of flat indices of the input, -1 for none. It follows from the ops
-of a linear graph and the places that each reads (`places.py`), so it holds for all values of the primal inputs.
+of a linear graph and the elements that each op reads (`places.py`), so it holds for all values of the primal inputs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> lis
 
 
 def _extend(view: View, order: Iterable[Definition], patterns: dict[Value, Places], known: Known) -> None:
-    """Extends the patterns to all values that the ops compute from those that have one."""
+    """Extends the patterns to all values that the ops compute from values with a pattern."""
     for op in order:
         if patterns.keys().isdisjoint(op.reads):
             continue
@@ -74,7 +74,7 @@ def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known
 
 
 def _distinct(places: Places) -> Places:
-    """The places with each index once in its row, sorted, and without columns of -1 alone."""
+    """The places, sorted, with each index once per row; drops columns that hold only -1."""
     if places.shape[1] < 2:
         return places
     places = np.sort(places, axis=1)

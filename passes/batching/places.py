@@ -188,7 +188,7 @@ def _scatter(op: Definition, i: int, known: Known) -> Places | None:
 def _indexed(
     indices: NDArray[Any], vector: int, order: Sequence[int], pairs: Sequence[tuple[int, int]], count: int
 ) -> list[Places]:
-    """For each dimension of the operand, the start of each slice along it, in the shape of the slices' batch."""
+    """For each dimension of the operand, the start of each slice, in the shape of the slices' batch."""
     indices = indices.astype(np.int64)
     if vector == indices.ndim:
         indices = indices[..., None]
@@ -228,7 +228,7 @@ def _with_windows(
 
 
 def _inverted(targets: NDArray[Any], count: int) -> Places:
-    """For each target, the numbers of the entries that have it."""
+    """For each target, the numbers of the entries that map to it."""
     entries = np.flatnonzero(targets >= 0)
     order = entries[np.argsort(targets[entries], kind="stable")]
     sorted_ = targets[order]
@@ -268,7 +268,7 @@ def _under(
     window: Window,
     batch: dict[int, int] | None = None,
 ) -> Places:
-    """The elements under a window that moves along dimensions of x and y; all elements along x's other dimensions."""
+    """The elements under a window that moves along dimensions of x and y, and all elements along x's other ones."""
     xs, ys = shape(x), shape(y)
     count = _size(window.sizes) * _size(
         [n for d, n in enumerate(xs) if d not in of_x and d not in (batch or {})]

@@ -1,4 +1,4 @@
-"""Ops that combine elements by a scalar body: the batch is an extra dimension that they do not touch."""
+"""Ops that combine elements by a scalar body: the batch is an extra dimension that they leave alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _WINDOW = "window_dimensions", "window_strides", "base_dilations", "window_dilat
 
 
 def _reducing(arrays: int, changed: Any) -> BatchRule:
-    """A rule for an op whose first `arrays` operands may be batched (0: one per result, followed by initial values).
+    """A rule for an op whose first `arrays` operands may be batched; 0 means as many operands as the op has results.
 
     Batched initial values or captured values need a loop.
     """
@@ -49,7 +49,7 @@ def _windows(op: Definition) -> dict[str, Any]:
 
 
 def _sort(op: Definition) -> dict[str, ir.IntegerAttr]:
-    """A dimension counted from the end, such as the default, the last, does not shift."""
+    """A dimension counted from the end does not shift; the default is the last dimension."""
     if "dimension" not in op.attributes:
         return {}
     return {} if op.attributes["dimension"].value < 0 else {"dimension": next_(op.attributes["dimension"])}

@@ -1,8 +1,8 @@
-"""Functions on graphs that rules of calls, branches and loops need, and stages and vmap use as well.
+"""Functions on graphs that stages, vmap, and the rules of calls, branches and loops share.
 
     close.py        makes a closed graph of values; inlines one
     split.py        separates the linear part of a graph from the primal values that it reads
     recompute.py    chooses residuals by a minimum cut; the other values are recomputed from them
 
-Rules may not import stages: `linearize` and `linear_transpose` pass these functions to them (passes/rules/lent.py).
+Rules may not import stages, so `linearize` and `linear_transpose` pass these functions to them (passes/rules/lent.py).
 """

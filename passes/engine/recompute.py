@@ -2,11 +2,11 @@
 
     y = tanh m; the transpose reads y and 1 - y y       keep y;  recompute 1 - y y
 
-The values kept are those of fewest bytes from which cheap ops recompute the wanted values, given loop invariants:
-a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted values. Among
-several minimum cuts, it is the one nearest to the wanted values, which leaves least to recompute. A mask of numbers
-that are equal to others is kept, since recomputed numbers may differ in their last digit. Induction variables, which
-change by a constant per iteration, follow from the iteration's number and are never kept.
+The residuals are the values of fewest bytes from which cheap ops recompute the wanted values, given loop invariants: a
+minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted values. Among
+several minimum cuts, the one nearest to the wanted values is chosen, which leaves least to recompute. Comparisons for
+equality are kept, since recomputed numbers may differ in their last digit. Induction variables, which change by a
+constant per iteration, are never kept: the iteration's number gives them.
 """
 
 from collections.abc import Collection, Sequence
@@ -36,9 +36,9 @@ def cheapest_residuals(
 def _computed_from(
     wanted: Sequence[Value], free: set[Value], cheap: Collection[str]
 ) -> dict[Value, list[Value]]:
-    """The values behind the wanted ones, each with the values from which a cheap op recomputes it, if one does.
+    """Maps each value behind the wanted ones to the operands of the cheap op that recomputes it; [] if there is none.
 
-    It leaves out values that cheap ops compute from free values alone.
+    Leaves out values that cheap ops compute from free values alone.
     """
     is_free: dict[Value, bool] = dict.fromkeys(free, True)
     before: dict[Value, list[Value]] = {}

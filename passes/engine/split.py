@@ -1,4 +1,4 @@
-"""split: the linear graph of a closed graph, and the primal values that it reads, for calls, branches and loops.
+"""split: separates the linear graph of a closed graph from the primal values that it reads (calls, branches, loops).
 
 @f: p2 = a*x; y = exp p2       linear: dx -> t1 = a*dx; t2 = y*t1        reads: a, an input; y, a residual
 """
@@ -186,10 +186,10 @@ def _levels(opset: OpSet, primal: Sequence[Definition], level: dict[Value, int])
 def _computed_from_barriers(
     opset: OpSet, primal: Sequence[Definition], level: dict[Value, int]
 ) -> set[Value]:
-    """The varying values computed from results of optimization barriers: to be recomputed, not kept.
+    """The varying values computed from results of optimization barriers, which are recomputed instead of kept.
 
     `jax.checkpoint` (remat) places barriers for this purpose. Values of functions with `tidu.checkpoint` are
-    recomputed, too, but not those that are computed from them.
+    recomputed, too, but values computed from them are not.
     """
     recomputed: set[Value] = set()
     checkpointed: set[Value] = set()

@@ -1,9 +1,9 @@
-"""Inlines function calls where that costs nothing, and turns the others into calls of graphs; part of import.
+"""Inlines function calls where inlining costs nothing, and turns other calls into calls of graphs; part of import.
 
 A function is inlined if it is called once, is small, or draws random numbers. A `no_inline` function is inlined if it
 draws random numbers, or if the caller asks to inline all calls. A function that names its own derivative, or has a
-rule, is never inlined. A function with `tidu.checkpoint` always is, and its ops get that attribute. A function that is
-not inlined is linearized and transposed once for all its call sites.
+rule, is never inlined. A function with `tidu.checkpoint` is always inlined, and its ops get that attribute. Any other
+function is linearized and transposed once for all its call sites.
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ def _calls(function: IrOp) -> list[tuple[ir.Operation, str]]:
 
 
 def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls, list[str]]:
-    """The calls in all functions reachable from the roots, and these functions, callees before callers."""
+    """The calls in all functions that the roots reach, and these functions, callees before callers."""
     calls: Calls = {}
     order: list[str] = []
     done: set[str] = set()
@@ -98,7 +98,7 @@ def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls
 def _without_calls(
     functions: Mapping[str, IrOp], calls: Calls, order: list[str]
 ) -> tuple[dict[str, ir.Operation], dict[str, int]]:
-    """Copies, with all calls inlined, of the functions called in regions that cannot hold calls, and their sizes."""
+    """Copies of functions called in regions that cannot hold calls, with all calls inlined, and the copies' sizes."""
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers come before callees
         for call, callee in calls[name]:
@@ -121,7 +121,7 @@ def _without_calls(
 
 
 def _holder(call: Any) -> Any | None:
-    """The op around a call whose region cannot hold calls of graphs; None where there is none."""
+    """The op around a call whose region cannot hold calls of graphs; None if there is none."""
     op = call.parent
     while op.name != "func.func":
         if op.name not in CONTROL:

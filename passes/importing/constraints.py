@@ -30,7 +30,7 @@ def _violation(op: IrOp, reason: str) -> ParseError:
 
 
 def _all_gather(op: IrOp) -> None:
-    """A result that is empty has an empty operand; global device ids require a channel, as in other collectives."""
+    """An empty result requires an empty operand, and global device ids require a channel, as in other collectives."""
     for x, y in zip(op.operands, op.results, strict=True):
         if 0 in sizes_in(y.type) and 0 not in sizes_in(x.type):
             raise _violation(op, f"gathers {x.type} into the empty {y.type}")
@@ -48,7 +48,7 @@ _OF_REALS = ("chlo.broadcast_next_after", "chlo.broadcast_polygamma")
 
 
 def _broadcasting(op: IrOp) -> None:
-    """The operands broadcast to the result's shape; a `broadcast_select` keeps the element type."""
+    """The operands must broadcast to the result's shape; a `broadcast_select` must keep the element type."""
     operands, result = [x.type for x in op.operands], op.results[0].type
     if not all(isinstance(t, ir.RankedTensorType) for t in (*operands, result)):
         return
@@ -76,7 +76,7 @@ def _broadcasting(op: IrOp) -> None:
 
 
 def _dynamic_conv(op: Any) -> None:
-    """Batching and feature dimensions are as in `convolution`; MLIR's verifier checks only that op."""
+    """Batching and feature dimensions must be as in `convolution`; MLIR's verifier checks only that op."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     groups, batches = (
         ir.IntegerAttr(op.attributes[f"{of}_group_count"]).value for of in ("feature", "batch")
@@ -100,7 +100,7 @@ def _dynamic_conv(op: Any) -> None:
 
 
 def _fft(op: IrOp) -> None:
-    """The last dimensions of operand and result have the sizes in fft_length; a real transform stores n // 2 + 1."""
+    """The last dimensions must have the sizes in fft_length; a real transform stores n // 2 + 1 points of the last."""
     lengths = list(op.attributes["fft_length"])
     kind = str(op.attributes["fft_type"]).split()[-1].rstrip(">")
     stored = [*lengths[:-1], lengths[-1] // 2 + 1] if lengths else []
@@ -122,7 +122,7 @@ def _fft(op: IrOp) -> None:
 
 
 def _real_dynamic_slice(op: Any) -> None:
-    """Operand and result have equal rank, and each dimension has a start, a limit and a stride."""
+    """Operand and result must have equal rank, and each dimension a start, a limit and a stride."""
     rank = len(sizes_in(op.operands[0].type))
     if len(sizes_in(op.results[0].type)) != rank or any(
         list(sizes_in(x.type)) not in ([rank], [DYNAMIC]) for x in list(op.operands)[1:]
@@ -131,7 +131,7 @@ def _real_dynamic_slice(op: Any) -> None:
 
 
 def _call(op: IrOp) -> None:
-    """A linear-algebra call matches its row in `ROUTINES`; shardings and placements keep the type of their operand."""
+    """A linear-algebra call must match its row in `ROUTINES`; shardings and placements must keep the operand's type."""
     target = call_target(op)
     if target in (*SHARDINGS, PLACEMENT) and [x.type for x in op.operands] != [y.type for y in op.results]:
         raise _violation(op, f"@{target} returns a type other than its operand's")
@@ -145,14 +145,14 @@ def _call(op: IrOp) -> None:
 
 
 def _shape_operand(op: IrOp) -> None:
-    """The shape operand has one entry per dimension of the result."""
+    """The shape operand must have one entry per dimension of the result."""
     rank, given = len(sizes_in(op.results[0].type)), sizes_in(op.operands[-1].type)
     if given not in ((rank,), (DYNAMIC,)):
         raise _violation(op, f"has the shape operand {op.operands[-1].type} for {op.results[0].type}")
 
 
 def _torch_index_select(op: IrOp) -> None:
-    """Dimension `dim` of the operand is replaced by the index's dimensions behind its batching dimensions."""
+    """Dimension `dim` of the operand must be replaced by the index's dimensions behind its batching dimensions."""
     (x, index), y = (v.type for v in op.operands), op.results[0].type
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
     if not 0 <= batch <= dim < x.rank:
@@ -167,7 +167,7 @@ def _torch_index_select(op: IrOp) -> None:
 
 
 def _reduced(op: IrOp) -> None:
-    """Each result has the operand's shape without the reduced dimensions; its floats are at least as wide."""
+    """Each result must have the operand's shape without the reduced dimensions, and floats at least as wide."""
     dropped = set(op.attributes["dimensions"])
     for x, y in zip(op.operands, op.results, strict=False):
         kept = tuple(n for d, n in enumerate(sizes_in(x.type)) if d not in dropped)
@@ -177,7 +177,7 @@ def _reduced(op: IrOp) -> None:
 
 
 def _promoted(op: IrOp) -> None:
-    """The floats of a result are at least as wide as the floats of its operand."""
+    """The floats of a result must be at least as wide as those of its operand."""
     for x, y in zip(op.operands, op.results, strict=False):
         before, after = x.type.element_type, y.type.element_type
         if (

@@ -7,9 +7,9 @@
 
 Composites without a rule become calls, by StableHLO's pass. Calls are inlined or become calls of graphs (`calls.py`),
 scans become loops (`scans.py`), and functions named `relu` get a relu's derivative (`relus.py`). Each public function
-becomes a graph, and each function that is still called a private graph. An input's key is its `tidu.name` attribute,
-else the name in its location (as JAX writes it, and as the parser does with the names of text), else `argN`. All
-attributes of the module, functions, arguments, results and ops are kept.
+becomes a graph, and each function that is still called a private graph. An input's key is its `tidu.name` attribute, or
+else the name in its location (which JAX writes, and the parser takes from the text), or else `argN`. All attributes of
+the module, functions, arguments, results and ops are kept.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -105,7 +105,7 @@ def import_stablehlo(
 
 
 def _check_ops(module: ir.Module) -> set[str]:
-    """Checks the ops in `_CHECKED`, and flattens and marks custom calls, in place; the names of the ops."""
+    """Checks the ops in `_CHECKED`, flattens tuples and marks custom calls, in place. Returns the names of the ops."""
     ops = flatten_tuples(within(module.operation, _CHECKED))
     mark_sums(module, ops)
     check_constraints(ops)
@@ -115,7 +115,7 @@ def _check_ops(module: ir.Module) -> set[str]:
 def _expand_draws(
     symbols: Iterable[Any], functions: Mapping[str, Any], roots: Collection[str], kept: Collection[str]
 ) -> None:
-    """Expands the `rng`s of the roots; refuses those of graphs, and of functions that are kept beside the roots."""
+    """Expands the `rng`s of the roots; refuses those in graphs, and in functions that stay beside the roots."""
     for op in symbols:
         if op.name == "tidu.graph" or symbol(op) in kept:
             refuse_rng(op)
@@ -132,7 +132,7 @@ def _is_root(name: str, function: Any, only: str | None) -> bool:
 
 
 def _named_by_ops(symbols: Iterable[IrOp]) -> set[str]:
-    """The functions that custom calls and composites name, in functions and in graphs."""
+    """The functions that custom calls and composites in functions and graphs name."""
     names: set[str] = set()
     for op in (op for each in symbols for op in within(each, _NAMING)):
         if op.name == _COMPOSITE:

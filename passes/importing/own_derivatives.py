@@ -1,10 +1,10 @@
-"""Functions that name their own derivative; part of import.
+"""Functions with their own derivative, which an attribute names; part of import.
 
     func.func private @f(%x: T) -> U attributes {tidu.jvp = @g}     @g (x..., dx...) -> (y..., dy...), linear in dx
     func.func private @f(%x: T) -> U attributes {tidu.vjp = @g}     @g (x..., cy...) -> cx... or (y..., cx...)
 
 There is one tangent for each argument and result of a float or complex type, in order. Such a function is never
-inlined; its calls are differentiated by the function that it names. A function that has a rule in the op set is not
+inlined; its calls are differentiated by the function that it names. A function for which the op set has a rule is not
 inlined either.
 """
 
@@ -48,7 +48,7 @@ def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
 
 
 def _check(function: IrOp, name: str, attribute: str, functions: dict[str, Any], opset: OpSet) -> str:
-    """The name of the derivative that an attribute names, once its existence and signature are checked."""
+    """The name in a derivative's attribute, after checks that the function exists and has the right signature."""
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
         raise ParseError(
@@ -77,7 +77,7 @@ def _signature(function: IrOp) -> tuple[list[ir.RankedTensorType], list[ir.Ranke
 
 
 def _outline_body(function: Any, name: str, functions: dict[str, Any]) -> None:
-    """Moves the body and the derivative's name to a private function, which the public one then calls."""
+    """Moves the body and the derivative's name to a new private function, which the public function calls."""
     inner = next(n for i in count() if (n := f"{name}.body{'_' * i}") not in functions)
     moved = [attribute for attribute in (FUNCTION, *DERIVATIVES) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}

@@ -4,8 +4,8 @@
       %0 = stablehlo.constant dense<0.0>          export does not contain that derivative
       %1 = stablehlo.maximum %x, %0          ->   %1 = stablehlo.maximum %x, %0 {tidu.relu = true}
 
-Any other maximum of a value and 0 keeps the convention of `maximum`, half of the tangent at a tie, unless marked in the
-source or by `mark_every_relu`.
+Any other maximum of a value and 0 follows `maximum`: half of the tangent at a tie. An attribute in the source, or
+`mark_every_relu`, changes that.
 """
 
 import re
@@ -48,7 +48,7 @@ def mark_every_relu(module: ir.Module) -> None:
 
 
 def _mark(extrema: list[IrOp]) -> None:
-    """Marks ops; an op that has the attribute keeps it."""
+    """Marks ops, except those that have the attribute already."""
     for op in extrema:
         if RELU not in op.attributes:
             op.attributes[RELU] = ir.BoolAttr.get(True)  # a portable artifact cannot hold a unit attribute
@@ -58,7 +58,7 @@ _KINKS = frozenset(name for extrema in _EXTREMA.values() for name, _ in extrema)
 
 
 def _constant(op: IrOp) -> float | None:
-    """The number that fills one of the two operands; None where neither, or each, is a known splat of floats."""
+    """The number that fills one operand; None if neither operand, or both, are known splats of floats."""
     known = [number for x in op.operands if (number := splat(x)) is not None]
     return known[0] if len(known) == 1 else None
 
@@ -78,7 +78,7 @@ def splat(x: IrValue) -> float | None:
 
 
 def _keeps_splats(op: IrOp) -> bool:
-    """Whether an op, such as a broadcast, gives a splat of the number in its first operand if that is a splat."""
+    """Whether an op, such as a broadcast, maps a splat of a number in its first operand to a splat of that number."""
     row = traits_of(op.name)
     moves = row.sizes_in == (1,) or (row.kind == "view" and len(op.operands) == 1)
     return moves or op.name == "stablehlo.convert"

@@ -11,8 +11,8 @@
     integers   a + k mod (b - a), with k of 64 bits
 
 A draw in a branch gets its words from the region around the branch. A loop that draws carries a state, which each
-iteration advances, and from which it gets its words. So no two draws share a stream, and the results are a function of
-the seed: an op that is recomputed gives the same bits. THREE_FRY, unlike PHILOX, has equal bits in IREE and XLA.
+iteration advances, and from which it gets its words. No two draws share a stream, and the results are a function of the
+seed, so a recomputed op gives the same bits. THREE_FRY, unlike PHILOX, has equal bits in IREE and XLA.
 
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
 """
@@ -84,7 +84,7 @@ class _Emitter(IrEmitter):
         return self.constants[key]
 
     def bits(self, state: Any, sizes: Sequence[int], width: int = 64) -> tuple[Any, Any]:
-        """The state after it, and an array of random words."""
+        """The next state, and an array of random words."""
         type_ = ir.RankedTensorType.get(sizes, ir.IntegerType.get_unsigned(width))
         if is_dynamic(type_):
             wide = threefry(self, state, self.count)
@@ -97,7 +97,7 @@ class _Emitter(IrEmitter):
         return after, words
 
     def streams(self, state: Any, count: int) -> tuple[Any, list[Any]]:
-        """The state after it, and the states of `count` streams."""
+        """The next state, and the states of `count` streams."""
         after, words = self.bits(state, [2 * count])
         return after, [self.slice(words, [2 * i], [2 * i + 2], [1]) for i in range(count)]
 
@@ -136,7 +136,7 @@ def refuse_rng(op: Any) -> None:
 
 
 def _draws(block: ir.Block) -> list[Any]:
-    """The `rng`s in a block and in its branches, and the loops around others, in order."""
+    """The `rng`s in a block and its branches, and the loops around other `rng`s, in order."""
     draws: list[Any] = []
     for op in operations(block):
         if op.name == RNG:
@@ -153,7 +153,7 @@ def _draws(block: ir.Block) -> list[Any]:
 
 
 def _add_seed(function: Any) -> Any:
-    """The new last argument of a function."""
+    """Adds the seed as the last argument of a function. Returns the new argument."""
     type_ = ir.RankedTensorType.get([2], ir.IntegerType.get_unsigned(64))
     block = function.regions[0].blocks[0]
     types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
@@ -168,7 +168,7 @@ def _add_seed(function: Any) -> Any:
 
 
 def _expand(draws: Sequence[Any], streams: Sequence[Any]) -> None:
-    """Expands ops, each with the state of its own stream; there may be more streams."""
+    """Expands ops, each with the state of its own stream; streams may be left over."""
     for op, state in zip(draws, streams, strict=False):
         if op.name == _LOOP:
             _expand_loop(op, state)
@@ -231,7 +231,10 @@ def _drawn(b: _Emitter, op: Any, state: Any) -> Any:
 
 
 def _integers(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
-    """Integers from `low` to below `high`; `low` where the range is empty. Modulo 2^64, signs do not matter."""
+    """Integers from `low` to below `high`; `low` if the range is empty.
+
+    Arithmetic is modulo 2^64, so signs do not matter.
+    """
     _, k = b.bits(state, type_.shape)
     size = b.subtract(*(b.convert(x, k.type.element_type) for x in (high, low)))
     size = b.emit("stablehlo.maximum", (size, b.constant(1, size)), size.type)
@@ -250,7 +253,7 @@ def _uniform(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
 
 
 def _normal(b: _Emitter, mean: Any, deviation: Any, type_: Any, state: Any) -> Any:
-    """Normal numbers."""
+    """Normally distributed numbers."""
     u = _fractions(b, type_, 53 if str(type_.element_type) == "f64" else 24, state)
     odd = b.subtract(b.multiply(b.constant(2.0, u), u), b.constant(1.0, u))  # exact
     z = b.multiply(b.constant(sqrt(2), u), b.emit("chlo.erf_inv", (odd,), odd.type))
@@ -268,9 +271,9 @@ def _moved(b: _Emitter, sample: Any, start: Any, scale: Any, type_: Any) -> Any:
 
 
 def _fractions(b: _Emitter, type_: Any, digits: int, state: Any) -> Any:
-    """(2 k + 1) / 2^digits for random k, exactly, in f64 if this takes more than 24 digits, else in f32.
+    """(2 k + 1) / 2^digits for random k, exactly: in f64 if it has more than 24 digits, else in f32.
 
-    The bits of k become the digits of a number from 1 to 2, of which 1 - 2^-digits is subtracted.
+    The bits of k become the digits of a number from 1 to 2; then 1 - 2^-digits is subtracted.
     """
     width, real = (64, ir.F64Type.get()) if digits > 24 else (32, ir.F32Type.get())
     _, drawn = b.bits(state, type_.shape, width)

@@ -1,7 +1,7 @@
 """Expands `chlo.scan` to loops, by CHLO's own pass; part of import.
 
-Each scan, which captures no values, is first outlined to a function of its own, so that the pass does not expand other
-CHLO ops, which have rules.
+Each scan is first outlined to a function of its own, because the pass would also expand other CHLO ops, which have
+rules. Scans capture no values.
 """
 
 from itertools import count

@@ -1,4 +1,4 @@
-"""Random words of a dynamic number, which `rng_bit_generator` cannot give: THREE_FRY in elementwise ops.
+"""Random words of dynamic number, in elementwise ops: THREE_FRY, since `rng_bit_generator` needs a static shape.
 
 The words are those of `rng_bit_generator` with THREE_FRY for 64-bit words: word i is the enciphered counter + i.
 

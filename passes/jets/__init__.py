@@ -5,5 +5,5 @@
     recurrences.py      ops with a recurrence of their own, which is cheaper than their linearize rule: powers
     control.py          calls, branches and loops, whose bodies become graphs of coefficients
 
-An op needs nothing here if it has a linearize rule.
+An op with a linearize rule needs no entry here.
 """

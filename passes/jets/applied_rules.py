@@ -1,11 +1,12 @@
-"""Linearize rules applied to placeholders of tangents, and how the series of an op's results follow from them.
+"""Linearize rules applied to placeholders of tangents, from which the series of an op's results follow.
 
 A rule gives dy = L(x, y) dx. The placeholder dx stands for one of two series that follow from the series of x:
 
     derivative            x'(t) = x_1 + 2 x_2 t + ...          then dy stands for y'(t),              y_k = dy_{k-1} / k
     difference quotient   (x(t) - x_0) / t = x_1 + x_2 t + ... then dy stands for (y(t) - y_0) / t,   y_k = dy_{k-1}
 
-The second needs no factors k and 1 / k, but is right only if f(x) - f(x_0) = L (x - x_0). There are two such cases:
+The difference quotient needs no factors k and 1 / k, but is right only if f(x) - f(x_0) = L (x - x_0). There are two
+such cases:
 
     constant    L depends on no value with a series: the op is linear along the curve
     solve       the op solves A y = b. Its rule is A dy = db - dA y, and for the quotients A_0 q(y) = q(b) - q(A) y,

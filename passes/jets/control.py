@@ -1,4 +1,4 @@
-"""Control flow: a body becomes a graph of coefficients, one for each set of operands that have a series.
+"""Control flow: a body becomes a graph of coefficients, once for each set of operands with a series.
 
     y = call @f (x)       ->   y_0, ..., y_K = call @f.jet (x_0, ..., x_K)
     while p(x): x = f(x)  ->   while p(x_0): x_0, ..., x_K = f.jet(x_0, ..., x_K)
@@ -96,7 +96,7 @@ def _graphs(record: Branches | Loop) -> list[Graph]:
 
 
 def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) -> list[list[Any]]:
-    """The coefficients of each operand: of all orders if its flag is set, else of order 0."""
+    """The coefficients of each operand: those of all orders if its flag is set, else the one of order 0."""
     return [
         [series.dense(x, k) for k in range(order + 1 if flag else 1)]
         for x, flag in zip(operands, flags, strict=True)
@@ -104,7 +104,7 @@ def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) 
 
 
 def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[Coefficients]:
-    """Splits a list of coefficients by value; values whose flag is set have all orders."""
+    """Splits a list of coefficients by value; a value whose flag is set has all orders."""
     rest = iter(results)
     return [[next(rest) for _ in range(order + 1 if flag else 1)] for flag in flags]
 
@@ -113,7 +113,7 @@ def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[Co
 
 
 def _jet(series: Series, graph: Graph, flags: Flags, order: int) -> Jet:
-    """The series of the outputs of a closed graph, for inputs of which the flagged ones have a series."""
+    """The series of the outputs of a closed graph; flagged inputs have a series."""
     b: Any = series.opset.builder(series.view, series.view.fresh("J"))
     inputs = list(graph.inputs.values())
     given = []

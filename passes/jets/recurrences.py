@@ -7,8 +7,9 @@
 The first recurrence is for a constant exponent that is not a natural number, the second for an exponent with a series.
 A power with a natural exponent uses its linearize rule, which is exact at 0 and ends with x^2.
 
-Where x_0 = 0, the coefficients of orders below p are 0, and those of higher orders do not exist (NaN). If the exponent
-varies, the coefficient of order p is x_1^p, and the coefficient of order 1 is the one that the linearize rule gives.
+Where x_0 = 0, the coefficients of orders below p are 0, and coefficients of higher orders do not exist (NaN). If the
+exponent varies, the coefficient of order p is x_1^p, and the coefficient of order 1 is the one that the linearize rule
+gives.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), table 13.2.
 """
@@ -67,7 +68,7 @@ class _Exponential:
         self.x0: Any = None
 
     def coefficient(self, k: int) -> Any | None:
-        """y_k, for k = 1, 2, ... in this order."""
+        """y_k; call it for k = 1, 2, ... in order."""
         series, b, (x, p), y = self.series, self.series.b, self.op.operands, self.op.result
         if not self.logs:
             x0 = series.at(x, 0)

@@ -114,7 +114,7 @@ class Series:
         self.extend([source], last + 1)
         for k in range(len(found), last + 1):
             value = self.at(source, k + 1)
-            if value is None and not k and is_dynamic(x.type):  # has the sizes for zeros of higher orders
+            if value is None and not k and is_dynamic(x.type):  # its sizes are those of further zeros
                 value = self.dense(source, k + 1)
             found.append(self._scaled(value, k + 1) if is_derivative else value)
 
@@ -167,13 +167,13 @@ class Series:
         return self._by_recurrence(by_hand) if by_hand is not None else self._by_rule(op)
 
     def _shares(self, op: Definition, others: Sequence[Value], same: Definition | None = None) -> Step:
-        """Makes the results share the series of `others`, which the op `same` computes, if it is not None."""
+        """Makes the results share the series of `others`, the results of `same`; does nothing if `same` is None."""
         for x, y in zip(others, op.results, strict=True):
             self.limits[y], self.coefficients[y] = self.limits[x], self.coefficients[x]
         return _nothing if same is None else lambda op, order: self._advance(same, order)
 
     def _earlier_equal(self, op: Definition) -> Definition | None:
-        """An earlier op that computes equal results; None where there is none."""
+        """An earlier op that computes equal results; None if there is none."""
         if op.source is not None or op.name in self.opset.stateful:
             return None
         given = tuple(sorted((op.given or {}).items(), key=lambda item: item[0]))
@@ -191,7 +191,7 @@ class Series:
             self.coefficients[y] = [value]
 
     def _is_moved(self, op: Definition) -> bool:
-        """Whether the coefficient of order 0 of an operand is a value other than the operand."""
+        """Whether an operand's coefficient of order 0 is another value than the operand."""
         return any(self.coefficients[x][0] is not x for x in op.reads)
 
     def _copied(self, op: Definition, order: int) -> Sequence[Value | None]:
@@ -213,7 +213,7 @@ class Series:
     # ---- series of results ------------------------------------------------------------------------------------
 
     def _is_linear(self, op: Definition) -> bool:
-        """Whether an op that a rule emitted is linear in all the values with a series that it reads."""
+        """Whether an op that a rule emitted is linear in all values with a series that it reads."""
         if op.active is None or op.captures:
             return False
         return all(flag or not self.limits[x] for x, flag in zip(op.operands, op.active, strict=True))
@@ -237,7 +237,7 @@ class Series:
             self._append(op, [self._product(op, k)])
 
     def _product(self, op: Definition, k: int) -> Value | None:
-        """The coefficient of order k by Leibniz' rule; of equal terms in a square, only one is computed."""
+        """The coefficient of order k by Leibniz' rule; a square computes each pair of equal terms once."""
         x, z = op.operands
         is_square = self.coefficients[x] is self.coefficients[z] and op.name in self.opset.commutative
         terms: dict[int, Any] = {}
@@ -310,7 +310,7 @@ def _reads(op: Definition) -> tuple[Value, ...]:
 
 
 def _has_own_derivative(view: View, op: Definition) -> bool:
-    """Whether the op calls a function that names its own derivative."""
+    """Whether the op calls a function with its own derivative."""
     if op.name != CALL:
         return False
     graph = view.graph(op.attributes[GRAPHS][0].value)

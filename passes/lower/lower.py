@@ -128,7 +128,7 @@ def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[Any], None]]) -> N
 def _to_function(
     graph: Graph, module: ir.Module, writer: ControlWriter | None
 ) -> tuple[ir.Operation, list[ir.Operation], dict[str, ir.ArrayAttr]]:
-    """The function, which returns nothing yet, the ops at its end that hold its outputs, and its final attributes.
+    """The function, which returns nothing yet, the ops at its end that hold the outputs, and its final attributes.
 
     MLIR's greedy driver visits all operands of an op whenever one of them is replaced: with a single return of
     thousands of outputs, it would take quadratic time.
@@ -157,7 +157,7 @@ def _to_function(
 def _return_held(function: IrOp, held: list[Any], described: dict[str, ir.ArrayAttr]) -> None:
     """Replaces the ops that hold the outputs by a return, and sets the type and the attributes of the results.
 
-    Simplification may find the sizes of an output of dynamic shape; the result's type then has these sizes.
+    Simplification may find the static sizes of a dynamic output; the result's type then has these sizes.
     """
     outputs = [x for op in held for x in op.operands]
     for name, value in described.items():
@@ -170,13 +170,13 @@ def _return_held(function: IrOp, held: list[Any], described: dict[str, ir.ArrayA
 
 
 def _is_misread(definitions: Sequence[Definition]) -> bool:
-    """Whether StableHLO's simplification would get any of these ops wrong.
+    """Whether StableHLO's simplification would miscompile any of these ops.
 
     `definitions` are all ops with regions or without operands, and all concatenations. The pass replaces a reduce over
-    no dimensions by its operand, and drops the initial value; it gives a reduce of an empty operand its initial value
-    without a conversion to the result's element type. It reads the stored integer of a quantized constant as
-    the number itself. It crashes on a slice that begins where a concatenation ends, if the last operand is empty.
-    `test_lower.py` fails once these are fixed.
+    no dimensions by its operand and drops the initial value. It replaces a reduce of an empty operand by its initial
+    value without a conversion to the result's element type. It reads the stored integer of a quantized constant as the
+    number itself. It crashes on a slice that begins where a concatenation ends, if the last operand is empty.
+    `test_lower.py` fails once StableHLO has fixed these faults.
     """
     for definition in definitions:
         if definition.name == "stablehlo.constant":
@@ -194,7 +194,7 @@ def _is_misread(definitions: Sequence[Definition]) -> bool:
 
 
 def _is_misread_reduce(op: Any) -> bool:
-    """Whether a reduce, a `Definition` or an op, has no dimensions, or an empty operand of another element type."""
+    """Whether a reduce (a `Definition` or an op) has no dimensions, or an empty operand of another element type."""
     return not len(op.attributes["dimensions"]) or any(
         is_empty(x) and x.type.element_type != y.type.element_type
         for x, y in zip(op.operands, op.results, strict=False)

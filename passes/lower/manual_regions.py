@@ -1,16 +1,16 @@
-"""manual_regions: restores Shardy's ops from the custom calls that `dialect/ops/shardy.py` replaced them by.
+"""manual_regions: restores Shardy's ops from the custom calls that `dialect/ops/shardy.py` puts in their place.
 
     %part = custom_call @shardy.to_parts(%x)       %0 = sdy.manual_computation(%x) ... (%part) {
     body                                      ->   body
     %0 = custom_call @shardy.to_whole(%y)            sdy.return %y }
 
 A derivative may enter and leave manual computations several times. Each op gets a phase number, which grows along the
-data flow: even for ops on whole arrays, odd for ops on parts. A block is sorted by phase, and the ops of an odd
-phase become one region. A part that a later region reads leaves its region stacked, with the parts of all devices
-along a new dimension. Ops that depend on no operand, such as constants, are copied to where they are read.
+data flow: even for ops on whole arrays, odd for ops on parts. A block is sorted by phase, and the ops of an odd phase
+become one region. A part that a later region reads leaves its region stacked, with the parts of all devices along a new
+dimension. Ops that depend on no operand, such as constants, are copied to the region that reads them.
 
-In XLA's own form, the calls are at both ends of the body, which becomes a function: otherwise XLA would merge constants
-of the body with others, and find them sharded both ways.
+For XLA, the calls are at both ends of the body, and the body becomes a function. Otherwise XLA would merge constants of
+the body with constants outside, and report that they are sharded in two ways.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ def _create(
 
 
 def _regions(block: ir.Block) -> None:
-    """Sorts the ops of a block by phase, and moves those on parts into regions."""
+    """Sorts the ops of a block by phase, and moves ops on parts into regions."""
     *ops, end = operations(block)
     keys: dict[Any, Key] = {}  # keys of values that are not in phase 0
     phases: dict[Key, list[Any]] = {}
@@ -133,7 +133,7 @@ def _is_part(key: Key) -> bool:
 
 
 def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
-    """The phase of an op, computed from the phases of the values it reads."""
+    """The phase of an op, computed from the phases of the values that it reads."""
     bound = [key for x in _reads(op) if (key := keys.get(x, WHOLE)) != FREE]
     phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
     if call_target(op) in ENTER:
@@ -150,7 +150,7 @@ def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
 
 
 def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]], end: Any) -> list[IrOp]:
-    """The ops of a phase, which then read only its own parts: others arrive stacked, or their ops are copied here."""
+    """The ops of a phase after which it reads only its own parts: other parts arrive stacked, or as copies."""
     ops: list[Any] = []
     here: dict[Any, Any] = {}
 
@@ -176,7 +176,7 @@ def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]]
 
 
 def _read(op: IrOp, local: Callable[[Any], Any]) -> None:
-    """Replaces the operands and captures of an op by `local` of each."""
+    """Replaces each operand and capture x of an op by `local(x)`."""
     for i, x in enumerate(op.operands):
         op.operands[i] = local(x)
     if len(op.regions):
@@ -184,7 +184,7 @@ def _read(op: IrOp, local: Callable[[Any], Any]) -> None:
 
 
 def _stacked(x: IrValue, phase: list[IrOp], end: IrOp) -> list[IrOp]:
-    """Passes a part of an earlier phase on through a whole array that stacks the parts of all devices.
+    """Passes a part of an earlier phase on as a whole array, which stacks the parts of all devices.
 
     Adds the ops that write the array to `phase`, the earlier phase; returns the ops that read the part back.
     """

@@ -5,8 +5,8 @@
     reduce-add (dot_general x, y)         -> dot_general x, y, which also contracts the batches, if these are added up
 
 The identity matrix holds the basis vectors of a Jacobian or a Laplacian; its product with the weights of a first layer
-is these weights. A layer that is applied to arrays of more dimensions is such a product of equal batches in programs
-from PyTorch, and its gradient toward the weights such a sum.
+is these weights. In programs from PyTorch, a layer on arrays of more dimensions is a product with equal batches, and
+its gradient toward the weights is a sum over the batches.
 """
 
 from collections.abc import Sequence
@@ -39,13 +39,13 @@ def _multiplies_identity(op: IrOp, unit: IrOp) -> bool:
 
 
 def _contracting(op: IrOp, unit: IrOp) -> Pair:
-    """The dimensions that an op contracts, of its operand `unit` and of the other one."""
+    """The dimensions that an op contracts: of its operand `unit`, and of the other operand."""
     both = Contraction.of(op).summed
     return both if op.operands[0] == unit.result else both[::-1]
 
 
 def _dimensions_of_unit(unit: IrOp) -> list[int]:
-    """The two dimensions of a value along which it is an identity matrix; empty if it is none."""
+    """The two dimensions along which a value is an identity matrix; empty if it is not one."""
     places, matrix = [0, 1], unit.result
     if unit.name == "stablehlo.broadcast_in_dim":
         places, matrix = list(unit.attributes[_PLACES]), unit.operands[0]
@@ -68,7 +68,7 @@ def _is_unit(flags: IrValue) -> bool:
 
 
 def _counts_along(x: IrValue) -> int | None:
-    """The dimension of a matrix along which it holds 0, 1, 2, ...; None if it is another matrix."""
+    """The dimension of a matrix along which it holds 0, 1, 2, ...; None for any other matrix."""
     if (iota := defined_by(x, "stablehlo.iota")) is not None:
         return int(iota.attributes["iota_dimension"].value)
     spread = defined_by(x, "stablehlo.broadcast_in_dim")
@@ -113,7 +113,7 @@ def other_operand(op: IrOp, inner: IrOp) -> IrValue:
 
 
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
-    """The batches, by number, along which the second operand is repeated; none if the result's order would change."""
+    """The numbers of the batches along which operand 2 is repeated; none if the result's order would change."""
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)
     ):
@@ -164,7 +164,7 @@ def without_equal_batches(op: IrOp, spread: IrOp) -> IrValue | None:
 
 
 def _adds_batches(op: IrOp, product: IrOp) -> bool:
-    """Whether a reduction adds up batches of a product that nothing else reads, starting from zero."""
+    """Whether a reduction, from zero, adds up batches of a product that has no other reader."""
     zero = defined_by(op.operands[1], "stablehlo.constant")
     if (
         len(op.operands) != 2

@@ -5,12 +5,12 @@
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
     the rules of `products.py` for products of matrices
 
-The two of `add` occur where a backward loop accumulates the cotangent of an array that each iteration slices: the sum
-is then updated in place, and an iteration costs as much as its slice.
+The two rules of `add` occur where a backward loop accumulates the cotangent of an array that each iteration slices: the
+sum is then updated in place, and an iteration costs as much as its slice.
 
 StableHLO's simplification does not apply these to floats. A rule is called only for an op whose operand is the result
-of an op of the right name. An op that a rule replaces puts its readers, and the new op, on the list of ops to visit.
-The list has the ops by their results: MLIR's hash of an op depends on the op's operands, which the rules replace.
+of an op of the right name. When a rule replaces an op, the readers of the op and the new op are put on the list of ops
+to visit. The list holds ops by their results: MLIR's hash of an op depends on the op's operands, which rules replace.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def simplify(operation: IrOp) -> None:
 def _candidates(operation: IrOp) -> list[IrOp]:
     """The ops to which a rule may apply, in order."""
     ops: list[IrOp] = []
-    useless: dict[IrValue, bool] = {}  # by constant: whether it is not a neutral element
+    useless: dict[IrValue, bool] = {}  # by constant: true if it is not a neutral element
 
     def look(op: IrOp) -> ir.WalkResult:
         if (sides := RULES.get(op.name)) is not None:
@@ -87,7 +87,7 @@ def _simpler(op: IrOp) -> IrValue | None:
 
 
 def _erase(op: IrOp, waiting: dict[IrValue, IrOp]) -> None:
-    """Erases an op without uses, and the ops of the names that rules match that compute only its operands."""
+    """Erases an op without uses, and then ops that computed only its operands, if rules match their names."""
     dead = [op]
     while dead:
         op = dead.pop()
@@ -119,7 +119,7 @@ def _neutral(op: IrOp, constant: IrOp) -> IrValue | None:
 
 
 def _identity(op: IrOp, _: IrOp) -> IrValue | None:
-    """The value that by an identity is equal to an op, and has the op's type."""
+    """The value to which an identity simplifies an op, if it has the op's type."""
     if op.name == "stablehlo.add" and any(x.type != op.result.type for x in op.operands):
         return None
     equal = IDENTITIES[op.name](op, op.operands)
@@ -128,7 +128,7 @@ def _identity(op: IrOp, _: IrOp) -> IrValue | None:
 
 
 def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
-    """The result of a copy of an update that adds to the other term of the sum `op`, instead of to zeros."""
+    """A copy of an update that adds to the other term of the sum `op` instead of to zeros; gives its result."""
     if not _can_accumulate(op, update):
         return None
     x, ip = products.other_operand(op, update), ir.InsertionPoint(op)
@@ -146,7 +146,7 @@ def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
 
 
 def _can_accumulate(op: IrOp, update: IrOp) -> bool:
-    """Whether an update of zeros sets a slice of static shape, or a scatter into zeros adds."""
+    """Whether an update sets a slice of static shape in zeros, or a scatter adds to zeros."""
     zeros = update.operands[0]
     if zeros.type != op.result.type or not is_zeros(zeros):
         return False
@@ -175,7 +175,7 @@ def _matched() -> Iterator[tuple[str, int, str, Rule]]:
 
 
 def _by_op() -> dict[str, list[tuple[int, dict[str, list[Rule]]]]]:
-    """By the name of an op: for each operand, the rules by the name of the op that computes the operand."""
+    """Maps the name of an op to a table per operand: the rules by the name of the op that computes the operand."""
     rules: dict[str, dict[int, dict[str, list[Rule]]]] = {}
     for op, side, inner, rule in _matched():
         of_side = rules.setdefault(f"stablehlo.{op}", {}).setdefault(side, {})

@@ -4,9 +4,9 @@
     ...                             ->      ...
     %1:2 = sort(%x, %numbers)
 
-The tangent of a sort repeats the sort with one more operand (`rules/sort.py`). By the specification, an operand that
-the comparator does not read does not affect the order. Sorts with equal attributes, equal comparators and equal
-operands that these read are fused, at the place of the first sort, with all operands that are available there.
+The tangent of a sort repeats the sort with one more operand (`rules/sort.py`). The specification says that an operand
+that the comparator does not read does not affect the order. Sorts with equal attributes, equal comparators and equal
+compared operands are fused, at the place of the first sort, with all operands that are available there.
 """
 
 from collections.abc import Sequence
@@ -54,12 +54,12 @@ def _attributes(op: IrOp) -> frozenset[tuple[str, ir.Attribute]]:
 
 
 def _is_movable(op: IrOp, first: IrOp) -> bool:
-    """Whether the operands of `op` are available before `first`, or their ops, such as iota, can be moved there."""
+    """Whether the operands of `op` are available before `first`, or can be moved there with their ops, such as iota."""
     return all(not len(x.operands) and not len(x.regions) for x in _later(op, first))
 
 
 def _later(op: IrOp, first: Any) -> list[Any]:
-    """The ops that define operands of `op` and that are behind `first` in its block."""
+    """The ops behind `first` in its block that define operands of `op`."""
     makers = dict.fromkeys(x.owner.operation for x in op.operands if not isinstance(x.owner, ir.Block))
     return [x for x in makers if x.block == first.block and not x.is_before_in_block(first)]
 

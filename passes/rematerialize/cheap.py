@@ -75,16 +75,16 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
 
 
 def _before_fused(model: Liveness, peak: int) -> int:
-    """The place of the last op up to the peak that does not compute elements: elementwise ops at it may recompute."""
+    """The place of the last op up to the peak that computes no elements: elementwise ops at it may recompute."""
     while peak > 0 and (not model.size[peak] or model.ops[peak].name in ELEMENTWISE):
         peak -= 1
     return peak
 
 
 def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) -> dict[Definition, float]:
-    """The estimated time of a second run of each op: of functions, and of the bytes that move because of it.
+    """The estimated time of a second run of each op: for function values, and for the bytes that it moves.
 
-    The ops in `fused` read what the op reads, in place of the result; for other readers, the result is stored.
+    Ops in `fused` read the operands of the op in place of its result; for other readers, the result is stored.
     """
     rate, costs = rates(), dict[Definition, float]()
     stored = {j for i in range(peak + 1, len(model.ops)) if i not in fused for j in model.reads[i]}
@@ -98,7 +98,7 @@ def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The values up to the place `peak` that `readers` after it may recompute, and what a second run of an op costs.
+    """The values up to the place `peak` that readers after it may recompute, and the cost of a second run of each op.
 
     `recomputing` gives the schedule in which readers recompute the results of these ops.
     """
@@ -111,7 +111,7 @@ class _Candidates:
     recomputing: Callable[[frozenset[int]], RerunSchedule]
 
     def within_time(self, seconds: float) -> RerunSchedule:
-        """The schedule of most recomputation, within a time."""
+        """The schedule that recomputes most within a time."""
         best = self._recomputing(0.0)
         if self._time(best.model) <= seconds:
             return best
@@ -161,7 +161,7 @@ class _Candidates:
 
     @cached_property
     def _number(self) -> dict[Value, int]:
-        """The place of the op of each value up to the peak."""
+        """Maps each value up to the peak to the number of its op."""
         return {y: i for i, op in enumerate(self.model.ops[: self.peak + 1]) for y in op.results}
 
     @cached_property
@@ -172,7 +172,7 @@ class _Candidates:
 
     @cached_property
     def _kept(self) -> frozenset[Value]:
-        """The values that are kept in any case."""
+        """The values that stay in memory in any case."""
         kept = {*self.graph.inputs.values(), *(y for y in self.graph.outputs if y is not None)}
         for i, op in enumerate(self.model.ops):
             if i <= self.peak:
@@ -183,7 +183,7 @@ class _Candidates:
 
     @cached_property
     def _before(self) -> dict[Value, tuple[Value, ...]]:
-        """The values behind the wanted ones, each with the values from which a cheap op recomputes it, if one does.
+        """Maps each value behind the wanted ones to the operands of the cheap op that recomputes it, if there is one.
 
         An op of the graph may have other operands than the definition of its result (`Definition.reading`).
         """
@@ -201,7 +201,7 @@ class _Candidates:
 
 
 def _fuse_operands(model: Liveness, peak: int) -> set[int]:
-    """The ops after the peak with which compilers fuse the ops of their operands, directly or through renaming ops."""
+    """The ops after the peak that compilers fuse with the ops of their operands, directly or through renaming ops."""
     readers: dict[int, list[int]] = {}
     fuses: set[int] = set()
     for i in reversed(range(peak + 1, len(model.ops))):

@@ -7,16 +7,16 @@
                           y' = sin x'
                           c = cos y'
 
-Below, the second run of an op is the recomputed op. Without a barrier, a compiler would merge it with the first run,
-and keep the result in memory until then. The barrier also takes the value that was computed last, so that compilers
-that order ops themselves do not move the second run up. A second run that reads the result of another second run
-differs from its first run, and needs no barrier. Otherwise a barrier for one operand, the smallest, is enough.
+A recomputed op is the second run of an op. Without a barrier, a compiler would merge it with the first run, and keep
+the first result in memory until then. The barrier also takes the value that was computed last, so that compilers with
+an order of their own do not move the second run up. A second run that reads the result of another second run differs
+from its first run, and needs no barrier. Otherwise a barrier for one operand, the smallest, is enough.
 
-Compilers bring the operands of products into another layout first. The operands of a product that runs again are all
-behind the barrier, since a compiler would otherwise keep what it made of them for the first run.
+Compilers first bring the operands of a product into another layout, and would keep the converted operands of the first
+run for the second run. All operands of a product that runs again are therefore behind the barrier.
 
-Values that are computed from constants alone are not computed twice: compilers fold them, and would then merge the
-ops that read them.
+Values computed from constants alone are not recomputed: compilers fold them, and would then merge the ops that read
+them.
 
 A compiler fuses a virtual op with its reader (`liveness.py`). If the reader's second run or a barrier also read the
 virtual op, the compiler would store it. Therefore the virtual op is computed a second time, too.
@@ -60,10 +60,10 @@ class _Emitter:
         self.b, self.model = b, model
         self.results: list[tuple[Value, ...]] = []  # the results at each place
         self.runs: dict[Definition, int] = {}  # the place of each op's first run
-        self.merged: dict[int, int] = {}  # places of runs that are not emitted: that of the first run
+        self.merged: dict[int, int] = {}  # places of runs that are not emitted, with that of the first run
         self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()
         self.fused: set[int] = set()  # places of virtual ops in FUSED that have been read
-        self.multiplied: set[Value] = set()  # what the products that have run read, through virtual ops, too
+        self.multiplied: set[Value] = set()  # values that products so far have read, also through virtual ops
         self.constants: set[Value] = set()  # constants, and values computed from constants alone
         self.latest: Value | None = None
 
@@ -97,7 +97,7 @@ class _Emitter:
         self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in FUSED)
 
     def _first(self, place: int) -> tuple[Value, ...]:
-        """The results of the first run of an op; that is the op itself if its operands are results of first runs."""
+        """The results of the first run of an op: those of the op itself if its operands are results of first runs."""
         op = self.model.ops[place]
         current = self._current(place)
         operands = tuple([current.get(x, x) for x in op.operands])
@@ -107,7 +107,7 @@ class _Emitter:
         return op.results
 
     def _current(self, place: int) -> dict[Value, Value]:
-        """The values that the run at a place reads, by the operand of the op."""
+        """Maps each operand of the op to the value that the run at a place reads."""
         model = self.model
         pairs = (zip(model.ops[j].results, self.results[j], strict=True) for j in model.needs[place])
         return {x: y for both in pairs for x, y in both}
@@ -116,7 +116,7 @@ class _Emitter:
         return self.model.roots[place] != (place,)
 
     def _virtual(self, places: Iterable[int]) -> list[int]:
-        """The places in `places` that hold virtual ops, and the places of the virtual ops that those read, in order."""
+        """The places in `places` that hold virtual ops, and those of the virtual ops that they read, in order."""
         found: set[int] = set()
         stack = list(places)
         while stack:
@@ -127,7 +127,7 @@ class _Emitter:
         return sorted(found)
 
     def _held(self, places: Sequence[int], virtual: Sequence[int]) -> list[Value]:
-        """The values that the runs at these places read, but for constants and results of the virtual ops."""
+        """The values that the runs at these places read, except constants and results of the virtual ops."""
         own = {y for j in virtual for y in self.results[j]}
         read = dict.fromkeys(y for j in places for y in self._reads(j) if y not in own)
         return [y for y in read if y not in self.constants]
@@ -135,8 +135,9 @@ class _Emitter:
     def _rerun(self, place: int, virtual: Sequence[int], held: Sequence[Value]) -> None:
         """Emits a second run of an op, and of the virtual ops that it reads, with the held values behind a barrier.
 
-        Behind it are also the values that a product reads, directly or through these virtual ops, if a product has read
-        them. A backend may read one of its operands in place, if the other one keeps the two runs apart.
+        The barrier also holds the values that a product reads, directly or through these virtual ops, if an earlier
+        product has read them. A backend may remove the barrier of one operand if the barrier of the other operand keeps
+        the two runs apart.
         """
         model, copies = self.model, dict[Value, Value]()
         if model.ops[place].name in PRODUCTS:
@@ -158,7 +159,7 @@ class _Emitter:
         return [current.get(x, x) for x in self.model.ops[place].operands]
 
     def _behind_barrier(self, held: Sequence[Value]) -> dict[Value, Value]:
-        """The values behind a barrier, by the value; the barrier also takes the latest value."""
+        """Maps each value to its copy behind a barrier; the barrier also takes the latest value."""
         waited = [self.latest] if self.latest is not None and self.latest not in held else []
         types = [x.type for x in (*held, *waited)]
         behind = self.b.emit_all(BARRIER, [*held, *waited], types, {RECOMPUTED: ir.UnitAttr.get()})

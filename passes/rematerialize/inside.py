@@ -1,10 +1,10 @@
-"""inside: the bytes that are live in the regions of loops, branches and calls, and the time that these take.
+"""inside: the bytes that are live in the regions of loops, branches and calls, and the time of these regions.
 
     while h, s:  t = tanh h (4 MiB);  s' = update s by t;  h' = t w (4 MiB)      inside: t and h'
 
-A loop-carried value is live outside, as a result of the loop. An update of one, such as the stack s, is in place.
-Compilers run loops on the host, which launches the ops of each iteration; a small loop is one kernel, whose iterations
-launch nothing, and allocate no memory (`dialect/control/small_loops.py`).
+A loop-carried value is live outside, as a result of the loop. The model assumes that a loop-carried value, such as the
+stack s, is updated in place. Compilers run loops on the host, which launches the ops of each iteration; a small loop is
+one kernel, whose iterations launch nothing, and allocate no memory (`dialect/control/small_loops.py`).
 """
 
 from collections import Counter
@@ -74,7 +74,7 @@ def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> 
 
 
 def _read(record: Loop) -> list[Value]:
-    """The operands of a loop, without invariants that its graphs do not read."""
+    """The operands of a loop, except invariants that its graphs do not read."""
     graphs = [record.body, *([record.cond] if record.cond else [])]
     read = {x for graph in graphs for op in graph.definitions for x in op.reads}
     first = len(record.inits) + len(record.sequences)
@@ -145,7 +145,7 @@ def _is_kernel(record: Branches | Loop, view: View) -> bool:
 
 
 def _of_graph(view: View, graph: Graph, carries: int = 0) -> Inside:
-    """The memory and time of a graph, which may overwrite its first `carries` inputs."""
+    """The memory and time of a graph that may overwrite its first `carries` inputs."""
     return _OF_GRAPHS.get(view, (graph, carries), lambda: _measured(view, graph, carries))
 
 

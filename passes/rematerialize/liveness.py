@@ -3,13 +3,13 @@
     t: multiply (4 MiB)  u: reshape t  v: add u, w (4 MiB)        live at v: t, v, and the arguments
 
 An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
-reader. Three kinds of results take no memory, since compilers never write them: those of ops that only rename or repeat
-elements or give a contiguous part of an array, those of ops that are fused with all their readers (`fused_ops`), and
-arrays in another order that only products read: transposed matrices, and convolution kernels that are reversed. A
-product whose batches its only reader adds up, or whose rows and columns that reader exchanges, is one op with this
-reader. Whatever reads such a *virtual* op reads the ops behind it. Arguments and results of the graph are live
+reader. Three kinds of results take no memory, since compilers never write them: results of ops that only rename or
+repeat elements or give a contiguous part of an array; results of ops that are fused with all their readers
+(`fused_ops`); and reordered arrays that only products read (transposed matrices, reversed convolution kernels). A
+product and its only reader are one op if the reader adds up the product's batches, or exchanges its rows and columns. A
+reader of such a *virtual* op reads the operands of the virtual op instead. Arguments and results of the graph are live
 throughout, since compilers allocate results before the first op runs. If the graph may be two execution regions, the
-results of the second one are allocated when the first one has ended (`regions.py`). A dynamic dimension counts as 1.
+results of the second region are allocated when the first one has ended (`regions.py`). A dynamic dimension counts as 1.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -109,21 +109,21 @@ class Liveness:
 
     @cached_property
     def _reads_by_op(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ops that are read, and in the same order the ops that read them."""
+        """The ops with readers, and, in the same order, the readers of each."""
         counts = [len(reads) for reads in self.reads]
         read = np.fromiter(chain.from_iterable(self.reads), np.int64, sum(counts))
         return read, np.repeat(np.arange(len(counts)), counts)
 
     @cached_property
     def _bytes_by_op(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """By op: the bytes that it takes, those of its results that are the graph's, and those inside."""
+        """For each op: its bytes, the bytes of the results that the graph returns, and the bytes inside its regions."""
         results = np.zeros(len(self.ops))
         results[list(self.kept)] = list(self.kept.values())
         inside = [self.inside.get(op, 0) for op in self.ops] if self.inside else np.zeros(len(self.ops))
         return np.asarray(self.taken, np.float64), results, np.asarray(inside, np.float64)
 
     def _regions(self, order: Sequence[int]) -> tuple[Spans, tuple[float, int] | None]:
-        """The values by place, and what `best_end` gives if there may be two regions."""
+        """The figures by place, and the result of `best_end` if there may be two regions."""
         ops = np.asarray(order, np.int64)
         place = np.empty(len(self.ops), np.int64)
         place[ops] = np.arange(len(ops))
@@ -133,9 +133,9 @@ class Liveness:
         return spans, best_end(spans, self._ends(place)) if self.may_split else None
 
     def _ends(self, place: NDArray[np.int64]) -> list[int]:
-        """The places of results, at which a region may end, but for those between an array and an op in place.
+        """The places of results, where a region may end, except places between an array and an update of it in place.
 
-        `place` is by op.
+        `place` maps an op to its place.
         """
         ends: list[int] = np.sort(place[list(self.kept)])[:-1].tolist()
         for i in (i for i in self.kept if self.ops[i] in self.in_place):
@@ -216,7 +216,7 @@ def fused_ops(
 def _kept(
     graph: Graph, size: Sequence[int], roots: Sequence[tuple[int, ...]], number: Mapping[Value, int]
 ) -> dict[int, int]:
-    """The roots of the graph's results, each with the bytes of its results that are the graph's."""
+    """The roots of the graph's results, each with the bytes of its results that the graph returns."""
     kept: dict[int, int] = {}
     for y in dict.fromkeys(y for y in graph.outputs if y is not None and y in number):
         behind = roots[number[y]]
@@ -235,7 +235,7 @@ def _in_place(
     size: Sequence[int],
     kept: Mapping[int, int],
 ) -> dict[int, int]:
-    """The ops that write a result of the graph into an array that no other op reads, each with the op of the array."""
+    """The ops that write a result of the graph into an array without other readers, each with the op of that array."""
     found: dict[int, int] = {}
     for i in kept:
         array = updated(ops[i])
@@ -250,7 +250,7 @@ def _in_place(
 def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:
     """Whether an op only renames elements, repeats them, or gives a part of an array that is contiguous in memory.
 
-    A result of the graph that repeats elements, or that is a part, is written, and so is a part that a loop reads.
+    A result of the graph that repeats elements or is a part is written, and so is a part that a loop reads.
     """
     traits = traits_of(op.name)
     if op.name in _BROADCASTS or traits.kind == "source":
@@ -261,7 +261,7 @@ def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> boo
 
 
 def _is_identity(op: Definition) -> bool:
-    """Whether the result is an operand, as of an addition of zeros or a pad of no elements, which `lower` removes."""
+    """Whether `lower` replaces the result by an operand, as for an addition of zeros or a pad by nothing."""
     if op.name == "stablehlo.pad":
         paddings = ("edge_padding_low", "edge_padding_high", "interior_padding")
         return not any(any(op.attributes[name]) for name in paddings)
@@ -272,7 +272,7 @@ def _is_identity(op: Definition) -> bool:
 def _written_in_order(
     ops: Sequence[Definition], number: Mapping[Value, int], results: Collection[int]
 ) -> set[int]:
-    """The ops of which a reader, or a result of the graph, needs the result in its order in memory."""
+    """The ops whose result must have its own order in memory, for a reader or as a result of the graph."""
     of_others = {number[x] for op in ops if op.name != _PRODUCT for x in op.reads if x in number}
     written = set(results)
     for i, op in enumerate(ops):
@@ -288,9 +288,9 @@ def _written_in_order(
 
 
 def _reorders(op: Definition, reader: Definition, y: Value) -> bool:
-    """Whether an op transposes a matrix for a product, or reverses the window of a convolution; y is its result.
+    """Whether an op with result y transposes a matrix for a product, or reverses the window of a convolution.
 
-    Compilers change the order in which the reader reads the operand of the op.
+    Compilers remove such an op: the reader reads the op's operand in another order.
     """
     if reader.name == _PRODUCT:
         return _is_transposed(op)

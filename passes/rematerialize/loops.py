@@ -1,8 +1,8 @@
-"""loops: which loops of a program keep stacks, and which keep checkpoints, as a budget asks.
+"""loops: decides which loops of a program keep stacks and which keep checkpoints, within a budget.
 
-Each loop that reads residuals of another one is one decision: stacks of all iterations, or checkpoints of sqrt n or
-log n of them. First all loops keep the same; then each loop, those with the largest stacks first, keeps what is best
-beside the others. A plan is better if its peak is lower, down to the budget, and then if it takes less time.
+Each loop that reads residuals of another loop is one decision: stacks of all iterations, or checkpoints of sqrt n or
+log n of them. All loops start with the same choice. Then each loop, those with the largest stacks first, gets its best
+choice given the others. A plan is better if its peak is lower, down to the budget, and then if it takes less time.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ def recomputation(
 
 
 def _groups(choices: Sequence[LoopChoice]) -> Iterator[list[int]]:
-    """The numbers of the loops, those with the largest stacks first, in groups that are one decision."""
+    """The numbers of the loops in groups that are one decision, those with the largest stacks first."""
     numbers = [choice.number for choice in sorted(choices, key=lambda choice: -choice.bytes)]
     length = -(-len(numbers) // _GROUPS)
     for i in range(0, len(numbers), length):

@@ -1,15 +1,15 @@
-"""order: a schedule of a flat graph with a lower peak of live bytes; it runs the same ops in another order.
+"""order: reorders the ops of a flat graph for a lower peak of live bytes.
 
     d1 d2 d3  c3 c2 c1  g1 g2 g3      ->      d3 c3 g3  d2 c2 g2  d1 c1 g1
 
 The order of a merged graph follows its results: in a gradient, the products that compute the derivatives of weights
-come last, and all their operands are live until then. Two rules change the order. An op whose result is not smaller
-than the operands that die at it is *sunk*: it runs right before its first reader. An op that frees more bytes than its
-result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads. An op
-whose result is a result of the graph is hoisted, too: it takes no further memory, and its operands are freed earlier.
+come last, and all their operands are live until then. Two rules change the order. An op whose result is at least as
+large as the operands that die at it is *sunk*: it runs right before its first reader. An op that frees more bytes than
+its result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads. An op whose
+result the graph returns is hoisted, too: it takes no further memory, and its operands are freed earlier.
 
-If the graph may be two execution regions, results that are larger than what they are computed from, such as derivatives
-of the weights of small images, come last where that lowers the peak: the second region allocates them.
+If the graph may be two execution regions, results that are larger than their operands, such as derivatives of the
+weights of small images, come last where that lowers the peak: the second region allocates them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -88,7 +88,7 @@ def not_sunk(model: Liveness) -> list[bool]:
 
 
 def _sunk(model: Liveness, stays: Sequence[bool]) -> list[int]:
-    """The ops that are not sunk, in order; before each of them, the ops that it needs and that have not run."""
+    """The ops that are not sunk, in order, each after the sunk ops that it needs and that have not run yet."""
     order: list[int] = []
     done = [False] * len(model.ops)
     for i, is_fixed in enumerate(stays):
@@ -113,7 +113,7 @@ def append_needed(needs: Sequence[Sequence[int]], i: int, done: list[bool], orde
 
 
 def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
-    """The schedule with virtual ops right before their first reader, so that compilers fuse them; the peak stays."""
+    """The schedule with each virtual op right before its first reader, so that compilers fuse it; keeps the peak."""
     late: list[int] = []
     done = [False] * len(model.ops)
     needed = set().union(*model.needs) if model.needs else set()
@@ -144,7 +144,7 @@ def results_last(model: Liveness) -> list[int]:
 
 
 def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
-    """Results that are larger than what they read, each with the ops that only it needs, after the ratio of sizes."""
+    """Results that are larger than what they read, each with the ops that only it needs, by the ratio of sizes."""
     readers: list[set[int]] = [set() for _ in model.ops]
     for i, needs in enumerate(model.needs):
         for j in needs:
@@ -167,7 +167,7 @@ def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
 
 
 def _hoisted(model: Liveness, base: Sequence[int], stays: Sequence[bool] | None = None) -> list[int]:
-    """The schedule `base`, changed such that groups of ops that free more than they take run as soon as possible.
+    """The schedule `base`, changed so that groups of ops that free more than they take run as soon as possible.
 
     A group is an op and the sunk ops that only it needs, directly or through other ops of the group. Without `stays`,
     each op is a group.
@@ -183,10 +183,10 @@ class _Hoisting:
         for i in base:
             self.members.setdefault(self.group[i], []).append(i)
         count = len(base)
-        self.waits_for = [0] * count  # by group: how many needed ops of other groups have not run
+        self.waits_for = [0] * count  # by group: its needed ops of other groups that have not run
         self.waiting: list[list[int]] = [[] for _ in base]  # for each op, the groups that wait for it
         self.readers = [0] * count  # for each op, the number of groups that read it and have not run
-        self.sum = [0] * count  # by op: the sum of the numbers of these groups, the last one in the end
+        self.sum = [0] * count  # by op: the sum of the numbers of these groups; identifies the last one
         self.reads: list[Iterable[int]] = [()] * count  # by group: the ops of other groups that it reads
         for g, members in self.members.items():
             needed, reads = set(model.needs[g]), model.reads[g]
@@ -203,7 +203,7 @@ class _Hoisting:
         self.result: list[int] = []
 
     def _groups(self, stays: Sequence[bool] | None) -> list[int]:
-        """The group of each op; a group is named by its last op."""
+        """The group of each op; the number of a group is that of its last op."""
         readers: list[int] = [0] * len(self.base)
         reader = list(range(len(self.base)))
         for i, needs in enumerate(self.model.needs):
@@ -248,7 +248,7 @@ class _Hoisting:
                 yield self.sum[j]
 
     def _frees(self, g: int) -> bool:
-        """Whether a group can run, and frees more bytes than its results take, or takes none and reads what is freed.
+        """Whether a group can run and frees more bytes than its results take, or takes none and reads a dying value.
 
         Virtual ops take no bytes, and neither do results of the graph, which are live throughout.
         """

@@ -1,13 +1,13 @@
-"""recompute: which values of a schedule are recomputed from others, for a lower peak of live bytes.
+"""recompute: decides which values of a schedule are recomputed, for a lower peak of live bytes.
 
     x1 x2 x3 x4 | c4 c3 c2 c1   evict x1, x3:   x1 x2 x3 x4 | c4 (x3 again) c3 c2 (x1 again) c1
 
 A value that is live at the peak, but not read for a while around it, can be *evicted*: readers after the peak then read
-a second run of its op (`second_runs.py`). Candidates are evicted up to a price, in seconds of time per byte. Not all of
-them are evicted: the schedule before the peak is cut into nested segments where few bytes cross (`segments.py`), and
-what crosses a cut is kept while the segment is recomputed.
+a second run of its op (`second_runs.py`). Candidates are evicted up to a price, in seconds of time per byte. Not all
+candidates are evicted: the schedule before the peak is cut into nested segments where few bytes cross (`segments.py`),
+and values that cross a cut are kept while their segment is recomputed.
 
-Kirisame and others, "Dynamic tensor rematerialization" (2021), has the price.
+The price is that of Kirisame and others, "Dynamic tensor rematerialization" (2021).
 """
 
 from bisect import bisect_left
@@ -73,7 +73,7 @@ def within(model: Liveness, budget: int) -> RerunSchedule:
     for _ in range(_LEVELS):
         if lowest.peak <= budget:
             break
-        fitting: dict[float, tuple[RerunSchedule, Evicted]] = {}  # the fastest schedule that fits, by price
+        fitting: dict[float, tuple[RerunSchedule, Evicted]] = {}  # by price, the fastest schedule that fits
         near = [base]
         for price, evicted, choice in _one_level(base, work, budget):
             if choice.peak <= budget and (price not in fitting or choice.time < fitting[price][0].time):
@@ -153,10 +153,10 @@ class Work:
 def _one_level(
     base: RerunSchedule, work: Work, budget: int = 0, every: bool = False
 ) -> Iterator[tuple[float, Evicted, RerunSchedule]]:
-    """The schedules that evict values of a schedule: the price, the evicted values, and the schedule.
+    """The schedules that evict values of a schedule, each with its price and the evicted values.
 
-    High prices come first. Unless `every` schedule is wanted, prices are left out at which too few values are evicted
-    for a peak within the budget, or near the lowest peak so far.
+    High prices come first. Unless `every` schedule is wanted, skips prices at which too few values are evicted for a
+    peak within the budget, or near the lowest peak so far.
     """
     peak, model = _peak(base), base.model
     candidates = _candidates(model, peak)
@@ -178,9 +178,9 @@ def _one_level(
 def _of_segments(
     base: RerunSchedule, segments: Segments, work: Work, budget: int
 ) -> Iterator[tuple[Evicted, RerunSchedule]]:
-    """The schedules that evict candidates: all of them, and then those of segments with less and less memory.
+    """The schedules that evict candidates: first all of them, then those of segments with less and less memory.
 
-    Once schedules are within the budget, a few more are tried, and then some with more memory, which recompute less.
+    When a schedule fits the budget, a few more are tried, and then some with more memory, which recompute less.
     """
     peak, memory, fitting = segments.peak, float(segments.held[-1]), 0.0
     evicted: Evicted | None = segments.whole()
@@ -210,7 +210,7 @@ def _of_segments(
 
 
 def _peak(base: RerunSchedule) -> int:
-    """The place of the peak in a schedule, or the end of the first region before it; 0 in one without ops.
+    """The place of the peak in a schedule, or the end of the first region if that is earlier; 0 without ops.
 
     Values that pass from a region to the next one are live throughout both.
     """
@@ -221,7 +221,7 @@ def _peak(base: RerunSchedule) -> int:
 
 
 def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule:
-    """The schedule that evicts as few values as the budget needs: first segments first, they are live longest."""
+    """The schedule that evicts as few values as the budget needs, longest-lived values (the first segments) first."""
     peak, model = _peak(base), base.model
     ordered = sorted(evicted, key=lambda i: (evicted[i], i))
 
@@ -267,7 +267,7 @@ def _candidates(model: Liveness, peak: int) -> list[Candidate]:
 
 
 def _may_rerun(compared: Collection[Definition], op: Definition) -> bool:
-    """Whether an op can run again and is not among those whose results are compared."""
+    """Whether an op can run again, and its result is not compared for equality."""
     return op not in compared and can_rerun(op)
 
 

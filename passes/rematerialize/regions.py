@@ -1,11 +1,11 @@
-"""regions: where an execution region of a schedule ends, so that the results after it are allocated when it has ended.
+"""regions: chooses where an execution region of a schedule ends; results after it are allocated when it has ended.
 
     x1 x2 x3 c3 g3 c2 g2 c1 g1     ->     x1 x2 x3 c3 g3 | c2 g2 c1 g1        g2 and g1 are allocated at |
 
-IREE allocates all results of a region before the region runs, and `tiduc compile` ends a region amid a program
-(IREE's pass `late_results`). The values that pass from the first region to the second share one allocation,
-which is live in both. In each region, the values that only its own ops read are live beside it. All figures are by
-place in the schedule. The best place takes time that is linear in the length of the schedule.
+IREE allocates all results of a region before the region runs, and `tiduc compile` ends a region within a program
+(IREE's pass `late_results`). The values that pass from the first region to the second share one allocation, which is
+live in both. In each region, the values that only its own ops read are live, too. All figures are by place in the
+schedule. Finding the best place takes time that is linear in the length of the schedule.
 """
 
 from collections.abc import Sequence

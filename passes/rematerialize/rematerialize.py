@@ -1,9 +1,9 @@
-"""rematerialize: fits a flat graph into a budget of memory, by the order of its ops and by recomputing values.
+"""rematerialize: fits a flat graph into a memory budget by reordering its ops and recomputing values.
 
     x1 x2 x3 x4 | c4 c3 c2 c1      ->      x1 x2 x3 x4 | c4 (x3 again) c3 c2 (x1 again) c1
 
-Without a budget, the order changes, and values are recomputed that cost next to nothing (`cheap.py`). With a budget,
-the peak of live bytes falls to the budget at the least time of recomputation that is found. The bytes are those of a
+Without a budget, the stage reorders ops, and recomputes values that cost next to nothing (`cheap.py`). With a budget,
+it lowers the peak of live bytes to the budget, with the least recomputation that it finds. The bytes are those of a
 model (`liveness.py`); compilers that keep the order of a program and its barriers, as IREE does, come close to it.
 """
 
@@ -78,13 +78,13 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Memor
 
 
 def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
-    """The model of the graph in the order of lowest peak, with second runs of cheap and of checkpointed ops.
+    """The model of the graph in the order of lowest peak, with second runs of cheap and checkpointed ops.
 
-    The order and the second runs are those for one execution region; then some results are moved to the end. Orders for
-    two regions recompute less, so that one layer of a ViT took 5.8 MiB on IREE instead of 3.5.
+    The order and the second runs are optimized for one execution region; afterwards some results move to the end.
+    Orders for two regions recompute less, so that one layer of a ViT took 5.8 MiB on IREE instead of 3.5.
 
-    Within a budget, all second runs count as stored. Many ops then run again, IREE stores more of them than the model
-    of fused ops says, and plans that rely on it take up to twice the memory (docs/memory.md).
+    Within a budget, all second runs count as stored. A tight budget makes many ops run again, of which IREE stores more
+    than the model of fused ops predicts: plans that rely on it take up to twice the memory (docs/memory.md).
     """
     model = ordered(with_inside(view, liveness(graph)), has_budget)
     seconds = partial(total_seconds, view, graph)  # most graphs are small and have no budget
@@ -94,7 +94,7 @@ def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
-    """The graph with its ops in the order of the model; the graph itself where that is its own order."""
+    """The graph with its ops in the order of the model; the graph itself if the order is its own."""
     if list(model.ops) == list(graph.definitions):
         return graph
     return emit(opset.builder(View(ir.Module.create()), graph.name), graph, with_virtual_late(model))

@@ -1,9 +1,9 @@
-"""search: the best schedule of a small graph, by a search over the sets of live results.
+"""search: finds the best schedule of a small graph by a search over the sets of live results.
 
 A state is the set of results that are live; a step runs an op whose operands are live, or drops a result. The search
-takes the schedule whose peak is nearest to the budget from above, and of those within the budget the one of least time.
-It is Dijkstra's algorithm, so its answer is the optimum of the model, but for results of the graph, which are never
-dropped. Up to `MOST` ops take up to a second, which is why larger graphs are planned otherwise (`recompute.py`).
+returns the schedule whose peak exceeds the budget least; among those within the budget, the fastest one. It is
+Dijkstra's algorithm, so its answer is the optimum of the model, except that results of the graph are never dropped.
+`MOST` ops take up to a second, so larger graphs are planned by `recompute.py`.
 """
 
 import heapq
@@ -41,14 +41,14 @@ def _path(
     bit = {i: 1 << n for n, i in enumerate(runs)}
     kept = sum(bit[i] for i in model.kept)
     once = sum(bit[i] for i in runs if not can_rerun(model.ops[i]))
-    # A loop need not read all that it needs (`inside.py`). What it needs must have run.
+    # A loop may read only some of the ops that it needs (`inside.py`). All of them must have run.
     reads = {i: sum(bit[j] for j in {j for k in model.needs[i] for j in model.roots[k]}) for i in runs}
     sizes = {i: model.taken[i] for i in runs}
     times = {i: seconds(model.ops[i]) for i in runs}
     inside = {i: model.inside.get(model.ops[i], 0) for i in runs}
 
     def steps(state: _State, held: int) -> Iterator[tuple[int | None, _State, int, float]]:
-        """The op that a step runs, None for a drop; the next state, its live bytes, and the time of the step."""
+        """The op that a step runs, or None for a drop; the next state, its live bytes, and the time of the step."""
         live, done = state
         for i in runs:
             own = bit[i]
@@ -86,7 +86,7 @@ def _back(came: dict[_State, tuple[_State, int | None]], state: _State) -> list[
 
 
 def _scheduled(old: Liveness, path: list[int]) -> Liveness:
-    """The model of the schedule that runs these ops; virtual ops run again wherever what they read has."""
+    """The model of the schedule that runs these ops; a virtual op runs again after each run of an op that it reads."""
     taken: list[int] = []
     needs: list[tuple[int, ...]] = []
     place: dict[int, int] = {}  # the place of each op's latest run
@@ -99,7 +99,7 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
         needs.append(tuple([place[j] for j in old.needs[i]]))
 
     def bring(i: int) -> None:
-        """Runs the virtual ops behind op i that have not run since the ops that they read."""
+        """Runs the virtual ops behind op i that have not run since the ops that they read did."""
         stack, behind = [i], set[int]()
         while stack:
             for k in old.needs[stack.pop()]:

@@ -1,10 +1,11 @@
-"""second_runs: the schedule in which readers after a place read second runs of evicted values.
+"""second_runs: builds the schedule in which readers after a place read second runs of evicted values.
 
     x1 x2 x3 x4 | c4 c3 c2 c1   evict x1, x3:   x1 x2 x3 x4 | c4 (x3 again) c3 c2 (x1 again) c1
 
 A second run comes right before its first reader, after second runs of the evicted values that it reads. Each evicted
-value has a segment (`segments.py`). A run stays if the reader needs a value of the same segment, or of a segment inside
-it: later readers read the run, too. Other runs pass: the value runs once more when its own segment is recomputed.
+value has a segment (`segments.py`). A second run is shared if the reader needs a value of the same segment, or of a
+segment inside it: later readers read that run, too. Other second runs are temporary: the value runs once more when its
+own segment is recomputed.
 """
 
 from collections.abc import Mapping
@@ -56,8 +57,8 @@ class _Reruns:
     def __init__(self, model: Liveness, peak: int, evicted: Mapping[int, Segment], stored: bool) -> None:
         self.model, self.peak, self.evicted, self.stored = model, peak, evicted, stored
         self.time = 0.0
-        self.again: dict[int, int] = {}  # by op: the place in the new schedule of the second run that stays
-        self.repeated: set[int] = set()  # the ops that run again, in runs that stay or pass
+        self.again: dict[int, int] = {}  # by op: the place in the new schedule of the shared second run
+        self.repeated: set[int] = set()  # the ops with second runs, shared or temporary
         before = peak + 1 if evicted else 0  # these ops stay where they are
         self.place = list(range(before))  # the place of each op in the new schedule
         self.taken = list(range(before))  # the op at each place of the new schedule
@@ -65,7 +66,7 @@ class _Reruns:
         self.losable = self._losable()
 
     def _losable(self) -> set[int]:
-        """The evicted ops, and the virtual ops up to the peak that need them, through virtual ops, too."""
+        """The evicted ops, and the virtual ops up to the peak that need them, directly or through virtual ops."""
         size, losable = self.model.size, set(self.evicted)
         for i, needs in enumerate(self.needs):
             if not size[i] and not losable.isdisjoint(needs):
@@ -81,7 +82,7 @@ class _Reruns:
         return self._model()
 
     def _drop_unread(self) -> None:
-        """Drops the first run of an op if all readers read other runs; the op then runs once less."""
+        """Drops the first run of an op if all readers read other runs, so that the op runs once less."""
         readers = [0] * len(self.taken)
         for needs in self.needs:
             for j in needs:
@@ -102,7 +103,7 @@ class _Reruns:
             self.place = [new.get(place, -1) for place in self.place]
 
     def _append(self, i: int, *runs: Mapping[int, int]) -> int:
-        """Appends a run of an op that reads the given second runs, else first runs; gives its place."""
+        """Appends a run of an op that reads the given second runs, or else first runs; returns its place."""
         place, needs = self.place, self.model.needs[i]
         for of in runs[:-1]:
             if not of.keys().isdisjoint(needs):
@@ -116,7 +117,7 @@ class _Reruns:
         return len(self.taken) - 1
 
     def _rerun_needed(self, i: int) -> None:
-        """Appends second runs of what op `i` needs and has lost: evicted ops, and virtual ops that read them."""
+        """Appends second runs of the evicted ops that op `i` needs, and of virtual ops that read them."""
         size, needs, again, evicted = self.model.size, self.model.needs, self.again, self.evicted
         every = self._lost(i, through_evicted=True)
         if not every:
@@ -136,7 +137,7 @@ class _Reruns:
             self.time += self._seconds(j)
 
     def _lost(self, i: int, through_evicted: bool) -> set[int]:
-        """The evicted and virtual ops without a second run that op `i` needs, through virtual ops, too."""
+        """The evicted and virtual ops without a second run that op `i` needs, directly or through virtual ops."""
         size, needs, again, losable = self.model.size, self.model.needs, self.again, self.losable
         lost: set[int] = set()
         stack = list(needs[i])
@@ -149,7 +150,7 @@ class _Reruns:
         return lost
 
     def _seconds(self, i: int) -> float:
-        """The estimated time of a second run of op i; a virtual op takes time if it computes."""
+        """The estimated time of a second run of op i; a virtual op that computes nothing takes none."""
         op = self.model.ops[i]
         return self.model.seconds(op) if self.model.size[i] or op.name in ELEMENTWISE else 0.0
 

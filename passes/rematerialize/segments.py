@@ -4,11 +4,11 @@
 
 Readers after the peak read the last segment first, so the segments before it are recomputed later, one by one. A cut
 divides a segment: the values that cross the cut are stored while the segment is recomputed. The part before the cut
-then has all the memory of the segment again, and the part after the cut has what the crossing values leave. A part
+then has all the memory of the segment, and the part after the cut has the memory that the crossing values leave. A part
 whose values exceed its memory is cut again, and its values are recomputed once more.
 
-With memory for s values, of which a cut stores one, t recomputations of each value reach C(s + t, t) values. The cuts
-are where this binomial schedule has them, or near there, where the fewest bytes cross. For chains of equal layers the
+With memory for s values, of which a cut stores one, t recomputations of each value reach C(s + t, t) values. Cuts are
+placed as in this binomial schedule, or near there, where the fewest bytes cross. For chains of equal layers the
 schedule is the optimum: Griewank, Walther, "Algorithm 799: revolve" (2000).
 """
 
@@ -63,7 +63,7 @@ class Segments:
         self.crossing: NDArray[np.float64] = np.cumsum(
             crossing
         )  # by place: the bytes that a cut before it stores
-        self.stored: NDArray[np.float64] = np.cumsum(stored)  # those of them that are held
+        self.stored: NDArray[np.float64] = np.cumsum(stored)  # the part of these bytes that is held
         self.held: NDArray[np.float64] = np.cumsum(held)  # by place: the held bytes of the ops before it
 
     def within(self, memory: float) -> Mapping[int, Segment] | None:
@@ -88,7 +88,7 @@ class Segments:
         return self._by_op({})
 
     def _by_op(self, cuts: Mapping[int, Segment]) -> Mapping[int, Segment]:
-        """The segment of each candidate to recompute, by the op."""
+        """Maps the op of each candidate to the segment to recompute."""
         places = sorted(cuts)
         bounds = [0, *places, self.peak]
         number = {place: i for i, place in enumerate(cuts)}
@@ -104,7 +104,7 @@ class Segments:
         return segments
 
     def _length(self, first: int, end: int, memory: float) -> float | None:
-        """The held bytes of the first part of a segment; None if its values fit the memory, or no cut is possible."""
+        """The held bytes of the first part of a segment; None if its values fit the memory, or if it cannot be cut."""
         across = self.crossing[first + 1 : end]
         own = self.held[end] - self.held[first] - (self.stored[end] if end < self.peak else 0)
         if own <= memory or not len(across):

@@ -1,8 +1,8 @@
 """ApproxTopK, to which JAX exports `approx_max_k` and `approx_min_k`, and PartialReduce, its form on TPUs.
 
-The operands are values, their indices, and an initial value for each. The results are values among the
-greatest (or least) along a dimension, and their indices. Initial values fill empty places. The dynamic call has three
-more operands: the number of selected values, and the shapes of the results.
+The operands are values, their indices, and an initial value for each. The results are values among the greatest (or
+least) along a dimension, and their indices. Initial values fill places for which no element is left. The dynamic call
+has three more operands: the number of selected values, and the shapes of the results.
 """
 
 import json
@@ -55,7 +55,7 @@ def _dimension(op: Definition) -> int:
 
 
 def _agree(op: Definition, d: int) -> bool:
-    """Whether values and results, and their indices, agree in element type and in all sizes but dimension d's."""
+    """Whether values and results, and their indices, have equal element types and sizes, except along dimension d."""
     (x, numbers, init, first), (y, indices) = op.operands[:4], op.results
     if shape(x) != shape(numbers) or shape(y) != shape(indices) or shape(init) or not 0 <= d < rank(x):
         return False

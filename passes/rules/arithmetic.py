@@ -26,7 +26,7 @@ def add(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
 def _log_add_exp(b: StablehloBuilder, u: Value, v: Value, gap: Value) -> Value | None:
     """The tangent of log(exp u + exp v): w du + (1 - w) dv with w = logistic(u - v); w is 1/2 where u - v is NaN.
 
-    The terms of the expansion each have a kink at u = v, which their sum has not.
+    Each term of the expansion has a kink at u = v; their sum has none.
     """
     w = b.logistic(b.select(b.compare(gap, gap, "EQ"), gap, b.zeros_like(gap)))
     du, dv = b.engine.tangent(u), b.engine.tangent(v)
@@ -135,7 +135,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     return [difference(b, dx[0], second)]
 
 
-@linearize("stablehlo.select")  # by hand: a guard of a call
+@linearize("stablehlo.select")  # by hand: a select that guards a call
 def select(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
     """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too."""
     predicate, x, _ = op.operands

@@ -1,8 +1,8 @@
 """Applies an associative function of elements to whole tensors: reductions, prefixes and windows in few applications.
 
-A function takes two lists of tensors of one shape, the earlier and the later elements, and returns such a
-list. StableHLO allows a body to be applied in any grouping, but not out of order, so neighbours are combined.
-The numbers of combined elements, and of elements kept as residuals, are linear in n, except for windows.
+A function takes two lists of tensors of one shape, the earlier and the later elements, and returns such a list.
+StableHLO allows a body to be applied in any grouping, but not out of order, so neighbours are combined. The numbers of
+combined elements, and of elements kept as residuals, are linear in n, except for windows.
 
 Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 """
@@ -104,8 +104,7 @@ def _halves(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, 
 def _neighbours(b: StablehloOps[V, Never], values: Values, d: int) -> tuple[Values, Values]:
     """The elements at even and at odd places along dimension d; an odd last element is left out.
 
-    The pairs become a dimension instead of being taken by a stride, since a strided slice transposes to
-    interior padding.
+    The pairs become a dimension, because a slice with a stride would transpose to interior padding.
     """
     half = shape(values[0])[d] // 2
     paired = [_with(b, v, d, [half, 2]) for v in part(b, values, d, 0, 2 * half)]
@@ -148,7 +147,7 @@ def _cumulative(
 ) -> Values:
     """Prefixes (`forward`) or suffixes along dimension d, combined with the initial values that pad their windows.
 
-    Place o of n has n - o initial values before its prefix; a suffix has one before it and o after it.
+    Of n places, place o has n - o initial values before its prefix; a suffix has one before it and o after it.
     """
     y = (prefixes if forward else suffixes)(b, combine, values, d)
     if neutral:

@@ -33,7 +33,7 @@ def bessel_i1e(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]
 
 
 def _derivative(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The derivative; at x = 0 the constant 1/2, since the second derivative jumps there from 1 to -1."""
+    """The derivative; 1/2 at x = 0, as a constant, since the second derivative jumps there from 1 to -1."""
     type_ = element(x)
     x, y = upcast(b, x), upcast(b, y)
     limit, is_zero = b.constant(LIMIT, x), b.compare(x, b.zeros_like(x), "EQ")

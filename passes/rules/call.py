@@ -3,12 +3,13 @@
     y = call @f (x)             ->   y, r = call @f+ (x)          r: the residuals that the linear graph reads
                                      dy = call @f' (dx, r)
 
-A function with a custom derivative (`tidu.jvp`, `tidu.vjp`) uses that derivative instead of those of its ops:
+A function with a custom derivative (`tidu.jvp`, `tidu.vjp`) uses that derivative instead of its ops' derivatives:
 
     y = call @f (x)             ->   JVP @g:  dy is the tangent of the second half of call @g (x, 0), along dx
                                      VJP @g:  dy = call_vjp @g (x, dx), which transposes to cx = call @g (x, cy)
 
-A branch (`case`, `if`) has an index in front; its linear branch reads only the residuals of the branch taken.
+A branch (`case`, `if`) has an index as first operand; its linear branch reads only the residuals of the selected
+branch.
 """
 
 from collections import Counter, defaultdict
@@ -135,8 +136,9 @@ def _add_pattern(b: StablehloBuilder, graphs: tuple[Graph, ...], pattern: tuple[
 def _linearize(b: StablehloBuilder, graphs: Sequence[Graph], active: Flags) -> LinearizedCall:
     """Linearizes the graphs of one op.
 
-    All graphs must return equal types, so the branches share residual slots, one per type and count; a branch fills
-    slots it does not need with zeros. A residual that a single graph returns already needs no slot.
+    The branches share residual slots, because all graphs must return equal types. For each type there are as many slots
+    as the largest number that a graph needs; a branch fills slots that it does not need with zeros. A residual that the
+    only graph of a call returns already needs no slot.
     """
     engine: Linearizing = b.engine
     given: dict[Value, int] = {}
@@ -185,7 +187,7 @@ def _slots(residuals: Sequence[Sequence[Value]]) -> list[ir.RankedTensorType]:
 
 
 def _placed(residuals: Sequence[Value], slots: Sequence[ir.RankedTensorType]) -> list[Value | None]:
-    """The residual for each slot, in order; None for a slot that this graph does not use."""
+    """The residual for each slot, in order; None for slots that this graph leaves unused."""
     left = defaultdict[Any, list[Value]](list)
     for x in reversed(residuals):
         left[x.type].append(x)

@@ -16,8 +16,8 @@ from tiduc.passes.rules.registry import Tangents
 def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
     """1 - x^2, as (1 - x) (1 + x) from |x| = 1/2 on.
 
-    The product is accurate near 1, and the derivative of 1 - x^2 near 0. For complex x, the result has the sign of zero
-    of x's side of the branch cut.
+    Near |x| = 1, the product is accurate; near 0, the derivative of 1 - x^2 is. For complex x, the sign of a zero in
+    the result follows from the side of the branch cut on which x lies.
     """
     if is_complex(x):
         return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))
@@ -28,12 +28,12 @@ def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
 
 
 def _one_plus_square(b: StablehloBuilder, x: Value) -> Any:
-    """1 + x^2, in f32 for narrower types: in f16 it overflows from x = 256 on."""
+    """1 + x^2; for types narrower than f32 in f32, since f16 overflows from x = 256 on."""
     return plus(b, square(b, upcast(b, x)), 1)
 
 
 def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """1 / sqrt(1 + x^2), and 1 / |x| where 1 does not matter, since x^2 may overflow there."""
+    """1 / sqrt(1 + x^2), or 1 / |x| where 1 is negligible, since x^2 may overflow there."""
     near = _one_plus_square(b, x)
     if is_complex(x):
         return b.rsqrt(near)
@@ -44,7 +44,7 @@ def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _trigamma(b: StablehloBuilder, x: Any, y: Value) -> Value:
-    """polygamma(1, x), and 1 / x + 1 / (2 x^2) for large x, where the expansion of polygamma underflows."""
+    """polygamma(1, x), or 1 / x + 1 / (2 x^2) for large x, where the expansion of polygamma underflows."""
     is_large = b.compare(x, b.constant(_LARGE[max(element(x).width, 32)], x), "GT")
     return b.select(is_large, _inverse(b, x), b.polygamma(b.constant(1, x), x))
 
@@ -124,7 +124,7 @@ def next_after(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value 
 
 
 def _broadcasting(name: str) -> None:
-    """Declares a broadcasting op: its operands and tangents are broadcast, and the rule of the plain op applies."""
+    """Declares a broadcasting op: its operands and tangents are broadcast, then the rule of the plain op applies."""
     plain = next(
         op for op in (name.replace("chlo.broadcast_", of) for of in ("stablehlo.", "chlo.")) if op in TRAITS
     )

@@ -1,7 +1,7 @@
 """cholesky: L L^H = a with L lower, or U^H U = a with U upper.
 
-The op reads one triangle of a, with the real part of its diagonal, so the derivative is toward that triangle
-alone. JAX symmetrizes its operand, (a + a^H) / 2, before the op, so its derivative has half on either side.
+The op reads one triangle of a, with the real part of its diagonal, so the derivative is toward that triangle only. JAX
+symmetrizes the operand, (a + a^H) / 2, before the op, so its derivative has half in each triangle.
 
 Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 """

@@ -1,9 +1,9 @@
-"""Collectives: values that the processes of one program exchange.
+"""Collectives: the processes of one program exchange values.
 
-Each process has its own x, tangent and cotangent. The derivative is that of all processes together, as one
-function of all their inputs, so the inner product of a transpose sums over processes: sum_p <ct_p, dy_p> =
-sum_p <cx_p, dx_p>. Groups, channel and device ids are copied from the op: a channel only says how groups are
-read, and ops may share one.
+Each process has its own x, tangent and cotangent. The derivative is that of all processes together, as one function of
+all their inputs, so the inner product of a transpose sums over processes: sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>.
+Groups, channel and device ids are copied from the op: a channel only says how groups are read, and ops may share a
+channel.
 
 Source: the StableHLO specification, "Distribution".
 """
@@ -59,7 +59,7 @@ def _sum(b: StablehloBuilder, op: Definition, x: Value) -> Any:
 
 
 def _product(b: StablehloBuilder, op: Definition, i: int, dx: Value) -> Any:
-    """Gathers the factors along a new dimension and multiplies them there."""
+    """Gathers the factors along a new dimension, and multiplies them along it."""
     groups = numbers(op, "replica_groups")
     if groups.size == 0 or groups.min() < 0:
         raise unsupported("jvp", op, "a product needs replica_groups of equal size")

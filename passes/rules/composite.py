@@ -1,13 +1,13 @@
 """composite: a call of its decomposition, unless its name has a rule.
 
-`tidu.stop_gradient` marks a value that is not differentiated. It is plain StableHLO: other tools read it as a
-call of the function that it names, the identity. No native pass removes it, and derived programs keep it:
+`tidu.stop_gradient` marks a value that is not differentiated. It is plain StableHLO: for other tools, it is a call of
+the identity function that it names. No native pass removes it, and derived programs keep it:
 
     %1 = stablehlo.composite "tidu.stop_gradient" %0 {decomposition = @identity} : (T) -> T
 
 `tiduc.from_jax` emits it for `jax.lax.stop_gradient`.
 
-`tidu.not_differentiable`, of the same form, refuses tangents; its attribute `reason` is in the error.
+`tidu.not_differentiable` has the same form, and rejects tangents with an error that contains its attribute `reason`.
 `tiduc.from_jax` emits it for operands whose tangents a `custom_jvp` or `custom_vjp` function rejects by an exception.
 """
 

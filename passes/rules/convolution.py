@@ -3,8 +3,8 @@
     toward x    sum_j ct[o] w[j]    ct convolved with the reversed kernel; stride and lhs_dilation swapped
     toward w    sum_o x[i] ct[o]    x convolved with ct as the kernel; stride and rhs_dilation swapped
 
-Toward x, the kernel's output features are contracted, so they swap roles with its input features. Toward w,
-the batch is contracted, so it swaps roles with the features. With groups q,
+Toward x, the kernel's output features are contracted, so they swap roles with its input features. Toward w, the batch
+is contracted, so it swaps roles with the features. With q groups,
 
     y[b, (q, o)] = sum_i x[b, (q, i)] w[i, (q, o)]    feature groups
     y[b, (q, o)] = sum_i x[(q, b), i] w[i, (q, o)]    batch groups
@@ -80,5 +80,5 @@ def _move_groups(b: StablehloBuilder, x: Any, groups: int, source: int, target: 
 
 
 def _precision(op: Definition) -> ir.ArrayAttr | None:
-    """The precision per operand, unchanged: ct takes the place of the operand that it computes the cotangent of."""
+    """The precision per operand, unchanged: each cotangent is computed with ct in that operand's position."""
     return op.attributes["precision_config"] if "precision_config" in op.attributes else None

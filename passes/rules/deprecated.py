@@ -35,7 +35,7 @@ def einsum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 
 
 def _is_plain(op: Definition, labels: Sequence[str], target: str) -> bool:
-    """Whether each label is one dimension: no repeats within a tensor, one size each, none in the result alone.
+    """Whether each label is one dimension: none is repeated within a tensor, has two sizes, or is in the result alone.
 
     All tensors must have one element type.
     """

@@ -57,7 +57,7 @@ def dynamic_reduce_window_transpose(
 
 
 def _say_sizes(values: Sequence[Value], like: Sequence[Value]) -> None:
-    """Records that values have the dynamic sizes of others: a call states no sizes of its results."""
+    """Records that values have the dynamic sizes of other values, because a call does not state its results' sizes."""
     for y, x in zip(values, like, strict=True):
         y.graph.sizes.update({(y, d): n for d, n in enumerate(shape(x)) if isinstance(n, Size)})
 

@@ -14,7 +14,7 @@ from tiduc.passes.rules.opset import inactive, linear, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.shape import unbroadcast, unpadded, unsliced
 
-# Shape computations of other exporters; the other ops of these dialects take integers alone.
+# Shape computations of other exporters; the remaining ops of these dialects take only integers.
 inactive("shape.shape_of", "tensor.dim")
 
 

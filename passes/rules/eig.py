@@ -1,10 +1,10 @@
 """Eigenvalues and eigenvectors of square matrices, a vr = vr diag(w) and vl^H a = diag(w) vl^H.
 
-As LAPACK's geev normalizes them, vectors have length 1 and a real component of largest magnitude; their
-tangents keep this. Between equal eigenvalues, tangents of vectors have no component, as in `eigh`.
+Vectors are normalized as by LAPACK's geev: their length is 1 and their largest component is real. Their tangents keep
+this. The tangents of vectors have no component between equal eigenvalues, as in `eigh`.
 
-An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. Then vl^H vr is zero for it, and no
-derivative is finite: neither that of the eigenvalue, nor those of vectors of the matrix.
+An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. For such an eigenvalue, vl^H vr is zero,
+and no derivative is finite: neither that of the eigenvalue, nor those of the matrix's vectors.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -98,7 +98,7 @@ def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any 
 
 
 def _metric(b: StablehloBuilder, w: Value, metric: Any) -> tuple[Value, Value]:
-    """vl^H vr without the rounding errors between eigenvalues that differ, and which eigenvalues are defective.
+    """vl^H vr without the rounding errors between different eigenvalues, and which eigenvalues are defective.
 
     An eigenvalue is defective where the diagonal of vl^H vr is at most `ROUNDING` units in the last place.
     Eigenvalues that differ by less than the root of a unit in the last place may be parts of one defective eigenvalue.
@@ -117,12 +117,12 @@ def _metric(b: StablehloBuilder, w: Value, metric: Any) -> tuple[Value, Value]:
 
 
 def _infinite(b: StablehloBuilder, da: Value, w: Value, v: Value) -> Any:
-    """A number for each eigenvalue that is not finite, and whose transpose gives 0 for 0.
+    """A number for each eigenvalue that is not finite, and whose transpose maps 0 to 0.
 
     The cotangent 0 of a defective eigenvalue therefore does not reach the other cotangents, as 0 * NaN would. The
-    number is a sum of the elements of da that is zero for no da of practical use, times a large number, twice. The
-    large number depends on w, so that no compiler multiplies it by itself; the sum depends on v, so that further
-    derivatives are NaN.
+    number is a sum of the elements of da that is zero for no da of practical use, multiplied twice by a large number.
+    The large number depends on w, so that no compiler squares it; the sum depends on v, so that further derivatives are
+    NaN.
     """
     row, column = (b.iota(rank(v) - i, b.real(v).type) for i in (2, 1))
     weights = b.add(b.convert(b.sine(b.add(row, times(b, 1.618, column))), element(v)), v)
@@ -154,10 +154,10 @@ def _moved(b: StablehloBuilder, inverses: Any, v: Value, p: Value) -> Any:
 
 
 def _in_order_of(b: StablehloBuilder, w: Value, other: Any, dw: Any) -> Any:
-    """dw, the tangents of the eigenvalues `other`, in the order of w: both have the eigenvalues of one matrix.
+    """The tangents dw of the eigenvalues `other`, in the order of w: both have the eigenvalues of one matrix.
 
-    LAPACK returns eigenvalues in another order if it computes no vectors. Each eigenvalue of w gets the tangent of
-    the nearest one of `other`. If several differ from it by rounding alone, it gets the mean of their tangents,
+    LAPACK returns eigenvalues in another order when it computes no vectors. Each eigenvalue of w gets the tangent of
+    the nearest one of `other`. If w differs from several of them only by rounding, it gets the mean of their tangents,
     which preserves sums over equal eigenvalues.
     """
     count, last = shape(w)[-1], [rank(w)]
@@ -177,8 +177,8 @@ def _in_order_of(b: StablehloBuilder, w: Value, other: Any, dw: Any) -> Any:
 def _inverse(b: StablehloBuilder, v: Value) -> tuple[Any, Any]:
     """v^-1, from a Cholesky factor of v^H v and one Newton step, and which eigenvalues are defective.
 
-    v^H v squares the condition number of v, so that v^-1 has three correct digits where a row is shorter than a quarter
-    of the reciprocal root of a unit in the last place. If a row is longer, v^-1 is NaN.
+    The condition number of v^H v is the square of that of v. v^-1 therefore has three correct digits if its rows are
+    shorter than a quarter of the reciprocal root of a unit in the last place. If a row is longer, v^-1 is NaN.
     """
     gram = matrix_product(b, adjoint(b, v), v)
     factor = b.emit("stablehlo.cholesky", (gram,), v.type, {"lower": ir.BoolAttr.get(True)})

@@ -48,7 +48,7 @@ def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _kind(op: Definition) -> tuple[bool, bool]:
-    """Whether the lower triangle is read, and whether vectors are computed."""
+    """Whether the op reads the lower triangle, and whether it computes vectors."""
     _, attribute = config(op)
     if isinstance(attribute, ir.StringAttr):  # TPU's: lower, sorted, sweeps, tolerance
         return attribute.value.startswith("1"), True

@@ -72,7 +72,7 @@ def ordered(b: StablehloBuilder, x: Value, y: Value, direction: str) -> Value:
 
 elementwise("stablehlo.cosine", lambda b, x, y: b.negate(b.sine(x)))
 elementwise("stablehlo.exponential", lambda b, x, y: y)
-elementwise("stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x))  # y + 1 is 0 for x = -40
+elementwise("stablehlo.exponential_minus_one", lambda b, x, y: b.exponential(x))  # y + 1 is 0 at x = -40
 elementwise("stablehlo.logistic", lambda b, x, y: b.multiply(y, b.subtract(b.constant(1, y), y)))
 elementwise("stablehlo.rsqrt", lambda b, x, y: b.divide(times(b, -0.5, y), x))
 elementwise("stablehlo.sine", lambda b, x, y: b.cosine(x))
@@ -121,8 +121,8 @@ inactive(  # the result contains no value of an operand
 def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Any:
     """y x^(y - 1), with x replaced by 1 where x = y = 0, since 0 * 0^-1 is NaN.
 
-    The base is replaced rather than the result, because a select on the result would also lose its derivative
-    toward y. Narrow floats are computed in f32: x^(y - 1) may overflow f16 where y x^(y - 1) does not.
+    The base is replaced rather than the result, because a select on the result would also lose the derivative of that
+    result toward y. Narrow floats are computed in f32: x^(y - 1) may overflow f16 where y x^(y - 1) does not.
     """
     n = splat(y)
     if n == 0:
@@ -140,7 +140,7 @@ def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Any:
 
 
 def _power_exponent(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value:
-    """log(x) x^y, which tends to 0 as x does where y > 0, and to -infinity where y < 0."""
+    """log(x) x^y. For x -> 0 it tends to 0 if y > 0, and to -infinity if y < 0."""
     size = b.real(y) if is_complex(y) else y
     is_zero = b.and_(b.compare(x, b.zeros_like(x), "EQ"), b.compare(size, b.zeros_like(size), "GE"))
     return b.multiply(b.log(b.select(is_zero, b.constant(1, x), x)), z)
@@ -160,7 +160,7 @@ def abs_(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 
 
 def _atan2(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """y / (x^2 + y^2), in f32 for f16, whose squares overflow beyond 255.
+    """y / (x^2 + y^2); for f16 in f32, because squares overflow f16 beyond 255.
 
     x and y are scaled by a power of two so that the squares neither overflow nor underflow.
     """
@@ -178,7 +178,7 @@ elementwise(
 
 
 def _scale(b: StablehloBuilder, size: Any) -> Value:
-    """A power of two: 1, but small for large numbers, and large for small ones, so that squares are normal numbers."""
+    """A power of two that makes squares normal numbers: small for large numbers, large for small ones, else 1."""
     exponent = 64 if element(size).width == 32 else 512
     one, bound = b.constant(1, size), 2.0 ** (exponent - 4)
     small = b.select(b.compare(size, b.constant(1 / bound, size), "LT"), b.constant(2.0**exponent, size), one)
@@ -221,7 +221,7 @@ ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
 
 
 def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[str, str]) -> Value | None:
-    """The tangent of the chosen operand, or half of each tangent at a tie; None if neither operand has one.
+    """The tangent of the chosen operand, or half of each tangent at a tie; None if neither operand has a tangent.
 
     With strict comparisons as `wins`, the tangent at a tie is 0. A select is used rather than a product with 0, so
     that a NaN or infinity of the other tangent does not propagate.

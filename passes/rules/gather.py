@@ -76,7 +76,7 @@ def components(b: StablehloBuilder, values: Sequence[Any], like: Any, vector_dim
     """One index vector, broadcast to the shape of an index tensor."""
     if any_dynamic(values):
         vector = b.convert(b.sizes(values), element(like))
-        if vector_dim == rank(like):  # index vectors of one component, without a dimension for it
+        if vector_dim == rank(like):  # the indices are scalars, without a dimension for their components
             return b.broadcast_in_dim(b.reshape(vector, []), [], like)
         return b.broadcast_in_dim(vector, [vector_dim], like)
     if len(set(values)) <= 1:
@@ -105,7 +105,7 @@ def known_range(b: StablehloBuilder, x: Any, depth: int = 8) -> tuple[int, int]:
     if name == "stablehlo.constant" and isinstance(value := d.attributes["value"], ir.DenseIntElementsAttr):
         if (number := integer_in(value)) is not None:
             return number, number
-        if len(value) and element(x).width >= 8:  # MLIR's bindings cannot iterate over narrower ones
+        if len(value) and element(x).width >= 8:  # MLIR's bindings cannot iterate over narrower types
             return min(value), max(value)
     if name in VIEWS:
         lows, highs = zip(*(known_range(b, part, depth - 1) for part in d.operands), strict=True)

@@ -5,10 +5,10 @@ of the remaining rows of c, with the skew-Hermitian w = tril(c, -1) - tril(c, -1
 keeps the diagonal of R real, and dR = Q^H da - w R. The reflectors V and U = T V1^H are the LU factors,
 without pivots, of 1 - Q1 = V U, so their tangents are those of LU factors.
 
-Where a column depends on the ones before it, up to rounding, no derivative is finite: R1 is NaN then.
+If a column depends on the columns before it, up to rounding, no derivative is finite, and R1 is NaN.
 
-Where a column has nothing below the diagonal, its reflector is the identity and tau is zero. In the last row
-of a real matrix this is always so; elsewhere reflectors are discontinuous there, and dtau is NaN.
+If a column has only zeros below the diagonal, its reflector is the identity and tau is zero. This always holds for the
+last row of a real matrix; elsewhere reflectors are discontinuous there, and dtau is NaN.
 
 Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in
 optimum experimental design" (2010); Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
@@ -69,7 +69,7 @@ def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
 def _tangents(b: StablehloBuilder, qr: Any, tau: Any, da: Any) -> list[Any | None]:
     """The tangents of the packed factors and of tau.
 
-    Records in `b.notes.factors` what `orgqr` needs for dQ1 = Q1 (w - c) + da R1^-1.
+    Records the factors that `orgqr` needs in `b.notes.factors`: dQ1 = Q1 (w - c) + da R1^-1.
     """
     if 0 in shape(qr):
         return [None, None]
@@ -91,10 +91,10 @@ def _tangents(b: StablehloBuilder, qr: Any, tau: Any, da: Any) -> list[Any | Non
 
 
 def _independent(b: StablehloBuilder, r: Any) -> Any:
-    """The matrices in r, and NaN where a column of R is as good as a combination of the columns before it.
+    """The matrices in r; NaN for a matrix in which a column is, up to rounding, a combination of the columns before it.
 
-    The diagonal entry is then at most `ROUNDING` units in the last place of the column, and the derivative, which
-    divides by the entry, would have fewer than three correct digits.
+    The diagonal entry of such a column is at most `ROUNDING` units in the last place of the column. The derivative
+    divides by the entry, and would have fewer than three correct digits.
     """
     sizes = triangle(b, b.abs(r), lower=False)
     within = b.reduce_sum(sizes, [rank(r) - 2])

@@ -1,4 +1,4 @@
-"""guard: turns a mistake in a user's rule into a diagnostic with the op, its location, and the line of the rule.
+"""guard: turns an error in a user's rule into a diagnostic with the op, its location, and the line of the rule.
 
     f.mlir:2:8: error: the rule for foreign.softplus raised TypeError: ... (mine.py:7)
 
@@ -73,7 +73,7 @@ def guarded(
 
 
 def _symbolic(entry: Any) -> Any:
-    """A tangent or cotangent, or a function that gives one; None in place of a constant of zeros."""
+    """Replaces a constant of zeros by None: a tangent or cotangent, or the result of a function that gives one."""
     if callable(entry):
         return lambda: _symbolic(entry())
     return None if isinstance(entry, Value) and is_zeros(entry) else entry

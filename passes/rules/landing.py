@@ -1,4 +1,4 @@
-"""Where the updates of a scatter land in its operand: reading from these places, and combining values into them."""
+"""The places at which the updates of a scatter land: reads from these places, and combines values into them."""
 
 from typing import Any
 

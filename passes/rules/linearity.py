@@ -59,7 +59,7 @@ def _of_op(b: StablehloBuilder, opset: Any, op: Definition) -> str | None:
 def _transposed(
     b: StablehloBuilder, opset: Any, op: Definition, active: Sequence[bool]
 ) -> Sequence[Any] | None:
-    """The cotangents of an op's operands, in a graph that is dropped; None if the transpose rule refuses."""
+    """The cotangents of an op's operands, in a graph that is discarded; None if the transpose rule refuses the op."""
     scratch = opset.builder(b.view, b.view.fresh("L"))
     ct = [y if b.tangent_type(y.type) is not None else None for y in op.results]
     try:

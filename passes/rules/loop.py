@@ -3,8 +3,8 @@
     while p(x, c): x = f(x, c)     ->   for each x, r of the primal loop:   dx = f_x dx + f_c dc      r: residuals
                                         transposed, from the last to the first:   ct = f_x' ct;  cc = cc + f_c' ct
 
-The linear loop reads sequences, which hold for each iteration the values that the linear body needs. Lowering
-decides where these values come from: a fused primal loop, stacks, or checkpoints.
+The linear loop reads sequences: the values that the linear body needs in each iteration. Lowering decides where these
+values come from: a fused primal loop, stacks, or checkpoints.
 """
 
 from collections.abc import Sequence
@@ -123,7 +123,7 @@ def _emit_hoisted(b: StablehloBuilder, hoisted: Hoisted, values: dict[Value, Val
 
 
 def _elements(parts: LentSplit, record: Loop) -> list[int]:
-    """Which sequences the linear body reads, as positions among the body's inputs."""
+    """The positions, among the body's inputs, of the sequences that the linear body reads."""
     n, m = len(record.inits), len(record.sequences)
     inputs = list(record.body.inputs.values())
     return [i for i in range(n, n + m) if inputs[i] in parts.inputs]
@@ -132,7 +132,7 @@ def _elements(parts: LentSplit, record: Loop) -> list[int]:
 def _linearize(b: StablehloBuilder, record: Loop, active: list[bool]) -> LinearizedLoop:
     """Linearizes the body of a loop.
 
-    A loop-carried value is active if its initial value is, or if an iteration makes it so: the least fixed point.
+    A loop-carried value is active if its initial value or its next value is active: the least fixed point.
     """
     engine: Linearizing = b.engine
     n, m = len(record.inits), len(record.sequences)
@@ -152,7 +152,7 @@ def _linearize(b: StablehloBuilder, record: Loop, active: list[bool]) -> Lineari
     elements = [inputs[i] for i in _elements(parts, record)]
     more: list[Any] = list(varying)
     if not (varying or elements):
-        tick = with_shape(inputs[0].type, [0])  # elements without entries, which carry only the trip count
+        tick = with_shape(inputs[0].type, [0])  # sequences of empty elements, which only carry the trip count
         more, varying = [tick], [Value(tick, record.body)]
     extended = parts.extended(b, more)
     s = sum(active[: n + m])
@@ -230,7 +230,7 @@ def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> li
 
 
 def _false(b: StablehloBuilder, type_: Any, like: Value) -> Value:
-    """The predicate that is false everywhere, of the given type, and of the sizes of `like` if it is not a scalar."""
+    """The predicate that is false everywhere: a scalar of the given type, or one of the sizes of `like`."""
     scalar = b.zero(with_shape(type_, []))
     return b.broadcast_in_dim(scalar, [], like) if type_.rank else scalar
 
@@ -240,8 +240,8 @@ def _transpose(
 ) -> TransposedLoop:
     """Transposes the body of a loop.
 
-    Its loop-carried values are the cotangents of the primal ones, the cotangents of the loop invariants, which are
-    summed over the iterations, and the masks of these: where an iteration reads an invariant that is `steep`.
+    The loop carries the cotangents of the primal carries and of the loop invariants. The latter are summed over the
+    iterations; for each invariant in `steep`, the loop also carries a mask that is true where an iteration reads it.
     """
     n, m = len(record.inits), len(record.sequences)
     inputs = list(record.body.inputs.values())

@@ -68,7 +68,7 @@ def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
 
 
 def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Any, Any] | None:
-    """The (y, turn) that `geqrf` recorded, if its results are the operands and the result is Q1; else None."""
+    """The (y, turn) that `geqrf` recorded, if its results are the operands and this result is Q1; None otherwise."""
     a, tau = op.operands
     if tau not in b.notes.factors:
         return None

@@ -1,4 +1,4 @@
-"""ragged_dot: multiplies groups of consecutive rows of x by one matrix y[g] each, given the number of rows per group.
+"""ragged_dot: multiplies consecutive groups of rows of x by one matrix y[g] each; an operand has the group sizes.
 
 z[m, n] = sum_k x[m, k] y[g(m), k, n]          0 for rows after the last group
 toward x    sum_n ct[m, n] y[g(m), k, n]       a ragged_dot that contracts n
@@ -59,7 +59,7 @@ def _toward_rows(
 def _toward_matrices(
     b: StablehloBuilder, op: Definition, ct: Value, x: Value, sizes: Value, contracted: int
 ) -> Value:
-    """A dot_general of one copy of x per group, in which the rows of other groups are zero."""
+    """A dot_general of one copy of x per group, in which rows of other groups are zero."""
     sizes = b.convert(sizes, ir.IntegerType.get_signless(64))
     copies = with_shape(x.type, [*shape(sizes), *shape(x)])
     places = with_shape(sizes.type, shape(sizes) + shape(x)[:1])

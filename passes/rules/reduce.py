@@ -39,7 +39,7 @@ def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
 
 
 def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
-    """Applies the body to pairs of partial results, and last to the initial values, in front.
+    """Applies the body to pairs of partial results, and finally to the initial values and the last result.
 
     A product is exact where factors are zero, since its derivative needs no division.
     """

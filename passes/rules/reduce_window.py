@@ -1,6 +1,6 @@
 """reduce_window: each result by its own sum, extremum or selection; other bodies by windows that double.
 
-An initial value takes part once in each window, and once more for each padding element in the window.
+An initial value enters each window once, and once more for each padding element in the window.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any) -> 
 
 
 def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Any, dinit: Any) -> Any:
-    """The tangent of the element that attains the extremum; of several, the first in row-major order.
+    """The tangent of the element that attains the extremum; of several elements, the first in row-major order.
 
     JAX does the same: its window maximum transposes to a select_and_scatter. At a tie of an element with the
     initial value, the element wins.
@@ -86,7 +86,7 @@ def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Any, d
 
 
 def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
-    """As `_extremum`, for windows that tile x: a mask over x, reshaped so that windows have dimensions of their own.
+    """Like `_extremum`, for windows that tile x: a mask over x, reshaped so that windows have dimensions of their own.
 
     Compilers optimize the mask better than a gather and its transpose, a scatter.
     """
@@ -115,7 +115,7 @@ def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any
 def _from(
     b: StablehloBuilder, op: Definition, i: int, at: Any, dx: Value, dinit: Any, holes: bool = True
 ) -> Any:
-    """The tangents of the elements numbered `at`, or of the initial value where it was selected."""
+    """The tangents of the elements with the numbers `at`, or of the initial value if it was selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zeros_like(init) if dinit is None else dinit
     return take_elements(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)

@@ -1,4 +1,4 @@
-"""The linearization that reduce and reduce_window share: by what the body does to each result, or by the whole body."""
+"""The linearization of reduce and reduce_window, chosen by the body's effect on each result, or by the whole body."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

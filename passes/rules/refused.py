@@ -1,7 +1,6 @@
 """Ops without a rule, and the reason. When an op gets a rule, remove it from here.
 
-A refusal is raised only if a tangent reaches the op; programs may use these ops where nothing is
-differentiated.
+The error is raised only if a tangent reaches the op; programs may use these ops where nothing is differentiated.
 """
 
 from tiduc.passes.rules.opset import refuse

@@ -7,12 +7,12 @@
     @linearize(name)  @transpose(name)  rules written by hand, where no form above fits
     @lowering(name)                     expands an op that no compiler knows into executable ops
 
-Each form derives the rest: a linear op linearizes to itself, a bilinear op by the product rule, and an
-elementwise op to products of its partials with the tangents, so it needs no transpose rule.
+Each form derives the rest: a linear op linearizes to itself, a bilinear op by the product rule. An elementwise op
+linearizes to products of its partials with the tangents, so it needs no transpose rule.
 
-Ops that call something by name, such as custom calls, can have one rule per callee, declared for
-`"OP @NAME"`; it takes precedence over a rule for `"OP"`. An op set can be `extended` with further rules; the
-original op set does not change.
+An op that names a callee, such as a custom call, can have one rule per callee, declared for `"OP @NAME"`; that rule
+takes precedence over a rule for `"OP"`. An op set can be `extended` with further rules; the original op set does not
+change.
 
 The rules of an op, as formulas, for y = f(x):
 
@@ -20,8 +20,8 @@ The rules of an op, as formulas, for y = f(x):
     transpose   (b, op, ct, active) -> cx, where <ct, f(dx)> = <cx, dx>   under <a, b> = Re(sum conj(a) b)
     lowering    (b, op, x...) -> y
 
-Rules that users register are guarded (`passes/rules/guard.py`): an exception they raise becomes a diagnostic, and
-they may not return None for a symbolic zero.
+Rules that users register are guarded (`passes/rules/guard.py`): their exceptions become diagnostics, and they may not
+return None for a symbolic zero.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ class OpSet:
     inherited: set[str] = field(default_factory=set)  # ops that may be redeclared
     lowerings: dict[str, Lowering] = field(default_factory=dict)
     dialects: set[str] = field(default_factory=set)  # the dialects of the declared ops
-    callees: dict[str, tuple[str, ...]] = field(default_factory=dict)  # declared as "OP @NAME", by OP
+    callees: dict[str, tuple[str, ...]] = field(default_factory=dict)  # names declared as "OP @NAME", by OP
     complete: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()  # names of the ops that the original op set declares
 
@@ -300,6 +300,6 @@ class OpSet:
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
-    """The most similar names, as the end of an error message; empty if no name is similar."""
+    """The end of an error message that suggests the most similar names; empty if no name is similar."""
     matches = get_close_matches(name, names, 3, 0.8)
     return f"; did you mean {' or '.join(matches)}?" if matches else ""

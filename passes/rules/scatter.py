@@ -1,7 +1,7 @@
 """scatter: updates combined into operands at run-time positions, by a body.
 
-An update element that is out of range is dropped. Two updates may land at one position; how the derivative
-then behaves depends on the body:
+An update element that is out of range is dropped. If two updates land at one position, the derivative depends on the
+body:
 
     add, subtract           linear in operand and updates together
     none ("set")            the tangent of the winning update, which a scatter of update numbers identifies
@@ -10,7 +10,7 @@ then behaves depends on the body:
     compares and selects    the tangent of the selected value, found by selecting numbers beside the values
     any other               elementwise ops on whole tensors; if updates may collide, one window after the other
 
-A scatter of several operands with such independent bodies is treated as several scatters.
+A scatter of several operands whose bodies are independent and of these kinds is treated as several scatters.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ SET = "set"
 ADD, SUBTRACT = "stablehlo.add", "stablehlo.subtract"
 MULTIPLY = "stablehlo.multiply"
 MINIMUM, MAXIMUM = "stablehlo.minimum", "stablehlo.maximum"
-LONGEST = 64  # the largest number of windows that is unrolled
+LONGEST = 64  # the largest number of windows that are unrolled
 KINDS = frozenset((ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM))
 
 
@@ -136,7 +136,7 @@ def kind(op: Definition, i: int) -> str | None:
 
 
 def _promotes(op: Definition) -> bool:
-    """Whether the body computes in wider element types than those of operands and updates."""
+    """Whether the body computes in wider element types than operands and updates have."""
     return any(element(x) != element(y) for x, y in zip(op.operands, op.results, strict=False))
 
 
@@ -150,10 +150,9 @@ def _promoted(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) ->
 
 
 def _of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Any]:
-    """Applies the body to the updates and the elements where they land; for updates that do not collide.
+    """Applies the body to the updates and the elements at which they land; updates must not collide.
 
-    A dropped update is replaced by zero and combined with zero, and the result is dropped, so that no NaN
-    comes of it.
+    A dropped update is replaced by zero and combined with zero, and its result is dropped, so that it yields no NaN.
     """
     count = len(op.results)
     xs, us = operands[:count], operands[count + 1 :]
@@ -194,14 +193,14 @@ def _only(b: StablehloBuilder, v: Value, dimensions: Sequence[int], at: Sequence
 
 
 def _numbered_updates(b: StablehloBuilder, op: Definition) -> tuple[Any, Any]:
-    """For each element, the number of the update that is put there last, or zero; and the numbers of the updates."""
+    """For each element, the number of the last update written to it, or zero; and the numbers of the updates."""
     numbers = count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     return scatter_like(b, op, none, numbers, None, False), numbers
 
 
 def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Any, Any]:
-    """As `_numbered_updates`, for a body that selects: emits the op with numbers beside the values of operand i."""
+    """Like `_numbered_updates`, for a body that selects: emits the op with numbers beside the values of operand i."""
     count, numbers = len(op.results), count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     operands = [*op.operands[:count], none, *op.operands[count:], numbers]
@@ -215,7 +214,7 @@ def _winner(
 ) -> Any:
     """The tangent of the update with each element's number, or of the operand where the number is zero.
 
-    The numbers are scattered as the updates are, so a deterministic target picks the same winner for both.
+    Numbers and updates are scattered alike, so a deterministic target picks the same winner for both.
     """
     (winners, numbers), x = of, op.operands[i]
     dy = b.zeros_like(x)
@@ -225,13 +224,13 @@ def _winner(
 
 
 def _won(b: StablehloBuilder, op: Definition, winners: Any, numbers: Any, du: Any) -> Any:
-    """The tangents of the updates, zero for each update that another one overwrites."""
+    """The tangents of the updates; zero for each update that another update overwrites."""
     won = b.compare(landed(b, op, winners), numbers, "EQ")
     return b.select(won, du, b.zeros_like(du))
 
 
 def _extremum(b: StablehloBuilder, op: Definition, dx: Value | None, du: Value | None) -> Value:
-    """The mean of the tangents of the values that equal the result; ties are counted in integers, hence exactly."""
+    """The mean of the tangents of the values that equal the result; an integer counts ties, so the count is exact."""
     (x, _, updates), y = op.operands, op.result
     integer = ir.IntegerType.get_signless(32)
     is_x, is_update = b.compare(x, y, "EQ"), b.compare(updates, landed(b, op, y), "EQ")
@@ -244,7 +243,7 @@ def _extremum(b: StablehloBuilder, op: Definition, dx: Value | None, du: Value |
 
 
 def _product(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
-    """The operand's tangent multiplied by the updates, plus each update's tangent times the operand where it lands."""
+    """The operand's tangent times the updates, plus each update's tangent times the operand at its place."""
     terms = [] if dx is None else [b.reapply(op, {0: dx})[0]]
     x, indices, updates = op.operands
     if du is not None and is_unique(op):

@@ -1,8 +1,7 @@
 """The product of all updates of a scatter that land at one place, by ops that have derivatives of every order.
 
-Updates are sorted by where they land, and multiplied along runs of equal places by prefix products. The
-derivative toward an update is then the product of the others, without a division, so it is exact where
-factors are zero.
+Updates are sorted by where they land, and multiplied along runs of equal places by prefix products. The derivative
+toward an update is then the product of the other updates, without a division, so it is exact where factors are zero.
 """
 
 import math
@@ -41,7 +40,7 @@ def by_place(b: StablehloBuilder, op: Definition, updates: Any) -> Any:
 
 
 def _multiply(b: StablehloBuilder, u: Sequence[Any], v: Sequence[Any]) -> Sequence[Any]:
-    """Combines two adjacent segments: (whether a new run begins in it, product of its last run).
+    """Combines two adjacent segments, each given as: whether a new run begins in it, and the product of its last run.
 
     A factor of another run is replaced by 1 before the product, so that its infinities and NaNs do not
     propagate.

@@ -1,10 +1,10 @@
 """Schur forms of complex matrices, a = z t z^H with t upper triangular; and related reductions, which are refused.
 
-The gauge is that z^H dz has a zero diagonal, so the derivative is right for functions that do not depend on
-the phases of the columns of z. It is not finite for equal eigenvalues. JAX has no derivatives of these ops.
+The gauge is that z^H dz has a zero diagonal, so the derivative is right for functions that do not depend on the phases
+of the columns of z. It is not finite for equal eigenvalues. JAX has no derivatives of these ops.
 
-The equations are those of perturbation theory, as in Stewart and Sun, "Matrix Perturbation Theory" (1990),
-chapter V; they are solved by the eigenvectors of t.
+The equations are those of perturbation theory, as in Stewart and Sun, "Matrix Perturbation Theory" (1990), chapter V.
+The rule solves them with the eigenvectors of t.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """select_and_scatter: linear in the source if it adds; with any other scatter region, a scatter to the selected places.
 
-The selection has derivative zero. An active initial value takes part once per place, as in XLA; the reference
-interpreter takes it once more per source, which differs if it is not the identity.
+The selection has derivative zero. An active initial value enters once per place, as in XLA; the reference interpreter
+counts it once more per source, which differs if it is not the identity.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Finds which element a reduction or sort selects, so that its tangent can be taken from there.
+"""Finds which element a reduction or sort selects, so that the result gets the tangent of that element.
 
 Each element is numbered by its place in row-major order, and the numbers are selected beside the values. An
 initial value, or the padding of a window, has the number after the last. Numbers have no derivative.
@@ -138,7 +138,7 @@ def _selected_of_tensors(
     window: Window,
     prefers: Callable[[Any, Any, Any], Any],
 ) -> tuple[V, V]:
-    """As `selected`, without a reduce_window, whose work per result is the size of a window."""
+    """Like `selected`, without a reduce_window, whose work per result is the size of a window."""
 
     def combine(first: Sequence[Any], second: Sequence[Any]) -> Sequence[Any]:
         (u, m), (v, n) = first, second

@@ -33,7 +33,7 @@ def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Any) -> list[Any]:
 def _folded(
     x_type: ir.RankedTensorType, y_type: ir.RankedTensorType, dimensions: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
-    """How to undo a broadcast: the dimensions to sum over, the sizes then, and the permutation to x's order, if any."""
+    """How to undo a broadcast: the dimensions to sum over, the sizes after the sum, and a permutation to x's order."""
     sizes = sizes_in(y_type)
     kept = [d for n, d in zip(sizes_in(x_type), dimensions, strict=True) if sizes[d] == n]
     summed = [d for d, n in enumerate(sizes) if d not in kept and n != 1]

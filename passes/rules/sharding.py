@@ -1,9 +1,8 @@
 """Shardings: a constraint is linear, and its transpose is the same constraint on the cotangent.
 
-Where a program converts a whole array to per-device parts (JAX's `shard_map`), n devices may hold equal
-parts. Toward the whole, the cotangents of equal parts are summed. From parts back to the whole, any of the n
-parts would do; the derivative takes their mean, so each part gets 1/n of the cotangent of the whole. JAX does
-the same.
+Where a program converts a whole array to per-device parts (JAX's `shard_map`), n devices may hold equal parts. Toward
+the whole, the cotangents of equal parts are summed. For a conversion from parts back to the whole, any of the n parts
+would do; the derivative takes their mean, so each part gets 1/n of the cotangent of the whole. JAX does the same.
 
 `dialect/ops/shardy.py` converts Shardy's ops to custom calls and back.
 """

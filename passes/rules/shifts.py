@@ -3,8 +3,8 @@
     m = reduce max x;  e = exp(x - m);  p = e / sum e          dp / dx is right with dm = 0
 
 `cancels` proves this about the outputs that one `linearize` asks for. Call the result of the reduce m, and let an
-output be y = Y(x, m), as if m were one more input. The proof follows m through the scheduled ops, and gives each value
-that depends on it a form: element by element,
+output be y = Y(x, m), as if m were one more input. The proof follows m through the scheduled ops, and finds a form for
+each value that depends on m, element by element:
 
     v + c m         such as x - m          sums and differences of those; log(v exp(c m))
     v exp(c m)      such as exp(x - m)     products, quotients and sums along dimensions of those
@@ -48,7 +48,7 @@ class _Form:
     exp: bool = False
 
     def placed(self, dimensions: Sequence[int] | Mapping[int, int]) -> "_Form":
-        """The form of a value that has dimension d of this one as dimension `dimensions[d]`."""
+        """The form of a value in which dimension d of this value is dimension `dimensions[d]`."""
         return replace(self, along=tuple([None if d is None else dimensions[d] for d in self.along]))
 
 
@@ -80,12 +80,12 @@ def cancels(b: StablehloBuilder, m: Value) -> bool:
 
 
 def _unshifted(x: Value) -> _Form:
-    """The form of a value as a shift of its own."""
+    """The form of a value that is a shift itself."""
     return _Form(x, tuple([None if size == 1 else d for d, size in enumerate(shape(x))]))
 
 
 def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
-    """The form of an op's only result, where c is 0 if it does not depend on a shift; None where no form is known.
+    """The form of an op's only result, with c = 0 if it does not depend on a shift; None if no form is known.
 
     Values of dynamic shape have no form, since their sizes may be 1.
     """
@@ -138,7 +138,7 @@ def _total(op: Definition, forms: _Forms) -> _Form | None:
 
 
 def _selected(op: Definition, forms: _Forms) -> _Form | None:
-    """The form that both values have, where zeros have the form of any v exp(c m)."""
+    """The common form of both values; zeros have the form of any v exp(c m)."""
     condition, *values = forms
     known = [x for x in values if x is not None]
     zero = [i for i, x in enumerate(values) if x is None and splat(op.operands[1 + i]) == 0]
@@ -153,7 +153,7 @@ def _transposed(op: Definition, forms: _Forms) -> _Form | None:
 
 
 def _reshaped(op: Definition, forms: _Forms) -> _Form | None:
-    """The form of a value whose dimensions of other sizes than 1 stay; None for other reshapes."""
+    """The form of a reshaped value; None if a dimension of another size than 1 changes."""
     before, after = (
         [(d, size) for d, size in enumerate(shape(v)) if size != 1] for v in (op.operands[0], op.result)
     )
@@ -177,7 +177,7 @@ def _converted(op: Definition, forms: _Forms) -> _Form | None:
 
 
 def _compared(op: Definition, forms: _Forms) -> _Form | None:
-    """The form of a comparison of v exp(c m) with 0, which is that of v with 0."""
+    """The form of a comparison of v exp(c m) with 0, which equals that of v with 0."""
     for x, other in (forms, forms[::-1]):
         if x is not None and x.exp and other is None and 0 in map(splat, op.operands):
             return replace(x, c=0)

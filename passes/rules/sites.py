@@ -1,4 +1,4 @@
-"""Call sites of control-flow ops, of which several versions with more and more residual results may exist.
+"""Call sites of control-flow ops, which may have several versions with more and more residual results.
 
 A linear graph that needs residuals of an op in another graph contains a copy of that op, with the residuals
 as extra results. All copies share one call site: they have the same operands and the same base graph, and

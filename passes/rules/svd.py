@@ -1,9 +1,9 @@
 """Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER calls; thin, full, or values alone.
 
-u^H du and v^H dv are skew-Hermitian. This leaves open the phases, the basis for equal singular values, and
-the columns beyond the singular values. There the rule sets u^H du and v^H dv to zero, except that the
-diagonal of u^H du takes the phases of both, as in JAX. The difference u^H du - v^H dv is exact for equal
-singular values too, and so is the derivative of u v^H. `docs/conventions.md` has the limits.
+u^H du and v^H dv are skew-Hermitian. This leaves open the phases, the basis for equal singular values, and the columns
+beyond the singular values. There the rule sets u^H du and v^H dv to zero, except that the diagonal of u^H du gets the
+phases of both, as in JAX. The difference u^H du - v^H dv is exact for equal singular values too, and so is the
+derivative of u v^H. `docs/conventions.md` has the limits.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.2; Wan and Zhang,
 "Automatic differentiation for complex valued SVD" (2019).
@@ -102,7 +102,7 @@ def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
 
 
 def _rotations(b: StablehloBuilder, s: Any, c: Any, margin: Any) -> tuple[Any, Any]:
-    """The skew-Hermitian x and y; the diagonal of c, which moves phases, goes into x alone."""
+    """The skew-Hermitian x and y; the diagonal of c, which changes phases, goes into x only."""
     half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
     sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)), margin)
     both = b.multiply(half, scaled(b, inverse_gaps(b, s, margin), b.add(c, adjoint(b, c))))
@@ -118,8 +118,7 @@ def _rotations(b: StablehloBuilder, s: Any, c: Any, margin: Any) -> tuple[Any, A
 def _moved(b: StablehloBuilder, u: Any, u1: Any, x: Value, image: Any, inverse: Any) -> Any:
     """The tangent of u: u1 x, plus the component of `image` / s orthogonal to u1, where `image` is da v1 (or da^H u1).
 
-    u1 are the first columns of u, as many as there are singular values; the tangents of any others keep u
-    unitary.
+    u1 are the first columns of u, one per singular value; the tangents of further columns keep u unitary.
     """
     du1 = matrix_product(b, u1, x)
     size, count, wide = shape(u)[-2], shape(u1)[-1], shape(u)[-1]
@@ -145,7 +144,7 @@ def _columns_of(b: StablehloBuilder, u: Value, start: int, limit: int) -> Any:
 
 
 def _with_vectors(b: Any, op: Definition, layout: VectorLayout) -> Any:
-    """The results of the same call with vectors, thin ones if the target can compute them."""
+    """The results of the same call with vectors; with thin vectors if the target can compute them."""
     if layout.of_v:
         return b.reapply(op, {}, with_settings(op, compute_uv=True))
     a, s, *_, info = op.results

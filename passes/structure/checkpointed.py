@@ -6,7 +6,8 @@
 
 Loop memory `log`: for n iterations of W, T stores the carries of O(log n) iterations in a fixed number of slots, and
 recomputes O(n log n) iterations; n need not be known when compiling. To get the carries of iteration k, T starts from
-the last checkpoint, and sets new ones, each half-way to k, until one is at k. After iteration k, that one is freed.
+the last checkpoint and sets new checkpoints, each half-way to k, until one is at k. That one is freed after iteration
+k.
 
 U (reverse over reverse) recomputes T, and T in turn needs the carries of W, which runs in the other direction. W has
 checkpoints of its own, the first of which is at U's current iteration. U then takes O(n log^2 n) iterations. A
@@ -101,7 +102,7 @@ def _max_trip_count(scope: Scope, cluster: Cluster) -> int:
 
 
 def _slots(bound: int) -> int:
-    """The most checkpoints at any time: a first one, one for each halving of the distance, and a spare one.
+    """The largest number of checkpoints at a time: the first, one for each halving of the distance, and a spare one.
 
     If a checkpoint is k iterations from the wanted iteration, the next checkpoint is k // 2 iterations from it, and so
     on. After the wanted iteration, its neighbour is wanted, and the last checkpoint that remains is at most half
@@ -138,8 +139,8 @@ def _emit_sweep(
 ) -> list[Any]:
     """Emits a loop over the iterations from `ends[0]` to before `ends[1]`; gives its last carries, then its records.
 
-    From the iteration that the level below has `reached`, it can reach all these iterations: in its own direction,
-    that iteration comes before them, or is the first of them.
+    These iterations are reachable from the iteration that the level below has `reached`: in the level's own direction,
+    that iteration comes before them, or is their first.
     """
     loop = Iteration(scope)
     inner, k, carried = loop.b, loop.carry(ends[0].type), loop.carries(state)

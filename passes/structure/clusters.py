@@ -1,4 +1,4 @@
-"""Chooses the control flow ops to fuse: ops of one call site, loops that run in lockstep, branches of one index."""
+"""Chooses the control-flow ops to fuse: ops of one call site, loops that run in lockstep, branches of one index."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -145,7 +145,7 @@ def fuse(
 def _find_members(
     view: View, opset: OpSet, order: Sequence[Definition], outputs: Sequence[Value]
 ) -> tuple[list[Member], dict[Value, MemberResult]]:
-    """Groups the ops of each call site into a member; also the place of each result."""
+    """Groups the ops of each call site into a member. Also returns the place of each result."""
     sites: dict[Any, list[Member]] = defaultdict(list)
     members: list[Member] = []
     places: dict[Value, MemberResult] = {}
@@ -182,7 +182,8 @@ def _sum_of_sequences(
 ) -> Loop | None:
     """The sum of two sequences of dynamic length, as a loop that adds their elements; None for other sums.
 
-    Accumulated cotangents are such sums. As a loop, the sum can be fused, and needs no stack of unknown length.
+    Accumulated cotangents are such sums. A loop can be fused with other loops, and then needs no stack of unknown
+    length.
     """
     if any(x not in places for x in op.operands):
         return None
@@ -204,7 +205,7 @@ def _sum(b: StablehloBuilder, type_: ir.Type) -> Graph:
 
 
 def _site_key(record: Branches | Loop) -> tuple[int | Value | tuple[Value, ...] | None, ...]:
-    """A hashable key; ops with equal keys may be at one call site, if their graphs `_can_be_one_op`."""
+    """A hashable key; ops with equal keys may share a call site, if `_can_be_one_op` holds for their graphs."""
     if isinstance(record, Loop):
         return len(record.inits), len(record.sequences), record.reverse, record.cond is None, record.operands
     return record.index, len(record.graphs), record.operands
@@ -220,8 +221,8 @@ def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Bra
     """Whether the results of one op are the first results of the other, so that one op can replace both.
 
     For ops of the same base (`passes/rules/sites.py`) this holds if one was linearized after the other. It does not
-    hold if the two were linearized separately, in different inputs: then each has its own residuals. `Unsupported`
-    if two such ops draw random numbers, since each would draw its own.
+    hold if the two were linearized separately, with respect to different inputs: then each has its own residuals.
+    Raises `Unsupported` if two such ops draw random numbers, since each would draw its own.
     """
     same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
@@ -290,7 +291,7 @@ def _find_clusters(
     clusters: list[Cluster] = []
     cluster_of: dict[Member, Cluster] = {}
     depends_on: dict[Value, int] = {}  # the clusters that each value depends on
-    below: dict[int, int] = defaultdict(int)  # for each cluster, by number: those that its operands depend on
+    below: dict[int, int] = defaultdict(int)  # by number: the clusters that its operands depend on
 
     def fitting(record: Any, is_separated: bool) -> Cluster:
         is_loop = isinstance(record, Loop)

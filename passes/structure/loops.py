@@ -46,7 +46,7 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
 
 
 def _give_invariants(scope: Scope, cluster: Cluster) -> None:
-    """Records the results that need no loop: operands that no iteration changes, and sequences without entries."""
+    """Records the results that need no loop: carries that no iteration changes, and sequences of empty elements."""
     for member in cluster.members:
         for op, record in member.records.items():
             first, idle = len(record.inits) + len(record.sequences), unchanged_carries(record)
@@ -60,7 +60,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
 
 
 def _give_initial(scope: Scope, cluster: Cluster) -> None:
-    """Records the results of a loop of no iterations: the last carries are the first, the sequences are empty."""
+    """Records the results of a loop without iterations: the last carries are the first, the sequences are empty."""
     results: dict[MemberResult, Value] = {}
     for at in ((member, i) for member in cluster.members for i in member.used):
         element = at[0].record.body.outputs[at[1]].type
@@ -69,7 +69,7 @@ def _give_initial(scope: Scope, cluster: Cluster) -> None:
 
 
 def _leading(scope: Scope, cluster: Cluster) -> Member:
-    """The member that decides the trip count: the first one with a condition, else the first member."""
+    """The member that determines the trip count: the first one with a condition, else the first member."""
     members = scope.plan.members(cluster)
     return next((m for m in members if m.record.cond is not None), members[0])
 
@@ -78,7 +78,7 @@ def _emit_stacked(scope: Scope, cluster: Cluster, step: ClusterIteration, record
     """Emits one loop for the cluster's members and those recomputed for it, all in the same direction."""
     b, plan, leading = scope.b, scope.plan.loops[cluster], _leading(scope, cluster)
     leader = leading.record
-    count: Any = plan.trip_count  # an integer, or a value where only a bound is known
+    count: Any = plan.trip_count  # an integer, or a value if only a bound is known
     if leader.cond is None and (count is None or plan.bound is not None):
         count = scope.trip_count(cluster)
     k, inner = step.number, step.b

@@ -1,4 +1,4 @@
-"""plan: decides which ops are fused, and how each loop gets its residuals, before anything is emitted.
+"""plan: decides which ops are fused and how each loop gets its residuals, before any op is emitted.
 
 A loop that runs opposite to the loop that computes its residuals reads them from stacks, or recomputes that loop's
 iterations from checkpoints. The plan names the emitter of each loop, a key of `EMITTERS` in `loops.py`, and what the
@@ -190,7 +190,7 @@ def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_
 def _memory(cluster: Cluster, read: Sequence[Value], given: str) -> str:
     """The loop memory of a cluster that reads these sequences: `log` if their length is dynamic, else the loop's own.
 
-    A loop without an attribute for its memory takes the `given` memory, for which `auto` decides by size.
+    A loop without an attribute for its memory gets the `given` memory; `auto` decides by size.
     """
     if any(not x.type.has_static_shape for x in read):
         return "log"
@@ -235,7 +235,7 @@ def _source(fusion: Fusion, x: Value) -> Cluster | None:
 def _stacked(
     fusion: Fusion, cluster: Cluster, recomputed: Mapping[Cluster, tuple[Cluster, ...]]
 ) -> tuple[tuple[MemberResult, ...], tuple[MemberResult, ...]]:
-    """The sequences of a cluster that other ops read: those read as a whole, and those read one by one.
+    """The sequences of a cluster that other ops read: as a whole, and element by element.
 
     The cluster itself, and loops that recompute it, read the elements without stacks.
     """
@@ -255,7 +255,7 @@ def _stacked(
 
 
 def _reads_elements(fusion: Fusion, op: Definition | None, at: MemberResult) -> bool:
-    """Whether the reader is a loop that reads a sequence one element per iteration, and in no other way."""
+    """Whether the reader is a loop that reads a sequence only one element per iteration."""
     member = fusion.member_of.get(op)
     if member is None or not isinstance(member.record, Loop):
         return False
@@ -266,7 +266,7 @@ def _reads_elements(fusion: Fusion, op: Definition | None, at: MemberResult) -> 
 def _recomputed_from(
     fusion: Fusion, readers: Sequence[Cluster], recomputed: Mapping[Cluster, tuple[Cluster, ...]]
 ) -> tuple[MemberResult, ...]:
-    """The sequences that `readers`, and the loops recomputed for them, read."""
+    """The sequences that `readers` read, and those that the loops recomputed for them read."""
     recomputing = dict.fromkeys(c for reader in readers for c in (*recomputed[reader], reader))
     sequences = (x for c in recomputing for m in c.members for x in m.record.sequences)
     return tuple(dict.fromkeys(fusion.places[x] for x in sequences if x in fusion.places))
@@ -276,7 +276,7 @@ def _recomputed_from(
 
 
 def _trip_count(cluster: Cluster) -> int | None:
-    """The trip count, or an upper bound of it, where either is known when compiling."""
+    """The trip count, or an upper bound of it, if one is known at compile time."""
     trip_count = _bound(cluster)
     for record in (member.record for member in cluster.members):
         lengths = [x.type.shape[0] for x in record.sequences if not x.type.is_dynamic_dim(0)]
@@ -291,14 +291,14 @@ def _trip_count(cluster: Cluster) -> int | None:
 
 
 def _bound(cluster: Cluster) -> int | None:
-    """The upper bound of a cluster's trip count, where only a bound is known; else None."""
+    """The upper bound of a cluster's trip count, if only a bound is known; None otherwise."""
     if any(m.record.trip_count is not None for m in cluster.members):
         return None
     return next((m.record.bound for m in cluster.members if m.record.bound is not None), None)
 
 
 def _trip_count_source(fusion: Fusion, cluster: Cluster, read: Sequence[Value]) -> Cluster | None:
-    """A cluster that computes this cluster's trip count: the sequences come from it, directly or through ops."""
+    """A cluster that determines this cluster's trip count: it computes the sequences, directly or through ops."""
     unread, seen = list(read), set(read)
     while unread:
         x = unread.pop()

@@ -1,4 +1,4 @@
-"""The arrays that a loop writes: stacks, which others read, and checkpoints, from which others recompute the loop."""
+"""The arrays that a loop writes: stacks, for other loops to read, and checkpoints, to recompute the loop from."""
 
 from collections.abc import Mapping, Sequence
 from math import isqrt

@@ -1,4 +1,4 @@
-"""The graph that is being built, and what its loops store for later loops; the plan says what is emitted."""
+"""The graph under construction, and the arrays that its loops store for later loops, as the plan says."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

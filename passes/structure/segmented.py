@@ -1,12 +1,12 @@
 """A loop that recomputes its residuals segment by segment, from checkpoints that other loops have stored.
 
-    for each segment, from last to first, where T, the reverse pass of the loop W, runs backwards and reads W:
+    T is the reverse pass of the loop W: it runs backwards and reads W. For each segment, from last to first:
         W runs forwards from its checkpoint, and stacks the values that T reads; T runs backwards, and reads the stack
 
-Loop memory `sqrt`: of n iterations, every s-th stores its carries, s = sqrt n, and the stacks hold one segment. Each
-iteration runs twice, and memory holds the values of about 2 sqrt n iterations. The reverse pass U of T, which runs
-forwards and reads T, has checkpoints of T's carries and carries W's carries itself: over each segment,
-first W, then T, then U runs.
+Loop memory `sqrt`: of n iterations, every s-th stores its carries, where s = sqrt n, and the stacks hold one segment.
+Each iteration runs twice, and memory holds the values of about 2 sqrt n iterations. The reverse pass U of T runs
+forwards and reads T. It has checkpoints of T's carries, and carries W's carries itself: over each segment, first W,
+then T, then U runs.
 
 Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
 """
@@ -115,7 +115,7 @@ def emit_segmented(scope: Scope, cluster: Cluster, step: ClusterIteration, recor
 
 
 def _entering(scope: Scope, loop: Iteration, at: MemberResult, entry: Value) -> Value:
-    """A carry on entry to a segment: from its checkpoints, or, where it has none, its initial value."""
+    """A carry on entry to a segment, from its checkpoints; its initial value if it has none."""
     checkpoints = scope.checkpoints[scope.plan.fusion.cluster_of[at[0]]]
     if at not in checkpoints:
         return loop.read(scope.init(at))
@@ -145,7 +145,7 @@ def _sweep(
 
 
 def _boundary(scope: Scope, step: ClusterIteration, wanted: Sequence[Value], reverse: bool) -> list[Value]:
-    """The values of loops in the other direction that the wanted values are, or read through this direction's ops."""
+    """The values of loops in the other direction that wanted values read through ops of this direction, or are."""
     way = step.backwards.get
     read = list(wanted)
     for op in scope.view.schedule(wanted):
@@ -155,7 +155,7 @@ def _boundary(scope: Scope, step: ClusterIteration, wanted: Sequence[Value], rev
 
 
 def _without_stack(step: ClusterIteration, own: Sequence[Value], starts: Starts) -> set[Value]:
-    """The values that need no stack: values from outside, a sweep's own carries, and what is computed from these."""
+    """The values that need no stack: values from outside, a sweep's own carries, and values computed from these."""
     given, mine = {step.number, *step.inputs, *starts}, set(own)
     known = set(given)
     for op in step.b.graph.definitions:
@@ -175,7 +175,7 @@ def _emit_sweep(
     records: Records | None = None,
     arrays: Sequence[Value] = (),
 ) -> list[Any]:
-    """Emits a sweep over a segment, from its carries `state` at one end and those below at the other, `state_below`.
+    """Emits a sweep over a segment, from its carries `state` at one end and the carries `state_below` at the other end.
 
     Returns the carries after the segment, then the sweep's stacks, or, with `records`, the arrays of all iterations.
     """

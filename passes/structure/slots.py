@@ -1,4 +1,4 @@
-"""Removes carries, and sums, of cotangents that a backward loop reads or writes one slot per iteration.
+"""Removes carries and sums of cotangents that a backward loop reads or writes one slot per iteration.
 
 Take ys = dynamic_update_slice(ys, y, i) for i = 0, 1, ... The transposed iteration reads slot i of the cotangent of
 ys, then sets it to zero, since the update overwrote the slot's previous value. If no two iterations use the same slot,
@@ -44,7 +44,7 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_
 def _is_read_once_per_slot(
     step: ClusterIteration, at: MemberResult, readers: Sequence[Definition], trip_count: int
 ) -> bool:
-    """Whether iterations only read slots of a carry and set them to zero, each slot in one iteration."""
+    """Whether iterations only read slots of a carry and set them to zero, and no two iterations use one slot."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
         return False
@@ -59,7 +59,7 @@ def _is_read_once_per_slot(
 
 
 def _replace_sum(step: ClusterIteration, at: MemberResult, trip_count: int) -> None:
-    """Replaces a sum that adds one slot, in a carry whose slots are still zero, by a write of the slot."""
+    """Replaces a sum that adds to one slot, in a carry whose slots are still zero, by a write of that slot."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return

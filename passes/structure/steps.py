@@ -1,4 +1,4 @@
-"""One iteration of fused loops as a raw graph; `loops.py`, `segmented.py` and `checkpointed.py` build loops of it."""
+"""One iteration of fused loops as a raw graph. `loops.py`, `segmented.py` and `checkpointed.py` build loops of it."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field

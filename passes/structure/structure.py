@@ -4,11 +4,11 @@
     P:  x', rs = loop x0          ->         one loop that runs backwards: reads the stack
     T:  ct = loop reversed ct0, rs
 
-A `tidu.loop` reads and gives *sequences*, one element per iteration, which a `stablehlo.while` cannot. This stage
-removes them. Ops of one call site become one op, which gives only the results that are read. Loops that run in
-lockstep, in the same direction, are fused, and so are branches of the same index: one then reads the other's values
-directly. Between loops that run in opposite directions, residuals are stored in stacks (`loops.py`), or recomputed
-from checkpoints (`segmented.py`, `checkpointed.py`). `plan.py` chooses which.
+A `tidu.loop` reads and returns *sequences*, one element per iteration; a `stablehlo.while` cannot. This stage removes
+them. Ops of one call site become one op, which returns only the results that are read. Loops that run in lockstep, in
+the same direction, are fused, and so are branches with the same index, so that one reads the other's values directly.
+Between loops that run in opposite directions, residuals are stored in stacks (`loops.py`), or recomputed from
+checkpoints (`segmented.py`, `checkpointed.py`). `plan.py` chooses between these.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -84,7 +84,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
         result, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
         if named or any(is_control(op) for op in graph.definitions):
             result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
-        # Cached before its derivatives are structured, which may call the graph. The result is in structured form.
+        # Cached before its derivatives, which may call the graph, are structured. The result is in structured form.
         results[graph, memory] = results[result, memory] = result
         if FUNCTION in graph.attributes:
             result.attributes |= graph.attributes
@@ -111,7 +111,7 @@ def _build(
     chosen: Mapping[int, str] = MappingProxyType({}),
     reuses_ops: bool = False,
 ) -> Graph:
-    """Builds the structured graph; with `reuses_ops`, it reuses the old inputs, and the ops whose operands stay."""
+    """Builds the structured graph; with `reuses_ops`, reuses the old inputs, and the ops whose operands stay."""
     local: dict[Value, Value] = _Replacements()
     if reuses_ops:
         b.graph.inputs = dict(graph.inputs)
@@ -155,7 +155,7 @@ def _replaced(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value
 
 
 def _emit_branches(scope: Scope, cluster: Cluster) -> None:
-    """Emits one call or case for a cluster, with the results that are read and the arguments that they need."""
+    """Emits one call or case for a cluster, with the results that are read and the arguments that these need."""
     inside, index = set(cluster.ops), cluster.leader.index
     wanted = [
         (member, j)
@@ -164,7 +164,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         if not inside.issuperset(users)
     ]
     if index is None:
-        # All call sites use each result that any of them reads, so that they share one graph.
+        # All call sites return each result that any of them needs, so that they share one graph.
         wanted = [(cluster.members[0], j) for j in sorted(scope.plan.used_of_calls[cluster.leader.graphs[0]])]
     operands = dict.fromkeys(x for member in cluster.members for x in member.record.operands)
     arguments = [x for x in operands if not scope.plan.fusion.is_result_of(x, cluster)]
@@ -185,7 +185,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 def _branch(
     scope: Scope, cluster: Cluster, i: int, wanted: Sequence[MemberResult], arguments: Sequence[Value]
 ) -> Graph:
-    """Branch i of all members in one graph, one member's branch after another; an only member's own graph as it is."""
+    """Branch i of all members in one graph, one after another; for a single member, its own graph."""
     first = cluster.members[0]
     graph = first.record.graphs[i]
     every = [(first, j) for j in range(len(graph.outputs))]
@@ -216,7 +216,7 @@ def _branch(
 
 
 def _narrowed(scope: Scope, graph: Graph, read: Sequence[int]) -> Graph:
-    """The graph with the inputs whose numbers are `read`; no branch reads the others."""
+    """The graph without the inputs that no branch reads; `read` has the numbers of the others."""
     if len(read) == len(graph.inputs):
         return graph
     inputs = list(graph.inputs.values())

@@ -1,6 +1,6 @@
-"""Emits loops without sequences, as `stablehlo.while` is, and reads and writes entries of the arrays that they carry.
+"""Emits loops without sequences (`stablehlo.while`), and reads and writes entries of the arrays that they carry.
 
-One iteration is built first, then a test.
+The iteration is built first, then the test.
 """
 
 from collections.abc import Callable, Mapping, Sequence
