@@ -2,12 +2,12 @@
 
     %0 = stablehlo.power %x, %y    ->    the power of |x|, its sign, and the values for x = 0 or y = 0
 
-A pattern is a function `(b, op) -> values` that `@legalize(name)` registers for ops of that name. The pattern emits
-ops before `op` that compute its results, and returns these results, or None if IREE handles the op correctly. Ops
-that cannot be rewritten are refused by name and location before IREE's compiler runs. Each pattern and each pass
-has a record of the fault of IREE for which it exists (`fault.py`). The folders:
+A pattern is a function `(b, op) -> values` that `@legalize(name)` registers for ops of that name. The pattern emits ops
+before `op` that compute its results, and returns these results, or None if IREE handles the op correctly. Ops that
+cannot be rewritten are refused by name and location before IREE's compiler runs. Each pattern and each pass has a
+record of the fault of IREE that it works around (`fault.py`). The folders:
 
-    emit/             what writes code: the tools of the other folders
+    emit/             tools that emit code, for the other folders
     faults/           IREE computes a wrong value, or its compiler crashes
     missing/          IREE lacks the op, or lacks it for some types or shapes
     linear_algebra/   factorizations and solves; IREE has none
@@ -15,7 +15,7 @@ has a record of the fault of IREE for which it exists (`fault.py`). The folders:
     modules/          edits of IREE's own IR, between the runs of its compiler
     static/           static libraries, which need no runtime of IREE's
 
-`pipeline.py` has all passes in order. `emit/marks.py` has the copies that IREE merges with no other value.
+`pipeline.py` has all passes in order. `emit/marks.py` has the copies that IREE never merges with other values.
 """
 
 from importlib import import_module
@@ -24,7 +24,7 @@ __all__ = ["legalize_for_iree"]
 
 
 def __getattr__(name: str) -> object:
-    # The process in `modules/process.py` does without the pipeline, which is slow to import.
+    # The process in `modules/process.py` does not need the pipeline, which is slow to import.
     if name == "legalize_for_iree":
         return import_module("tiduc.backends.iree.pipeline").legalize_for_iree
     raise AttributeError(f"module 'tiduc.backends.iree' has no attribute {name!r}")

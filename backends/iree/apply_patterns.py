@@ -56,7 +56,7 @@ def apply_patterns(module: Any, settings: Settings) -> None:
 
 
 def _patterns(name: str, is_dynamic: bool, settings: Settings) -> list[Pattern]:
-    """The patterns for ops of a name, of dynamic shapes or others, in the order in which they are tried."""
+    """The patterns for ops of a name, with or without dynamic shapes, in the order in which they are tried."""
     applies = {
         ON_CPUS: settings.cpu,
         ON_OTHERS: not settings.cpu,

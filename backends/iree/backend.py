@@ -1,4 +1,4 @@
-"""IREE as a backend: StableHLO is prepared for IREE's compiler; `tiduc.runtime` runs the compiled module."""
+"""IREE as a backend: prepares StableHLO for IREE's compiler; `tiduc.runtime` runs the compiled module."""
 
 from tiduc.backends.backend import Backend, Lowered, Options
 from tiduc.backends.iree.build import build

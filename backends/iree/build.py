@@ -5,7 +5,7 @@
     build_objects    one program, as an object file for a static library
     text_after       one program, up to a phase of IREE's compiler
 
-Each prepares the program and tries the attempts of the plan (`plan.py`) in order, until IREE compiles one.
+Each function prepares the program and tries the attempts of the plan (`plan.py`) in order, until IREE compiles one.
 """
 
 import os
@@ -111,9 +111,9 @@ def text_after(
 
 
 def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
-    """The sources, with flags that make IREE's compiler write its phases and its object files to the folder.
+    """The sources, with flags that make IREE's compiler write its phases and object files to the folder.
 
-    The first source is written there, and its flags without these.
+    The folder also gets the first source, and the flags of its compilation without the added ones.
     """
     phases, executables = (os.path.join(folder, name) for name in ("phases", "executables"))
     flags = f"--dump-compilation-phases-to={phases}", f"--iree-hal-dump-executable-files-to={executables}"
@@ -131,7 +131,7 @@ def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
 def _tell(
     tell: Callable[[str], None], tried: Sequence[tuple[Attempt, bool]], log: Sequence[str], count: int
 ) -> None:
-    """Says how each attempt ended; `log` has the ends of the attempts that apply."""
+    """Reports how each attempt ended; `log` holds the ends of the attempts that applied."""
     ends = iter(log)
     for number, (attempt, applies) in enumerate(tried, 1):
         if not applies:

@@ -1,7 +1,7 @@
 """compile: compiles StableHLO to a compiled module, with IREE's compiler in a separate process.
 
-Some valid programs crash the compiler, and a crash must not take the caller down. A separate process costs no more
-time than a call inside this process. Programs compiled before come from the cache.
+Some valid programs crash the compiler, and a crash must not take the caller down. A separate process costs no more time
+than a call inside this process. The cache supplies programs that were compiled before.
 """
 
 import os
@@ -186,13 +186,13 @@ def _ended(
     stop: threading.Event | None,
     is_last: Callable[[], bool],
 ) -> Ended:
-    """Runs the compiler on a program and says how it ended; `is_last` says whether the program has no other source.
+    """Runs the compiler on a program and says how it ended; `is_last` says that no other source of the program follows.
 
-    If it is the only compiler, its progress is reported. For SPIR-V, a program may be compiled again, so that it is
-    recorded in each run.
+    Reports the compiler's progress if it runs alone. For SPIR-V, may compile the program again, so that it is recorded
+    in each run.
     """
     command = [compiler, *target.flags, *source.flags, *_linkers(target)]
-    # The compiler's own temporary files go with this directory, also when the compiler is killed.
+    # The compiler's temporary files are removed with this directory, even if the compiler is killed.
     with scratch_folder() as folder:
         environment = environment_of_compilers(folder)
         recorded: list[str] = []
@@ -223,10 +223,10 @@ def environment_of_compilers(folder: str) -> dict[str, str]:
 
 
 def _linkers(target: Target) -> tuple[str, ...]:
-    """Flags that select the linker in IREE's own package, so that none has to be installed.
+    """Flags that select the linker in IREE's own package, so that users need not install one.
 
-    With `-z now`, a machine that lacks a function that the code calls refuses the module when it is loaded. Without it,
-    the dynamic linker would end the process at the first call of the function.
+    With `-z now`, loading fails if a machine lacks a function that the module's code calls. Without it, the dynamic
+    linker would end the process at the first call of the function.
     """
     if not target.shared or not sys.platform.startswith("linux"):
         return ()
@@ -243,7 +243,7 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
             "allow it more time (--compile-timeout), or compile parts of the program to find what it hangs on",
             name,
         )
-    # A crash can follow a diagnostic; the user then needs the diagnostic.
+    # A crash can follow a diagnostic, and the user needs the diagnostic.
     diagnostic = _DIAGNOSTIC.search(ended.errors)
     if diagnostic:
         # The op's name comes before this phrase; the op's text after it would fill a screen.
@@ -278,7 +278,7 @@ def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> Compile
 
 
 def _located(location: str, name: str) -> str:
-    """The `file:line:col` in the user's file that a diagnostic names, or the file's name if it names none."""
+    """The `file:line:col` in the user's file that a diagnostic names; only the file's name if it names no place."""
     place = _PLACE.search(location) if location.startswith("loc(") else None
     if place:
         location = ":".join(place.groups())

@@ -1,8 +1,8 @@
-"""compiler_progress: reports the progress of IREE's compiler, from files that the compiler writes while it runs.
+"""compiler_progress: reports the progress of IREE's compiler, from the files that it writes while it runs.
 
-IREE reports no progress itself. With flags of MLIR, it writes a file each time that one of `_PASSES` begins to work on
-an executable or function, in folders named after them. With a flag of LLVM, it prints a remark for each function whose
-machine code is done. The flags do not change the module.
+IREE reports no progress itself. With flags of MLIR, it writes a file each time one of `_PASSES` begins an executable or
+function, in folders named after these. With a flag of LLVM, it prints a remark for each function whose machine code is
+done. The flags do not change the module.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tiduc.dialect import progress
 
-_EVERY = 0.3  # seconds between looks at the files
+_EVERY = 0.3  # seconds between reads of the files
 
 _PASSES = _ENCODES, _TRANSLATES, _LOWERS = (
     "iree-stream-encode-device-tensors",

@@ -1,4 +1,4 @@
-"""Fault: the record of one thing that IREE does wrong and that a pattern, a pass or an edit of VM code works around.
+"""Fault: the record of one fault of IREE that a pattern, a pass or an edit of VM code works around.
 
     @legalize("stablehlo.add")
     @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")

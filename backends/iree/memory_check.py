@@ -1,11 +1,11 @@
-"""memory_check: runs a program in memory that holds a pattern, and compares the results with those of plain memory.
+"""memory_check: runs a program in memory that holds a pattern, and compares its results with those in plain memory.
 
-    as compiled    arrays placed, hosted, donated, and updated in place; memory that is allocated holds a pattern
-    plain          IREE places the arrays, nothing is donated, loops copy what they carry
+    as compiled    arrays are placed, hosted, donated, and updated in place; allocated memory holds a pattern
+    plain          IREE places the arrays, nothing is donated, loops copy their carries
 
-Both run the same dispatches, so that their results agree bit for bit. They differ if an array lies in the memory of
-another one that is still read, or if a dispatch reads memory that nothing wrote. Each program is called twice on arrays
-of the host, and twice on arrays of the device.
+Both run the same dispatches, so their results agree bit for bit. They differ if an array shares memory with another
+array that is still read, or if a dispatch reads memory that nothing wrote. Each program is called twice on arrays of
+the host, and twice on arrays of the device.
 """
 
 from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ def _without_donation(module: Any) -> Any:
 def _results(
     vmfb: bytes, what: str, program: Lowered, options: Options, device: str, arguments: Sequence[Array]
 ) -> list[list[Array]]:
-    """The results of calls on arrays of the host and of the device, each as they are after all calls."""
+    """The results of calls on arrays of the host and of the device, each read after all calls."""
     with Module(vmfb, options.target, program.name, [device + POISONED]) as module:
         function = module[program.name]
         given = [np.array(x, order="C") for x in arguments]

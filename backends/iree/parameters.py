@@ -1,9 +1,9 @@
-"""Weights that a compiled module reads from an archive when it is loaded, instead of holding them or taking arguments.
+"""Weights that a compiled module reads from an archive when it is loaded, rather than as constants or arguments.
 
     func @main(%w, %x)     ->     util.global private @parameter.0 = #flow.parameter.named<"model"::"w">
                                   func @main(%x) { %w = util.global.load @parameter.0; call @lifted(%w, %x) }
 
-The ops belong to IREE's dialects, which the MLIR bindings here do not have, so they are written as text.
+The ops belong to IREE's dialects, which these MLIR bindings lack, so they are written as text.
 """
 
 import re

@@ -1,7 +1,7 @@
 """PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
 
-`plan.py` says which stages run in each attempt to compile a program, and `legalize_for_iree` runs "legal" alone.
-Edits of IREE's own IR run in the process of its compiler, in the order of `Changes.edits` (`steps.py`).
+`plan.py` says which stages run in each attempt to compile a program; `legalize_for_iree` runs only "legal". Edits of
+IREE's own IR run in the process of its compiler, in the order of `Changes.edits` (`steps.py`).
 """
 
 from collections.abc import Callable

@@ -1,13 +1,13 @@
 """plan: the attempts to compile a program with IREE, in order.
 
 Each attempt runs stages of `PIPELINE`, then IREE's compiler with some flags. The first attempt gives the fastest
-program. IREE rejects some programs after some rewrites for speed, so that each later attempt leaves out one of them:
+program. IREE rejects some programs after some rewrites for speed, so each later attempt leaves out one rewrite:
 
     loops over small arrays as dispatches  ->  loops on the host  ->  the host does not count  ->  no kernels of vectors
 
-and each of these with carries that are updated in place, without that, and without functions of equal layers. An
-attempt has its reason. An attempt does not apply if a stage that it `needs` changes nothing, since the program is then
-that of another attempt. `prepare.py` runs the stages of an attempt when the attempts before it have failed.
+Each of these is tried with carries that are updated in place, then without, and then without functions of equal layers.
+Each attempt states its reason. An attempt does not apply if a stage that it `needs` changes nothing, since its program
+is then that of another attempt. `prepare.py` runs the stages of an attempt when the attempts before it have failed.
 """
 
 from collections.abc import Iterator
@@ -129,7 +129,7 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
 
 
 def _variants(attempt: Attempt, facts: Facts) -> Iterator[Attempt]:
-    """The attempt after the stages for the host, and what else to try if IREE rejects what these stages do."""
+    """The attempt after the stages for the host, and those to try if IREE rejects the result of these stages."""
     stages, reason = attempt.stages, attempt.reason
     if facts.loops:
         yield replace(

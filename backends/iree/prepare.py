@@ -94,7 +94,7 @@ class Prepared:
         return source
 
     def _described(self, attempt: Attempt, module: Any, kernels: Sequence[Any]) -> Source | None:
-        """The source with a module, which has locations for diagnostics and the signature as reflection attributes.
+        """The source for a module, with locations for diagnostics, and with the signature as reflection attributes.
 
         Copies of the kernels are put at the module's end.
         """
@@ -115,7 +115,7 @@ class Prepared:
                 run_passes(module, "builtin.module(strip-debuginfo)")
             return replace(empty, stablehlo=bytecode(module))
         workgroups = dict(map(declare_workgroup, copies))
-        # MLIR may choose the generic form because of unknown ops; the other ops do not need this form.
+        # Unknown ops may have made MLIR choose the generic form, which the other ops do not need.
         text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
         if _names_pipes(text):
             text = str(module.get_asm(assume_verified=True))
@@ -134,7 +134,7 @@ class Prepared:
 
 
 class _Known(NamedTuple):
-    """A module after some stages, the kernels that were taken out of it, and the number of rewrites."""
+    """A module after some stages, the kernels that were removed from it, and the number of rewrites."""
 
     module: Any
     kernels: Sequence[Any] = ()
@@ -153,7 +153,7 @@ class _Modules:
         self._idle: set[tuple[Settings, tuple[Stage, ...]]] = set()
 
     def after(self, settings: Settings, stages: Sequence[Stage]) -> tuple[_Known, tuple[Stage, ...]]:
-        """The module after stages, which no caller may change, and the stages that changed it."""
+        """The module after stages, which callers must not change, and the stages that changed it."""
         done: tuple[Stage, ...] = ()
         known = self._known[None, done]
         for each in stages:
@@ -173,7 +173,7 @@ class _Modules:
             return
         if last == "legal":
             module.verify()
-        # The other passes do nothing in kernels.
+        # The other passes change nothing in kernels.
         kernels = detached(module) if last == SPEED[-1] else before.kernels
         self._known[following] = _Known(module, kernels, before.rewrites + rewrites)
 
@@ -220,7 +220,7 @@ def _settings(target: Target, options: Options) -> Settings:
 
 
 def _describe(module: Any, program: Lowered, device: str) -> None:
-    """Gives the public functions of a module their signatures, and what the module needs, as reflection attributes."""
+    """Adds reflection attributes to a module: the signatures of its public functions, and its requirements."""
     of_module = {DEVICE: ir.StringAttr.get(device)} if device else {}
     if calls_back(module):
         of_module[LAPACK] = ir.StringAttr.get(CALLBACK)
@@ -232,7 +232,7 @@ def _describe(module: Any, program: Lowered, device: str) -> None:
 
 
 def _names_pipes(text: str) -> bool:
-    """Whether locations name pipes or devices: the compiler opens the file of a location to print its line."""
+    """Whether locations name pipes or devices: the compiler would open the file of a location to print its line."""
     for written in set(_FILES.findall(text.encode("utf-8", "surrogateescape"))):
         name = re.sub(rb"\\([0-9A-F]{2})", lambda byte: bytes.fromhex(byte[1].decode()), written)
         with suppress(OSError, ValueError):  # the file does not exist

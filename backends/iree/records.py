@@ -1,4 +1,4 @@
-"""records: all faults of IREE that this backend works around, and the tables of docs/iree.md that list them."""
+"""records: all faults of IREE that this backend works around, and the tables of them in docs/iree.md."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -56,7 +56,7 @@ def table(name: str) -> str:
 
 
 def _passes() -> Iterator[str]:
-    """The passes, in order: the file of a pass, and what the pass does."""
+    """The passes, in order: the file and the description of each pass."""
     yield "| pass | stage | room | what it does |"
     yield "|---|---|---|---|"
     for entry in PIPELINE:

@@ -1,4 +1,4 @@
-"""Settings: what passes need to know of the target and of the user's wishes."""
+"""Settings: the properties of the target and the user's options, for passes."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

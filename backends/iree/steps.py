@@ -1,10 +1,11 @@
 """steps: the runs of IREE's compiler on one program, from StableHLO to a module.
 
-`STEPS` lists the runs, in parts. A program takes all of them if its arrays are placed in memory. Other programs change
-less: where nothing changes, a step is one run with the next step. A verified run verifies all ops
-after each pass. An unverified run verifies them when it reads its input, and when it prints text. If a step of a part
-fails or prints invalid ops, one verified run takes the place of the part. `Changes.edits` lists what changes after each
-phase; a process that edits the IR between two phases is `modules/process.py`, and any other one `iree-compile`.
+`STEPS` lists the runs, in groups called parts. A program goes through all of them if its arrays are placed in memory.
+Other programs need fewer runs: where nothing changes, a step shares a run with the next step. A verified run verifies
+all ops after each pass. An unverified run verifies them only when it reads its input, and when it prints text. If a
+step of a part fails or prints invalid ops, one verified run replaces the part. `Changes.edits` lists the edits after
+each phase. If the IR is edited between two phases, `modules/process.py` runs the compiler, and otherwise
+`iree-compile`.
 """
 
 import warnings
@@ -130,8 +131,8 @@ class CompilerStep:
 
 
 STEPS = (
-    # IREE verifies all ops after each pass, which takes two fifths of the time. It makes invalid ops of some StableHLO;
-    # these ops last until the end of the first step, and would become wrong values in the second.
+    # IREE verifies all ops after each pass, which takes two fifths of the time. It makes invalid ops from some
+    # StableHLO; they last until the end of the first step, and would become wrong values in the second.
     (
         CompilerStep(
             "optimize",
@@ -151,7 +152,7 @@ STEPS = (
             one_thread=True,
         ),
     ),
-    # Functions of workgroups are inserted last, since each earlier pass would verify them.
+    # Functions of workgroups are inserted last, because each earlier pass would verify them.
     (
         CompilerStep(
             "schedule dispatches",
@@ -162,8 +163,8 @@ STEPS = (
             pipelines=_SCHEDULE,
         ),
     ),
-    # The passes of the second step visit the whole module, and change little but the code of the host. A verified run
-    # verifies the kernels, which are large and final, after each of these passes. VM code is verified when it is read.
+    # The passes of the second step visit the whole module, but mainly change the code of the host. A verified run would
+    # verify the kernels, which are large and final, after each of these passes. VM code is verified when it is read.
     (
         CompilerStep("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.in_stream),
         CompilerStep(
@@ -190,7 +191,7 @@ Part = Sequence[CompilerStep]
 def parts_of(changes: Changes) -> list[Part]:
     """The runs for a program with these changes, in parts."""
     parts: list[Part] = []
-    open_: tuple[CompilerStep, ...] = ()  # steps without a stop of the compiler at their ends
+    open_: tuple[CompilerStep, ...] = ()  # steps that end without a stop of the compiler
     for part in STEPS:
         steps: list[CompilerStep] = []
         for step in part:
@@ -256,7 +257,7 @@ def in_steps(
         ended = run_part(part, ended.output, program, run)
         if ended.code != 0:
             break
-    # The run that forms dispatches was already repeated, with verification, if it failed.
+    # If it failed, the run that forms dispatches was already repeated with verification.
     is_rejected = ended.code and "error: " in ended.errors and part[-1].end != DISPATCHED
     if several and is_rejected and is_last():
         whole = program._replace(changes=Changes(False, False, False, changes.vm))
@@ -283,7 +284,7 @@ def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run) -> Ende
 
 
 def _heard(ended: Ended) -> Ended:
-    """How a process ended, after what it said for tiduc: remarks become warnings, and a refusal an error."""
+    """The result of a process, after reading its lines for tiduc: remarks become warnings, a refusal an error."""
     errors, told = said(ended.errors)
     for kind, text in told:
         if kind == REMARK:
@@ -294,5 +295,5 @@ def _heard(ended: Ended) -> Ended:
 
 
 def _is_valid(ended: Ended) -> bool:
-    """Whether a run of the compiler has printed valid ops: MLIR prints others in its generic form."""
+    """Whether a run of the compiler has printed valid ops: MLIR prints invalid ops in its generic form."""
     return not ended.output.startswith(_GENERIC) and b"\n" + _GENERIC not in ended.output

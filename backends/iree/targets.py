@@ -1,4 +1,4 @@
-"""The targets, as data: the compiler's flags, what a target lacks, and the device that runs compiled modules."""
+"""The targets, as data: the compiler's flags, the target's limits, and the device that runs compiled modules."""
 
 import os
 import platform
@@ -44,7 +44,7 @@ class Target:
         return usual_device(self.name)
 
 
-# Without this flag, IREE silently demotes every f64 to f32, in the signature as well.
+# Without this flag, IREE silently demotes every f64 to f32, even in the signature.
 _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 
 _LLVM = (
@@ -64,8 +64,8 @@ threads, and small ones are not faster beside others. The setting that IREE name
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
 """Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
-# sin, tanh, ... of f64 call libm, which the embedded linker does not know; a shared library finds it. IREE evaluates
-# constants at compile time with the embedded linker, so they are evaluated when a module is loaded instead.
+# sin, tanh, ... of f64 call libm, which the embedded linker does not know; a shared library finds it. IREE would
+# evaluate constants at compile time with the embedded linker, so they are evaluated when a module is loaded.
 _NO_CONSTANTS = "--iree-opt-const-eval=false"
 _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", _NO_CONSTANTS)
 
@@ -343,7 +343,7 @@ def _is_fused(base: str, variant: str) -> bool:
 
 
 def _vectors(base: str, variant: str) -> str:
-    """The vector registers of CPUs of a variant, as in `Settings`; of 128 bits where their size is unknown."""
+    """The vector registers of CPUs of a variant, as in `Settings`; 128 bits if their size is unknown."""
     here = variant == "host"
     if base == "aarch64" or variant in _ARM or (here and _HERE is _ARM):
         return "128x32"

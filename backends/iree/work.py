@@ -1,4 +1,4 @@
-"""Estimates the work in a module, which decides the compiler's flags and whether several threads run it."""
+"""Estimates the work in a module, which determines the compiler's flags and whether several threads run it."""
 
 import functools
 import math
@@ -77,7 +77,7 @@ def _elements(type_: Any) -> int | None:
 
 
 def _iterations(loop: Any) -> int:
-    """The iterations of a loop in all iterations of the loops around it."""
+    """The number of iterations of a loop, over all iterations of the loops around it."""
     count, op = 1, loop.operation
     while op is not None:
         if op.name == "stablehlo.while":

@@ -77,7 +77,7 @@ def _symbol(op: IrOp) -> str:
 
 
 def _split_complex(module: Any, function: Any, type_: Any) -> None:
-    """Puts a `main` around the function that takes and gives the parts of complex values."""
+    """Wraps the program in a `main` that takes and returns the parts of complex values."""
     if not any(isinstance(t.element_type, ir.ComplexType) for t in [*type_.inputs, *type_.results]):
         return
     function.attributes["sym_name"] = ir.StringAttr.get("complex_main")
@@ -111,9 +111,9 @@ def _split_complex(module: Any, function: Any, type_: Any) -> None:
 
 
 def _reorder_convolutions(module: ir.Module) -> None:
-    """Makes batch, spatial dimensions, features the order of every convolution's result, and transposes that.
+    """Makes convolutions return (batch, spatial dimensions, features), and transposes their results back.
 
-    The interpreter aborts the process where the features come before the batch.
+    The interpreter aborts the process if the features come before the batch.
     """
     convolutions: list[Any] = []
 
@@ -153,7 +153,7 @@ def _reorder_convolutions(module: ir.Module) -> None:
 
 
 def _fill_empty_products(module: ir.Module) -> None:
-    """Makes zeros of products that sum over nothing, at which the interpreter aborts the process."""
+    """Replaces products that sum over nothing by zeros, because the interpreter aborts the process at them."""
     products: list[Any] = []
 
     def note(op: IrOp) -> ir.WalkResult:

@@ -1,6 +1,6 @@
 """The StableHLO reference interpreter as a way to run a program: slow, exact, the oracle of the numeric tests.
 
-It aborts its process on programs that it cannot run, and so it has one of its own.
+The interpreter aborts its process on programs that it cannot run, so it runs in a process of its own.
 """
 
 from collections.abc import Callable, Sequence

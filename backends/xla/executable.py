@@ -1,4 +1,4 @@
-"""Compiles StableHLO with XLA to an executable of JAX's runtime, which is called as IREE's executables are.
+"""Compiles StableHLO with XLA to an executable of JAX's runtime, with the interface of IREE's executables.
 
 A partitioned program runs on one device per partition. After `jax.distributed.initialize`, the devices are those of all
 processes: each process calls the program with the same whole arrays and gets the same whole results. JAX is required
@@ -104,7 +104,7 @@ class XlaExecutable:
         return self._jax.device_put(array, where)
 
     def _gathered(self, array: Any) -> Array:
-        """A whole array on the host, also where other processes hold parts of it."""
+        """A whole array on the host, even if other processes hold parts of it."""
         if array.is_fully_addressable or array.is_fully_replicated:
             return np.array(array)
         from jax.experimental import multihost_utils
@@ -113,7 +113,7 @@ class XlaExecutable:
         return gathered
 
     def _global_array(self, parts: Sequence[Any], index: int) -> Any:
-        """The global array, of which each device has a shard or a copy."""
+        """The global array, of which each device holds a shard or a copy."""
         if len(self._devices) == 1:
             return parts[0]
         shape = self.signature.outputs[index].type.shape

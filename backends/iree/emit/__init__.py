@@ -1,14 +1,14 @@
-"""Tools that emit code for the passes and patterns in the rooms beside this one. The tools are not passes.
+"""Tools that emit code for the passes and patterns of the other rooms. The tools themselves are not passes.
 
     emitter                         the table of patterns, and the emitter that patterns write with
     kernels, vectors, workgroups    dispatches written as loops: of one thread, over vectors, and in parts for threads
     arrays, sizes, windows, patches, places, rows
                                     arrays of dynamic shapes; windows, updates of a scatter and rows of a sort
-    marks, updates                  copies that IREE merges with no other value; which arrays ops update in place
+    marks, updates                  copies that IREE never merges; which arrays ops update in place
     known, polynomials              constant folding of splats; functions of f64 as polynomials
     convolutions_as_products, staged_reductions, gpu_scatters, gpu_tiles
                                     replacements that several rooms use
     refused                         the error for an op that IREE cannot compile
 
-The rooms faults, missing, linear_algebra and fast import this room, and none of them imports another one of them.
+The rooms faults, missing, linear_algebra and fast import this room, but not each other.
 """

@@ -3,8 +3,8 @@
     %n = tensor.dim %x, %c0 : tensor<?x4xf32>
     %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
 
-The ops are from the dialects `tensor` and `linalg`, which IREE accepts among those of StableHLO, but not on
-unsigned integers, which are bitcast to signless ones. Sizes are those of `sizes.py`.
+The ops are from the dialects `tensor` and `linalg`. IREE accepts them among those of StableHLO, but not on unsigned
+integers, which are bitcast to signless ones. Sizes are those of `sizes.py`.
 """
 
 import functools
@@ -66,7 +66,7 @@ def number(b: Emitter, x: Any, *place: int) -> Any:
 
 
 def _shape(b: Emitter, x: IrValue, i: int = 0) -> Any:
-    """The size at place i of the shape of an array, or of shapes broadcast together; else None.
+    """The size at index i of the shape of an array, or of a broadcast of shapes; None for other vectors.
 
     CHLO's ops on dynamic shapes expand to such shapes.
     """
@@ -80,7 +80,7 @@ def _shape(b: Emitter, x: IrValue, i: int = 0) -> Any:
 
 
 def _constant(x: IrValue, i: int = 0) -> int | None:
-    """The integer at place i of a constant vector, perhaps an operand of a concatenation; else None."""
+    """The integer at index i of a constant vector, which may be an operand of a concatenation; else None."""
     while joined := defined_by(x, "stablehlo.concatenate"):
         for y in joined.operands:
             if i < y.type.shape[0]:
@@ -237,7 +237,7 @@ def _numbers(b: Emitter) -> Kernel:
 
 
 def _static(sizes: Sequence[int | RunTimeSize]) -> list[int]:
-    """The sizes as attributes have them: with a marker for each one known at run time."""
+    """The static sizes for an attribute; a marker stands for each size known only at run time."""
     return [n if isinstance(n, int) else DYNAMIC for n in sizes]
 
 
@@ -266,5 +266,5 @@ def restored(b: Emitter, v: IrValue, kind: ir.Type) -> IrValue:
 
 
 def _signless(b: Emitter, x: IrValue, moved: Callable[[Any], Any]) -> IrValue:
-    """`moved(x)`, on signless integers for unsigned ones; `moved` only moves elements."""
+    """`moved(x)`, computed on signless integers if x is unsigned; `moved` must only move elements."""
     return restored(b, moved(as_signless(b, x)), element(x))

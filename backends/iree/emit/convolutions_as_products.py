@@ -1,12 +1,12 @@
-"""as_products: convolutions with groups, or with one window, by products of slices, for targets other than CPUs.
+"""as_products: convolutions with groups, or with one window, as products of slices, for targets other than CPUs.
 
 With x as (batch, places..., group, in) and the kernel w as (window..., in, group, out), a sum over the window:
 
     y[n, p, g, o] = sum_k sum_i x[n, p s + k d, g, i] w[k, i, g, o]
 
-for each k, a slice of x with the strides s. If the result has fewer places than the window has, as in the gradient
-toward the kernel of a depthwise convolution, each place p is computed by itself, from a slice of x with the window's
-dilation d for strides.
+where the slice of x for each k has the strides s. If the result has fewer places than the window, as in the gradient
+toward the kernel of a depthwise convolution, each place p is computed by itself, from a slice of x whose strides are
+the window's dilation d.
 """
 
 import math

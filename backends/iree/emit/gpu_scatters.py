@@ -1,12 +1,13 @@
-"""gpu_scatters: scatters that add rows, on NVIDIA's GPUs, as writes of rows to which the sums of updates were added.
+"""gpu_scatters: on NVIDIA's GPUs, scatters that add rows write rows to which the sums of their updates were added.
 
     s = (i = i^T) u      the sum of all updates of each update's row, as a product with a matrix of zeros and ones
     t[i] = t[i] + s
 
 IREE applies updates one after the other, since several updates may change one row. Here, all updates of a row write
-equal numbers, so that the order does not matter and all are written at once: 128 rows of 768 elements take 0.1 instead
-of 4 ms on an H200. In the product, an infinity or NaN of one row would make the sums of all rows NaN. Therefore u
-has 0 in place of these, and more columns, whose sums count the infinities and NaN of each row; they are added to s.
+equal numbers. The order therefore does not matter, and all rows are written at once: 128 rows of 768 elements take 0.1
+instead of 4 ms on an H200. In the product, an infinity or NaN of one row would make the sums of all rows NaN. Therefore
+u has 0 in place of them, and additional columns whose sums count the infinities and NaN of each row, which are then
+added to s.
 """
 
 from typing import Any
@@ -49,14 +50,14 @@ def with_rows_added(b: Emitter, table: Any, where: Any, new: Any) -> Any:
     attributes = {
         "scatter_dimension_numbers": hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1),
         "indices_are_sorted": ir.BoolAttr.get(False),
-        "unique_indices": ir.BoolAttr.get(True),  # rows that are written twice get equal numbers
+        "unique_indices": ir.BoolAttr.get(True),  # rows written twice get equal numbers
     }
     operands, write = (table, where, b.add(old, sums)), combiner(None, kind)
     return b.emit_all("stablehlo.scatter", operands, [table.type], attributes, [write])[0]
 
 
 def _sums_of_rows(b: Emitter, where: Any, new: Any) -> Any:
-    """For each row of `new`, the sum of all rows that have its number in `where`, in f32 or f64."""
+    """For each row of `new`, the sum of all rows with its number in `where`, in f32 or f64."""
     wide = ir.F64Type.get() if isinstance(element(new), ir.F64Type) else ir.F32Type.get()
     count, width = shape(new)
     new, column = b.convert(new, wide), b.reshape(where, [count])

@@ -1,4 +1,4 @@
-"""`Product`: which products of matrices CUDA's kernels compute in tiles, and the tiles and parts that each may take."""
+"""`Product`: which products of matrices CUDA's kernels compute in tiles, and the tiles and parts that each may use."""
 
 import math
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ class Product:
                 parts *= 2
 
     def _is_divided(self, tile: GpuTile) -> bool:
-        """Whether a tile may compute the product: IREE pads tiles of f32 rightly, but not those in tensor cores."""
+        """Whether a tile may compute the product: IREE pads f32 tiles correctly, but not tiles for tensor cores."""
         whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
         return not tile.in_tensor_cores or (whole and not self.batches)
 

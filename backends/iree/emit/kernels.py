@@ -2,7 +2,7 @@
 
     %0 = flow.dispatch.region -> (tensor<8xf32>) { scf.for ... tensor.extract ... tensor.insert ... }
 
-Kernels replace StableHLO ops for which IREE generates slow code or no code. A kernel runs in one thread, so those for
+Kernels replace StableHLO ops for which IREE generates slow code or no code. A kernel runs in one thread, so kernels for
 speed are for CPUs only. The MLIR bindings do not define the dialect `flow`, so its ops are written in generic form.
 """
 

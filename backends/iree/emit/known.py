@@ -55,12 +55,12 @@ def known_number(x: IrValue, known: Mapping[Any, Any] | None = None, steps: int 
             return None
         with np.errstate(all="ignore"):
             number = function(*operands)
-    # NumPy divides integers to floats, StableHLO does not.
+    # NumPy's quotient of integers is a float, StableHLO's is an integer.
     return number if type(number) is kind and math.isfinite(number) else None
 
 
 def _function(op: IrOp) -> Callable[..., Any] | None:
-    """The function of NumPy scalars that an op computes; None if there is none in the tables."""
+    """The function of NumPy scalars that an op computes; None if the tables have none."""
     if op.name != "stablehlo.compare" or isinstance(element(op.operands[0]), ir.FloatType):
         return _ARITHMETIC.get(op.name)
     direction = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)

@@ -1,12 +1,12 @@
-"""marks: copies of values that IREE merges with no other value, and the one mechanism by which they stay apart.
+"""marks: copies of values that IREE never merges with other values. No other mechanism keeps values apart.
 
     %y = marked %x    ->    %n = optimization_barrier 0 {tidu.hidden}      a number of which IREE knows nothing
                             %b = broadcast_in_dim %n
                             %y = select (compare GE, %b, 0), %x, (convert %b)
 
-The law: two marks never become one value. Each mark reads a hidden number of its own. IREE knows neither number, so the
-selects of two marks differ, even if the values that they choose are equal. No number that IREE finds for x can fold the
-select, since the other choice is the hidden number itself: a select between x and 0 is 0 where x is 0.
+The invariant: two marks never become one value. Each mark reads a hidden number of its own. IREE knows neither number,
+so the selects of two marks differ, even if the values that they choose are equal. No number that IREE finds for x can
+fold the select, because the other choice is the hidden number itself. A select between x and 0 would be 0 where x is 0.
 
 IREE merges barriers of equal constants. `faults/number_marks.py` therefore makes the hidden numbers results of one
 barrier.
@@ -44,14 +44,14 @@ def before_mark(x: IrValue) -> Any:
 
 
 def _converted(b: Emitter, numbers: Any, zeros: Any, x: IrValue) -> Any:
-    """Integers, of the type of `zeros`, as numbers of the element type of x."""
+    """Integers of the type of `zeros` as numbers of the element type of x."""
     kind = element(x)
     if is_boolean(x):
         return b.compare(numbers, zeros, "NE")
     if is_complex(x):
         part = b.convert(numbers, kind.element_type)
         return b.complex(part, part)
-    # The patterns for conversions to unsigned integers, and to floats of 8 and 16 bits, may have run already.
+    # The patterns for conversions to unsigned integers and to 8- and 16-bit floats may have run already.
     if is_unsigned(x) or (isinstance(kind, ir.FloatType) and kind.width <= 16):
         return b.bitcast(b.convert(numbers, signless(kind.width)), kind)
     return b.convert(numbers, kind)

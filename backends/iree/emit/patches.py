@@ -3,7 +3,7 @@
     y[h, w, p, q, n] = x[h + p - 1, w + q - 1, n]
     y = patches(x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0])
 
-For slices and a concatenation, IREE would compile one or two dispatches per slice, in a twentieth of a second each.
+With slices and a concatenation, IREE would compile one or two dispatches per slice, each in a twentieth of a second.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,8 @@
 
     e^x = 2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
 
-The multiple of log 2 is subtracted in two parts, the first of which has an exact product with n (Cody and Waite); q is
-a fit, to 2^-56 of the exponential.
+The multiple of log 2 is subtracted in two parts, the first of which has an exact product with n (Cody and Waite). q is
+a fit with an error of 2^-56 of the exponential.
 """
 
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def with_sign(b: Emitter, y: IrValue, x: IrValue) -> Any:
 
 def exponential_parts(b: Emitter, x: IrValue) -> Powers:
     """The parts of e^x. x is clamped first; beyond the bounds, e^x is 0 or infinity."""
-    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # false for NaN, which stays
+    for bound, direction in ((-746.0, "LT"), (710.0, "GT")):  # false for NaN, which is unchanged
         x = b.select(b.compare(x, bound, direction), b.constant(bound, x), x)
     n = b.subtract(b.add(b.multiply(x, 1 / sum(LOG_2)), WHOLE), WHOLE)
     r = x

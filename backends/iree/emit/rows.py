@@ -28,7 +28,7 @@ class Rows:
     """The operands of a sort as arrays of rows. Each row is sorted. An iota along the rows is None."""
 
     op: Any
-    kinds: list[Any]  # the element types before `stored` converts them
+    kinds: list[Any]  # the operands' element types before `stored` converts them
     keys: list[Any | None]
     size: tuple[Any, Any]
     order: list[int]  # the permutation that puts the sorted dimension last
@@ -72,7 +72,7 @@ def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
     kinds = [element(x) for x in op.operands]
     iotas = [_is_iota(x, dimension) for x in op.operands]
     stored = [x for x, is_iota in zip(op.operands, iotas, strict=True) if not is_iota] or list(op.operands)
-    # The barrier keeps the operands' producers out of the dispatch, which would not compile with them.
+    # The barrier keeps the ops that compute the operands out of the dispatch, which would not compile with them.
     behind = arrays.behind_barrier(
         b, *(arrays.in_shape(b, b.transpose(arrays.stored(b, x), order), size) for x in stored)
     )
@@ -81,7 +81,7 @@ def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
 
 
 def _is_iota(x: IrValue, dimension: int) -> bool:
-    """Whether x numbers its elements along a dimension, by integers that a kernel can make of an index."""
+    """Whether x numbers its elements along a dimension, by integers that a kernel can compute from an index."""
     iota = defined_by(x, "stablehlo.iota")
     if iota is None or is_unsigned(x) or not isinstance(element(x), ir.IntegerType) or element(x).width < 32:
         return False

@@ -1,8 +1,8 @@
-"""Reductions in stages, where IREE's code for GPUs has one thread: of complex numbers, or by several ops.
+"""Reductions in stages, for those to which IREE's code for GPUs gives one thread: complex numbers, or several ops.
 
 70,000 elements    ->    274 rows of 256, filled up with initial values, are reduced to 274 elements, these to one
 
-One thread takes long, and on Mesa's software device ends after 65,535 steps. A reduction may take any order
+One thread is slow, and Mesa's software device ends a thread after 65,535 steps. A reduction may use any order
 (StableHLO's specification, reduce: it combines consecutive elements, and initial values in any places).
 """
 
@@ -41,19 +41,19 @@ def in_stages(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 def _reduced(
     b: Emitter, xs: Sequence[IrValue], inits: Sequence[Any], dimension: int, body: Fill
 ) -> tuple[Any, ...]:
-    """Arrays reduced together along one dimension."""
+    """Reduces several arrays together along one dimension."""
     types = [with_shape(x.type, [n for i, n in enumerate(shape(x)) if i != dimension]) for x in xs]
     dimensions = {"dimensions": dims([dimension])}
     return b.emit_all("stablehlo.reduce", [*xs, *inits], types, dimensions, [body])
 
 
 def _is_plain(op: Any) -> bool:
-    """Whether the body is a single op on real numbers: IREE gives it to many threads."""
+    """Whether the body is a single op on real numbers, which IREE distributes to many threads."""
     return len(op.results) == 1 and not is_complex(op.results[0]) and reducer(op) is not None
 
 
 def _in_rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, width: int) -> Any:
-    """x with one dimension split into two, the second of size `width`; `init` fills up the last row."""
+    """x with one dimension split into two, the second of size `width`; `init` pads the last row."""
     sizes, rank = shape(x), len(shape(x))
     high = [-n % width if i == dimension else 0 for i, n in enumerate(sizes)]
     filled = b.pad(x, init, [0] * rank, high, [0] * rank) if any(high) else x

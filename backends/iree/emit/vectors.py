@@ -1,7 +1,7 @@
-"""`Vectors`: loads, stores, multiplications and additions of vectors, of which the dispatches of workgroups.py consist.
+"""`Vectors`: loads, stores, multiplications and additions of vectors, from which workgroups.py builds dispatches.
 
-IREE vectorizes and tiles the ops that it knows. A kernel of vectors chooses the registers itself: a value of vector
-type that a loop carries stays in a register, if there are enough.
+IREE vectorizes and tiles the ops that it knows. A kernel of vectors allocates the registers itself: a loop-carried
+value of vector type stays in a register if there are enough registers.
 """
 
 import functools
@@ -142,7 +142,7 @@ class Vectors(Kernel):
         return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
 
     def _plus_product(self, x: IrValue, y: IrValue, z: IrValue) -> IrValue:
-        """x y + z; without the instruction that rounds once, a function would compute it."""
+        """x y + z, fused only if CPUs have the instruction; otherwise a library function would compute it."""
         if self.fused:
             return self.emit("vector.fma", (x, y, z), z.type)
         contract = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}

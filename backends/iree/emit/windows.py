@@ -1,4 +1,4 @@
-"""`spread`: sums that windows contribute to single elements of an array, without a scatter."""
+"""`spread`: adds contributions of windows to single elements of an array, without a scatter."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""`Code` and `in_workgroups`: a dispatch of vectors, in parts that IREE divides among threads.
+"""`Code` and `in_workgroups`: a dispatch of vectors, divided into parts for IREE's threads.
 
     %0 = flow.dispatch @name::@name(%x)
     flow.executable @name {
@@ -6,9 +6,9 @@
       func.func private @name_workgroup(%x, %out, %i) { ... }
     }
 
-The code of one workgroup is a function of its own, so that `compile.py` can keep it from the phases of IREE's compiler
-that only schedule dispatches; later, IREE inlines it. The MLIR bindings do not define the dialect `flow`, so its ops
-are written in generic form.
+The code of one workgroup is a separate function, so that `compile.py` can hide it from the phases of IREE's compiler
+that only schedule dispatches. IREE inlines it later. The MLIR bindings do not define the dialect `flow`, so its ops are
+written in generic form.
 """
 
 import hashlib
@@ -195,7 +195,7 @@ def _three(counts: Sequence[int]) -> list[int]:
 
 
 def _known(type_: ir.RankedTensorType) -> list[int | str]:
-    """The sizes of an array for a name; "n" for those read at run time."""
+    """The sizes of an array as part of a name; "n" for sizes read at run time."""
     return [n if n >= 0 else "n" for n in type_.shape]
 
 
@@ -214,7 +214,7 @@ def declare_workgroup(code: IrOp) -> tuple[str, str]:
     """
     (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
     _, function = operations(inner.regions[0].blocks[0])
-    # The text goes to another file, which has no definitions of `#loc1` or `#map1`.
+    # The text is written to another file, which does not define `#loc1` or `#map1`.
     text = str(function.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True))
     name = symbol(function)
     attributes = {each: function.attributes[each] for each in function.attributes}
@@ -232,7 +232,7 @@ def _executable(
     fill: Body,
     shared: SharedNumbers | None,
 ) -> None:
-    """Emits the code of a dispatch, as IREE writes it after it has put dispatches into executables."""
+    """Emits the code of a dispatch in the form that IREE gives it when it puts dispatches into executables."""
     bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
     by_size = shared is not None
     shared = shared or SharedNumbers((), ((),) * len(types))
@@ -273,15 +273,15 @@ def _executable(
 
 
 class _Takes(NamedTuple):
-    """The arguments of the code of a dispatch: arrays of these types, numbers, and its place among the workgroups."""
+    """The arguments of a dispatch's code: arrays of these types, numbers, and the indices of the workgroup."""
 
     types: Sequence[Any]  # the last type is that of the result
     shared: SharedNumbers
-    dimensions: int  # the number of dimensions of the place
+    dimensions: int  # the number of indices of a workgroup
 
 
 def _enter(k: Vectors, given: Sequence[IrValue], takes: _Takes, called: str) -> None:
-    """Emits the function of a dispatch: it calls that of a workgroup."""
+    """Emits the function of a dispatch, which calls the workgroup's function."""
     *inputs, out = *given[: len(takes.types) - 1], given[-1]
     numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(inputs) : -1]]
     arrays = [
@@ -326,7 +326,7 @@ def _sized(k: Kernel, x: IrValue, sizes: Sequence[IrValue]) -> IrValue:
 
 
 def _whole(type_: ir.RankedTensorType) -> tuple[list[int], list[int | None]]:
-    """The starts and sizes of a slice of the whole array; None for a size read at run time."""
+    """The starts and sizes of a slice of the whole array; None for sizes read at run time."""
     return [0] * len(type_.shape), [n if n >= 0 else None for n in type_.shape]
 
 
@@ -342,7 +342,7 @@ def _index(n: int) -> ir.IntegerAttr:
 def _slice(
     starts: Sequence[int | RunTimeSize], sizes: Sequence[int | RunTimeSize | None], arrays: Sequence[int]
 ) -> dict[str, ir.Attribute]:
-    """The attributes of an op on a slice; its operands are `arrays`, then starts and sizes that are not integers."""
+    """The attributes of an op on a slice; operands are `arrays`, then the starts and sizes that are not integers."""
 
     def static(numbers: Sequence[int | RunTimeSize | None]) -> ir.DenseI64ArrayAttr:
         unknown = ir.ShapedType.get_dynamic_size()

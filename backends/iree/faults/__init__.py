@@ -2,6 +2,6 @@
 
 A file holds patterns for ops (`@legalize`) or passes on modules, which ../pipeline.py lists. Each has the record of the
 fault that it works around (`@wrong`, `@crash`), with a witness: a program that IREE alone still fails. If IREE rejects
-an op or a shape as unsupported, the rewrite belongs in ../missing; if IREE is right but slow, in ../fast.
+an op or a shape as unsupported, the rewrite belongs in ../missing; if IREE is correct but slow, in ../fast.
 docs/iree.md lists the steps to add a fault.
 """

@@ -1,11 +1,11 @@
-"""allow_inlining: lets IREE inline all functions, since it mixes up the inputs of functions that are not inlined.
+"""allow_inlining: lets IREE inline all functions, because it mixes up inputs of functions that it does not inline.
 
     func @f(%a, %b) attributes {no_inline, noinline}   ->   func @f(%a, %b) attributes {noinline}
 
 IREE keeps functions with both attributes, MLIR's and its own. Its pass `iree-util-ipo` looks for inputs of a function
-that are equal in all calls. If the last call passes one value to two inputs, the pass makes one input of them, though
-earlier calls pass two values. The functions that the pass `repeats` makes later are not inlined either; their inputs
-differ in all calls.
+that are equal in all calls. If the last call passes one value as two inputs, the pass merges the two inputs, even if
+earlier calls pass two values. The functions that the pass `repeats` makes later are not inlined by IREE either; their
+inputs differ in all calls.
 """
 
 from torch_mlir import ir

@@ -1,14 +1,13 @@
 """Accurate sine, cosine and tangent of f32 for targets other than CPUs.
 
-IREE's code for CUDA reduces the argument by one product with pi / 2, so that errors grow with the argument. Functions
-of SPIR-V have errors of 2^-11 and more.
+IREE's code for CUDA reduces the argument by one product with pi / 2, so errors grow with the argument. Functions of
+SPIR-V have errors of 2^-11 and more.
 
-Everything is computed in f32 and 32-bit integers, which all devices have. For |x| below 2^13, multiples of
-pi / 2 are subtracted in four parts, three of which have exact products (Cody and Waite). For larger |x|, the
-exponent selects the bits of 1 / 2 pi that give fractions of a turn; these are multiplied by the 24 bits of x,
-modulo a turn (Payne and Hanek, "Radian reduction for trigonometric functions", 1983). Taylor polynomials give
-the sine and cosine of the remainder, at most pi / 4. Results are within 3 units in the last place, and tan
-within 5 where division rounds as on CPUs.
+All arithmetic is in f32 and 32-bit integers, which all devices have. For |x| below 2^13, multiples of pi / 2 are
+subtracted in four parts, three of which have exact products (Cody and Waite). For larger |x|, the exponent selects the
+bits of 1 / 2 pi that give fractions of a turn. They are multiplied by the 24 bits of x, modulo a turn (Payne and Hanek,
+"Radian reduction for trigonometric functions", 1983). Taylor polynomials give the sine and cosine of the remainder, at
+most pi / 4. Results are within 3 units in the last place, and tan within 5 where division rounds as on CPUs.
 """
 
 from collections.abc import Sequence
@@ -78,14 +77,14 @@ def _reduced(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
 
 
 def _far(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
-    """`_reduced` for |x| >= 2^13, given by the bits of x; the sign of x is ignored.
+    """`_reduced` for |x| >= 2^13, from the bits of x; ignores the sign of x.
 
     The fraction of a turn has 64 bits: the upper 32 in `first`, the lower 32 in `second`.
     """
     f32 = ir.F32Type.get()
     exponent = b.and_(b.shift_right_logical(x, 23), 0xFF)
     m = b.or_(b.and_(x, 0x7FFFFF), 0x800000)
-    place = b.maximum(b.subtract(exponent, 150 - 32), 0)  # the place of the first bit that is used
+    place = b.maximum(b.subtract(exponent, 150 - 32), 0)  # the first bit of 1 / 2 pi that is used
     number, shift = b.shift_right_logical(place, 5), b.and_(place, 31)
     words = [_word(b, number, shift, i) for i in range(3)]
     low, high = b.multiply(m, words[1]), _high(b, m, words[2])
@@ -115,7 +114,7 @@ def _looked_up(b: Emitter, number: IrValue, words: Sequence[int]) -> IrValue:
 
 
 def _high(b: Emitter, m: IrValue, word: IrValue) -> IrValue:
-    """The bits of m times a 32-bit word above the lowest 32, for m < 2^24; products of halves fit 32 bits."""
+    """The bits above the lowest 32 of the product of m < 2^24 and a 32-bit word; products of halves fit 32 bits."""
     right, left = b.shift_right_logical, b.shift_left
     m1, m0, w1, w0 = right(m, 12), b.and_(m, 0xFFF), right(word, 16), b.and_(word, 0xFFFF)
     lowest, low, inner, outer = (b.multiply(u, v) for u, v in ((m0, w0), (m1, w0), (m0, w1), (m1, w1)))

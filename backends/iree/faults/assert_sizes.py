@@ -1,11 +1,11 @@
-"""assert_sizes: asserts that sizes fit, which IREE leaves to the program: it reads beyond the ends of arrays.
+"""assert_sizes: asserts relations between sizes, which IREE does not check: it would read beyond the ends of arrays.
 
     %m = tensor.dim %x, %c0 : tensor<?xf32>
     %n = tensor.dim %y, %c0 : tensor<?xf32>
     %e = arith.cmpi eq, %m, %n : index
     cf.assert %e, "sizes: stablehlo.add at f.mlir:2:8 needs them to be equal: dimension 0 of x, dimension 0 of y"
 
-Assertions run on the host: at the beginning of the function if its arguments decide them, else before the op.
+Assertions run on the host: at the beginning of the function if they depend only on its arguments, else before the op.
 """
 
 import functools
@@ -64,7 +64,7 @@ def assert_sizes(module: ir.Module | IrOp) -> None:
 
 
 def _is_dynamic(op: IrOp) -> bool:
-    """Some result of an op, or input of a function, has dynamic dimensions."""
+    """Whether a result of an op, or an input of a function, has dynamic dimensions."""
     values = (
         op.regions[0].blocks[0].arguments if op.name == "func.func" and op.regions[0].blocks else op.results
     )
@@ -117,7 +117,7 @@ WORDS = {
 
 
 class _Assertions:
-    """Emits assertions at one place, where each size is read once."""
+    """Emits assertions at one place, and reads each size once there."""
 
     def __init__(self, function: FunctionSizes, b: Emitter) -> None:
         self._function, self._atoms = function, function.atoms
@@ -125,7 +125,7 @@ class _Assertions:
         self._read: dict[int, Any] = {}
 
     def bound_inputs(self) -> None:
-        """No dimension of an input is larger than `LARGEST`."""
+        """Asserts that no dimension of an input is larger than `LARGEST`."""
         if sizes := [self._atom(i) for i in range(self._function.input_sizes)]:
             met = self._k.at_most(functools.reduce(larger, sizes), LARGEST)
             self._assert(met, f"a dimension has more than {LARGEST} elements")
@@ -148,7 +148,7 @@ class _Assertions:
         return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 
     def _fits(self, sizes: Sequence[RunTimeSize], most: int) -> Any:
-        """The product of sizes is at most a number, found by division, which does not overflow."""
+        """Whether the product of sizes is at most a number; compares by division, which does not overflow."""
         left: Any = most
         for n in sizes:
             left = left // larger(n, 1)

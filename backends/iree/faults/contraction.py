@@ -77,7 +77,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
 def _widen_depthwise(b: Emitter, op: Any) -> None:
     """Converts operands of groups of one feature, in place, to the element type of the result.
 
-    IREE drops conversions of operands; a barrier hides that of the kernel, whose type has to be the result's.
+    IREE ignores conversions of operands, so a barrier hides that of the kernel, which must have the result's type.
     """
     x, kernel = op.operands
     if group_counts(op)[0] == 1 or shape(kernel)[Layout.of(op).kernel[0]] != 1:
@@ -88,7 +88,7 @@ def _widen_depthwise(b: Emitter, op: Any) -> None:
 
 
 def _reverse_kernel(b: Emitter, op: Any) -> None:
-    """Changes a convolution of reversed windows, in place, to one with a reversed kernel."""
+    """Changes a convolution with reversed windows, in place, to a convolution with a reversed kernel."""
     turned = [d for d, backwards in zip(Layout.of(op).kernel[2:], reversal(op), strict=True) if backwards]
     if turned:
         op.operands[1] = b.reverse(op.operands[1], turned)
@@ -97,7 +97,7 @@ def _reverse_kernel(b: Emitter, op: Any) -> None:
 
 
 def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """0 for the result of a product of static shapes, if it or one of the operands has no element; else None."""
+    """0 for the result of a product of static shapes, if the result or an operand has no elements; else None."""
     arrays = *op.operands, *op.results
     is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in arrays)
     return [b.constant(0, op.results[0].type)] if is_empty else None

@@ -125,13 +125,13 @@ def branches(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 
 def _viewed(x: IrValue) -> Any:
-    """The array that a value is a view of, or the value."""
+    """The array that a value is a view of, or the value itself."""
     *_, array = traced(x, VIEWS)
     return array
 
 
 def _is_known(op: IrOp) -> bool:
-    """Whether an op depends on constants alone: on no argument and no barrier."""
+    """Whether an op depends only on constants, not on arguments or barriers."""
     values = reached(read_by(op), behind)
     return all(not isinstance(x.owner, ir.Block) and x.owner.name not in _UNKNOWN for x in values)
 
@@ -146,11 +146,11 @@ def _varying(body: ir.Block) -> set[Any]:
 
 
 def _separated(b: Emitter, op: IrOp) -> None:
-    """Copies the initial values that have other readers, if the loop follows another one; scalars get a barrier.
+    """Copies initial values with other readers, if the loop follows another loop; scalars get a barrier.
 
-    Without the copy, the compiler schedules the ops before the loop together with those that read their
-    results after it, and finds a cycle of dependences. If two loops start with one array, a barrier is not enough:
-    both would still share the array, whose offset in its buffer is computed after the first loop.
+    Without the copy, the compiler schedules the ops before the loop together with the ops that read their results after
+    it, and finds a cycle of dependences. If two loops start with one array, a barrier is not enough: both would still
+    share the array, whose offset in its buffer is computed after the first loop.
     """
     before = list(itertools.takewhile(lambda other: other != op, operations(op.operation.block)))
     if not any(other.name in _JOINS for other in before):
@@ -158,15 +158,15 @@ def _separated(b: Emitter, op: IrOp) -> None:
     here = {y for other in before if other.name not in (*_JOINS, "stablehlo.constant") for y in other.results}
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
-            (stored,) = b.barrier(x)  # after the loop before, so that the copy is not made together with x
+            (stored,) = b.barrier(x)  # after the loop before, so that the copy does not run together with x
             op.operands[i] = copied(b, stored) if x.type.shape else stored
 
 
 def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
-    """Copies the initial values of loop-carried arrays that have several dynamic dimensions, if there are two of these.
+    """Copies initial values of loop-carried arrays with several dynamic dimensions, if there are two such arrays.
 
-    The compiler puts the new values of both into one buffer. It does not find that an argument and its new value
-    have equal sizes, which it computes in different ways, and then reads one array in place of the other.
+    The compiler puts the new values of both into one buffer. It computes the sizes of an argument and of its new value
+    in different ways and does not find that they are equal; it then reads one array in place of the other.
     """
     arrays = [i for i, x in enumerate(op.operands) if list(x.type.shape).count(_DYNAMIC) > 1]
     if len(arrays) > 1:
@@ -177,8 +177,8 @@ def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
 def _without_tables(b: Emitter, op: IrOp) -> None:
     """Replaces the constant arrays among the operands of a loop or of a terminator by copies.
 
-    The compiler requires that all arrays that a loop-carried value or a result of a branch may be are in one kind of
-    memory. Constants are in another kind than arguments and results.
+    The compiler requires that all arrays that may become a loop-carried value or a result of a branch are in one kind
+    of memory. Constants are in another kind than arguments and results.
     """
     before = b.at(ir.InsertionPoint(op))
     for i, x in enumerate(list(op.operands)):

@@ -67,7 +67,7 @@ def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 
 def _goes_by_f32(b: Emitter, x: IrValue, type_: ir.Type) -> bool:
-    """Whether integers are converted to bf16, for a target that lacks this conversion."""
+    """Whether integers are converted to bf16 for a target without this conversion."""
     lacks = b.cpu or b.settings.spirv
     return lacks and element(type_) == ir.BF16Type.get() and isinstance(element(x), ir.IntegerType)
 
@@ -81,7 +81,7 @@ def _to_bf16(b: Emitter, x: IrValue) -> Any:
 def _needs_barrier(x: IrValue, type_: ir.RankedTensorType) -> bool:
     """Whether the conversion of a scalar integer to a float compiles only behind a barrier.
 
-    A loop's induction variable is computed on the host, which lacks some of these conversions.
+    The host computes induction variables of loops, and lacks some of these conversions.
     """
     of, to = element(x), element(type_)
     if type_.rank or not _is_signed(x) or not is_float(type_):
@@ -117,7 +117,7 @@ def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _joined(b: Emitter, parts: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """The complex array whose real and imaginary parts lie along the last dimension."""
+    """The complex array whose real and imaginary parts are along the last dimension of x."""
     re, im = (b.reshape(b.cut(parts, type_.rank, i, i + 1), type_.shape) for i in range(2))
     return b.complex(re, im)
 

@@ -1,16 +1,15 @@
-"""distinguish_fills: marks each 64-bit number other than zero by which an op pads (`emit/marks.py`).
+"""distinguish_fills: marks each nonzero 64-bit number that pads an array (`emit/marks.py`).
 
     %y = pad %x, %v                    %m = a mark of %v;  %y = pad %x, %m
     %z = pad %a, %v            ->      %n = a mark of %v;  %z = pad %a, %n
 
-IREE lowers a padding to a fill of the whole result and an update in place. It merges fills of equal sizes by equal
-numbers, also those for constants whose elements are equal. It then copies or repeats the fill for each update. But it
-fills by patterns of up to 32 bits, and for other numbers of 64 bits it runs a dispatch, whose result it does not copy:
-all updates write to one array, which constants share. In the order of dispatches that tiduc asks for
-(`targets.IN_ORDER`), and in branches, the values are silently wrong; otherwise, IREE rejects the program. A fill by 0
-has a pattern.
+IREE lowers a padding to a fill of the whole result and an update in place. It merges fills of equal sizes with equal
+numbers, including fills for constants whose elements are equal. It then copies or repeats the fill for each update. But
+IREE fills by patterns of up to 32 bits. For other 64-bit numbers it runs a dispatch and does not copy the result: all
+updates write to one array, which constants share. In the order of dispatches that tiduc requests (`targets.IN_ORDER`),
+and in branches, the values are silently wrong; otherwise, IREE rejects the program. A fill with 0 has a pattern.
 
-IREE pads the operands of a reduce_window in the same way, by its initial values.
+IREE pads the operands of a reduce_window with its initial values in the same way.
 """
 
 from collections.abc import Iterator
@@ -50,7 +49,7 @@ def distinguish_fills(module: ir.Module) -> None:
 
 
 def _numbers(op: Any) -> Iterator[int]:
-    """The places of the operands by which an op pads."""
+    """The indices of the operands with which an op pads."""
     if op.name == "stablehlo.pad":
         yield 1
     elif op.name == "stablehlo.reduce_window" and window_of(op) != window_of(op).unpadded():
@@ -58,7 +57,7 @@ def _numbers(op: Any) -> Iterator[int]:
 
 
 def _is_zero(x: Any) -> bool:
-    """Whether a number is the constant 0, or a part of a complex number that has this constant; -0 has other bits."""
+    """Whether a number is the constant 0, or a complex number has such a part; -0 has other bits."""
     part = x.owner
     if getattr(part, "name", "") in COMPLEX_PARTS:
         whole = defined_by(part.operands[0], "stablehlo.complex")

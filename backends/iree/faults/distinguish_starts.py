@@ -5,14 +5,14 @@
 
 IREE lowers a concatenation to updates of an empty array, one for each operand. Two concatenations that begin with the
 same array have the same first update, so IREE merges these updates into one value. It must then copy that value for the
-second concatenation. But IREE may compute another operand right into its place in the result, before the copy. It then
-finds the copy needless, and both concatenations write to one array: silently wrong values. A mark is an array with the
-elements of the first operand that IREE merges with no other.
+second concatenation. But IREE may compute another operand directly into its place in the result, before the copy. It
+then removes the copy as unnecessary, and both concatenations write to one array: silently wrong values. A mark copies
+the first operand to an array that IREE never merges with others.
 
-IREE may find two arrays equal only after it has simplified the program, and then takes arrays of equal bytes for equal.
-This pass therefore compares sizes alone. If IREE finds the arrays different, the mark is superfluous; it is a part of
-the op that computes the first operand, unless that is a product or an argument. Short vectors of integers may hold the
-sizes of arrays, which IREE does not see through a mark: these get a mark only where they begin with one value.
+IREE may find two arrays equal only after it has simplified the program, and then also treats arrays of equal bytes as
+equal. This pass therefore compares sizes alone. If the arrays differ, the mark is superfluous; it is fused with the op
+that computes the first operand, unless that is a product or an argument. Short vectors of integers may hold the sizes
+of arrays, which IREE cannot see through a mark, so they get a mark only if they begin with one value.
 """
 
 from collections.abc import Hashable

@@ -1,4 +1,4 @@
-"""distinguish_windows: marks initial values of a reduce_window that an earlier one may have for equal results.
+"""distinguish_windows: marks initial values of a reduce_window if an earlier one may have equal results.
 
 %y = reduce_window %x, 0                 %y = reduce_window %x, 0
 %z = reduce_window %x, 0        ->       %z = reduce_window %x, (a mark of 0)    (`emit/marks.py`)

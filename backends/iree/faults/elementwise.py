@@ -77,7 +77,7 @@ def power(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 
 def _power_of_known(b: Emitter, x: IrValue, exponent: float) -> IrValue:
-    """x^y for a finite exponent known at compile time, which decides most special cases then."""
+    """x^y for a finite exponent known at compile time, which settles most special cases at that time."""
     if not exponent:
         return b.constant(1, x)
     magnitude = _power_of_size(b, b.abs(x), b.constant(exponent, x))
@@ -92,7 +92,7 @@ def _is_below_0(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
-    """|x|^y for `size` = |x|; for GPUs, whose functions leave the case 0 undefined, this case is selected."""
+    """|x|^y for `size` = |x|; selects the case 0 for GPUs, whose functions leave it undefined."""
     if b.cpu:
         return b.power(size, y)
     is_zero, zero = b.compare(size, 0, "EQ"), b.constant(0, y)
@@ -124,10 +124,10 @@ def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """ceil or floor. For denormal numbers, selects 1 or -1."""
     x = op.operands[0]
-    if bits(x) < 16:  # computed in a wider type, in which these numbers are not denormal
+    if bits(x) < 16:  # computed in a wider type, in which these numbers are normal
         return None
     codes, up = b.bitcast(x, signless(bits(x))), op.name == "stablehlo.ceil"
-    lowest = -(1 << (bits(x) - 1))  # the bits of -0, which are also the least integer of this width
+    lowest = -(1 << (bits(x) - 1))  # the bits of -0: also the least integer of this width
     count = (1 << MANTISSA[str(element(x))]) - 1
     # Maps the `count` denormal numbers that follow 0, or -0, to the least integers.
     shifted = b.subtract(codes, 1 + lowest if up else 1)
@@ -184,7 +184,7 @@ def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         return None
     u = b.add(x, 1)
     lost, logarithm = b.subtract(x, b.subtract(u, 1)), b.log(u)
-    # No correction where u is exact, as for x = -1, and where u is infinite, since `lost` is NaN there.
+    # No correction where u is exact (x = -1) or infinite, since `lost` is NaN there.
     kept = b.or_(b.compare(lost, 0, "EQ"), b.compare(u, np.inf, "EQ"))
     return [polynomials.unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
 

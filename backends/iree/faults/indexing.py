@@ -1,4 +1,4 @@
-"""gather and dynamic slices: indices in range and of types that IREE reads right; copied operands."""
+"""gather and dynamic slices: indices in range and of types that IREE reads correctly; copied operands."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -68,7 +68,7 @@ def _with_signed_starts(b: Emitter, op: IrOp, first: int) -> None:
         if type_.width == 64:
             start = b.minimum(start, 2**62)
         start = b.convert(start, signless(64 if type_.width >= 32 else 32))
-        # Behind a barrier, because otherwise the host reads the narrow number as unsigned and converts that.
+        # Behind a barrier, because the host would read the narrow number as unsigned before it converts it.
         op.operands[i] = start if type_.is_unsigned else b.barrier(start)[0]
 
 
@@ -77,7 +77,7 @@ _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 
 
 def _is_part(op: IrOp) -> bool:
-    """Whether the update is a slice, in any shape, of the array that it updates (earlier updates disregarded)."""
+    """Whether the update is a slice, reshaped or not, of the array that it updates (or of an earlier version of it)."""
     *_, update = traced(op.operands[1], RESHAPES)
     if is_dynamic(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
         return False
@@ -125,7 +125,7 @@ def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _has_constant_places(op: IrOp) -> bool:
-    """Whether a gather takes the same elements along some dimension whatever the program's arguments are."""
+    """Whether a gather reads fixed places along some dimension, whatever the program's arguments are."""
     x, indices = op.operands
     if isinstance(x.owner, ir.Block) or x.owner.name == "stablehlo.constant":
         return False
@@ -137,9 +137,9 @@ def _has_constant_places(op: IrOp) -> bool:
 
 
 def _has_steps(x: IrValue) -> bool:
-    """Whether an array is a strided slice, or part of one: on CPUs, a gather from it does not compile.
+    """Whether an array is a strided slice, or part of one: on CPUs, a gather from such an array does not compile.
 
-    A slice with one element along the last dimension is strided, too, once a reshape drops that dimension.
+    A slice with one element along the last dimension is strided, too, when a reshape drops that dimension.
     """
     owners = [y.owner for y in traced(x, ("stablehlo.reshape", "stablehlo.slice"))]
     slices = [op for op in owners if not isinstance(op, ir.Block) and op.name == "stablehlo.slice"]
@@ -152,7 +152,7 @@ def _has_steps(x: IrValue) -> bool:
 def _vectors_last(b: Emitter, op: IrOp) -> None:
     """Moves the index vectors of a batched gather to the last dimension, in place.
 
-    IREE numbers the batch dimensions as if the index vectors were last, and gathers from a wrong batch.
+    IREE numbers the batch dimensions as if the index vectors were last, and gathers from the wrong batch.
     """
     d, indices = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operands[1]
     vector, rank = d.index_vector_dim, len(shape(indices))

@@ -1,4 +1,4 @@
-"""Sums of negated values on GPUs, which IREE computes as differences that its code for GPUs rejects.
+"""Sums of negated values on GPUs: IREE computes them as differences, which its code for GPUs rejects.
 
     reduce add (negate %x) init: %i  ->  subtract %i, (reduce add %x init: 0)
 

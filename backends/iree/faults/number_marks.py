@@ -4,12 +4,12 @@
     %m = optimization_barrier 0 {tidu.hidden}          %n:2 = optimization_barrier %c, %c {tidu.numbers}
                                                        slices of %n#0 and of %n#1
 
-IREE merges barriers of equal constants, and two marks would become one value. The pass runs after each stage of the
-pipeline that emits marks. A later run extends the barrier of an earlier one, since IREE would merge two such barriers.
-The barrier takes one array many times: IREE compiles one constant instead of hundreds, and allocates and awaits one
-array in each call. It stores arrays of different numbers in the module, and would fill an array for a single number in
-each call. The results are cut where they are used, so that the ops of equal layers look alike, and `repeats` can pass
-the results to one function.
+IREE merges barriers of equal constants, which would make two marks one value. The pass runs after each stage of the
+pipeline that emits marks. A later run extends the barrier of an earlier run, because IREE would merge two such
+barriers. The barrier takes one array many times, so that IREE compiles one constant instead of hundreds, and allocates
+and awaits one array in each call. The array holds two different numbers, so that IREE stores it in the module: it would
+fill an array of one number in each call. The results are sliced where they are used, so that the ops of equal layers
+look alike, and `repeats` can pass the results to one function.
 """
 
 from collections import defaultdict
@@ -49,7 +49,7 @@ def number_marks(module: ir.Module) -> None:
 
 
 def _call_private_functions(module: ir.Module, calls: dict[str, list[Any]]) -> None:
-    """Makes calls of public functions, whose arguments must stay, calls of private copies, in place."""
+    """Makes calls of public functions call private copies: the arguments of public functions must stay."""
     body = module.operation.regions[0].blocks[0]
     for function in functions_in(module):
         name = symbol(function)
@@ -71,7 +71,7 @@ def _callees_first(module: ir.Module) -> list[Any]:
 
 
 def _number(function: Any, hidden: Sequence[Any], earlier: Sequence[Any], calls: Sequence[Any]) -> None:
-    """Replaces barriers of one hidden number each, and the barrier of an earlier run, by one barrier in a function."""
+    """Replaces the barriers of hidden numbers in a function, and the barrier of an earlier run, by one barrier."""
     block = function.regions[0].blocks[0]
     first = Emitter(ir.InsertionPoint.at_block_begin(block), hidden[0].location)
     if calls:
@@ -99,7 +99,7 @@ def _number(function: Any, hidden: Sequence[Any], earlier: Sequence[Any], calls:
 
 
 def _argument(function: Any, calls: Sequence[Any]) -> Any:
-    """A new argument of a function, for which each call passes a hidden number."""
+    """Adds an argument to a function, for which each call passes a hidden number."""
     type_ = ir.RankedTensorType.get([], signless(32))
     of = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     function.attributes["function_type"] = ir.TypeAttr.get(

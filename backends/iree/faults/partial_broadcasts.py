@@ -1,12 +1,12 @@
-"""Sums of products with an array that is broadcast along some of the dimensions summed: reductions and convolutions.
+"""Sums of products with an array that is broadcast along some of the summed dimensions: reductions and convolutions.
 
     %b = broadcast_in_dim %y, dims = [1]               %b = broadcast_in_dim %y, dims = [1]
     %p = multiply %x, %b : tensor<4x7xf32>      ->     %p = multiply %x, %b : tensor<4x7xf32>
     reduce add %p, dimensions = [0, 1]                 %s = reduce add %p, dimensions = [1]
                                                        reduce add %s, dimensions = [0]
 
-IREE's code for CPUs writes such a sum as a `vector.contract`, folds the broadcast into it, and then rejects it: one of
-its operands lacks a dimension along which it sums, and the other has that dimension.
+IREE's code for CPUs turns such a sum into a `vector.contract`, folds the broadcast into it, and then rejects it: one
+operand lacks a summed dimension that the other operand has.
 """
 
 import math
@@ -76,7 +76,7 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 
 def _is_repeated(x: Any) -> bool:
-    """Whether a value is computed elementwise from constants and broadcasts, at least one of them of several elements.
+    """Whether a value is computed elementwise from constants and broadcasts, one of which has several elements.
 
     IREE computes its elements before it broadcasts them. Reshapes count as elementwise ops.
     """
@@ -94,7 +94,7 @@ def _is_repeated(x: Any) -> bool:
 
 
 def _is_rejected(op: Any, i: int, dimensions: Sequence[int]) -> bool:
-    """Whether IREE rejects reduction i of an op, along dimensions that are not of size 1."""
+    """Whether IREE rejects reduction i of an op, along dimensions of other sizes than 1."""
     x = op.operands[i]
     if reducer(op, i) != "stablehlo.add" or is_constant(x):
         return False
@@ -127,5 +127,5 @@ def _is_partial(op: IrOp, sizes: Sequence[int], dimensions: Sequence[int]) -> bo
 
 
 def _is_outer(op: IrOp) -> bool:
-    """Whether a product of arrays contracts no dimension, or dimensions of size 1 only."""
+    """Whether a product of arrays contracts no dimension, or only dimensions of size 1."""
     return all(op.operands[0].type.shape[d] == 1 for d in Contraction.of(op).summed[0])

@@ -80,7 +80,7 @@ def _neutral(b: Emitter, op: Any, places: Places) -> float | None:
 
 
 def _in_place(b: Emitter, op: Any, places: Places, where: Any, new: Any, neutral: float) -> IrValue:
-    """The array with rows updated in place: an update out of range combines the first row with the neutral element."""
+    """Updates rows of an array in place; an update out of range combines the first row with the neutral element."""
     rows = b.reshape(op.operands[0], [places.count, places.width])
     inside = b.compare(where, b.constant(places.count, where), "LT")
     where = b.select(inside, where, b.constant(0, where))
@@ -91,7 +91,7 @@ def _in_place(b: Emitter, op: Any, places: Places, where: Any, new: Any, neutral
 def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: Any) -> IrValue:
     """x as rows of a width, with one more row for the updates to be dropped.
 
-    IREE stores a concatenation of constants, which it computes when it compiles; of equal elements, it fills an array.
+    IREE computes a concatenation of constants at compile time and stores it; it fills an array of equal elements.
     """
     repeated = defined_by(x, "stablehlo.broadcast_in_dim")
     equal = None if is_complex(x) else splat(repeated.operands[0] if repeated else x)

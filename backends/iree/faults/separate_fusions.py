@@ -1,11 +1,11 @@
-"""separate_fusions: puts a barrier where IREE fuses ops with a reader of their result, and the code is wrong.
+"""separate_fusions: puts a barrier between ops and a reader if IREE would fuse them to wrong code.
 
     %w = convert %x : i8 to f32                     %w = convert %x : i8 to f32
     reduce_window(%w ...)                    ->     %b = optimization_barrier %w
                                                     reduce_window(%b ...)
 
-Each fusion is a row of a table: ops whose results start it, ops that pass it on, and readers that need a barrier. One
-walk over the module follows the results forward, however many ops there are between.
+Each fusion is a row of a table: the ops that start it, the ops that continue it, and the readers that need a barrier.
+One walk over the module follows the results forward through any number of ops.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,8 +30,8 @@ _REDUCTIONS = {"stablehlo.reduce", "stablehlo.reduce_window"}
 class _Fusion:
     """A fusion of ops that IREE compiles to wrong code.
 
-    The results of ops for which `starts` holds are fused with an op named in `readers`, also by way of ops for which
-    `passes` holds and whose operands are fused; `operands` says whether `any` operand is enough, or needs `all`.
+    An op for which `starts` holds begins a fusion. Ops for which `passes` holds continue it, if `any` operand or `all`
+    operands are fused, as `operands` says. An op named in `readers` is wrong in such a fusion.
     """
 
     starts: Callable[[Any], bool]

@@ -1,14 +1,14 @@
-"""separate_half_products: products and convolutions of f16 and bf16 on GPUs, in f32.
+"""separate_half_products: computes products and convolutions of f16 and bf16 on GPUs in f32.
 
     dot_general %x, %y : f16 -> f32    ->    %u = convert %x : f32    %v = convert %y : f32    dot_general %u, %v : f32
 
 On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, by instructions for tiles of 16 by 16 elements. It
-pads incomplete tiles, and then computes some batches of products, and some convolutions with windows of one element,
-wrong. The pass `gpu_products` pads the summed dimension of operands itself, and takes whole tiles of rows and columns
-only. The products that it rewrites keep their operands.
+pads incomplete tiles, and then computes some batches of products, and some convolutions with one-element windows,
+incorrectly. The pass `gpu_products` pads the summed dimensions itself, and uses only whole tiles of rows and columns.
+The products that it rewrites keep their operands.
 
-On SPIR-V, IREE rejects some products for GPUs with cooperative matrices, and drivers reject others. The conversions are
-before a barrier, since IREE would fuse them with the product and take the types of their operands.
+On SPIR-V, IREE rejects some products for GPUs with cooperative matrices, and drivers reject others. A barrier follows
+the conversions, because IREE would fuse them with the product and use the types of their operands.
 """
 
 from torch_mlir import ir

@@ -1,13 +1,13 @@
-"""separate_parts: puts a barrier where complex numbers with several readers are read by their parts.
+"""separate_parts: puts a barrier where parts of a complex value with several readers are read.
 
     %p = multiply %a, %b : complex                  %p = multiply %a, %b : complex
     %r = real %p                             ->     %b = optimization_barrier %p
     %y = dot_general %p, %q                         %r = real %b
                                                     %y = dot_general %b, %q
 
-A product of matrices reads the parts as `real` and `imag` do. IREE computes the parts again for each reader. When it
-merges these computations, a reader of one part can get the other part, or another array of the dispatch: silently wrong
-values. Readers that are all `real` or `imag` need no barrier.
+A product of matrices reads real and imaginary parts, as `real` and `imag` do. IREE recomputes the parts for each
+reader. When it merges these computations, a reader of one part can get the other part, or another array of the
+dispatch: silently wrong values. Readers that are all `real` or `imag` need no barrier.
 """
 
 from torch_mlir import ir

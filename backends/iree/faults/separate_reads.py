@@ -6,13 +6,13 @@
     %y = add %r, %c                                     %c = broadcast_in_dim %b, dims = [1]
                                                         %y = add %r, %c
 
-IREE fuses the reduction with the sum of the broadcasts, if both loop over equally many rows and columns. The fused
-code gives row i of the result the sum of row i only, and takes it for the sum of column j as well: silently wrong
-values. Elementwise ops between the reduction and the broadcast do not help, however many there are. A barrier makes
-IREE write the reduction to memory before it reads the columns. The fault was seen on CPUs and on Vulkan.
+IREE fuses the reduction with the sum of the broadcasts, if both loop over equally many rows and columns. The fused code
+gives row i of the result only the sum of row i, and uses it for column i as well: silently wrong values. Elementwise
+ops between the reduction and the broadcast do not prevent the fusion. A barrier makes IREE write the reduction to
+memory before it reads the columns. The fault was seen on CPUs and on Vulkan.
 
-The pass follows each reduction forward through elementwise ops and through ops that move its dimensions, and notes at
-which dimension of a value each dimension of the reduction is. Two different places in the operands of one op are a
+The pass follows each reduction forward through elementwise ops and ops that move its dimensions, and records which
+dimension of a value each dimension of the reduction becomes. Two different places in the operands of one op are a
 conflict.
 """
 
@@ -34,14 +34,14 @@ _MOVES = frozenset(
     f"stablehlo.{name}"
     for name in "broadcast_in_dim dynamic_broadcast_in_dim dynamic_reshape reshape transpose".split()
 )
-_NOWHERE = -1  # the index along a dimension of size 1, which is equal for all reads
+_NOWHERE = -1  # the index along a dimension of size 1, equal for all reads
 _MOST = 32
 """Reductions followed through one value. IREE fuses fewer into one dispatch; the newest are kept."""
 
 
 @dataclass(frozen=True)
 class _Read:
-    """How a value reads a reduction: at which dimensions, and the last op on the way that moved them."""
+    """How a value reads a reduction: along which dimensions, and through which op that moved them last."""
 
     places: Hashable
     """The dimension of the value for each dimension of the reduction, or how an unknown reshape got there."""
@@ -89,13 +89,13 @@ def _conflicts(ops: list[IrOp]) -> set[int]:
 
 
 def _is_elementwise(op: IrOp, x: IrValue) -> bool:
-    """Whether the op may compute each element of its result from the element of this operand at its place."""
+    """Whether the op may compute each element of its result from this operand's element at the same place."""
     types = x.type, op.results[0].type
     return all(isinstance(type_, ir.RankedTensorType) for type_ in types) and types[0].shape == types[1].shape
 
 
 def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
-    """The reads of several operands; adds the later move of each conflict to `conflicts`."""
+    """The reads of several operands; for each conflict, adds the op that moved dimensions later to `conflicts`."""
     if len(sources) == 1:
         return sources[0]
     joined = dict(sources[0])
@@ -108,14 +108,14 @@ def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
 
 
 def _moved(op: IrOp, goes: Mapping[int, int] | None, places: Hashable) -> Hashable:
-    """The places of a reduction's dimensions in the result of an op that moves dimensions, as `_destinations` says."""
+    """The positions of a reduction's dimensions in the result of an op that moves dimensions (`_destinations`)."""
     if goes is None or not isinstance(places, tuple) or not all(isinstance(place, int) for place in places):
         return op.name, str(op.results[0].type), places
     return tuple(goes[place] if place != _NOWHERE else place for place in places)
 
 
 def _destinations(op: IrOp) -> dict[int, int] | None:
-    """The dimension of the result for each dimension of the operand that is not 1; None for other reshapes."""
+    """The result's dimension for each dimension of the operand that is not 1; None for other reshapes."""
     if op.name == "stablehlo.transpose":
         return {d: i for i, d in enumerate(ir.DenseI64ArrayAttr(op.attributes["permutation"]))}
     if op.name.endswith("broadcast_in_dim"):

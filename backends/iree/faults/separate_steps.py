@@ -1,12 +1,12 @@
-"""separate_steps: puts a barrier between two paddings, if one of them pads between elements.
+"""separate_steps: puts a barrier between two pads if one of them pads between elements.
 
     %y = pad %x, %v, interior = [1]                 %y = pad %x, %v, interior = [1]
     %z = pad %y, %v, low = [1]             ->       %b = optimization_barrier %y
                                                     %z = pad %b, %v, low = [1]
 
-IREE lowers a padding to a fill of the whole result and an update in place, and makes one update of two updates of fills
-by equal numbers. It then forgets the steps between the elements. It takes
-a `dynamic_update_slice` of such an array for a padding.
+IREE lowers a pad to a fill of the whole result and an update in place. It merges two updates of fills with equal
+numbers into one. The merged update loses the strides between the elements. It also treats a `dynamic_update_slice` of
+such an array as a pad.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def separate_steps(module: ir.Module) -> None:
 
 
 def _moved(x: IrValue) -> Sequence[Any]:
-    """The operands of an op that IREE may find to move the elements of arrays."""
+    """The operands of an op that IREE may reduce to a move of elements."""
     return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
 
 

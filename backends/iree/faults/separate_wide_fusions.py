@@ -7,9 +7,9 @@
     ...                                             %s24 = add %t, %y
 
 IREE fuses such a tree into one dispatch, however many arrays it reads, or into two with all shared values between them.
-Ops with other ops between them, such as the additions to a residual stream between products, do not form a tree.
-Its runtime does not load a module with a dispatch of more than 16 arrays on CUDA, 32 or 64 on others. A loss with a
-term for each of 33 parameters is enough, or two derivatives of a series.
+Ops with other ops between them, such as the additions to a residual stream between products, do not form a tree. IREE's
+runtime does not load a module with a dispatch of more than 16 arrays on CUDA, or of more than 32 or 64 on other
+devices. A loss with a term for each of 33 parameters suffices, or two derivatives of a series.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,9 +35,9 @@ _MOST, _MOST_ON_OTHERS = 24, 10
 
 @dataclass(eq=False)
 class _Tree:
-    """Ops of one shape that IREE may fuse: the arrays that they read, and the number of results with many readers.
+    """Ops of one shape that IREE may fuse: the arrays that they read, and how many of their results have many readers.
 
-    `most` limits the two together.
+    `most` limits the sum of these two numbers.
     """
 
     number: int
@@ -48,12 +48,12 @@ class _Tree:
     bits: int = 0
 
     def bit(self, numbers: Iterator[int]) -> int:
-        """The tree's bits in masks; the first call takes the next number."""
+        """The tree's bit in masks; the first call assigns the next number."""
         self.bits = self.bits or 1 << next(numbers)
         return self.bits
 
     def root(self) -> "_Tree":
-        """The tree that this one has become a part of."""
+        """The tree into which this tree has been merged."""
         tree = self
         while tree.within is not None:
             tree = tree.within
@@ -62,7 +62,7 @@ class _Tree:
         return tree
 
     def takes(self, other: "_Tree") -> bool:
-        """Makes the other tree a part of this one, unless the two are too large together."""
+        """Merges the other tree into this one, unless both together are too large."""
         if other is self:
             return True
         if self.shared + other.shared + len(self.arrays | other.arrays) > self.most:
@@ -81,7 +81,7 @@ class _Tree:
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Inserts the barriers into a module, in place. Takes time linear in the number of ops."""
     trees: dict[Any, _Tree] = {}
-    # The trees that a value depends on through ops outside of them, as a bit mask.
+    # The trees on which a value depends through ops outside of them, as a bit mask.
     behind: dict[Any, int] = {}
     numbers, bits, splats = count(), count(), set[Any]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS

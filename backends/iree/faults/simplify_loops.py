@@ -1,9 +1,9 @@
 """simplify_loops: inlines calls of functions with loops and removes loops that run at most once.
 
-Runs before the patterns. The compiler crashes on loops that it knows to run once, or takes all memory. It
-inlines calls itself, so that only inlining shows whether a loop follows another one. A slice that is the
-whole array is replaced by the array: a loop-carried value would seem to depend on an old value that the
-compiler finds to be replaced whole.
+The pass runs before the patterns. The compiler crashes on loops that it knows to run once, or exhausts memory. It
+inlines calls itself, so only inlining shows whether one loop follows another. A slice that is the whole array is
+replaced by the array: a loop-carried value would seem to depend on its old value, which the compiler finds to be
+replaced.
 """
 
 from typing import Any
@@ -58,7 +58,7 @@ def simplify_loops(module: ir.Module | IrOp) -> None:
 
 
 def _whole_slices(module: ir.Module | IrOp) -> None:
-    """Replaces slices of the whole array by the array, and updates of it by the update: starts clamp to 0."""
+    """Replaces slices of the whole array by the array, and such updates by the update: starts clamp to 0."""
     for op in within(module.operation, _WHOLE):
         whole = _WHOLE[op.name]
         if op.operands[0].type == op.operands[whole].type == op.results[0].type:
@@ -78,7 +78,7 @@ def few_iterations(op: IrOp) -> int | None:
 
 
 def _returned(block: ir.Block, arguments: list[Any]) -> list[Any]:
-    """The numbers that a block returns for arguments of known numbers; None for each number that is unknown."""
+    """The numbers that a block returns for known arguments; None for each unknown number."""
     pairs = zip(block.arguments, arguments, strict=True)
     known = {x: number for x, number in pairs if number is not None}
     return [known_number(x, known) for x in terminator(block).operands]

@@ -1,14 +1,14 @@
-"""sine, cosine and tangent of f32 on CPUs, with an error that does not grow with the argument, as IREE's does.
+"""sine, cosine and tangent of f32 on CPUs, with an error that, unlike IREE's, does not grow with the argument.
 
-Everything is computed in f64. With k the whole number nearest to x / pi and g = x / pi - k, a polynomial in g**2 gives
-sin(pi g), and the parity of k gives the sign. All arguments take the same path and no function is called, so that the
-code vectorizes. Results are within 0.501 units in the last place of f32, and tan within 0.502; rounding takes 0.5.
+All arithmetic is in f64. With k the whole number nearest to x / pi and g = x / pi - k, a polynomial in g**2 gives
+sin(pi g), and the parity of k gives the sign. All arguments take the same path without function calls, so the code
+vectorizes. Results are within 0.501 units in the last place of f32, and tan within 0.502; rounding takes 0.5.
 
 The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). 1 / pi is a sum of parts,
-without the bits that give whole turns: those whose product with the last bit of x is an even integer. x times the
-leading part, less k, is computed exactly but for one rounding. Where a fused multiply-add does that, the leading part
-has 53 bits. Elsewhere it is two parts of 26 and 27 bits, whose products with the 24 bits of x are exact. The last part
-has the remaining bits, for differences that nearly cancel.
+without the bits that give whole turns (their product with the last bit of x is an even integer). x times the leading
+part, minus k, is exact except for one rounding. With a fused multiply-add, the leading part has 53 bits. Without one,
+it is two parts of 26 and 27 bits, whose products with the 24 bits of x are exact. The last part has the remaining bits,
+for differences that nearly cancel.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _cosine(b: Emitter, x: IrValue, near: bool) -> IrValue:
     """cos(x), as sin(pi / 2 - x).
 
-    cos(-x) shares no op with sin(x): IREE would compute shared ops first, and store the results.
+    cos(-x) shares no op with sin(x), because IREE would compute shared ops first, and store the results.
     """
     return _sine(b, b.negate(x), near, 0.5)
 
@@ -72,7 +72,7 @@ def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
 
 
 def _sine(b: Emitter, x: IrValue, near: bool, more: float | None = None) -> IrValue:
-    """sin(x + pi `more`) for f64 numbers that were f32; `near` promises that all are below the first of `_REGIONS`."""
+    """sin(x + pi `more`) for f64 numbers that were f32; with `near`, all are below the first of `_REGIONS`."""
     most, last, sign = _reduced(b, x, near, more)
     return _sine_of(b, _sum(b, x, [last], most), sign)
 
@@ -80,7 +80,7 @@ def _sine(b: Emitter, x: IrValue, near: bool, more: float | None = None) -> IrVa
 def _reduced(
     b: Emitter, x: IrValue, near: bool, more: float | None = None
 ) -> tuple[IrValue, IrValue, IrValue]:
-    """g = x / pi + `more` - k, k being the nearest whole number: g without x times the last part; that part; the sign.
+    """g = x / pi + `more` - k for the nearest integer k: g without x times the last part, that part, and the sign.
 
     The sign of the result is the parity of k, in the sign bit of an integer.
     """
@@ -88,7 +88,7 @@ def _reduced(
     start = b.constant(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
     if b.fused and more is None:
         shifted = _sum(b, x, leading, whole)
-    else:  # Adds the small products first, so that only the last sum rounds by much.
+    else:  # adds the small products first, so that only the last sum rounds by much
         shifted = b.add(_sum(b, x, leading if b.fused else (last, *reversed(leading)), start), whole)
     most = _sum(b, x, leading, b.subtract(start, b.subtract(shifted, whole)))
     bits = b.bitcast(shifted, signless(64))  # the last bits of `WHOLE` + k are those of k
@@ -126,7 +126,7 @@ def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
 
 
 def _sum(b: Emitter, x: IrValue, factors: Iterable[IrValue], y: float | IrValue) -> Any:
-    """y + x times each factor, in this order; each product and sum is rounded once where a fused multiply-add is."""
+    """y plus x times each factor, in this order; with fused multiply-adds, each product and sum rounds once."""
     for factor in factors:
         y = b.fma(x, factor, y) if b.fused else b.add(b.multiply(x, factor), y)
     return y

@@ -2,9 +2,8 @@
 
     %y = slice %x [3:163]   ->   %y = gather %x, (optimization_barrier 3), slice_sizes = [160]
 
-IREE reads a contiguous slice in place, by code that loads four elements at once from places that are
-multiples of four. If the slice begins between two such places, the code loads wrong elements. A gather reads
-element by element.
+IREE reads a contiguous slice in place, by code that loads four elements at once, from multiples of four. If the slice
+begins between two such places, the code loads wrong elements. A gather reads element by element.
 """
 
 import math
@@ -63,7 +62,7 @@ def _by_fours(y: IrValue) -> bool:
 
 
 def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
-    """A number that divides the offset of each contiguous part of these sizes; None if not contiguous."""
+    """A number that divides the offsets of all contiguous parts of these sizes; None if they are not contiguous."""
     d = next((i for i, n in enumerate(part) if n != 1), len(part))
     if list(part[d + 1 :]) != list(sizes[d + 1 :]):
         return None
@@ -82,7 +81,7 @@ def _piece(op: IrOp) -> int | None:
 
 
 def _offset(x: IrValue) -> int:
-    """The offset of an array in the array that it is a slice of, also through slices of slices."""
+    """The offset of an array in the array of which it is a slice, also through slices of slices."""
     offset = 0
     for y in traced(x, (*RESHAPES, "stablehlo.slice")):
         if is_dynamic(y.type):

@@ -4,7 +4,8 @@
     %y = dynamic_update_slice %x, %u, %i    ->          %c = select %always, %x, 0
                                                         %y = dynamic_update_slice %c, %u, %i
 
-IREE updates and sorts arrays in place. It copies an array if a reader comes after the update in program order, but not
+IREE updates and sorts arrays in place. It copies an array if a reader comes after the update in program order, but it
+does not copy
 
 - an array that a loop captures, or an array computed from captured values alone, which IREE hoists out of the loop:
   the next iteration begins with the updated array;
@@ -16,10 +17,10 @@ IREE updates and sorts arrays in place. It copies an array if a reader comes aft
 - a result of a loop whose body returns an array from outside, if IREE finds that the array is constant: the next call
   of the program reads the updated constant.
 
-A reader that the update waits for is harmless, unless another op needs the reader's values, too: IREE may recompute
-them for that op. Arrays that IREE finds equal are one array to this pass. Loop-carried values need no copy: a
-loop on the host copies them before each update, unless `carries_in_place` has it update them in place, and a loop
-inside a dispatch keeps the order of its ops.
+A reader for which the update waits is harmless, unless another op needs the reader's values, too: IREE may recompute
+them for that op. This pass treats arrays that IREE finds equal as one array. Loop-carried values need no copy. A loop
+on the host copies them before each update, unless `carries_in_place` makes it update them in place, and a loop inside a
+dispatch keeps the order of its ops.
 """
 
 import functools
@@ -96,14 +97,14 @@ class _Arrays:
                 self._uses[n].append(op)
 
     def readers(self, x: Any, update: Any) -> list[Any]:
-        """The ops in the block of an update, other than the update, that read the array x, also in their regions."""
+        """The ops in the block of an update, except the update, that read the array x, also in their regions."""
         block = update.operation.block
         numbers = [self._numbers.of(y) for y in (x, *self._twins(x))]
         readers = dict.fromkeys(in_block(op, block) for n in numbers for op in self._uses[n])
         return [op for op in readers if op is not None and op != update.operation]
 
     def _twins(self, x: Any) -> list[Any]:
-        """The results of a conditional or loop that may be one array with x, which is a view of another result."""
+        """The results of a conditional or loop that may be the same array as x, which is a view of another result."""
         *_, y = traced(x, MAY_VIEW | {BARRIER})
         if isinstance(y.owner, ir.Block) or y.owner.name not in CONTROL:
             return []
@@ -119,7 +120,7 @@ class _Arrays:
         ]
 
     def _sources(self, x: Any) -> set[int]:
-        """The numbers of the values that x may be, or be a view of."""
+        """The numbers of the values that x may be or be a view of."""
         return {self._numbers.of(y) for y in reached([x], may_be)}
 
 
@@ -173,7 +174,7 @@ def _settings(op: IrOp) -> Hashable:
 
 
 def _is_read_later(readers: list[Any], update: IrOp) -> bool:
-    """Whether IREE may compute the values of a reader after an update, or again after the update."""
+    """Whether IREE may compute the values of a reader after an update, or recompute them after it."""
     block, awaited = update.operation.block, awaited_by(update) if readers else ()
 
     def users(op: IrOp) -> set[Any]:
@@ -185,7 +186,7 @@ def _is_read_later(readers: list[Any], update: IrOp) -> bool:
 
 
 def _is_kept(op: IrOp, x: IrValue) -> bool:
-    """Whether an array of static shape that an op updates may be an argument, or an array of several iterations."""
+    """Whether an updated array of static shape may be an argument, or an array that several iterations use."""
     block = op.operation.block
     if is_dynamic(x.type):
         return False
@@ -193,7 +194,7 @@ def _is_kept(op: IrOp, x: IrValue) -> bool:
 
 
 def _is_returned_by_iterations(x: Any, block: Any) -> bool:
-    """Whether a value may be the result of a loop whose body returns an array from outside of the loop."""
+    """Whether a value may be the result of a loop whose body returns an array from outside the loop."""
     for y in reached([x], lambda y: traced_in(y, block)):
         if isinstance(y.owner, ir.Block) or y.owner.name != "stablehlo.while":
             continue
@@ -205,7 +206,7 @@ def _is_returned_by_iterations(x: Any, block: Any) -> bool:
 
 
 def _stays(y: IrValue, block: ir.Block) -> bool:
-    """Whether others keep a value, traced to its source, while a block runs or after it."""
+    """Whether a value, traced to its source, stays in use elsewhere while a block runs or after it."""
     parent = block.owner.operation
     is_program = _is_program(parent)
     if not is_within(y, block):
@@ -218,7 +219,7 @@ def _stays(y: IrValue, block: ir.Block) -> bool:
 
 
 def _varies(x: IrValue, block: ir.Block) -> bool:
-    """Whether a value that a loop's body computes depends on loop-carried values that change."""
+    """Whether a value computed in a loop's body depends on loop-carried values that change."""
     if block.owner.operation.name != "stablehlo.while":
         return False
 
@@ -231,7 +232,7 @@ def _varies(x: IrValue, block: ir.Block) -> bool:
 
 
 def _is_program(op: IrOp) -> bool:
-    """Whether an op is a public function, which can be called from outside of the module."""
+    """Whether an op is a public function, which callers outside the module can call."""
     return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
 
 
@@ -251,7 +252,7 @@ def donated_arguments(function: Any) -> dict[int, int]:
 
 
 def _is_given_away(function: Any, x: Any) -> bool:
-    """Whether an argument's memory goes to a result whose op is the only reader of the argument."""
+    """Whether an argument's memory is donated to a result whose op is the argument's only reader."""
     place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
         return False
@@ -259,7 +260,7 @@ def _is_given_away(function: Any, x: Any) -> bool:
 
 
 def _is_carried_on(x: Any) -> bool:
-    """Whether an iteration passes an argument of a loop's body to the next iteration unchanged."""
+    """Whether an iteration passes an argument of a loop's body unchanged to the next iteration."""
     return any(
         use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number
         for use in x.uses

@@ -2,12 +2,11 @@
 
 %y = add %x, %x : f8E4M3FN      ->      %w = convert %x : f32    %s = add %w, %w : f32    %y = convert %s : f8E4M3FN
 
-IREE's arithmetic on CPUs reads 0xFF, the second NaN of f8E4M3FN, as -480. It rounds numbers between the
-greatest subnormal number and the least normal one to 0, and lacks some ops. f32 holds all 8-bit floats and
-has more than twice their bits, so that a sum, product, quotient or root rounded to f32 and then to 8 bits
-equals one that is rounded once (Figueroa, "When is double rounding innocuous?", 1995). Regions of reductions,
-windows, scatters and sorts round after each op, as written; products of matrices and convolutions round after
-their sums.
+IREE's arithmetic on CPUs reads 0xFF, the second NaN of f8E4M3FN, as -480. It rounds numbers between the greatest
+subnormal number and the least normal number to 0, and lacks some ops. f32 holds all 8-bit floats and has more than
+twice their bits. A sum, product, quotient or root that is rounded to f32 and then to 8 bits therefore equals one that
+is rounded once (Figueroa, "When is double rounding innocuous?", 1995). Regions of reductions, windows, scatters and
+sorts round after each op, as written; products of matrices and convolutions round after their sums.
 """
 
 import functools
@@ -52,7 +51,7 @@ def _widen(op: IrOp) -> None:
         f32 = ir.F32Type.get()
         replaced = {i: b.convert(x, f32) for i, x in enumerate(op.operands) if is_float8(x)}
         types = [with_element(y.type, f32) if is_float8(y) else y.type for y in op.results]
-        if "algorithm" in op.attributes:  # The algorithm of a product names the operands' types.
+        if "algorithm" in op.attributes:  # a product's algorithm names the operands' types
             del op.attributes["algorithm"]
         wide = b.clone(op, replaced, types)
         if op.name == "stablehlo.power":
@@ -66,8 +65,9 @@ def _widen(op: IrOp) -> None:
 def _without_error(b: Emitter, x: IrValue) -> Any:
     """A power in f32 without its last bits, so that a power half way between 8-bit floats is exactly half way.
 
-    The rounding error of f32 would decide where such a power goes. The removed bits matter for one pair of all 8-bit
-    floats, whose power is not half way, but very near: in f8E4M3FNUZ, 104 to the -0.0068359375 gives 1 for 0.9375.
+    Otherwise the rounding error of f32 would decide to which neighbour such a power is rounded. Removing the bits
+    changes the result for a single pair of 8-bit floats, whose power is very near half way: in f8E4M3FNUZ, 104 to the
+    power -0.0068359375 gives 1 instead of 0.9375.
     """
     kept = {"exponent_bits": 8, "mantissa_bits": 16}
     attributes = {name: ir.IntegerAttr.get(signless(32), count) for name, count in kept.items()}
@@ -77,7 +77,7 @@ def _without_error(b: Emitter, x: IrValue) -> Any:
 def _in_total_order(b: Emitter, op: IrOp) -> Any:
     """Compares 8-bit floats by IEEE 754's total order, on their codes; codes of negative numbers are inverted.
 
-    The FNUZ types have a single NaN, without sign, with the code of -0: it comes last.
+    The FNUZ types have a single NaN, without sign, whose code is that of -0: it comes last.
     """
     keys = []
     for x in op.operands:
@@ -126,9 +126,8 @@ def to_float8(b: Emitter, x: IrValue, to: Any) -> Sequence[Any]:
 def _to_odd(b: Emitter, x: IrValue) -> Any:
     """f64 rounded to odd in f32: a number that f32 lacks becomes the neighbour whose last bit is 1.
 
-    Numbers half way between two 8-bit floats end in zeros, so rounding to odd never gives one of them.
-    Rounding the result again therefore equals rounding once (Boldo and Melquiond, "Emulation of a FMA and
-    correctly rounded sums", 2008).
+    Numbers half way between two 8-bit floats end in zeros, so rounding to odd never produces one. Rounding the result
+    again therefore equals rounding once (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
     """
     near = b.convert(x, ir.F32Type.get())
     size, rounded = b.abs(x), b.abs(b.convert(near, ir.F64Type.get()))

@@ -2,11 +2,11 @@
 
     %y = reduce add %x : bf16    ->    %w = convert %x : f32    %s = reduce add %w : f32    %y = convert %s : bf16
 
-IREE adds in the type of the result. A sum in bf16 stops to grow at 256 times its terms, one in f16 at 2,048 times,
-so that the sum of 4,096 ones is 256. StableHLO leaves the type of intermediate sums open; XLA takes f32.
+IREE adds in the type of the result. A sum in bf16 stops growing at 256 times its terms, and one in f16 at 2,048 times:
+the sum of 4,096 ones is 256. StableHLO leaves the type of intermediate sums open; XLA uses f32.
 
-Products of matrices and convolutions keep their operands, and have a result in f32. Reductions and windows by other
-functions than a sum or a product round after each op, as written, and so do scatters.
+Products of matrices and convolutions keep their operands' types, and have a result in f32. Reductions and windows by
+functions other than sums and products round after each op, as written, and so do scatters.
 """
 
 from collections.abc import Sequence

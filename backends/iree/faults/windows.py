@@ -168,7 +168,7 @@ def pad(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 
 def _as_signed(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The results of an op that only moves elements, if these are unsigned integers: moves them as signed ones."""
+    """The results of an op that only moves elements, computed on signed integers, if they are unsigned."""
     y = op.results[0]
     if not is_unsigned(y):
         return None

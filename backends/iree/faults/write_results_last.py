@@ -1,15 +1,14 @@
-"""write_results_last: writes a result that takes an argument's memory after the last read of the argument.
+"""write_results_last: writes a result into an argument's memory only after the last read of the argument.
 
     f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
 
-IREE writes a result with such an argument straight to its place, at any time. It does not know that the
-memory is an argument's, which other results may still read: these were wrong. The barrier completes all
-results before the first is copied to its place.
+IREE writes such a result directly to its place, at any time. It does not know that the memory is an argument's, which
+other results may still read; these results would be wrong. The barrier completes all results before the first one is
+copied to its place.
 
-No barrier is needed where each element of the result depends on the argument's element in the same place, and
-the argument has no other reader: each element is then read before it is written, however the ops are fused.
-Such a result is not copied.
+No barrier is needed if each element of the result depends on the argument's element at the same place, and the argument
+has no other reader: each element is then read before it is written, however ops are fused. Such a result is not copied.
 """
 
 from typing import Any
@@ -51,7 +50,7 @@ def _order(function: IrOp, cpu: bool) -> None:
     b = Emitter(ir.InsertionPoint(last), function.location)
     taken = [block.arguments[i] for i in given_to]
     for place, x in enumerate(last.operands):
-        # Behind the barrier, a value that may be such an argument would also lie in the argument's memory.
+        # Behind the barrier, a value that may be such an argument would share the argument's memory.
         others = [block.arguments[i] for i, own in given_to.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             last.operands[place] = copied(b, x)
@@ -68,7 +67,7 @@ _PARTS = VIEWS | {"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
 def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
     """Whether the compiler may fold a value to one of the arguments, such as x + 0 or a sum over no dimension.
 
-    It may fold an op only if a single operand of the op is not constant.
+    It folds an op only if just one operand of the op is not constant.
     """
 
     def foldable(y: Any) -> list[IrValue]:
@@ -85,7 +84,7 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
 
 
 def _in_place(x: IrValue, last: IrOp, place: int, cpu: bool) -> bool:
-    """Whether an argument is read for this result alone, element by element; on CPUs, or has no reader."""
+    """Whether only this result reads an argument, element by element, on a CPU; or nothing reads it."""
 
     def is_elementwise(op: IrOp) -> bool:
         return op.name in ELEMENTWISE and bool(op.results[0].type.shape == x.type.shape)

@@ -180,7 +180,7 @@ def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[Any]:
 
 
 def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[Any]:
-    """Zeros as results, without elements; refuses vectors that have elements."""
+    """Zeros as the results for an empty matrix; refuses vectors that have elements."""
     _, _, third, fourth, _ = op.results
     if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
         raise refused(op, "the matrix is empty, but a result for vectors is not")
@@ -204,7 +204,7 @@ def _layout(op: IrOp) -> VectorLayout:
 
 
 def _number_of_longer_vectors(op: IrOp, layout: VectorLayout) -> int:
-    """The number of vectors on the longer side of an m by n matrix: max(m, n) for full matrices, else min(m, n)."""
+    """The number of vectors on the longer side of an m by n matrix: max(m, n) for full ones, else min(m, n)."""
     m, n = shape(op.operands[0])[-2:]
     u, v = layout.ordered(*list(op.results)[2:4])
     counts = shape(u)[-1], shape(v)[-1 if layout.of_v else -2]

@@ -58,7 +58,7 @@ def _number_without_root(u: Matrix) -> Int:
 
 
 def _write_triangles(a: Matrix, u: Matrix, lower: bool, keep: bool) -> None:
-    """Writes the lower factor if `lower`, and the other triangle: that of a if `keep`, else zeros."""
+    """Writes the lower factor if `lower`; the other triangle gets that of a if `keep`, else zeros."""
     p, n = u.p, u.rows
     width = STRIP if lower else n
     with p.each(0, n, width) as first:

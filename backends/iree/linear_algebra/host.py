@@ -2,7 +2,7 @@
 
     %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)
 
-The option `--lapack=callback` selects them instead of programs. `tiduc.runtime` provides the functions
+The option `--lapack=callback` selects these functions instead of programs. `tiduc.runtime` provides the functions
 (runtime/lapack.py); other runtimes refuse the module because `tiduc_lapack` is missing. The functions take batches of
 matrices, and their types have dynamic dimensions, so that one function serves all sizes.
 """
@@ -112,7 +112,7 @@ def _real(x: IrValue) -> Any:
 
 
 def _call_host(b: Emitter, name: str, x: IrValue, before: Sequence[Any] = ()) -> tuple[Any, ...]:
-    """The results of a host function, whose operands are the batches `before` and then the batch x."""
+    """The results of a host function on the operands `before` and the batch x."""
     suffix = f"c{2 * _real(x).width}" if is_complex(x) else f"f{_real(x).width}"
     function, xs, types = f"{_MODULE}.{name}_{suffix}", (*before, x), _types(name, x)
     taken, given = [_dynamic(x.type) for x in xs], [_dynamic(type_) for type_ in types]

@@ -1,7 +1,7 @@
 """The implementations of each factorization and solve; only this file chooses between them.
 
-A program (program.py) runs on every target. On CPUs, with the option `--lapack=callback`, a module calls LAPACK on the
-host instead where NumPy has the routine.
+A program (program.py) runs on every target. With the option `--lapack=callback`, a module for CPUs calls LAPACK on the
+host instead, if NumPy has the routine.
 """
 
 from collections.abc import Callable, Sequence

@@ -79,12 +79,12 @@ class MatrixProgram(ScalarScope):
         return Matrix(self, arrays, number * (rows * columns), rows, columns, (columns, 1))
 
     def _allocated(self, size: int, kind: Kind | None) -> list["Variable"]:
-        """Arrays of `size` entries or more, one for each part of a number, as arguments of the block.
+        """Arrays of at least `size` entries, one for each part of a number, as arguments of the block.
 
-        Each matrix has arrays of its own, since the time of IREE's bufferization is exponential in the number of
-        successive loops that change one array. All arrays differ in type, hence some are longer: IREE merges
-        uninitialized arrays of one type, and then copies them to the stack, where large arrays do not fit. No array has
-        a single element: IREE collapses such arrays, and then loses the order of some reads and writes.
+        Each matrix has its own arrays, because the time of IREE's bufferization is exponential in the number of
+        successive loops that change one array. All arrays differ in type, so some are longer: IREE merges uninitialized
+        arrays of one type, and then copies them to the stack, where large arrays do not fit. No array has a single
+        element: IREE collapses such arrays, and then loses the order of some reads and writes.
         """
         assert self.k.place.block == self.block, "matrices are allocated outside of all loops and branches"
         types = {"real": [self.real], "complex": [self.real] * 2, "integer": [signless(32)]}
@@ -152,7 +152,7 @@ class MatrixProgram(ScalarScope):
     def _with_regions(
         self, name: str, operands: Sequence[IrValue], arguments: Sequence[ir.Type], count: int
     ) -> tuple[tuple[IrValue, ...], list[ir.Block]]:
-        """Emits an op whose results are new values of all variables; gives its results and its empty blocks."""
+        """Emits an op whose results are the new values of all variables; returns its results and its empty blocks."""
         blocks: list[Any] = []
 
         def fill(region: ir.Region) -> None:
@@ -163,7 +163,7 @@ class MatrixProgram(ScalarScope):
 
     @contextmanager
     def _filling(self, block: ir.Block, values: Sequence[IrValue]) -> Iterator[None]:
-        """Emits to a block in which the variables begin with `values`; then ends the block by their last values."""
+        """Emits to a block in which the variables begin with `values`, and ends the block with their last values."""
         outer, before, count = self.k, self._parts(), len(self._variables)
         self.k = Kernel(ir.InsertionPoint(block), self.k.location)
         self._set(values)

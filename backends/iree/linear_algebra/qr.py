@@ -71,7 +71,7 @@ def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
 
 
 def _next_column(x: Matrix, wanted: Matrix, j: Int) -> Int:
-    """The first wanted column from j on; else the one that is longest from row j on; j itself if its length is NaN."""
+    """The first wanted column from j on, else the longest one from row j on; j itself if its length is NaN."""
     p = x.p
     top = p.largest(j, x.rows, lambda i: p.largest(j, x.columns, lambda c: x[i, c]))
     unit = p.select(top > 0.0, top, 1.0)

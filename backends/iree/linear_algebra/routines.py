@@ -1,4 +1,4 @@
-"""`routine` registers a pattern for calls of linear algebra, written for batches of matrices that are not empty."""
+"""`routine` registers a pattern for calls of linear algebra, which is written for batches of nonempty matrices."""
 
 import math
 from collections.abc import Callable, Sequence

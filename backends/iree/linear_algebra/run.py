@@ -1,6 +1,6 @@
 """`program` compiles a program to one dispatch over batches of matrices (backends/iree/emit/kernels.py).
 
-A StableHLO loop would need several dispatches per iteration, each over whole arrays; a loop of a program visits only
+A StableHLO loop would need several dispatches per iteration, each over whole arrays. A loop of a program visits only
 the elements that a step changes. One thread runs the dispatch, one matrix after the other.
 """
 
@@ -45,21 +45,21 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
 
 
 def _dispatched(b: Emitter, p: MatrixProgram) -> Sequence[IrValue]:
-    """Emits the dispatch with the loop over the batch; gives the arrays that the program writes."""
+    """Emits the dispatch with the loop over the batch; returns the arrays that the program writes."""
     types = [line.array.type for line in p.arrays]
 
     def fill(k: Kernel) -> Sequence[Any]:
         bounds, arrays = [k.index(n) for n in (0, p.batch, 1)], [k.empty(type_) for type_ in types]
         return k.emit_all("scf.for", [*bounds, *arrays], types, None, [p.block.append_to])
 
-    # The barrier keeps results without uses: IREE's compilers for GPUs crash if one of them is removed.
+    # The barrier keeps unused results: IREE's compilers for GPUs crash if one of them is removed.
     return b.barrier(*dispatch(b, types, fill))
 
 
 def _joined(
     b: Emitter, p: MatrixProgram, results: Sequence[Matrix], lines: Sequence[IrValue]
 ) -> list[IrValue]:
-    """The result batches of a program, whose parts are the beginnings of the arrays `lines`."""
+    """The results of a program as batches; their parts are at the beginning of the arrays `lines`."""
     line_of = dict(zip(p.arrays, lines, strict=True))
     joined = []
     for y in results:

@@ -224,7 +224,7 @@ class Scalar:
         return [Scalar(self.p, (part,)) for part in self.parts]
 
     def _each(self, name: str, *others: IrValue) -> "Scalar":
-        """Applies an op to each part, with the same further operands."""
+        """Applies an op to each part; further operands are the same for all parts."""
         return Scalar(self.p, tuple(_emitted(self.p.k, name, (part, *others)) for part in self.parts))
 
     def _with(self, name: str, other: "Scalar | float", flags: str = "contract") -> "Scalar":
@@ -239,7 +239,7 @@ Number = Scalar
 
 
 def _pairs(x: Scalar, y: Scalar) -> list[tuple[IrValue, IrValue]]:
-    """The pairs of parts of two scalars; both have imaginary parts if one has."""
+    """The pairs of parts of two scalars; both have imaginary parts if one of them has."""
     count = max(len(x.parts), len(y.parts))
     return list(zip(x.padded(count), y.padded(count), strict=True))
 

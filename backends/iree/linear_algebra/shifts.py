@@ -17,7 +17,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 STEPS = 30
 """The maximum of the average number of sweeps per value, as in LAPACK; about two are usual."""
 
-_ROTATIONS_AT_ONCE = 2  # so that a row is read and written once for these rotations
+_ROTATIONS_AT_ONCE = 2  # so that these rotations read and write a row once
 
 
 def qr_algorithm(

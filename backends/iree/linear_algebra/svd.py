@@ -116,7 +116,7 @@ def _sweep(
 
 
 def _start(diagonals: shifts.Diagonals, low: Int, high: Int) -> Number:
-    """The entry that is paired with e[low + 1] in the first rotation: (d^2 - shift) / d, or d if the shift is zero.
+    """The entry paired with e[low + 1] in the first rotation: (d^2 - shift) / d, or d if the shift is zero.
 
     The shift is the eigenvalue of the last two rows of t^H t that is nearer to the last diagonal entry.
     """

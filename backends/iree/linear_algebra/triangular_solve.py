@@ -2,14 +2,14 @@
 
     row i of x:  row i of c, minus a_ij times row j of x for each j < i, four rows j at a time; then divided by a_ii
 
-The inner loop runs along the right-hand sides. If there is one right-hand side, or if right-hand sides are stored as
-rows, they are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
+The inner loop runs along the right-hand sides. A single right-hand side, or right-hand sides that are stored as rows,
+are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
 """
 
 from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.run import program
 
-_MANY = 8  # with this many right-hand sides, it pays to copy the matrix so that it is read along its rows
+_MANY = 8  # with this many right-hand sides, copying the matrix to read it along rows pays
 
 
 @program
@@ -37,7 +37,7 @@ def solve(
 
 
 def _by_rows(a: Matrix, x: Matrix, unit: bool) -> None:
-    """Solves row by row."""
+    """Solves all right-hand sides row by row."""
     p = x.p
     with p.each(0, a.rows) as i:
         x.subtract([i], lambda i, j: a[i, j], x, (0, i), (0, x.columns))

@@ -1,5 +1,5 @@
 """Rewrites of ops, element types and shapes that IREE does not support. One file is one subject.
 
-The records are `@missing`, with a witness as in ../faults. Factorizations and solves are in ../linear_algebra, ops with
+The records are `@missing`, with witnesses as in ../faults. Factorizations and solves are in ../linear_algebra, ops with
 dynamic dimensions in dynamic/.
 """

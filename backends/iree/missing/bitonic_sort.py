@@ -7,8 +7,8 @@ iteration:
     blocks have k = 2, 4, 8, ... elements, until a block has all of them
     element i meets i xor (k - 1), then i xor k / 4, i xor k / 8, ..., i xor 1;  the lesser goes to the lower index
 
-As the lesser always goes to the lower index, elements that are missing at the end need not be there, and n may be
-any number. The original indices break ties, so that the sort is stable.
+Since the lesser always goes to the lower index, elements beyond the end need not exist, and n may be any number. The
+original indices break ties, so that the sort is stable.
 """
 
 import math
@@ -65,7 +65,7 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
 def _partner(
     k: Kernel, place: Sequence[RunTimeSize], mask: IrValue, size: Sequence[int | RunTimeSize]
 ) -> IrValue:
-    """The row that an element meets; its own row if that is beyond the end."""
+    """The row of the partner of each element; its own row if the partner is beyond the end."""
     i32 = signless(32)
     row = k.cast(place[0], i32)
     other = k.arith("xori", row, k.element(mask))
@@ -73,7 +73,7 @@ def _partner(
 
 
 def _comes_first(b: Emitter, op: IrOp, mine: Sequence[IrValue], others: Sequence[IrValue]) -> IrValue:
-    """Whether elements come before those they meet; `mine` and `others` begin with the original indices."""
+    """Whether elements come before their partners; `mine` and `others` begin with the original indices."""
     less, more = (
         mapped(b, op.regions[0], [v for pair in zip(xs[1:], ys[1:], strict=True) for v in pair])
         for xs, ys in ((mine, others), (others, mine))

@@ -1,9 +1,9 @@
-"""fft of any length, rank and precision; IREE has f32 along one dimension of 2^k elements.
+"""fft of any length, rank and precision; IREE only has f32 along one dimension of 2^k elements.
 
-Arrays of complex numbers are arrays of their real and imaginary parts, with one more dimension of size 2. A length
-n = p q takes q transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey).
-A short or prime length takes a product with a constant matrix. A long prime takes a convolution whose length
-is a power of two (Bluestein).
+Complex arrays are represented by their real and imaginary parts, along an additional dimension of size 2. A length n =
+p q is split into q transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey). A short or
+prime length uses a product with a constant matrix. A long prime length uses a convolution whose length is a power of
+two (Bluestein).
 """
 
 import math
@@ -63,7 +63,7 @@ def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _both_halves(b: Emitter, z: IrValue, n: int) -> Any:
-    """The n elements of a spectrum whose first half is given: element k of the rest is the conjugate of n - k."""
+    """The n elements of a spectrum, given its first half: element k of the rest is the conjugate of element n - k."""
     last = len(shape(z)) - 1
     half = b.cut(z, last, 0, n // 2 + 1)
     if n < 3:
@@ -74,7 +74,7 @@ def _both_halves(b: Emitter, z: IrValue, n: int) -> Any:
 
 
 def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> Any:
-    """The transform along one dimension: puts it last, behind the parts, and flattens all others to one."""
+    """The transform along one dimension: moves it last, behind the parts, and merges all other dimensions."""
     order = [i for i in range(1, len(shape(z))) if i != axis] + [0, axis]
     turned = b.transpose(z, order)
     rows = b.reshape(turned, [math.prod(shape(turned)[:-2]), 2, n])
@@ -90,7 +90,7 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
     if n <= _SHORT or p == n:
         return _bluestein(b, z, sign) if n > _PRIME else _by_matrix(b, z, sign)
     q = n // p
-    # j = j1 q + j2 and k = k1 + p k2. Sums over j1 for each j2 first, then over j2.
+    # j = j1 q + j2 and k = k1 + p k2. Sums over j1 for each j2 first, and then over j2.
     columns = b.transpose(b.reshape(z, [m, 2, p, q]), [0, 3, 1, 2])
     inner = b.reshape(_transform(b, b.reshape(columns, [m * q, 2, p]), sign), [m, q, 2, p])
     angles = np.outer(np.arange(q), np.arange(p)) * (2 * np.pi * sign / n)
@@ -100,7 +100,7 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
 
 
 def _factor(n: int) -> int:
-    """The greatest divisor of n that is at most _SHORT; else the least prime one."""
+    """The greatest divisor of n that is at most _SHORT; if there is none, the least prime divisor."""
     for p in range(min(_SHORT, n - 1), 1, -1):
         if n % p == 0:
             return p
@@ -108,7 +108,7 @@ def _factor(n: int) -> int:
 
 
 def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[int]) -> IrValue:
-    """z times complex constants that lie along some of its dimensions; the parts of z are its dimension -2."""
+    """z times complex constants along some of its dimensions; the parts of z are its dimension -2."""
     parts = len(shape(z)) - 2
 
     def table(values: NDArray[Any]) -> Any:
@@ -131,7 +131,7 @@ def _by_matrix(b: Emitter, z: IrValue, sign: int) -> IrValue:
 def _bluestein(b: Emitter, z: IrValue, sign: int) -> IrValue:
     """The transform of a long prime length, as a convolution with a chirp, whose length is a power of two.
 
-    j k = (j^2 + k^2 - (k - j)^2) / 2, so that only a function of k - j is left within the sum.
+    j k = (j^2 + k^2 - (k - j)^2) / 2, so only a function of k - j remains inside the sum.
     """
     n = shape(z)[2]
     size = 1 << (2 * n - 2).bit_length()

@@ -4,7 +4,7 @@
     runs of 1, 2, 4, ... places are merged in pairs, each time into a new array of places, in one dispatch
     the results are the elements at these places; of an iota along the rows, the places themselves
 
-IREE's own sort takes O(n^2) exchanges, keeps the row on a stack of 32 KiB, and is not stable.
+IREE's own sort takes O(n^2) exchanges, keeps a row on a stack of 32 KiB, and is not stable.
 """
 
 from collections.abc import Sequence
@@ -39,18 +39,18 @@ def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
 
 
 def _merged(k: Kernel, rows: Rows, width: Any, places: IrValue) -> Any:
-    """Merges sorted runs of `width` pairwise to runs twice as long, as arrays of indices."""
+    """Merges sorted runs of `width` pairwise into runs of twice the length, as arrays of indices."""
     (count, n), width = rows.size, read(k.index_at(width))
 
     def row_of(k: Kernel, row: Any, out: Any) -> Sequence[Any]:
         return k.loop(0, n, width + width, [out], lambda k, start, out: [pair(k, row, start, out)])
 
     def pair(k: Kernel, row: RunTimeSize, start: Any, out: IrValue) -> IrValue:
-        """Merges two adjacent runs, from `start` on: takes the lesser of both heads, one after the other."""
+        """Merges two adjacent runs, from `start` on: takes the lesser of both heads again and again."""
         middle, end = smaller(start + width, n), smaller(start + width + width, n)
 
         def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[Any]:
-            # A run that has ended is still read, at its last element, because a branch would take longer.
+            # The last element of an exhausted run is still read, because a branch would take longer.
             heads = smaller(read(i), middle - 1), smaller(read(j), end - 1)
             left, right = (k.element(places, row, head) for head in heads)
             x, y = (k.index_at(places, row, head) for head in heads)

@@ -1,6 +1,6 @@
 """refuse_unsupported: refuses, by name and location, programs that IREE or the target cannot run.
 
-IREE's compiler does not run then.
+IREE's compiler does not run for such programs.
 """
 
 import math
@@ -70,13 +70,13 @@ def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
 
 
 def _check_size(what: str, type_: Any, location: Any) -> None:
-    """Sizes of larger arrays overflow where they are multiplied."""
+    """Refuses larger arrays, whose sizes would overflow in products."""
     if is_static(type_) and math.prod(type_.shape) >= _LARGEST:
         raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
 
 def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
-    """Refuses arrays of 2- to 7-bit integers that do not fill whole bytes, and all of them on GPUs.
+    """Refuses arrays of 2- to 7-bit integers that do not fill whole bytes; on GPUs, refuses all of them.
 
     IREE packs such elements, but its code for GPUs does not unpack them.
     """
@@ -90,7 +90,7 @@ def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
 
 
 def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:
-    """Refuses a function that calls itself; `called` has, for each function, its calls by callee."""
+    """Refuses a function that calls itself; `called` maps each function to its calls, by callee."""
     try:
         TopologicalSorter(called).prepare()
     except CycleError as error:

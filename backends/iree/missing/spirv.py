@@ -1,4 +1,4 @@
-"""Replaces what SPIR-V lacks: f64 functions, some 64-bit integer ops, iotas of bf16, some complex constants."""
+"""Replaces ops that SPIR-V lacks: f64 functions, some 64-bit integer ops, iotas of bf16, some complex constants."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Replaces what IREE lacks on vmvx, or gets wrong there: counts of bits, shifts of narrow integers, signs of floats."""
+"""Replaces ops that IREE lacks or gets wrong on vmvx: counts of bits, shifts of narrow integers, signs of floats."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,9 +1,9 @@
-"""edits: the edits of IREE's own IR, by name, and what follows where one of them does not know the IR.
+"""edits: the edits of IREE's own IR, by name, and the consequences if an edit does not recognize the IR.
 
 IREE's IR between its phases has no specification, and these edits move arrays in memory. Each edit states its
-invariants in its docstring, and checks them on each module (`invariants.py`). An edit for speed is left out where one
-of them does not hold, with a remark. Without an edit that corrects a program, the program would be wrong, so that it is
-refused. After each edit, MLIR verifies the module.
+invariants in its docstring, and checks them on each module (`invariants.py`). If an invariant does not hold, an edit
+for speed is left out, with a remark. A program is refused if an edit that corrects it cannot be made. After each edit,
+MLIR verifies the module.
 """
 
 from collections.abc import Callable, Mapping, Sequence

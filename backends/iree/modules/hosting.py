@@ -1,4 +1,4 @@
-"""hosting: arrays of an execution region lie in the memory of results that are written after the last use of them.
+"""hosting: places arrays of an execution region in the memory of results that are written after the arrays' last use.
 
     %1 = subview %result[%p#1]                          %1 = subview %result[%c0]
     execute with(%1 as %r, %transient as %t) {    ->    execute with(%result as %h, %1 as %r, %transient as %t) {
@@ -8,13 +8,13 @@
 
 IREE allocates all results of an execution region before the region runs, in one allocation, and the arrays that only
 the region needs in another one. In the gradient of a network, most results, the derivatives of weights, are written
-after most other arrays have been read. Results are placed by the time at which they are written, so that those that are
-still to be written lie side by side. Arrays then take the smallest gap that is free while they are live, in the memory
-of results or else in an allocation of their own. An array is hosted only if one region uses it, and if only dispatches
-and fills do. A region in a loop or branch of the host hosts nothing: it may run again, when results have their values.
-So does a function with several blocks. `placement.py` places the arrays that are left.
+after most other arrays have been read. Results are placed by the time at which they are written, so that those not yet
+written are adjacent. Each array then gets the smallest gap that is free while it is live, in the memory of results or
+else in an allocation of its own. An array is hosted only if one region uses it, and only in dispatches and fills. A
+region in a loop or branch of the host hosts nothing: it may run again when results have their values. Nor does a
+function with several blocks. `placement.py` places the remaining arrays.
 
-The edit relies on the invariants of packs in `placement.py`, and on these, which it checks, too:
+The edit relies on the invariants of packs in `placement.py`, and on these invariants, which it checks, too:
 
 - each op of an execution region is a step, which begins with `stream.cmd.`, or the last one, `stream.yield`; steps run
   in order, and ops of one step may run at once;
@@ -72,7 +72,7 @@ class _Result(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """A use of an array by a dispatch or a fill: its op, and the numbers of the operands that say where it is."""
+    """A use of an array by a dispatch or a fill: the op, and the numbers of the operands that hold the place."""
 
     op: ir.Operation
     resource: int
@@ -115,7 +115,7 @@ def host_arrays(module: ir.Operation) -> bool:
 
 
 def _in_function(block: ir.Block) -> bool:
-    """Puts arrays of the execution regions of a function in the memory of results; False if no region gains enough."""
+    """Puts arrays of a function's execution regions in the memory of results; False if no region gains enough."""
     ops = operations(block)
     packs = {op.results[0]: op for op in ops if op.name == PACK}
     results = _results(ops, packs)
@@ -142,7 +142,7 @@ def _in_function(block: ir.Block) -> bool:
 
 
 def _results(ops: Sequence[ir.Operation], packs: Mapping[ir.Value, ir.Operation]) -> dict[ir.Value, _Result]:
-    """The results of execution regions outside of loops: the subviews of allocations of the size of a pack."""
+    """The results of execution regions outside loops: the subviews of allocations of the size of a pack."""
     results: dict[ir.Value, _Result] = {}
     allocations = {
         op.results[0]: op
@@ -171,9 +171,9 @@ def _region(
     results: Mapping[ir.Value, _Result],
     changed: set[ir.Value],
 ) -> _Region | None:
-    """The region of an execution, if one allocation has all its results, and another one its arrays.
+    """The region of an execution if one allocation holds all its results and another one its arrays; else None.
 
-    `changed` are the first results of the packs that other regions change.
+    `changed` holds the first results of the packs that other regions change.
     """
     given, sizes, _ = segments(execute)
     body = blocks(execute)[0]
@@ -218,7 +218,7 @@ def _steps_of(value: ir.Value, steps: Mapping[ir.Operation | None, int], body: i
 
 
 def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
-    """The places of results, and those of arrays in the memory of results, by number; None if that gains too little."""
+    """The places of results, and of arrays in the memory of results, by number; None if the gain is too small."""
     results, arrays = sized(slices(region.of_results)), sized(slices(region.of_arrays))
     if results is None or arrays is None or len(results) + len(arrays) > MOST:
         return None
@@ -249,7 +249,7 @@ def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
 
 
 def _places_of_results(sizes: list[int], written: list[int]) -> Allocation:
-    """The places of results, by the time at which they are written; the last one is not rounded up to the alignment."""
+    """The places of results, by the time at which they are written; the last one is not padded to the alignment."""
     numbers = sorted(range(len(sizes)), key=lambda i: written[i])
     last = max(numbers, key=lambda i: aligned(sizes[i]) - sizes[i])
     starts, total = [0] * len(sizes), 0
@@ -259,7 +259,7 @@ def _places_of_results(sizes: list[int], written: list[int]) -> Allocation:
 
 
 def _uses(region: _Region, offset: ir.Value) -> list[_Use]:
-    """The uses of an array, which begins at an offset, by dispatches and fills of the region."""
+    """The uses of an array with this offset by dispatches and fills of the region."""
     known = []
     for use in offset.uses:
         op, at = use.owner.operation, use.operand_number
@@ -284,7 +284,7 @@ def _uses(region: _Region, offset: ir.Value) -> list[_Use]:
 
 
 def _move(region: _Region, places: Sequence[ir.Value], moved: Mapping[int, ir.Value], none: ir.Value) -> None:
-    """Puts arrays at places in the memory of results, given the values for its size and places; slices become empty."""
+    """Puts arrays at places in the memory of results, with these values for size and places; empties their slices."""
     for result, value in zip(region.of_results.results, places, strict=True):
         result.replace_all_uses_with(value)
     erase(region.of_results)
@@ -304,7 +304,7 @@ def _move(region: _Region, places: Sequence[ir.Value], moved: Mapping[int, ir.Va
             use.op.operands[use.resource] = body.arguments[0]
             use.op.operands[use.size] = places[0]
             use.op.operands[use.offset] = at
-        # The offset of a pack, if it has one, comes before the sizes.
+        # The offset of a pack, if there is one, precedes the sizes.
         region.of_arrays.operands[i - 1] = none
     for result, value in zip(region.execute.results, execute.results, strict=True):
         result.replace_all_uses_with(value)
@@ -312,7 +312,7 @@ def _move(region: _Region, places: Sequence[ir.Value], moved: Mapping[int, ir.Va
 
 
 def _body(execute: ir.Operation, old: ir.Block) -> ir.Block:
-    """The block of a new execution: the ops of the old one, with one more argument, the first one."""
+    """The block of a new execution: the ops of the old one, with an additional first argument."""
     result = ir.Type.parse(_EXTERNAL, execute.context)
     types = [result, *(argument.type for argument in old.arguments)]
     body = ir.Block.create_at_start(execute.regions[0], types, [execute.location] * len(types))

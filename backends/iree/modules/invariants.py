@@ -1,4 +1,4 @@
-"""invariants: what edits of IREE's IR take for granted, and check (`edits.py`)."""
+"""invariants: properties of IREE's IR on which edits rely, and which they check (`edits.py`)."""
 
 UNEXPECTED = AttributeError, LookupError, TypeError, ValueError
 """Errors of code that meets IR of another form than it expects."""

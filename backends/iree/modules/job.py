@@ -1,4 +1,4 @@
-"""job: what the process of `process.py` is to do, the command that starts it, and the lines that it says."""
+"""job: the record of the work for the process of `process.py`, its command, and the lines that it prints."""
 
 import json
 import re

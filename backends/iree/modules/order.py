@@ -1,8 +1,9 @@
-"""order: where arrays that are live at once lie in memory, with few gaps between them.
+"""order: places arrays that are live at once in memory, with few gaps between them.
 
-Each array takes the smallest gap that is free while the array is live, in some order of the arrays. The largest arrays
-come first, or the array at the end of the allocation does, again and again. The order that needs the fewest bytes is
-taken. In gradients of eight functions of the benchmarks it needs at most 2% more than the bytes that are live at once.
+Each array gets the smallest gap that is free while it is live; the arrays are visited in some order. The search starts
+with the given order, and with the largest arrays first; each next order moves the array at the end of the allocation to
+the front. The order that needs the fewest bytes is used. In gradients of eight functions of the benchmarks it needs at
+most 2% more than the bytes that are live at once.
 """
 
 from bisect import bisect, bisect_left

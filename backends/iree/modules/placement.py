@@ -1,12 +1,13 @@
-"""placement: where the arrays of an execution region lie in memory, with fewer gaps than IREE leaves between them.
+"""placement: places the arrays of an execution region in memory with fewer gaps than IREE leaves between them.
 
     %0:3 = stream.resource.pack slices({            %p0 = arith.constant 12288 : index   the bytes of all
       [0, 2] = %c4096, [2, 5] = %c8192      ->      %p1 = arith.constant 0 : index       where each array begins
     }) : index                                      %p2 = arith.constant 4096 : index
 
 IREE allocates the arrays of an execution region at once, and gives each the smallest gap that is free while it is live,
-in the order in which the arrays are computed. A small array then often takes a part of the memory in which a large one
-would fit next, so that IREE needs up to 42% more than the bytes that are live at once. `order.py` finds better orders.
+in the order in which the arrays are computed. A small array then often occupies a part of the gap into which a large
+array would fit next, so that IREE needs up to 42% more than the bytes that are live at once. `order.py` finds better
+orders.
 
 The edit relies on these invariants, and checks them (`invariants.py`):
 

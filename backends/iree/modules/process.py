@@ -1,12 +1,12 @@
-"""process: IREE's compiler in a process of its own, which edits the module between phases by IREE's own bindings.
+"""process: IREE's compiler in a process of its own, which edits the module between phases with IREE's bindings.
 
     stdin     one line of JSON, a `Job`, then the program: text, or MLIR bytecode
     argv      the flags of iree-compile
     stdout    the program at the end of the job, or the compiled module
     stderr    diagnostics, and lines for tiduc (`job.py`)
 
-A crash of the compiler or of the bindings ends this process only. `steps.py` starts it for the runs whose phases have
-edits. The import of NumPy would take 0.2 s, and the bindings do without NumPy; so does this room.
+A crash of the compiler or of the bindings ends only this process. `steps.py` starts it for the runs whose phases have
+edits. Neither this room nor the bindings import NumPy, which would take 0.2 s.
 """
 
 import ctypes
@@ -46,11 +46,11 @@ def main() -> None:
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # ending a session takes time, and the process ends in any case
+    os._exit(code)  # ending a session takes time, and the process ends anyway
 
 
 def _run(job: Job, program: bytes, flags: list[str]) -> int:
-    """Runs a job on a program and writes the result; 1 if IREE rejects the program."""
+    """Runs a job on a program and writes the result; returns 1 if IREE rejects the program."""
     folders = [flag.removeprefix(_DUMP) for flag in flags if flag.startswith(_DUMP)]
     known = (flag for flag in flags if not flag.startswith((_DUMP, _C_CODE)))
     api._initializeGlobalCL("iree-compile", *known)
@@ -83,7 +83,7 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
 
 
 def _advanced(invocation: api.Invocation, begin: str, stage: JobStage) -> bool:
-    """Whether a stage succeeds."""
+    """Runs a stage; returns whether it succeeds."""
     _set(invocation, "SetVerifyIR", stage.verified)
     if stage.pipeline:
         return bool(invocation.execute_text_pass_pipeline(stage.pipeline))
@@ -100,7 +100,7 @@ def _set(invocation: api.Invocation, name: str, value: bytes | bool) -> None:
 
 
 def _write(invocation: api.Invocation, form: str) -> None:
-    """Writes the program as bytecode of MLIR, or in the form of a module."""
+    """Writes the program as MLIR bytecode, or the compiled module."""
     output = api.Output.open_membuffer()
     if form == MODULE:
         invocation.output_vm_bytecode(output)

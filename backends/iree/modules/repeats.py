@@ -1,7 +1,8 @@
-"""repeats: functions of repeats are inlined, after IREE has made their dispatches (`../fast/repeats.py`).
+"""repeats: inlines the functions of repeats after IREE has formed their dispatches (`../fast/repeats.py`).
 
-IREE would inline them too late: after it has decided to copy the arrays that they take. MLIR's inliner does that here,
-once no attribute forbids it. The edit relies on this invariant, and checks it: no call of such a function is left.
+IREE would inline them too late: after it has decided to copy the arrays that they receive. MLIR's inliner does it here,
+once the attributes that forbid inlining are removed. The edit relies on this invariant, and checks it: no call of such
+a function remains.
 """
 
 from iree.compiler import ir, passmanager

@@ -1,7 +1,7 @@
-"""workgroups: functions of workgroups are put in place of their declarations in executables.
+"""workgroups: puts functions of workgroups in place of their declarations in executables.
 
-The edit relies on this invariant, and checks it: each declaration of a function that the program has is replaced.
-Without these functions a program does not run, so that it is refused where the invariant does not hold.
+The edit relies on this invariant, and checks it: each declaration for which the program has a function is replaced. A
+program without these functions does not run, so it is refused if the invariant does not hold.
 """
 
 from collections.abc import Mapping

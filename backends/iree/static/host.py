@@ -7,7 +7,7 @@
 In this phase, which comes before IREE chooses a runtime, each kernel is compiled, the number of its workgroups is
 known, and the host code allocates, fills and copies buffers and calls kernels. The C code does so in order, on one
 thread; synchronization (time points) is left out. Memory is freed by liveness. IREE's own ops that free memory are
-ignored, since they also free memory that another carry of a loop still holds.
+ignored, since they also free memory that another carry of a loop still uses.
 """
 
 import re
@@ -58,9 +58,7 @@ class Host:
 
     name: str  # the name of the program, in diagnostics
     exports: dict[str, Any]  # the op hal.executable.export of each kernel, by name
-    called: dict[str, int] = field(
-        default_factory=dict
-    )  # the position of each kernel in the table of kernels
+    called: dict[str, int] = field(default_factory=dict)  # the index of each kernel in the table of kernels
     constants: list[bytes] = field(default_factory=list)
     resources: Mapping[str, bytes] = field(default_factory=dict)  # the bytes of the module's resources
     donated: frozenset[int] = frozenset()  # the results that are written into the memory of an argument
@@ -356,7 +354,7 @@ def _cond_br(f: CFunction, op: IrOp) -> None:
 
 
 def _return(f: CFunction, op: Any) -> None:
-    # IREE has written donated results to the arguments' memory, or to IREE's copy if that memory is not aligned.
+    # IREE has written donated results to the arguments' memory, or to its copy if that memory is not aligned.
     for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.host.donated):
         copy = f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);"
         f.lines.append(f"if (results[{i}] != {f.use(value)}.data) {copy}" if i in f.host.donated else copy)

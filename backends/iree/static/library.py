@@ -65,7 +65,7 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
 def _renamed(program: Lowered, name: str) -> Lowered:
     """The program with its module and its function renamed to `name`.
 
-    IREE's symbols contain one of the two names, and must be distinct if several libraries are linked.
+    IREE's symbols contain one of the two names, which must be distinct if several libraries are linked.
     """
     module = program.module.operation.clone().operation
     function = functions_in(module)[0]
@@ -79,7 +79,7 @@ def _renamed(program: Lowered, name: str) -> Lowered:
 
 
 def _host_code(text: bytes, program: str, query: str, interface: Interface) -> tuple[str, int | None]:
-    """The C file, and the most bytes that a call takes from malloc, None if unknown."""
+    """The C file, and the most bytes that a call takes from malloc; None if unknown."""
     name = interface.name
     with ir.Context() as context:
         module = ir.Module.parse(text, context)

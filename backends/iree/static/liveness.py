@@ -22,7 +22,7 @@ def is_buffer(type_: Any) -> bool:
 
 
 def _reads(op: Any) -> Iterator[Any]:
-    """The buffers that an op reads; ops with a region have them as operands."""
+    """The buffers that an op reads; for ops with regions, these are operands."""
     return (value for value in op.operands if is_buffer(value.type))
 
 

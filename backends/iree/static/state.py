@@ -1,9 +1,9 @@
-"""The interface of a training step in C: a struct for the state and one for a batch, and functions that take them.
+"""The C interface of a training step: a struct for the state, a struct for a batch, and functions on them.
 
 int net_step(net_state *state, const net_batch *batch, float *loss);
 int net_load(net_state *state, const char *path);                       // and net_save, and net_read from memory
 
-The roles of a step's inputs (`tidu.role`) say which arrays are in the state. Files are safetensors files.
+The roles of a step's inputs (`tidu.role`) say which arrays belong to the state. Files have safetensors format.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""elementwise_maps: makes one `stablehlo.map` of elementwise ops that IREE fuses anyway, so that it compiles faster.
+"""elementwise_maps: merges elementwise ops that IREE fuses anyway into one `stablehlo.map`, which compiles faster.
 
     %0 = multiply %x, %y : 4x5xf32              %1 = map (%x, %y) {
     %1 = add %0, 2 : 4x5xf32             ->       ^bb0(%a : f32, %b : f32):
@@ -8,11 +8,11 @@
 IREE makes a loop nest (`linalg.generic`) of each op, and fuses loop nests much later. Most of its passes before that
 take time for each op of a program, and IREE verifies all ops after each pass. IREE makes one loop nest of a map.
 
-An op joins the map of the ops that read its result if these all are in one map, or become one, and have the same shape.
-IREE would fuse these ops, so that the kernels and the values stay as they are. The subtraction in a softmax joins a
-map, too: where IREE recognizes a softmax by it, the gradient of a softmax takes up to 1.7 times as long.
+An op joins the map of the ops that read its result if they are all in one map, or become one, and have the same shape.
+IREE would fuse these ops anyway, so the kernels and the values do not change. The subtraction in a softmax joins a map,
+too: if IREE recognizes the softmax by it, the gradient of the softmax takes up to 1.7 times as long.
 
-Reshapes, broadcasts and conversions of a constant number become constants first, so that maps hold the number.
+Reshapes, broadcasts and conversions of a constant number first become constants, so that maps hold the number.
 """
 
 import functools
@@ -59,7 +59,7 @@ def elementwise_maps(module: ir.Module | IrOp) -> int:
 
 
 def _fold(block: ir.Block) -> None:
-    """Makes constants of the views and conversions of constant numbers in a block."""
+    """Replaces views and conversions of constant numbers in a block by constants."""
     for op in list(operations(block)):
         keeps = len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
         if keeps and (number := _number(op)) is not None:
@@ -88,7 +88,7 @@ def _drop_unread(block: ir.Block) -> None:
 
 
 def _groups(block: ir.Block) -> list[list[ir.Operation]]:
-    """The groups of two or more ops of a block that each become a map, in the order of the ops."""
+    """The groups of two or more ops of a block that become maps, in the order of the ops."""
     last_of: dict[Any, Any] = {}  # maps each op of a group to the group's last op
     groups: dict[Any, list[Any]] = {}
     for op in reversed(list(operations(block))):
@@ -103,7 +103,7 @@ def _groups(block: ir.Block) -> list[list[ir.Operation]]:
 
 
 def _is_of_scalars(op: IrOp) -> bool:
-    """Whether an op computes each element from the elements at the same place and from constant numbers."""
+    """Whether an op computes each element from elements at the same place and from constant numbers."""
     if op.name not in ELEMENTWISE or not (sizes := _sizes(op.results[0].type)):
         return False
     read = [(x, _sizes(x.type)) for x in op.operands]
@@ -121,7 +121,7 @@ def _sizes(type_: ir.RankedTensorType) -> tuple[int, ...] | None:
 
 
 def _map(group: Sequence[IrOp]) -> bool:
-    """Replaces a group of ops by a map; gives whether it does, which it does not if no array is read."""
+    """Replaces a group of ops by a map, if it reads an array; returns whether it does."""
     inside = {op.results[0] for op in group}
     read = dict.fromkeys(x for op in group for x in op.operands if x not in inside)
     inputs = [x for x in read if splat(x) is None]

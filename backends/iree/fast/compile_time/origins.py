@@ -1,10 +1,11 @@
-"""origins: which values IREE may find to be one value when it simplifies a program.
+"""origins: tells which values IREE may find to be equal when it simplifies a program.
 
     %y = maximum %x, %x      %z = pad %x, %0, low = [0]      %c = add %1, %2        origins: %x, %x, constants
 
-IREE merges equal ops and computes constants. It may also find that an op with one operand beside constants changes
-nothing: such an op has the origin of its operand, unless it computes other numbers. An op of several origins, a product
-or a kernel has an origin of its own, which equal ops share. Each hidden number of a mark (`marks.py`) has its own.
+IREE merges equal ops and computes constants. It may also find that an op with one nonconstant operand changes nothing.
+Such an op has the origin of its operand, unless it computes other numbers. An op of several origins, a product or a
+kernel has an origin of its own, shared by equal ops. Each hidden number of a mark (`marks.py`) has an origin of its
+own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +57,7 @@ def may_be_equal(values: Sequence[IrValue], of: Mapping[Any, tuple[Any, ...]]) -
 
 
 def _computes(op: IrOp, known: Sequence[Any | None]) -> bool:
-    """Whether an op computes numbers that differ from those of its operands; `known` are those of its constants."""
+    """Whether an op computes numbers that its operands do not have; `known` has the numbers of its constants."""
     if op.name in PRODUCTS | {DISPATCH}:
         return True
     if op.name not in ELEMENTWISE or traits_of(op.name).flops == ".":

@@ -1,15 +1,15 @@
-"""repeats: makes functions of ops that repeat, such as those of equal layers, so that IREE compiles them once.
+"""repeats: outlines repeated ops, such as those of equal layers, to functions, so that IREE compiles them once.
 
     %1 = dot_general %x, %v       %2 = tanh %1        %2 = call @repeated_0(%x, %v)
     %3 = dot_general %2, %w       %4 = tanh %3   ->   %4 = call @repeated_0(%2, %w)
                                                       func @repeated_0(%a, %b) { dot_general; tanh } {noinline}
 
-IREE takes half of its time on the host to make dispatches of ops. It makes the dispatches of a function once, and
-`compile.py` inlines the functions after that, so that the order of dispatches and the memory of arrays are planned for
-the whole program.
+Half of IREE's time on the host goes into forming dispatches. It forms the dispatches of a function once. `compile.py`
+inlines the functions afterwards, so that the order of dispatches and the memory of arrays are planned for the whole
+program.
 
-IREE fuses no ops across the borders of a function. Therefore a repeat begins where no value leaves that IREE would fuse
-with its readers: where all that leave are stored in any case, such as operands of kernels.
+IREE fuses no ops across the borders of a function. A repeat therefore begins where every value that leaves it is stored
+in any case, such as operands of kernels, and not where a value leaves that IREE would fuse with its readers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -117,7 +117,7 @@ def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
 
 
 def _broadcast_where_read(op: Any) -> None:
-    """Repeats a broadcast before each op that reads it, so that no function stores or takes a broadcast array."""
+    """Repeats a broadcast before each op that reads it, so that no function returns or receives a broadcast array."""
     y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
     readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
     if y is None or len(readers) < 2 or any(reader.block != op.block for reader in readers):
@@ -134,7 +134,7 @@ def _broadcast_where_read(op: Any) -> None:
 
 
 def _repeats(ops: Sequence[IrOp], index: Mapping[Any, int]) -> Iterator[Repeat]:
-    """Repeats that share no ops, the one that saves most ops first."""
+    """Repeats that share no ops, those that save most ops first."""
     found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
     while waiting:
@@ -150,7 +150,7 @@ def _repeats(ops: Sequence[IrOp], index: Mapping[Any, int]) -> Iterator[Repeat]:
 
 
 def _kinds(ops: Sequence[IrOp]) -> list[int]:
-    """A number for each op, equal for ops that are equal but for their operands; negative if the op may not repeat."""
+    """A number for each op, equal for ops that differ only in their operands; negative if the op may not repeat."""
     numbers: dict[Any, int] = {}
     return [
         numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i for i, op in enumerate(ops)
@@ -167,9 +167,9 @@ def _may_repeat(op: IrOp) -> bool:
 def _kind(
     op: IrOp, numbers: dict[Any, int] | None = None
 ) -> tuple[int | str | ir.RankedTensorType | tuple[str, ir.Attribute], ...]:
-    """All that is equal in ops that repeat: of an op in a region, also which values it reads, by their `numbers`.
+    """A key of the properties that repeated ops share; for ops in a region, also the `numbers` of the values they read.
 
-    A value from outside that a region reads is equal to no other, since a function has only operands.
+    A value from outside that a region reads equals no other value, since only operands become arguments of a function.
     """
     given = op.attributes
     attributes = [(name, given[name]) for name in given]
@@ -187,13 +187,13 @@ def _kind(
 
 
 def _number(values: Iterable[Any], numbers: dict[Any, int]) -> None:
-    """Adds values to the numbered ones."""
+    """Numbers further values."""
     for x in values:
         numbers[x] = len(numbers)
 
 
 def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
-    """Where ops repeat so that most are saved: the first one, the one after the last, and the period."""
+    """The repeat that saves most ops: its first op, the op after its last one, and its period."""
     starts, ends = np.maximum(found.starts, low), np.minimum(found.ends, high)
     periods = -(-LEAST // found.periods) * found.periods
     saved = (ends - starts) // periods * periods - periods
@@ -217,7 +217,7 @@ class Borders(NamedTuple):
 
 
 def _borders(ops: Sequence[IrOp], index: Mapping[IrOp, int]) -> Borders:
-    """The values of a program that borders of functions should not cut off from all of their readers."""
+    """The values of a program that a function's border should not separate from all of their readers."""
     leaving, entering = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
     for i, op in enumerate(ops):
         for y in op.results if op.name != DISPATCH else ():
@@ -231,7 +231,7 @@ def _borders(ops: Sequence[IrOp], index: Mapping[IrOp, int]) -> Borders:
 
 
 def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
-    """The repeat among these ops that has most copies, and begins where no value leaves that IREE would fuse."""
+    """The repeat among these ops with most copies that begins where no value leaves that IREE would fuse."""
     most = (end - start) // period
     for copies in (most, most - 1):
         if period * (copies - 1) < SAVED:
@@ -243,10 +243,10 @@ def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | 
 
 
 def _cuts(borders: Borders, low: int, high: int, period: int) -> Any:
-    """For each place from `low` to before `high`, how many values the borders of a copy that begins there cut off.
+    """For each place from `low` to before `high`: how many values a copy that begins there cuts from their readers.
 
-    A value of the copy is cut off if all its readers are after the copy, and one that the second copy reads if all its
-    readers are in that copy. A function would store such an array, which the program without functions does not store.
+    A value of the copy is separated if all its readers are after the copy, and a value that the second copy reads if
+    all its readers are in that copy. A function would store such an array; the program without functions does not.
     """
     at, first, _ = borders.leaving[:, slice(*np.searchsorted(borders.leaving[0], (low, high + period)))]
     span = np.searchsorted(borders.entering[1], (low + period, high + 2 * period))
@@ -275,7 +275,7 @@ def _is_stored(x: IrValue) -> bool:
 def _planned(
     ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]
 ) -> tuple[Repeat, RepeatFunction] | None:
-    """A repeat and its function, without the first or the last copy if these are not like the others."""
+    """A repeat and its function; drops the first or the last copy if it differs from the others."""
     start, period, copies = repeat
     for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
         if each.saved >= SAVED and (part := _part(ops, index, each, of)) is not None:
@@ -286,10 +286,10 @@ def _planned(
 def _part(
     ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]
 ) -> RepeatFunction | None:
-    """How the operands of all copies of a repeat are alike; None if they are not; `of` has the origins of values.
+    """The common form of the operands of all copies of a repeat; None if there is none. `of` has the origins of values.
 
-    Two inputs differ in all copies, or are one, since IREE mixes up others (pass `allow_inlining`), also those that it
-    finds to be equal when it simplifies the program (`origins.py`).
+    Two inputs must differ in all copies or be equal in all copies, because IREE mixes up others (pass
+    `allow_inlining`). Values that IREE finds to be equal when it simplifies the program count as equal (`origins.py`).
     """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}
@@ -321,7 +321,7 @@ def _part(
 
 
 def _place(x: IrValue, index: Mapping[Any, int], start: int, period: int) -> tuple[int, int] | None:
-    """The op of a copy whose result a value is, and the number of the result; None for a value from outside."""
+    """The op of a copy that computes a value, and the number of the result; None for a value from outside."""
     if isinstance(x.owner, ir.Block):
         return None
     i = index.get(x.owner.operation, -1) - start
@@ -329,7 +329,7 @@ def _place(x: IrValue, index: Mapping[Any, int], start: int, period: int) -> tup
 
 
 def _identity(x: IrValue) -> Any:
-    """A key that is equal for values that IREE merges: for equal constants, and for equal views of one value."""
+    """A key that is equal for values that IREE merges: equal constants, and equal views of one value."""
     if isinstance(x.owner, ir.Block):
         return x
     if x.owner.name in _CONSTANTS:
@@ -338,7 +338,7 @@ def _identity(x: IrValue) -> Any:
 
 
 def _constant(values: Sequence[Any]) -> Any | None:
-    """The op of a constant that all values equal; None if there is none."""
+    """The op of a constant that equals all values; None if there is none."""
     owners = [x.owner for x in values]
     if any(isinstance(owner, ir.Block) or owner.name not in _CONSTANTS for owner in owners):
         return None

@@ -1,14 +1,14 @@
-"""runs: where a sequence of numbers repeats itself, as the ops of equal layers do.
+"""runs: finds where a sequence of numbers repeats itself, as the numbers of the ops of equal layers do.
 
-    numbers  4 1 2 1 2 1 3   ->   a run from 1 to 6, of period 2: two numbers, and a half, and again
+    numbers  4 1 2 1 2 1 3   ->   a run from place 1 to 6, of period 2
 
-A run is a part of the sequence that equals itself, shifted by its period, that is at least two periods long, and that
-is as long as possible. A sequence has fewer runs than numbers. Each run of period p begins with, or has after some
-numbers, a Lyndon word of length p, which ends where the next smaller suffix of the sequence begins, in the order of the
-numbers or in the reverse order. From these places, a run extends as far as the sequence and the shifted one are equal.
+A run is a part of the sequence that equals itself shifted by its period. It is at least two periods long, and as long
+as possible. A sequence has fewer runs than numbers. Each run of period p contains a Lyndon word of length p within its
+first p places. The word ends where the next smaller suffix of the sequence begins, in the order of the numbers or in
+the reverse order. From these places, a run extends as far as the sequence and the shifted sequence are equal.
 
-Source: Bannai, I, Inenaga, Nakashima, Takeda, Tsuruta, "The 'Runs' Theorem" (2017). The ranks of suffixes, and how far
-they are equal, come from the ranks of stretches of 1, 2, 4, ... numbers: n log n steps, in NumPy.
+Source: Bannai, I, Inenaga, Nakashima, Takeda, Tsuruta, "The 'Runs' Theorem" (2017). The ranks of suffixes, and the
+lengths of their common prefixes, come from the ranks of stretches of 1, 2, 4, ... numbers: n log n steps, in NumPy.
 """
 
 from collections.abc import Sequence
@@ -49,9 +49,10 @@ def runs(numbers: Sequence[int], shortest: int) -> Runs:
 
 
 def _ranks(numbers: NDArray[Any], shortest: int) -> list[NDArray[Any]] | None:
-    """For k = 0, 1, ..., the ranks of the stretches of 2^k numbers at each place, until all differ.
+    """For k = 0, 1, ..., the ranks of the stretches of 2^k numbers at each place, until all ranks differ.
 
-    A stretch that the end cuts off is less than others. None if no two stretches of `shortest` numbers are equal.
+    A stretch cut off by the end of the sequence ranks below others. None if no two stretches of `shortest` numbers are
+    equal.
     """
     ranks = [np.unique(numbers, return_inverse=True)[1]]
     size = 1
@@ -76,7 +77,7 @@ def _next_smaller(values: Sequence[int]) -> NDArray[Any]:
 
 
 def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """How many numbers are equal from two places on, for many pairs of places, the first before the second."""
+    """How many numbers after two places are equal, for many pairs of places, the first before the second."""
     length, n = np.zeros_like(first), len(ranks[0])
     for k in reversed(range(len(ranks))):
         fits = second + length + 2**k <= n
@@ -86,7 +87,7 @@ def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDA
 
 
 def _equal_before(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """How many numbers are equal up to two places, for many pairs of places, the first before the second."""
+    """How many numbers up to two places are equal, for many pairs of places, the first before the second."""
     length = np.zeros_like(first)
     for k in reversed(range(len(ranks))):
         fits = first - length - 2**k >= 0

@@ -1,7 +1,8 @@
-"""Convolutions on CPUs as kernels of vectors: the pass is convolutions_to_kernels; the other files are parts of it.
+"""Convolutions on CPUs as kernels of vectors: convolutions_to_kernels is the pass; the other files are its parts.
 
-Each dispatch is a `Code` (`emit/workgroups.py`): a form, which has the tile of sums in registers and all else on which
-the code depends; the numbers that the code reads at run time; and a part, which emits the code:
+Each dispatch is a `Code` (`emit/workgroups.py`), which has three fields: a form, which holds the tile of sums in
+registers and all other properties on which the code depends; the numbers that the code reads at run time; and a part,
+which emits the code:
 
     file                dispatch            form              part
     channels_first      convolution         Form              ImagePart (image_parts)

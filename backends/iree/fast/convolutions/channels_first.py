@@ -2,9 +2,9 @@
 
     y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
 
-A tile is some features o by some vectors of places t. Its sums stay in registers; each step loads the vectors of x once
-and multiplies them by one element of the kernel for each feature. The kernel is read in its order in memory, reversed
-or not. Columns between the rows of a result are computed but not stored. The phases of a result (phases.py) are
+A tile covers some features o and some vectors of places t. Its sums stay in registers. Each step loads the vectors of x
+once, and multiplies them by one element of the kernel per feature. The kernel is read in its order in memory, forwards
+or reversed. Columns between the rows of a result are computed but not stored. The phases of a result (phases.py) are
 computed in one dispatch: each phase reads a different subset of the kernel's elements.
 """
 
@@ -44,7 +44,7 @@ _STORE = 4
 
 @cache
 def _tiles(registers: int) -> list[ImageTile]:
-    """The tiles that fit into the registers, with the vectors of x and an element of the kernel."""
+    """The tiles whose sums fit into the registers, beside the vectors of x and an element of the kernel."""
     pairs = [ImageTile(r, v) for v in range(1, 9) for r in range(1, 17)]
     return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < registers]
 
@@ -92,7 +92,7 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements]
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
-    """The rows of the result in one part: the most that divide all rows and read few enough images."""
+    """The number of rows in one part of the result: the largest that divides all rows and reads few enough images."""
     each = c.features // c.groups * planes.pitch * planes.count * c.width
     rows = planes.places[0]
     fitting = [n for n in range(1, rows + 1) if rows % n == 0 and n * each <= _BLOCK]
@@ -102,7 +102,7 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
 def _computed(
     b: Emitter, c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool
 ) -> Any:
-    """The result, (phases and batch, features, places), or `swapped`: (features, batch, places)."""
+    """The result, (phases and batch, features, places), or, if `swapped`, (features, batch, places)."""
     form, sizes = _planned(c, planes, elements, swapped, b.settings.registers)
     batch, features, *spatial = c.layout.input
     x = b.transpose(c.x, [batch, features, *spatial])
@@ -126,7 +126,7 @@ def _computed(
 
 
 def _last_row(planes: Planes, rows: int) -> int:
-    """The place of the first one of the last `rows` rows."""
+    """The place where the last `rows` rows begin."""
     return (planes.places[0] - rows) * planes.pitch
 
 
@@ -177,16 +177,16 @@ def _planned(
         pitch=planes.pitch,
         tiles=tiles,
         last=last,
-        elements=0,  # the number of elements of planes that do not exist yet
+        elements=0,  # the size of planes, not known yet
         places=planes.places[0] * columns,
     )
     return form, sizes
 
 
 def _channels(c: Convolution, summed: int) -> int:
-    """The channels that are added before the next tile: all, or some if the kernel has them as its outer dimension.
+    """The channels to add before the next tile: all, or some of them if they are the outer dimension of the kernel.
 
-    The CPU fetches the elements of a kernel before they are needed only if it reads few parts of it at a time.
+    The CPU prefetches a kernel only if the code reads few parts of it at a time.
     """
     if c.layout.kernel[0] > c.layout.kernel[1] or summed <= _CHANNELS:
         return summed
@@ -194,7 +194,7 @@ def _channels(c: Convolution, summed: int) -> int:
 
 
 def _features(tile: ImageTile, group: int, others: int, blocks: int) -> int:
-    """The features of a part, for a group of features; there are `others` parts of equal features."""
+    """The features of a part, for a group of features; `others` is the number of other parts with as many."""
     if blocks == 1:
         return tile.features
     tiles = -(-group // tile.features)

@@ -223,7 +223,7 @@ class Convolution:
 
 
 def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
-    """The dimensions in the order in which spatial ones are last, and the numbers that they have in this order."""
+    """The dimensions in the order with spatial dimensions last, and their numbers in that order."""
     order = [*sorted(numbers[:2]), *numbers[2:]]
     return order, tuple(order.index(d) for d in numbers)
 
@@ -241,7 +241,7 @@ def by_product(b: Emitter, c: Convolution) -> Result:
 
 
 def _patches(b: Emitter, c: Convolution) -> IrValue:
-    """The windows of the image as a matrix: a row for each feature and offset, a column for each image and place."""
+    """The windows of the image as a matrix: a row per feature and offset, a column per image and place."""
     (batch, features, *spatial), w = c.layout.input, c.window
     order = [features, batch, *spatial]
     offsets = [Along(n, d, step) for d, (n, step) in enumerate(zip(w.sizes, w.dilation, strict=True), 2)]

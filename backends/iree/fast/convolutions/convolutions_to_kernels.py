@@ -9,14 +9,14 @@
     y = convolution(x, w), volumes             ->  a convolution of images: places along the first dimension are images,
                                                    and the window's offsets there are channels
 
-Times of IREE's code in comparison: up to 16 times as long if channels come first, and 30 times for volumes. Up to 24
-times as long if the window is larger than the result, as in the gradient of a kernel. 40 to 100 times as long if x is
-dilated, as in the gradient of a convolution with strides and in transposed convolutions, since IREE stores the zeros
-and multiplies them. 7 times as long if there are groups of several features. 3 times as long if channels are last, on
-CPUs without AVX-512. Kernels read images and kernels in their order in memory, but images with channels last are
-transposed.
+Compared with these kernels, IREE's code takes up to 16 times as long if channels come first, and 30 times for volumes.
+It takes up to 24 times as long if the window is larger than the result, as in the gradient of a kernel. It takes 40 to
+100 times as long if x is dilated, as in transposed convolutions and in the gradient of a convolution with strides,
+since IREE stores the zeros and multiplies them. It takes 7 times as long with groups of several features. It takes 3
+times as long if channels are last, on CPUs without AVX-512. The kernels read images and kernels in their order in
+memory, except that images with channels last are transposed.
 
-If there are few places, the image and the kernel may change roles: then a small image with holes needs no phases, and
+If there are few places, the image and the kernel may exchange roles: a small image with holes then needs no phases, and
 vectors are along the more numerous features.
 """
 
@@ -71,7 +71,7 @@ def convolutions_to_kernels(module: ir.Module | IrOp, settings: Settings = DEFAU
 
 
 def _faster(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The result of a convolution, computed by kernels of vectors; None if these would not be faster."""
+    """The result of a convolution, computed by kernels of vectors; None if they would not be faster."""
     if not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
         return None
     c, (_, batches) = Convolution.of(op), group_counts(op)
@@ -101,7 +101,7 @@ def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
 
 
 def _is_fast(c: Convolution, registers: Registers) -> bool:
-    """Whether IREE's own code is as fast: with channels last, if each channel is alone or windows have one element.
+    """Whether IREE's own code is as fast: channels are last, and each channel is alone or windows have one element.
 
     On CPUs with AVX-512, it is as fast for most convolutions with channels last.
     """
@@ -127,10 +127,10 @@ def computed(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _of_few_places(b: Emitter, c: Convolution) -> Result | None:
-    """The result for windows with more elements than the result has places; None if other forms are faster.
+    """The result if windows have more elements than the result has places; None if other forms are faster.
 
-    A product reads a kernel of a layer in place. The other forms here copy the kernel into another order, which pays
-    for small kernels and for many images.
+    A product reads a kernel of a layer in place. The other forms here copy the kernel into another order, which only
+    pays for small kernels or many images.
     """
     features, results, *spatial = c.layout.kernel
     is_in_order = [results, features, *spatial] == list(range(c.rank + 2)) and not c.reversed

@@ -1,10 +1,10 @@
-"""image_parts: the code of a convolution with channels first, as channels_first.py plans it.
+"""image_parts: emits the code of a convolution with channels first, as planned by channels_first.py.
 
     y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
 
 The code reads the sizes of arrays and parts at run time, so that convolutions of many sizes share it: compiling the
-code takes IREE longer than all else about a convolution. All properties on which the code depends are in `ImageForm`;
-the size of the window is in the type of the kernel.
+code takes most of IREE's time for a convolution. All properties on which the code depends are in `ImageForm`; the size
+of the window is in the type of the kernel.
 """
 
 import math
@@ -89,26 +89,26 @@ class ImageSizes(NamedTuple):
     """The numbers that the code reads at run time."""
 
     images: Any
-    results: Any  # an image of the result for each phase of an image
+    results: Any  # an image for each phase of an image of the result
     inputs: Any  # channels
     outputs: Any  # features of the result
     summed: Any  # channels of a group
     group: Any  # features of a group
-    channels: Any  # added at a time
+    channels: Any  # channels that are added at a time
     blocks: Any  # the number of times that each tile adds channels
     features: Any  # the features of a part
     parts: Any  # the parts of a group
-    rows: Any  # the rows of a part
+    rows: Any  # rows of the result per part
     columns: Any  # the columns of a part
-    pitch: Any  # the distance of rows in a plane
-    tiles: Any  # the tiles of the places of a part
+    pitch: Any  # the distance between rows of a plane
+    tiles: Any  # tiles of places per part
     last: Any  # the place of the last tile
     elements: Any  # the elements of a plane
     places: Any  # the places of the result
 
 
 class _Taken(NamedTuple):
-    """The elements of the kernel along one dimension that one phase takes, as in `PhaseElements`."""
+    """The elements of the kernel along one dimension that one phase reads, as in `PhaseElements`."""
 
     size: Any
     first: Any
@@ -116,7 +116,7 @@ class _Taken(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A tile: its image; what its phase takes; its first channel in x and in w; its features in w; its place t in x."""
+    """A tile: its image; the elements that its phase reads; its first channel in x and w; its features; its place t."""
 
     image: Any
     taken: Sequence[_Taken]

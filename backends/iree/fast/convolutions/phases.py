@@ -68,7 +68,7 @@ def by_phases(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _counts(c: Convolution) -> tuple[int, ...] | None:
-    """The places of each phase; None if the window has strides along a dilated dimension, or for too many phases."""
+    """The number of places of each phase; None for strides along a dilated dimension, or too many phases."""
     base = c.window.base
     if any(a > 1 and s > 1 for a, s in zip(base, c.window.strides, strict=True)) or math.prod(base) > _PHASES:
         return None
@@ -78,7 +78,7 @@ def _counts(c: Convolution) -> tuple[int, ...] | None:
 def _among_zeros(
     b: Emitter, c: Convolution, along: Sequence[Sequence[Phase]], counts: tuple[int, ...]
 ) -> IrValue:
-    """The phases as successive images; all but one are zero."""
+    """The phases as successive images of the result; all but one of them are zero."""
     parts, type_ = [], with_shape(c.x.type, [c.batch, c.outputs, *counts])
     for phases in itertools.product(*along):
         if all(p.size for p in phases):
@@ -90,7 +90,7 @@ def _among_zeros(
 
 
 def _together(phases: Sequence[Phase]) -> tuple[Phase, PhaseElements]:
-    """The window that reads what the windows of all phases along one dimension read, and the elements of each phase.
+    """The window that covers what all phases read along a dimension, and each phase's elements.
 
     The windows of phases begin at different offsets, so this window covers all offsets. A single phase keeps its own.
     """
@@ -137,7 +137,7 @@ def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) 
 def _interleaved(
     b: Emitter, parts: IrValue, c: Convolution, counts: tuple[int, ...], labels: tuple[int, ...]
 ) -> Result:
-    """The result in its layout, from the dimensions (phases, *labels) of its phases."""
+    """The result in its layout, from its phases with the dimensions (phases, *labels)."""
     base, rank = c.window.base, c.rank
     sizes = {BATCH: c.batch, FEATURES: c.outputs} | dict(enumerate(counts))
     parts = b.reshape(parts, [*base, *(sizes[label] for label in labels)])

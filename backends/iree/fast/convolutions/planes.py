@@ -1,10 +1,11 @@
-"""planes: images with channels first as arrays in which every offset of a window is one constant distance away.
+"""planes: images with channels first as arrays in which every offset of a window is a constant distance away.
 
     x, 3 by 3, padding 1    ->    0 a b c 0 d e f 0 g h i 0     with rows of zeros before and behind; the pitch is 4
 
-The element that offset (i, j) of a window at place (p, q) reads is x[(p + i) pitch + q + j], so a vector of x at
-t + i pitch + j has the elements for the places t, t + 1, ... of all rows. The right padding of a row is the left one of
-the next. With strides, there is one such plane for each remainder of rows and columns, without holes:
+The element that offset (i, j) of a window at place (p, q) reads is x[(p + i) pitch + q + j], so a vector of x at t + i
+pitch + j has the elements for the places t, t + 1, ... of all rows. The right padding of a row is the left padding of
+the next row. With strides, there is one such plane for each remainder of rows and of columns modulo the strides,
+without holes:
 
     stride 2:  plane 0 has the elements of even columns, plane 1 those of odd columns
 
@@ -203,7 +204,7 @@ class _PlanesPart:
     x: Any
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """The part at a place: the planes of one feature of an image."""
+        """Emits the part with this index: the planes of one feature of an image."""
         n, form = self.numbers, self.form
         stride, first = form.strides[0], max(0, -form.low[0])
         sizes = [1, 1, form.count, n.size]
@@ -222,7 +223,7 @@ class _PlanesPart:
         return ArrayPart(out, [*place, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
-        """The planes from `plane` on, of one remainder of rows, with a row of the image; `at` is its place in them."""
+        """Writes a row of the image to the planes of one remainder, `plane` and later; `at` is its place there."""
         step, count = k.width * self.form.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
 
@@ -235,7 +236,7 @@ class _PlanesPart:
     def vectors_of_row(
         self, k: Vectors, source: Sequence[Any], at: Any, plane: int, q: Any, out: Any, count: Any
     ) -> Any:
-        """The planes with the elements of a row from number q of those that windows read: all, or `count` if given."""
+        """Writes the elements of a row, from number q of those that windows read, to the planes: all, or `count`."""
         stride, remainders = self.form.strides[1], self.form.remainders[1]
         low, skipped = max(0, self.form.low[1]), max(0, -self.form.low[1])
         masks = [None if count is None else k.first(count - v * k.width) for v in range(stride)]

@@ -3,7 +3,7 @@
     y[n, o, p] = sum_c w[o, c] x[n, c, p]                 for the places p of an image
     y[o, c] = sum_p w[o, p] x[c, p]                       toward the kernel, for one image
 
-No element moves, unless the window has strides or padding: then planes (planes.py) hold the elements that it reads.
+No element moves, unless the window has strides or padding: planes (planes.py) then hold the elements that it reads.
 """
 
 import math

@@ -2,9 +2,9 @@
 
     y[c, i, j] = sum_(n, p, q) w[n, c, p, q] x[c, n, p + i, q + j]
 
-Each part of the dispatch is one channel c. Vectors are along q. A tile is some offsets (i, j); its sums, one vector
-each, stay in registers until the end, where their elements are added. The images are padded, and divided into planes
-if the cotangent w is dilated (planes.py).
+Each part of the dispatch is one channel c. Vectors are along q. A tile covers some offsets (i, j); its sums, one vector
+each, stay in registers until the end, where their elements are added. The images are padded, and divided into planes if
+the cotangent w is dilated (planes.py).
 """
 
 import math
@@ -59,7 +59,7 @@ class _DepthwisePart:
     w: Any
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """The part at a place: a channel."""
+        """Emits the part with this index: a channel."""
         (channel,), form = place, self.form
         rows, columns = form.planes.sizes
         sizes = [1, rows * columns]
@@ -67,7 +67,7 @@ class _DepthwisePart:
         def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
             i, j = k.held(place[0] * form.rows), k.held(place[1] * form.columns)
             sums = self.sums(k, channel, i, j)
-            run = len(sums) if form.columns == columns else form.columns  # sums side by side in the result
+            run = len(sums) if form.columns == columns else form.columns  # sums adjacent in the result
             for begin in range(0, len(sums), run):
                 first = k.held((i + begin // form.columns) * columns + j)
                 for n in range(0, run, k.width):

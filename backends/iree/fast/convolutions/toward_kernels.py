@@ -3,8 +3,8 @@
     y[c, o, i, j] = sum_(n, p, q) w[n, o, p, q] x[c, n, p + i, q + j]
 
 w, the window, is a cotangent, so it is larger than the result. Vectors are along the features o: a dispatch copies w to
-panels of a tile's features. A tile is some features, some channels c and some offsets (i, j). Its sums stay in
-registers: each step loads the vectors of w at a place (n, p, q), and multiplies them by the elements of x for the
+panels of a tile's features. A tile covers some features, some channels c and some offsets (i, j). Its sums stay in
+registers. Each step loads the vectors of w at a place (n, p, q), and multiplies them by the elements of x for the
 channels and offsets. The images are padded, and divided into planes if the cotangent is dilated (planes.py). At the
 end, blocks of a tile are transposed, since the features are not the last dimension of the result.
 
@@ -114,7 +114,7 @@ def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
 
 
 def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[Sums, KernelTile]:
-    """The sizes by which the tile is chosen, and the tile."""
+    """The sizes from which the tile is chosen, and the tile."""
     steps = c.features * math.prod(planes.places)
     sums = Sums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
     return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])
@@ -164,7 +164,8 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any:
 class _Numbers(NamedTuple):
     """The numbers that the code reads: features o, images n, channels c; places of a cotangent, the distance of rows.
 
-    The others are sizes of arrays: the elements of a plane, panels and their places, and the result's last dimension.
+    The other numbers are sizes of arrays: the elements of a plane, the panels and their places, and the result's last
+    dimension.
     """
 
     outputs: Any
@@ -183,8 +184,8 @@ class _Numbers(NamedTuple):
 class _GradientForm:
     """The properties of a gradient on which its code depends; gradients of equal forms share code.
 
-    The result has channels as its first dimension if it is `by_channels`. `images` is their dimension in x, `even` says
-    whether all panels are full, and `sizes` are those of the result.
+    With `by_channels`, channels are the first dimension of the result. `images` is the dimension of images in x, `even`
+    says whether all panels are full, and `sizes` are the result's sizes.
     """
 
     tile: KernelTile
@@ -211,7 +212,7 @@ class _GradientPart:
     w: Any
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """The part at a place: a tile."""
+        """Emits the part with this index: a tile."""
         panel, block, number = place
         form, tile, (_, columns) = self.form, self.form.tile, self.form.sizes
         channel = k.held(block * tile.channels)
@@ -256,7 +257,7 @@ class _GradientPart:
         return k.nest([n.images, n.rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
 
     def stored(self, k: Vectors, sums: Sequence[Any], count: Any, out: Any) -> Any:
-        """The part `out` with the sums of a tile, of which `count` features are stored."""
+        """The part `out` after storing the sums of a tile; `count` of its features are stored."""
         form, tile = self.form, self.form.tile
         for v, begin in itertools.product(range(tile.vectors), range(0, tile.height, k.width)):
             rows = range(begin, min(begin + k.width, tile.height))
@@ -271,7 +272,7 @@ class _GradientPart:
 
 
 class _Panels(NamedTuple):
-    """The numbers that the copy to panels reads: panels, images, features, places, those of a panel and a part."""
+    """The numbers that the copy to panels reads: panels, images, features, places, places per panel and per part."""
 
     panels: Any
     images: Any
@@ -298,12 +299,12 @@ class _PanelsPart:
     w: Any
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """The part at a place: squares of as many places and features as a vector has elements."""
+        """Emits the part with this index: squares of as many places and features as a vector has elements."""
         (panel, image, block), n, form = place, self.numbers, self.form
         start = k.held(block * n.each)
 
         def feature(k: Vectors, i: Any) -> Any:
-            """The feature of this index in a panel; the last one for those beyond it, which are not stored."""
+            """The feature with this index in a panel; beyond the last feature, the last one, which is not stored."""
             o = panel * form.width + i
             return k.held(o if form.even else smaller(o, n.outputs - 1))
 
@@ -322,7 +323,7 @@ class _PanelsPart:
 
 
 def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> Any:
-    """The cotangent as (panel, image, place, feature of the panel); places are filled up to vectors."""
+    """The cotangent as (panel, image, place, feature of the panel); places are padded to whole vectors."""
     form, vector = _PanelsForm(c.layout.kernel[0], of.width, of.even), of.vector
     panels, squares = -(-c.outputs // form.width), -(-count // vector)
     each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
@@ -335,5 +336,5 @@ def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> Any
 
 
 def _swapped(index: int, x: int | str | RunTimeSize, y: int | str | RunTimeSize) -> list[Any]:
-    """x and y, in the order in which x has this index."""
+    """x and y, exchanged if x does not have this index."""
     return [y, x] if index else [x, y]

@@ -1,1 +1,1 @@
-"""GPUs: passes for NVIDIA's on products, convolutions and sums; a pattern for gradients of max-pools on all GPUs."""
+"""GPUs: passes on products, convolutions and sums for NVIDIA's; a pattern for gradients of max-pools on all GPUs."""

@@ -2,8 +2,8 @@
 
     y[o, (n, p)] = sum over s of w[o, s] patches[s, (n, p)],  s = (feature, offset in the window)
 
-One kernel copies the patches, and `gpu_products` takes the product. IREE's own convolutions read the image from global
-memory for each product: they take 10 to 20 times as long.
+One kernel copies the patches, and `gpu_products` computes the product. IREE's own convolutions read the image from
+global memory for each product: they take 10 to 20 times as long.
 """
 
 import math
@@ -37,7 +37,7 @@ def gpu_convolutions(module: ir.Module | IrOp) -> int:
 
 
 def _as_product(b: Emitter, op: IrOp) -> list[Any] | None:
-    """The result of a convolution as a product; None for one that stays."""
+    """The result of a convolution as a product; None for a convolution that stays."""
     arrays = (*op.operands, *op.results)
     if not are_floats(arrays, ir.F32Type, ir.F16Type, ir.BF16Type) or group_counts(op) != (1, 1):
         return None
@@ -51,7 +51,7 @@ def _as_product(b: Emitter, op: IrOp) -> list[Any] | None:
 
 
 def _without_holes(b: Emitter, c: Convolution) -> Convolution:
-    """The convolution of an image that has the zeros between its elements."""
+    """The convolution of an image in which the zeros between elements are stored."""
     if math.prod(c.window.base) == 1:
         return c
     interior = [0] * len(shape(c.x))

@@ -1,19 +1,19 @@
-"""gpu_products: products of matrices on NVIDIA's GPUs, in tiles that lie in shared memory, and in parts.
+"""gpu_products: products of matrices on NVIDIA's GPUs, in tiles in shared memory, and with the sum in parts.
 
     %0 = dot_general %x, %y : (128x3072, 3072x768)
     ->
     %1 = linalg.generic {tiles} (reshape %x : 128x16x192), (reshape %y : 16x192x768) : 16x128x768
     %0 = reduce %1 along [0], by add
 
-IREE reads both operands from global memory for each product, and gives few workgroups a long sum. Here, a workgroup
+IREE reads both operands from global memory for each product, and gives few workgroups to a long sum. Here, a workgroup
 copies a tile of each operand to shared memory; each thread adds up a few elements in registers. A long sum is divided
 into parts, so that all multiprocessors have work; a second kernel adds the parts. `Product.cycles` estimates the time
-of each tile and number of parts, and the fastest is taken.
+of each tile and number of parts, and the fastest choice is used.
 
-Operands get zeros, so that a whole number of tiles covers each part of the sum: with IREE's own padding of terms, some
-batches of products are wrong. IREE pads rows and columns of f32. Tensor cores multiply f16 and bf16; IREE's padding of
-their tiles gives wrong values. The pass `separate_half_products` widens products of f16 and bf16 that have batch
-dimensions, or rows and columns that no tile divides.
+The operands are padded with zeros, so that a whole number of tiles covers each part of the sum: IREE's own padding of
+terms makes some batches of products wrong. IREE pads rows and columns of f32 correctly. Tensor cores multiply f16 and
+bf16, and IREE's padding of their tiles gives wrong values. The pass `separate_half_products` widens products of f16 and
+bf16 that have batch dimensions, or rows and columns that no tile divides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ def gpu_products(module: ir.Module) -> int:
 
 
 def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
-    """A product in tiles; None for one that stays."""
+    """A product in tiles; None for a product that stays."""
     product = None if op.operation.parent.name == KERNEL else Product.of(op)
     if product is None:
         return None
@@ -62,7 +62,7 @@ def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
 def _emit(
     b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: GpuTile, parts: int
 ) -> Any:
-    """The product. The loops are those of batches and parts, of more than one, then of rows, columns and terms."""
+    """The product. The loops are over batches and parts, if there are several, then over rows, columns and terms."""
     sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
     outer = [name for name, n in sizes.items() if n > 1]
     sizes |= {_ROWS: product.rows, _COLUMNS: product.columns, _TERMS: product.terms_of_part(tile, parts)}
@@ -70,7 +70,7 @@ def _emit(
     loops = [*outer, _ROWS, _COLUMNS, _TERMS]
 
     def operand(v: IrValue, side: int) -> tuple[Any, list[str]]:
-        """An operand with a dimension for each loop that its place depends on, and these loops."""
+        """An operand with a dimension for each loop on which its place depends, and these loops."""
         names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
             of.summed[side][0]: [_PART, _TERMS]
         }
@@ -95,7 +95,7 @@ def _emit(
 
 
 def _compilation(tile: GpuTile, outer: int, of: Mapping[str, int], operand: IrValue) -> Any:
-    """IREE's `compilation_info` for tiles of loops of these sizes; the first `outer` loops have tiles of 1."""
+    """IREE's `compilation_info` for loops with these tile sizes; the first `outer` loops have tiles of 1."""
 
     def sizes(first: int, *last: int) -> str:
         return str([first] * outer + list(last))

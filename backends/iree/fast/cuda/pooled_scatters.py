@@ -5,8 +5,8 @@
     ->
     %1 = %z + sum over the 9 elements k of a window of pad (select %0#1 = number of k, %dy, 0)
 
-A window chooses one of its own elements, so that an element gets updates only from the few windows that hold it. IREE
-applies all updates of a scatter by one thread of a GPU.
+A window chooses one of its own elements, so an element gets updates only from the few windows that contain it. IREE
+applies all updates of a scatter in one thread of a GPU.
 """
 
 import math
@@ -68,7 +68,7 @@ def scatter_of_pool(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 
 def _chosen(indices: IrValue) -> Chosen | None:
-    """The numbers that the indices of a scatter are, perhaps clamped to limits around the numbers of all elements."""
+    """The element numbers that the indices of a scatter hold; the indices may be clamped to a range of all elements."""
     clamps = [c for x in traced(indices, RESHAPES) if (c := defined_by(x, "stablehlo.clamp")) is not None]
     low, y, high = clamps[0].operands if clamps else (None, indices, None)
     for x in traced(y, RESHAPES):
@@ -99,13 +99,13 @@ def _limit(x: Any | None, otherwise: int) -> int | None:
 
 
 def _counts(x: IrValue) -> bool:
-    """Whether the elements of an array are their row-major numbers, which their type holds."""
+    """Whether the elements of an array are their row-major numbers, and these fit the type."""
     lines = [line for y in traced(x, RESHAPES) if (line := defined_by(y, "stablehlo.iota")) is not None]
     return bool(lines) and lines[0].results[0].type.rank == 1 and math.prod(shape(x)) - 1 <= type_range(x)[1]
 
 
 def _adds_numbers(op: IrOp, chosen: Chosen) -> bool:
-    """Whether a scatter adds a number at each index of a vector, and has the indices in the order of `chosen`."""
+    """Whether a scatter adds a number at each index of a vector; its indices are in the order of `chosen`."""
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     flat, indices, updates = op.operands
     in_order = shape(updates) == shape(chosen.numbers) and d.index_vector_dim >= len(shape(indices)) - 1

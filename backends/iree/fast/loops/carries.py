@@ -1,4 +1,4 @@
-"""signed_carries: makes carries of a loop signed integers: predicates become i8, unsigned integers are bitcast.
+"""signed_carries: turns carries of a loop into signed integers: predicates become i8, unsigned integers are bitcast.
 
     while(%go = %true) cond { return %go } do { ... return %next }
     ->  while(%go = 1 : i8) cond { return %go != 0 } do { ... return convert %next }

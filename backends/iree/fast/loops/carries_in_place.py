@@ -2,18 +2,18 @@
 
     %r = while(%s = %0) { %t = dynamic_update_slice %s, %row, %i; return %t }
     ->  module attributes {stream.topology = ...}
-        %1 = a mark of %0 (`marks.py`)                              an array of the loop's own
+        %1 = a mark of %0 (`marks.py`)                              a new array, which only the loop uses
         %r = while(%s = %1) { %t = dynamic_update_slice %s, %row, %i; return %t }
 
 IREE loses track of the device that holds a loop's carries, and copies a carry before each read or update: n iterations
-that each write one row of a stack copy n rows each. IREE assumes two devices there. The topology says that both share
-memory, so that IREE leaves these copies out.
+that each write one row of a stack copy n rows each. IREE assumes two devices. The topology says that both share memory,
+so that IREE omits these copies.
 
-With the topology, IREE updates a carry in place even if other values share its memory. Hence this pass rewrites all
+With the topology, IREE updates a carry in place even if other values share its memory. This pass therefore rewrites all
 loops of a module:
 
 - A carry that only a chain of updates reads, whose last result becomes the carry's next value, is updated in place. Its
-  initial value is copied first, to an array that IREE merges with no other.
+  initial value is first copied to an array that IREE never merges with others.
 - Any other op that updates a carry, or a value that may be a view of a carry, updates a copy.
 """
 
@@ -73,7 +73,7 @@ def carries_in_place(module: ir.Module) -> int:
 
 
 def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[Any]) -> bool:
-    """Whether carry i and each array of its chain have one reader: the next update, or the terminator for the last."""
+    """Whether carry i and each array of its chain have one reader: the next update, or for the last the terminator."""
     condition, body = (region.blocks[0] for region in loop.regions)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
         return False

@@ -1,4 +1,4 @@
-"""`Counter`: loop-carried values that rise by a constant in each iteration, and the trip counts that they decide."""
+"""`Counter`: loop-carried values that grow by a constant in each iteration, and the trip counts that they determine."""
 
 from dataclasses import dataclass
 from typing import Any

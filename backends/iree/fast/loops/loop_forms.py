@@ -1,14 +1,14 @@
-"""loop_forms: which form a loop gets on IREE, and why. `FORMS` is the one table that the passes for loops ask.
+"""loop_forms: which form a loop gets on IREE, and why. `FORMS` is the only table that the passes for loops consult.
 
     for form in FORMS: form.against(loop)    ->    why the loop does not get the form, or "" for a loop that gets it
 
-IREE runs a loop on the host: each iteration launches dispatches, keeps counters on the device, and copies
-loop-carried values. A kernel has none of these costs, and is the best form. A loop that fits into no kernel may be
-counted by the host, and may update its loop-carried values in place; these two forms go together.
+IREE runs a loop on the host: each iteration launches dispatches, keeps counters on the device, and copies loop-carried
+values. A kernel has none of these costs, and is the best form. If a loop fits into no kernel, the host may count its
+iterations, and the loop may update its loop-carried values in place; these two forms go together.
 
-`plan.py` decides for a whole program: its first attempts make kernels of the loops that fit, and count no other loop.
+`plan.py` decides for a whole program: its first attempts put the loops that fit into kernels, and count no other loop.
 If IREE rejects the kernels, or if no loop fits, later attempts count loops. Each of these attempts updates carries in
-place, and is followed by one that does not, in case that IREE rejects the program.
+place, and is followed by one that does not, in case IREE rejects the program.
 """
 
 import math
@@ -58,7 +58,7 @@ _WRITERS = "insert", "transfer_write"
 
 
 def _against_kernel(loop: ir.Operation) -> str:
-    """A kernel has only some ops, no memory but the results and the stack, and a limited number of arrays."""
+    """A kernel has only some ops, no memory except its results and the stack, and a limited number of arrays."""
     if not wanted(loop):
         return "no op reads its results"
     stack, ops = 0.0, within(loop)
@@ -84,7 +84,7 @@ def _against_kernel(loop: ir.Operation) -> str:
 
 
 def _against_in_kernel(op: ir.Operation) -> str:
-    """Why an op in a loop cannot be in a kernel; "" if it can be there, if its arrays are small enough."""
+    """Why an op in a loop cannot be in a kernel; "" if it can be there, provided that its arrays are small enough."""
     if op.name == KERNEL:
         divided = not list(op.regions[1].blocks)
         return "threads share a dispatch in it" if divided else ""
@@ -98,7 +98,7 @@ def _against_in_kernel(op: ir.Operation) -> str:
 
 
 def _bytes_on_stack(op: ir.Operation, loop: ir.Operation) -> float:
-    """The bytes that the arrays of an op in a loop take on a kernel's stack; infinite if it cannot have them there."""
+    """The bytes that the arrays of an op in a loop take on a kernel's stack; infinite if they cannot be there."""
     if op.name == KERNEL:
         plain = all(is_plain(y.type) for y in op.results)
         return sum(_size(y) for y in op.results) if plain else math.inf
@@ -115,7 +115,7 @@ def _size(x: IrValue) -> int:
 
 
 def _crops_or_dilates(pad: ir.Operation) -> bool:
-    """Whether a pad removes elements, or adds elements between others: not only before and after."""
+    """Whether a pad removes elements, or adds elements between others, beside adding some before or after."""
     sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
     return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
 
@@ -172,7 +172,7 @@ def _against_counting(loop: ir.Operation) -> str:
 
 
 def _against_updates_in_place(loop: ir.Operation) -> str:
-    """The form is that of all loops of a module: IREE leaves all its copies out, or none."""
+    """All loops of a module have this form, or none has: IREE omits all its copies or none."""
     module: Any = loop.operation
     while module.parent is not None:
         module = module.parent
@@ -205,7 +205,7 @@ def may_be_carry(x: IrValue) -> bool:
 
 
 def _sources(y: IrValue) -> list[Any]:
-    """The values that y may be, or be a view of: the operands of its size, unless the op computes a new array."""
+    """The values that y may be or be a view of: operands of y's size, unless the op computes a new array."""
     if isinstance(y.owner, ir.Block) or y.owner.name in _NEW:
         return []
     return may_be(y) if y.owner.name in CONTROL else [x for x in y.owner.operands if size(x) == size(y)]

@@ -7,8 +7,8 @@ as the arithmetic. Inside a dispatch the loop is machine code, and its carries (
 new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
 dispatch runs.
 
-`loop_forms.py` says which loops fit: intermediate arrays are on the stack. A loop that writes too many arrays may fit
-once `packing.py` has packed them into few. IREE fails to compile some of these loops; a later attempt of `plan.py`
+`loop_forms.py` says which loops fit: their intermediate arrays are on the stack. A loop that writes too many arrays may
+fit once `packing.py` has packed them into few. IREE fails to compile some of these loops; a later attempt of `plan.py`
 compiles the program without this pass.
 """
 
@@ -56,7 +56,7 @@ def loops_to_kernels(module: ir.Module | IrOp) -> int:
 
 
 def _within(op: IrOp) -> int:
-    """Puts the outermost small loops in an op into dispatches; gives their number."""
+    """Puts the outermost small loops in an op into dispatches; returns their number."""
     count = 0
     for region in op.regions:
         for block in region.blocks:
@@ -74,7 +74,7 @@ def _within(op: IrOp) -> int:
 
 
 def _small(loop: Any) -> Any | None:
-    """The loop if it fits into a kernel, or else the loop with packed stacks that replaces it; None if neither fits."""
+    """The loop if it fits into a kernel, or the loop with packed stacks that replaces it; None if neither fits."""
     if not wanted(loop):
         return None
     read_packed(loop)
@@ -101,10 +101,10 @@ def to_kernel(loop: IrOp) -> None:
     kept = carries_on_stack(loop)
     numberings = {i: x for i, x in enumerate(loop.operands) if i not in kept and _is_numbering(x)}
     for i, x in numberings.items():
-        loop.operands[i] = b.constant(0, x)  # Read by no op, since the kernel fills the array.
+        loop.operands[i] = b.constant(0, x)  # unread, since the kernel fills the array
     _read_through_barriers(b, loop)
     (zero,) = b.barrier(b.constant(0, ir.RankedTensorType.get([], signless(32))))
-    old = wanted(loop)  # Unused results would also become arrays of the dispatch.
+    old = wanted(loop)  # unused results would also become arrays of the dispatch
     uses = [list(y.uses) for y in old]
 
     def moved(k: Kernel) -> Sequence[IrValue]:
@@ -127,7 +127,7 @@ def to_kernel(loop: IrOp) -> None:
 
 
 def _is_numbering(x: IrValue) -> bool:
-    """Whether x is an iota of signless integers, which a kernel computes: IREE would store the array for good."""
+    """Whether x is an iota of signless integers: a kernel computes it, while IREE would keep the array in memory."""
     integers = isinstance(element(x), ir.IntegerType) and not is_unsigned(x)
     return integers and defined_by(x, "stablehlo.iota") is not None
 
@@ -143,11 +143,11 @@ def _numbered(k: Kernel, array: IrValue, iota: Any) -> IrValue:
 
 
 def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
-    """Makes the loop read values from outside through barriers, so that their producers stay out of the dispatch."""
+    """Makes the loop read values from outside through barriers, so that their ops stay out of the dispatch."""
     outside = read_from_outside(loop)
     if not outside:
         return
-    # IREE may not await the op that computes a loop-carried value behind a barrier: see `optimization_barrier` in
+    # IREE may not wait for the op that computes a loop-carried value behind a barrier: see `optimization_barrier` in
     # faults/.
     awaited = [copied(b, x) if is_carry(x) else x for x in outside]
     behind = dict(zip(outside, map(b.stored, awaited), strict=True))
@@ -158,7 +158,7 @@ def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
 
 
 def _in_line(b: Emitter, kernel: IrOp) -> Sequence[IrValue]:
-    """The results of a nested dispatch; inlines it by moving its body before it."""
+    """The results of a nested dispatch, whose body is moved before it."""
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)
@@ -192,14 +192,14 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
         if new == old or updates or _is_carry_of_inner_loop(new, old):
             continue
-        # The copy comes at the end. In place, the new carry would be read while it is only partly written.
+        # The copy is at the end. In place, an iteration would read the new carry while it is only partly written.
         end.operands[i] = k.filled(old, new)
 
 
 def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
-    """Whether a loop inside of this one updates the carry in place: `old` is its initial value, and `new` its last one.
+    """Whether a loop inside this one updates the carry in place: `old` is its initial value, and `new` its final one.
 
-    A copy would read the array of the inner loop and write it, which IREE rejects. If an op reads `old` after the inner
+    A copy would read and write the array of the inner loop, which IREE rejects. If an op reads `old` after the inner
     loop, that loop has an array of its own.
     """
     inner = defined_by(new, "stablehlo.while")

@@ -1,10 +1,11 @@
-"""Packs the stacks of a loop: carries of one type, of which each iteration writes a part, become one array.
+"""Packs the stacks of a loop, carries of one type of which each iteration writes a part, into one array.
 
     %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
     ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
 
-The derivative of a scan may stack dozens of residuals. A loop in one dispatch can have at most 32 arrays, and of each
-type, all arrays but one are on the machine's stack. The packed array is in the memory of a result.
+The derivative of a scan may stack dozens of residuals. A loop in one dispatch can have at most 32 arrays. Of each type,
+only one array is in the memory of a result; the others are on the machine's stack. The packed array is in the memory of
+a result.
 """
 
 from collections import defaultdict
@@ -87,7 +88,7 @@ def read_packed(loop: IrOp) -> None:
 
 
 def _groups(loop: IrOp) -> list[list[int]]:
-    """The indices of a loop's stacks, in groups of two or more of one type; without predicates and complex numbers."""
+    """The indices of a loop's stacks in groups of two or more of one type, except predicates and complex numbers."""
     groups = defaultdict(list)
     for i, x in enumerate(loop.operands):
         if (
@@ -102,7 +103,7 @@ def _groups(loop: IrOp) -> list[list[int]]:
 
 
 def _updates(loop: IrOp, i: int) -> list[IrOp]:
-    """The chain of updates from carry i to its next value; empty if other ops compute it or read the carry."""
+    """The chain of updates from carry i to its next value; empty if other ops compute that value or read the carry."""
     condition, body = (region.blocks[0] for region in loop.regions)
     chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
     steps = [body.arguments[i], *(op.results[0] for op in chain)]
@@ -111,7 +112,7 @@ def _updates(loop: IrOp, i: int) -> list[IrOp]:
 
 
 def _filling(loop: IrOp, block: ir.Block, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
-    """A function that emits the ops of `block` to the packed loop, whose updates are of packed arrays."""
+    """A function that copies the ops of `block` to the packed loop, with updates of packed arrays."""
     places = {
         op.results[0]: (g, n)
         for g, group in enumerate(groups)

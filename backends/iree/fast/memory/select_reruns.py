@@ -2,16 +2,16 @@
 
     %0:2 = optimization_barrier %x, %ct {tidu.recomputed}        ->   %0 = a mark of %x (`marks.py`)
 
-The stage `rematerialize` emits such barriers before each op that it computes a second time, so that the second op is
-not merged with the first one. No op reads %0#1; %ct is the value before which the second op need not run. IREE ends an
-execution region at each barrier. All values that a region passes to later regions share one allocation, which IREE
-frees after the last use of any of them, or never, so that the peak of memory rises. IREE does not merge the ops behind
-a mark either, and it fuses the mark with the second op. The order of the ops needs no barrier, since IREE runs ops in
-the given order. The kernels of equal layers are one executable, since all marks look alike.
+The stage `rematerialize` emits such barriers before each recomputed op, so that compilers do not merge it with the
+first run. No op reads %0#1. %ct is the value before which the recomputed op need not run. IREE ends an execution region
+at each barrier. All values that a region passes to later regions share one allocation. IREE frees it after the last use
+of any of them, or never, so the peak of memory rises. A mark also keeps IREE from merging the ops behind it, and IREE
+fuses the mark with the recomputed op. The order of the ops needs no barrier, since IREE runs ops in the given order.
+The kernels of equal layers remain one executable, since all marks look alike.
 
-IREE fuses no mark with a product, so a mark of an operand is a copy in memory. The barrier of a product that runs again
-takes both operands, for compilers that pack them; kernels read them in place. There, one mark is enough, and the
-larger operand, such as a weight, stays as it is.
+IREE does not fuse marks with products, so a mark of a product's operand is a copy in memory. The barrier of a product
+that runs again takes both operands, because some compilers pack them; IREE's kernels read them in place. One mark is
+therefore enough, and the larger operand, such as a weight, gets none.
 """
 
 from typing import Any
@@ -59,7 +59,7 @@ def select_reruns(module: ir.Module | IrOp) -> int:
 def _store_waited(op: IrOp) -> None:
     """Stores the sum or extremum before which a second run need not start, if no op has stored it yet.
 
-    Otherwise IREE computes it in the kernel of its readers, which come later, and keeps what it reads until then.
+    Otherwise IREE would compute it in the kernel of its readers, which come later, and keep its operands until then.
     """
     for x, y in zip(op.operands, op.results, strict=True):
         reduction = defined_by(x, "stablehlo.reduce")
@@ -73,14 +73,14 @@ def _store_waited(op: IrOp) -> None:
 
 
 def _read_in_place(block: ir.Block) -> None:
-    """Lets a product that runs again read one operand from before its barrier.
+    """Lets a product that runs again read one operand directly, without the barrier.
 
     The other operand must keep IREE from merging the product with an earlier run. It does if it depends on a barrier
-    that comes after the last similar product of the first operand.
+    after the last similar product of the first operand.
     """
     barriers = 0  # before the op
     newest: dict[Any, int] = {}  # by value: the number of the latest barrier on which it depends
-    # By an operand before its barriers, and the form of product: the number of barriers before the last such product.
+    # By an operand before its barriers and the form of a product: how many barriers precede the last such product.
     read: dict[Any, int] = {}
     for op in operations(block):
         barriers += RECOMPUTED in op.attributes
@@ -101,7 +101,7 @@ def _read_in_place(block: ir.Block) -> None:
 
 
 def _is_matrix(op: IrOp, i: int) -> bool:
-    """Whether operand i of a product is a matrix, or batches of matrices, but for a reshape that moves no elements."""
+    """Whether operand i of a product is a matrix or a batch of them, apart from a reshape that moves no elements."""
     of, rank = Contraction.of(op), len(op.operands[i].type.shape)
     batches, summed, kept = of.batches[i], of.summed[i], of.kept(i, rank)
     orders = ([*batches, *kept, *summed], [*batches, *summed, *kept])
@@ -109,12 +109,12 @@ def _is_matrix(op: IrOp, i: int) -> bool:
 
 
 def _before_barriers(x: Any) -> Any:
-    """The value that a barrier of a rematerialized op takes, or a barrier before that one; x if there is none."""
+    """The value behind the barriers of rematerialized ops that computed x; x if there is none."""
     while RECOMPUTED in _attributes(x):
         x = x.owner.operands[ir.OpResult(x).result_number]
     return x
 
 
 def _attributes(x: IrValue) -> Any:
-    """The attributes of the op whose result x is; none of a block argument."""
+    """The attributes of the op that computes x; none for a block argument."""
     return {} if isinstance(x.owner, ir.Block) else x.owner.attributes

@@ -5,15 +5,15 @@
 
 IREE ends an execution region at each barrier. All values that a region passes to later regions share one allocation,
 which IREE frees after the last use of any of them; within a region, it reuses memory after the last use of each value.
-`flow.tensor.reshape` is an op of IREE's own, which copies nothing. IREE fuses ops before it replaces the reshape of
-StableHLO by that op, too, and folds the two. The program computes the same values with or without this pass.
+`flow.tensor.reshape` is an op of IREE that copies nothing. IREE fuses ops before it replaces the reshape of StableHLO
+by another such op, and folds the two. The program computes the same values with or without this pass.
 
 `Emitter.stored` emits such barriers. Barriers of constants move to the start of the function, where no value is live.
 Other barriers stay, as do those of arrays that StableHLO and `flow` give different types.
 
-In each call, IREE allocates and fills an array for a single number behind a barrier, and awaits that, but it stores
-arrays of different numbers in the module. A constant integer behind a barrier therefore becomes the first of two. With
-40 such barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`.
+For a single number behind a barrier, IREE allocates and fills an array in each call, and waits for it. Arrays of
+different numbers are stored in the module. A constant integer behind a barrier therefore becomes the first of two
+different numbers. With 40 such barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`.
 """
 
 from typing import Any
@@ -55,7 +55,7 @@ def stored_values(module: ir.Module | IrOp) -> int:
 
 
 def _is_of_constants(op: IrOp, function: IrOp) -> bool:
-    """Whether a barrier in the body of a function, and not in a loop or branch, takes constants only."""
+    """Whether a barrier takes only constants, and is in the body of a function, not in a loop or branch."""
     is_outside = op.operation.parent == function
     return is_outside and all(defined_by(x, "stablehlo.constant") for x in op.operands)
 
@@ -82,7 +82,7 @@ def _store_beside_another(op: Any) -> None:
 
 
 def _has_equal_types(type_: ir.RankedTensorType) -> bool:
-    """Whether a static array has the same type in StableHLO and `flow`: of signless integers, or of plain floats."""
+    """Whether a static array has the same type in StableHLO and `flow`: signless integers, or plain floats."""
     if not type_.has_static_shape:
         return False
     element = type_.element_type
@@ -91,7 +91,7 @@ def _has_equal_types(type_: ir.RankedTensorType) -> bool:
 
 
 def _apart(b: Emitter, x: IrValue) -> IrValue:
-    """x as an array that IREE stores before it computes the ops that read it."""
+    """x as an array that IREE stores before it computes the readers."""
     sizes = list(x.type.shape)
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
     return b.reshape(b.emit(_RESHAPE, (x,), with_shape(x.type, [1, *sizes]), segments), sizes)

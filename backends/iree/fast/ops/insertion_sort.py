@@ -1,4 +1,4 @@
-"""Insertion sort on CPUs: one dispatch for all rows, if rows are short, or if only their first few elements are read.
+"""Insertion sort on CPUs: one dispatch for all rows, for short rows, or if readers need only their first few elements.
 
     kept = []        the indices of the elements that come first, in order
     for each index: insert it into `kept`; if `kept` is full, drop its last index
@@ -51,7 +51,7 @@ def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _read_first(op: IrOp, dimension: int) -> int:
     """The number of leading elements along the dimension that readers of the results need; the size if unknown."""
     sizes: list[int] = shape(op.operands[0])
-    count = 2  # a size of 1 would be dropped by the compiler
+    count = 2  # the compiler would drop a dimension of size 1
     for y in op.results:
         for use in y.uses:
             part = use.owner
@@ -76,7 +76,7 @@ def _pays(rows: int, n: int, count: int) -> bool:
 def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[IrValue]:
     """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
     rows = rows_of(b, op, dimension)
-    # One-dimensional, since the compiler drops dimensions of size 1 outside the loop that carries the array.
+    # One-dimensional, because the compiler drops dimensions of size 1 outside the loop that carries the array.
     type_ = ir.RankedTensorType.get([rows.size[0] * count], signless(32))
     (places,) = dispatch(b, [type_], lambda k: [_inserted(k, rows, type_, count)])
     return rows.in_order(b, b.reshape(places, [rows.size[0], count]))
@@ -89,7 +89,7 @@ def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> 
     def insert(
         k: Kernel, row: RunTimeSize, kept: IrValue, place: RunTimeSize, end: int | RunTimeSize
     ) -> tuple[IrValue, ...]:
-        """Inserts index `place` into the row's sorted indices up to `end`; gives the array and the dropped index."""
+        """Inserts index `place` into the row's sorted indices up to `end`; returns the array and the dropped index."""
 
         def step(k: Kernel, i: RunTimeSize, kept: IrValue, left: IrValue) -> Sequence[Any]:
             at = k.linear_index(size, (row, i))

@@ -37,7 +37,7 @@ def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _iota_dimension(x: IrValue) -> int | None:
-    """The dimension along which x is an iota: an iota op, or a reshape of one with one nonunit dimension; else None."""
+    """The dimension along which x is an iota, or a reshape of an iota with one dimension that is not 1; else None."""
     if iota := defined_by(x, "stablehlo.iota"):
         return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)
     if reshape := defined_by(x, "stablehlo.reshape"):

@@ -2,8 +2,8 @@
 
     %0 = stablehlo.log %x : tensor<9xf64>    ->    k log 2 + 2 atanh(s),  x = 2^k (1 + f),  s = f / (2 + f)
 
-IREE calls the C library for each element. 1 + f lies between the square roots of 1/2 and 2; 2 atanh(s) is
-f - s (f - R), where R is s^2 times a fit, to 2^-57 of the logarithm. Results are within one unit in the last place.
+IREE calls the C library for each element. 1 + f lies between the square roots of 1/2 and 2. 2 atanh(s) is f - s (f -
+R), where R is s^2 times a fit with an error of 2^-57 of the logarithm. Results are within one unit in the last place.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ def log(b: Emitter, x: IrValue) -> IrValue:
     s = b.divide(f, b.add(f, 2))
     square = b.multiply(s, s)
     half = b.multiply(b.multiply(f, f), 0.5)
-    # 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R); if k = 0, f is much larger than the other terms.
+    # 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R); for k = 0, f is much larger than the other terms.
     rest = b.multiply(s, b.add(half, b.multiply(square, polynomial(b, square, _P))))
     low = b.add(rest, b.multiply(n, LOG_2[1]))
     y = b.subtract(b.multiply(n, LOG_2[0]), b.subtract(b.subtract(half, low), f))

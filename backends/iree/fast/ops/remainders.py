@@ -1,12 +1,12 @@
-"""remainder of f32, f16 and bf16 by fused multiply-adds in f64, as vector code, where IREE calls the C library.
+"""remainder of f32, f16 and bf16 by fused multiply-adds in f64, which vectorize; IREE calls the C library.
 
-Let v = 1 / |y| and r = |x|. Each step subtracts the multiple of 2^(51 k) |y| nearest to r from r:
+Let v = 1 / |y| and r = |x|. Each step subtracts the multiple of 2^(51 k) |y| that is nearest to r from r:
 
     q = (r v + w) - w,  w = 3/2 2^(52 + 51 k);    r = r - q |y|    for k = 5, 4, 3, 2, 1, 0
 
 Floats near w are 2^(51 k) apart, so q is rounded to a multiple of 2^(51 k). |x / y| is below 2^277, and v has a
 relative error of 2^-53, so |r| ends a step below 3/4 of 2^(51 k) |y|, within reach of the next step. Each r is a
-multiple of the last bit of x or of y and has few bits, so it is exact. A negative r at the end gets |y| added; the
+multiple of the last bit of x or of y and has few bits, so it is exact. If r is negative at the end, |y| is added; the
 result, between 0 and |y|, is exact, too.
 """
 

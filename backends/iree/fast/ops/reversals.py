@@ -1,4 +1,4 @@
-"""reverse of large arrays as loops, on CPUs; IREE's code computes the place of each element, one at a time."""
+"""reverse of large arrays as loops, on CPUs; IREE's code computes the place of each element individually."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,14 +42,14 @@ def _is_factor(op: IrOp) -> bool:
 
     def moved(y: IrValue) -> list[Any]:
         uses = [use for use in y.uses if use.owner.name in _MOVES]
-        # A barrier has one result for each operand. Other ops have one result.
+        # A barrier has one result per operand. Other ops have one result.
         return [use.owner.results[use.operand_number % len(use.owner.results)] for use in uses]
 
     return any(use.owner.name in PRODUCTS for y in reached(op.results, moved) for use in y.uses)
 
 
 def _by_loops(b: Emitter, x: IrValue, dimensions: Sequence[int]) -> Any:
-    """x reversed, in one dispatch, without its dimensions of size 1, which the compiler drops."""
+    """x reversed in one dispatch, without dimensions of size 1, which the compiler drops."""
     kept = [i for i, n in enumerate(shape(x)) if n != 1]
     sizes = [shape(x)[i] for i in kept]
     y = b.stored(b.reshape(x, sizes))  # keeps the op that computes x out of the dispatch

@@ -1,8 +1,8 @@
 """Scatters of rows as loops, on CPUs: one dispatch that copies the array and applies the updates in order.
 
-IREE's own scatter writes out of bounds if an index is out of range, so it needs an array to which a row is appended,
-and from which it is then removed. Here the loop over the elements of an out-of-range row has trip count 0. The rows are
-computed from the indices as they are read, so that they take no memory.
+IREE's own scatter writes out of bounds if an index is out of range, so it needs an additional row, which is removed
+afterwards. This loop over the elements of a row has trip count 0 for a row out of range. The loop computes the rows
+from the indices when it reads them, so that they take no memory.
 
 In a loop, a scatter of one update, such as JAX's x.at[i].set(u), becomes a slice that is read, combined and written
 back, without a copy of the array:
@@ -10,8 +10,8 @@ back, without a copy of the array:
     %y = scatter %x, %i, %u { add }
     ->  %s = dynamic_slice %x, %i;  %t = add %s, %u;  %y = dynamic_update_slice %x, %t, %i
 
-If the index is out of range, the slice is written back unchanged. This is for CPUs only: the host would wait for a GPU
-to compute the index.
+If the index is out of range, the slice is written back unchanged. This rewrite is for CPUs only: with a GPU, the host
+would wait for the index.
 """
 
 import math
@@ -52,7 +52,7 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         return None
     news = places.updates_of(b, list(op.operands)[count + 1 :])
     indices = op.operands[count]
-    if element(indices) != signless(32):  # a kernel extends these itself, so that no array of i64 is stored
+    if element(indices) != signless(32):  # a kernel extends them itself, so that no array of i64 is stored
         indices = places.indices(b, indices)
     updated = _by_loops(b, op, places, indices, news)
     return [b.reshape(t, shape(x)) for t, x in zip(updated, xs, strict=True)]
@@ -88,7 +88,7 @@ def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
 
 
 def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
-    """The result of a body of elementwise ops on scalars for two arrays."""
+    """Applies a body of elementwise ops on scalars to two arrays."""
     values = dict(zip(body.arguments, (old, new), strict=True))
     *ops, end = operations(body)
     for inner in ops:
@@ -101,7 +101,7 @@ def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
 def _by_loops(b: Emitter, op: Any, places: Places, indices: Any, news: Sequence[Any]) -> list[Any]:
     """The updated arrays, flattened; the op's body combines old and new elements in order. `news` are the updates."""
     xs, width = list(op.operands)[: len(news)], places.width
-    # One-dimensional, since the compiler drops dimensions of size 1.
+    # One-dimensional, because the compiler drops dimensions of size 1.
     olds, updates = (
         [b.reshape(computed_outside(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
     )

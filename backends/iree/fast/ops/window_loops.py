@@ -1,8 +1,9 @@
 """reduce_window of several arrays as loops in one dispatch, on CPUs.
 
 The gradient of max pooling needs the index of each window's maximum: a reduce_window over the values and their indices.
-IREE's code for it is scalar. Here channels must be last and not reduced, so the innermost loop, over channels, is
-vectorized. Windows over padded arrays stay: IREE copies such arrays, and its code for the copies is faster than loops.
+IREE's code for it is scalar. This rewrite requires that channels are last and not reduced, so that the innermost loop,
+over channels, is vectorized. Windows over padded arrays stay: IREE copies such arrays, and its code for the copies is
+faster than loops.
 """
 
 import itertools
@@ -49,7 +50,7 @@ def _pays(op: Any) -> bool:
 def _by_loops(b: Emitter, op: Any) -> list[IrValue]:
     """The results of a reduce_window: folds its body over the elements of each window in order.
 
-    A fold starts with the initial values, which the specification (reduce) allows to use any number of times.
+    Each fold starts with the initial values; the specification (reduce) allows any number of uses of them.
     """
     count, w, sizes, places = len(op.results), window_of(op), shape(op.operands[0]), shape(op.results[0])
     xs = [b.reshape(computed_outside(b, x), [math.prod(sizes)]) for x in list(op.operands)[:count]]

@@ -1,4 +1,4 @@
-"""flat_products: products of arrays as products of matrices, where a reshape makes these of them.
+"""flat_products: turns products of arrays into products of matrices, where a reshape suffices.
 
     %0 = dot_general %x, %y, contracting_dims = [2] x [0] : (4x32x256, 256x100)
     ->
@@ -6,9 +6,9 @@
 
     %1 = transpose (dot_general %x, %y)     ->     %1 = dot_general %y, %x
 
-`products_in_tiles` takes products of matrices only. Gradients of weights are often products that are read transposed
-only; IREE would store these arrays. It transposes a matrix, too, if a row
-is multiplied with its rows; the matrix is the first operand instead.
+`products_in_tiles` handles only products of matrices. Gradients of weights are often products whose readers all
+transpose them; IREE would store these products. It would also transpose a matrix whose rows are multiplied with a
+single row, so the pass makes the matrix the first operand.
 """
 
 import math
@@ -72,7 +72,7 @@ def _exchange(transpose: IrOp) -> bool:
 
 
 def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product of the operands whose kept dimensions are one, and whose contracted dimensions are one."""
+    """The product of the operands with their kept dimensions merged into one, and their contracted dimensions too."""
     y = op.results[0]
     if _stays(op):
         return None
@@ -97,7 +97,7 @@ def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product of a row and a matrix whose rows are multiplied: IREE would transpose the second operand."""
+    """The product of a row and the rows of a matrix, with the matrix first: IREE would transpose the second operand."""
     (x, w), y, of = op.operands, op.results[0], Contraction.of(op)
     if _stays(op) or of.batches[0] or len(shape(w)) != 2 or of.summed[1] != (1,):
         return None
@@ -108,11 +108,11 @@ def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _stays(op: Any) -> bool:
-    """Whether a product has dynamic sizes, or is in a kernel or a loop."""
+    """Whether a product stays: it has dynamic sizes, or is in a kernel or a loop."""
     is_of_arrays = all(is_static(v.type) for v in (*op.operands, op.results[0]))
     return not is_of_arrays or op.operation.parent.name == KERNEL or is_in_loop(op)
 
 
 def _adjoin(dimensions: Sequence[int]) -> bool:
-    """Whether dimensions follow one another, so that a reshape merges them."""
+    """Whether dimensions are adjacent, so that a reshape merges them."""
     return all(after == before + 1 for before, after in pairwise(dimensions))

@@ -1,4 +1,4 @@
-"""`MatrixOperand`: an operand of a product, whose dimensions are in any order."""
+"""`MatrixOperand`: an operand of a product, with its dimensions in any order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,9 +4,9 @@
     ->
     %0 = flow.dispatch @product_...(%x, %y)          loops over tiles, as tiles.py emits them
 
-IREE computes tiles of 8 by 16 numbers, which is half of the vector registers of AVX-512; it walks through all summed
-elements before it goes to the next tile, so that these leave the caches; and its code for sizes that the tile does not
-divide takes up to 50 times as long.
+IREE computes tiles of 8 by 16 numbers, which use half of the vector registers of AVX-512. It visits all summed elements
+before it goes to the next tile, so that they leave the caches. Its code for sizes that the tile does not divide takes
+up to 50 times as long.
 """
 
 import math
@@ -68,7 +68,7 @@ def is_large(sizes: Sequence[int], count: int = 1) -> bool:
 
 
 def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
-    """An operand as a matrix; None if several dimensions are kept, or summed."""
+    """An operand as a matrix; None if it has several kept or several summed dimensions."""
     batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
         return None

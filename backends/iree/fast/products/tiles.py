@@ -1,4 +1,4 @@
-"""The product of two matrices in one dispatch: tiles in vector registers, from copies of parts that fit into caches.
+"""The product of two matrices in one dispatch: tiles in vector registers, and copies of parts that fit into caches.
 
     for each part of the rows, and of the columns:                           a workgroup
         for each part of the summed elements:
@@ -6,13 +6,13 @@
             for each tile of rows, each panel:
                 tile += outer product of a column of x and a row of the panel, for each summed element
 
-A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers (4 rows of three, or 6 of two,
-if there are 16). All tiles of a
-product have one size, one of the fewest cycles or nearly so. Rows beyond the last one are computed, but not stored. If
-the rows of x are side by side in memory and y is small, a tile's part of x is copied instead; y is read where it is.
+A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers. With 16 registers, it has 4
+rows of three vectors, or 6 of two. All tiles of a product have one size, with the fewest cycles or nearly so. Rows
+beyond the last row are computed, but not stored. If the rows of x are adjacent in memory and y is small, each tile
+copies its part of x instead, and reads y in place.
 
 The code reads the sizes of the matrices and parts at run time, so that products of many sizes share it: compiling the
-code takes IREE longer than all else about a product. All properties on which the code depends are in `ProductForm`.
+code takes most of IREE's time for a product. All properties on which the code depends are in `ProductForm`.
 """
 
 import functools
@@ -122,7 +122,7 @@ class TilePlan:
     summed: Any
     blocks: Parts  # of tiles
     panels: Parts  # of panels
-    depths: Parts  # of summed elements
+    depths: Parts  # parts of the summed elements
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -158,7 +158,7 @@ def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan:
     )
     panels = -(-columns // form.width)
     least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
-    # If y is copied, each block of rows copies all of y. More strips of panels copy nothing twice.
+    # If y is copied, each block of rows copies all of y, while strips of panels copy nothing twice.
     strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
     blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
     return TilePlan(form, rows, columns, summed, blocks, strips, depths)
@@ -171,9 +171,9 @@ def _batches(x: MatrixOperand, y: MatrixOperand) -> list[int]:
 
 @functools.cache
 def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
-    """The rows and vectors of a tile; `columns` are vectors of the product.
+    """The rows and vectors of a tile; `columns` counts vectors of the product.
 
-    The other registers hold the vectors of y and an element of x.
+    The remaining registers hold the vectors of y and an element of x.
     """
     most = {vectors: min(_ROWS, (registers - 1) // vectors - 1) for vectors in (3, 2, 1)}
     every = [(height, vectors) for vectors in most for height in range(most[vectors], 0, -1)]
@@ -185,7 +185,7 @@ def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
 
 
 def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
-    """The cycles for all tiles and one summed element; `columns` are vectors of the product."""
+    """The cycles for all tiles and one summed element; `columns` counts vectors of the product."""
     each = cycles_of_step(height * vectors, height + vectors)
     return -(-rows // height) * -(-columns // vectors) * each
 
@@ -209,7 +209,7 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
 
 @dataclass(frozen=True)
 class _Summed:
-    """A part of the summed elements: its index, first element and size; and the panels of y, if y is copied."""
+    """A part of the summed elements: its index, first element and size, and y's panels if y is copied."""
 
     part: Any
     start: Any
@@ -219,7 +219,7 @@ class _Summed:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a tile: the first one, and x's part, if it is copied."""
+    """The rows of a tile: the first row, and x's part if it is copied."""
 
     first: Any
     copy: Any = None
@@ -229,7 +229,7 @@ class _Rows:
 class _Workgroup:
     """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
 
-    `batch` is its index, and `batches` the index along each batch dimension of the matrices.
+    `batch` is its index, and `batches` has the index along each batch dimension of the matrices.
     """
 
     plan: TilePlan
@@ -245,13 +245,13 @@ class _Workgroup:
     panels: Any
 
     def product(self, k: Vectors) -> ArrayPart:
-        """The part of the product."""
+        """Emits the part of the product."""
         z = k.array([self.rows, self.columns])
         (z,) = k.loop(0, self.plan.depths.count, 1, [z], self.plus_summed)
         return ArrayPart(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
 
     def plus_summed(self, k: Vectors, i: RunTimeSize, z: IrValue) -> Sequence[IrValue]:
-        """The product after summed elements of part i are added; the first ones replace what was in memory."""
+        """The product after adding the summed elements of part i; the first part replaces the contents of memory."""
         p = self.plan
         s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
         s = replace(s, panels=self.in_panels(k, s)) if p.form.copied else s
@@ -270,7 +270,7 @@ class _Workgroup:
     def row_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """The panels with a row of y in panel i."""
+        """The panels after copying a row of y to panel i."""
         for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
             panels = k.store(x, panels, [i, at, v * k.width])
         return [panels]
@@ -278,13 +278,13 @@ class _Workgroup:
     def squares_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """The panels with rows of y in panel i, as many as a vector has elements, read along columns of y."""
+        """The panels after copying as many rows of y to panel i as a vector has elements, read along columns of y."""
         p, form, y = self.plan, self.plan.form, self.y
         mask = k.first(p.summed - (s.start + at))
 
         def column(k: Vectors, j: RunTimeSize) -> Any:
             j = self.column + i * form.width + j
-            j = j if form.whole else smaller(j, p.columns - 1)  # No op reads beyond the last column.
+            j = j if form.whole else smaller(j, p.columns - 1)  # no op reads beyond the last column
             return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
 
         def square(k: Vectors, first: RunTimeSize, panels: IrValue) -> Sequence[IrValue]:
@@ -296,7 +296,7 @@ class _Workgroup:
         return k.loop(0, form.width, k.width, [panels], square)
 
     def row_of_tiles(self, k: Vectors, t: RunTimeSize, s: _Summed, z: IrValue) -> Sequence[IrValue]:
-        """The product after the sums of the tiles in a row, that of index t."""
+        """The product after the sums of row t of tiles."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
             rows = replace(rows, copy=self.rows_copied(k, rows, s))
@@ -317,7 +317,7 @@ class _Workgroup:
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: RunTimeSize, s: _Summed, z: IrValue) -> IrValue:
-        """The product after the sums of a tile, in panel i, whose errors do not grow with the number of parts."""
+        """The product after the sums of a tile in panel i; their errors do not grow with the number of parts."""
         form = self.plan.form
         row = k.held(rows.first - self.row)
         columns = [k.held(i * form.width + v * k.width) for v in range(form.vectors)]
@@ -349,7 +349,7 @@ class _Workgroup:
         return z
 
     def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: RunTimeSize) -> Iterator[Any]:
-        """The elements of x in a tile's rows, at one summed element; each is emitted when it is asked for."""
+        """The elements of x in a tile's rows, at one summed element; each is emitted on demand."""
         p, x, summed = self.plan, self.x, k.held(s.start + at)
         for r in range(p.form.height):
             copied = rows.copy is not None
@@ -360,7 +360,7 @@ class _Workgroup:
     def row_of_y(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, copied: bool
     ) -> list[IrValue]:
-        """The elements of y in the columns of panel i, at one summed element; from the panel if that is `copied`."""
+        """The elements of y in the columns of panel i, at one summed element; from the panel if y is `copied`."""
         form, y = self.plan.form, self.y
         if copied:
             return [k.load(s.panels, [i, at, v * k.width]) for v in range(form.vectors)]
@@ -377,7 +377,7 @@ def _workgroup(
     place: Sequence[RunTimeSize],
     batches: Sequence[int],
 ) -> _Workgroup:
-    """The workgroup at a place: its batch, part of the rows, and part of the columns."""
+    """The workgroup with these indices: its batch, part of the rows, and part of the columns."""
     batch, block, strip = place
     form = p.form
     first = k.held(p.blocks.start(block))

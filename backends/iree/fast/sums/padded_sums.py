@@ -1,11 +1,11 @@
-"""Sums of padded arrays as concatenations, on CPUs; they are the cotangents of arrays that slices read.
+"""Sums of padded arrays as concatenations, on CPUs; cotangents of sliced arrays are such sums.
 
     %0 = pad %a, 0, low = [0], high = [3]        ->    %2 = concatenate %a, %b
     %1 = pad %b, 0, low = [2], high = [0]
     %2 = add %0, %1
 
-IREE writes each padded array to memory, and then adds them. The concatenation has the elements of the sum, except for
-the signs of zeros.
+IREE writes each padded array to memory before it adds them. The concatenation equals the sum, except for the signs of
+zeros.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _MOST = 256
 
 
 class _Part(NamedTuple):
-    """A term of a sum that is x padded with zeros along one dimension, where x is from `start` to below `end`."""
+    """A term of a sum: x, padded with zeros along one dimension, where it has places from `start` to before `end`."""
 
     term: Any
     x: Any
@@ -54,13 +54,13 @@ def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _is_term(op: IrOp) -> bool:
-    """Whether a sum is only a term of another sum, which is rewritten instead."""
+    """Whether a sum is only a term of another sum; that one is rewritten instead."""
     uses = list(op.result.uses)
     return len(uses) == 1 and uses[0].owner.name == _ADD
 
 
 def _terms(op: IrOp) -> list[IrValue]:
-    """The terms of a sum, where terms that are sums and have no other reader are replaced by their terms."""
+    """The terms of a sum; a term that is itself a sum without other readers is replaced by its terms."""
     terms: list[Any] = []
     stack = [op.result]
     while stack:
@@ -78,7 +78,7 @@ def _terms(op: IrOp) -> list[IrValue]:
 
 
 def _part(term: IrValue) -> _Part | None:
-    """A term as a part; None if it is not padded with zeros along one dimension, or if another op reads it."""
+    """A term as a part; None if it is not padded with zeros along one dimension, or has another reader."""
     pad = term.owner if isinstance(term, ir.OpResult) else None
     if pad is None or pad.name != "stablehlo.pad" or len(list(term.uses)) > 1:
         return None
@@ -97,7 +97,7 @@ def _part(term: IrValue) -> _Part | None:
 
 
 def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
-    """Parts that do not overlap, along the dimension for which there are most of them."""
+    """Parts that do not overlap, along the dimension with most of them."""
     best: list[_Part] = []
     by_dimension: dict[int, list[_Part]] = {}
     for part in sorted(parts, key=lambda part: part.end):

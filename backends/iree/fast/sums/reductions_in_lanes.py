@@ -4,19 +4,20 @@
     ->  %1 = reduce add (reshape %x to 225x16), dimensions = [0];  %0 = reduce add %1, dimensions = [0]
 
 With the flag `--iree-llvmcpu-reassociate-fp-reductions`, IREE vectorizes reductions: StableHLO allows any order of the
-elements (specification, reduce). Lanes are still faster for reductions to one number, whose rounding errors they also
-make smaller. Sums of rows are as fast without.
+elements (specification, reduce). For reductions to one number, lanes are still faster, and they make the rounding
+errors smaller. Sums of rows gain nothing from lanes.
 
-IREE treats a sum of products as a product of matrices, for which its code is slower, unless a factor repeats elements.
-It does not recognize the fused multiply-add x y + (-0), which equals x y, including signs and NaN; LLVM turns it into a
-multiplication on any CPU. Sums along the last dimensions gain from it, and 32 or more sums along others.
+IREE treats a sum of products as a product of matrices, which is slower, unless a factor repeats elements. It does not
+recognize the fused multiply-add x y + (-0), which equals x y, including signs and NaN. LLVM turns it into a
+multiplication on any CPU. Sums along the last dimensions gain from this form, and along other dimensions, if there are
+32 sums or more.
 
 A sum of negated values becomes the initial value minus the sum. IREE would subtract the values one after the other,
-since it has vector code for sums, not for differences; nor does a product fuse with a negation. The initial value must
-not be -0: -0 - (x - x) is -0, and -0 + (-x + x) is 0.
+because it has vector code for sums, not for differences, and does not fuse a product with a negation. The initial value
+must not be -0: -0 - (x - x) is -0, and -0 + (-x + x) is 0.
 
-If no lane count divides the number of elements, the last of several dimensions supplies the lanes. Otherwise, the array
-is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, 1 for a product.
+If no lane count divides the number of elements, and several dimensions are reduced, the last one supplies the lanes.
+Otherwise, the array is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, and 1 for a product.
 """
 
 import math
@@ -35,9 +36,9 @@ from tiduc.dialect.ops.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.shapes.types import element, shape
 
 _LANES = tuple(range(256, 31, -16))
-_STEPS = 16  # the fewest elements per lane; with fewer, reducing the lanes costs more than it saves
-_LARGE = 2**12  # the fewest elements; with fewer, the time of the call itself dominates
-_SUMS = 32  # the fewest sums side by side for which multiply-adds are faster
+_STEPS = 16  # fewest elements per lane; with fewer, reducing the lanes costs more than it saves
+_LARGE = 2**12  # fewest elements; with fewer, the time of the call itself dominates
+_SUMS = 32  # fewest adjacent sums for which multiply-adds are faster
 
 
 @slow(
@@ -84,12 +85,12 @@ def _reduced(b: Emitter, op: Any) -> list[IrValue] | None:
 
 
 def _read_once(x: IrValue, name: str) -> IrOp | None:
-    """The op of this name that computes x, if only one op reads x; else None."""
+    """The op of this name that computes x, if x has one reader; else None."""
     return defined_by(x, name) if len(list(x.uses)) == 1 else None
 
 
 def _has_slow_products(op: IrOp, product: IrOp) -> bool:
-    """Whether IREE's code for a product of matrices is slower than that for a sum of these products."""
+    """Whether IREE's code for a product of matrices is slower than its code for a sum of products."""
     rank, dimensions = len(shape(op.operands[0])), sorted(op.attributes["dimensions"])
     if dimensions == list(range(rank - len(dimensions), rank)):
         return True

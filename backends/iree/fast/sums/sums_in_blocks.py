@@ -1,20 +1,20 @@
-"""sums_in_blocks: adds blocks of f32 first, and then the sums of the blocks in f64, on CPUs.
+"""sums_in_blocks: on CPUs, adds blocks of f32 first, and then the sums of the blocks in f64.
 
     %0 = reduce add %x : 4000x64xf32, dimensions = [0]
     ->  %1 = reduce add (reshape %x : 125x32x64xf32), dimensions = [1]
         %2 = reduce add (convert %1 : 125x64xf64), dimensions = [0]
 
-IREE adds one element after the other along all dimensions but the last, so that rounding errors of f32 grow with the
-number of elements: by 10^-5 of the sum for 10^5 elements, a hundred times the error of XLA, which adds in trees. The
-additions also wait for each other, which blocks do not: sums of columns take 0.2 to 0.9 of the time.
+IREE adds one element after the other along all dimensions but the last, so rounding errors of f32 grow with the number
+of elements. For 10^5 elements the error is 10^-5 of the sum, a hundred times the error of XLA, which adds in trees.
+These additions also wait for each other, unlike those of several blocks: sums of columns take 0.2 to 0.9 of the time.
 
-Along the last dimensions, IREE adds vectors of elements, if their number is a multiple of the vector's. Such rows of
-`_ROW` elements or fewer are blocks. Longer rows and odd ones are added in f64.
+Along the last dimensions, IREE adds vectors of elements, if the number of elements is a multiple of the vector's. Such
+rows of at most `_ROW` elements are blocks. Longer rows and rows of other sizes are added in f64.
 
-Sums of rows stay as they are where IREE fuses them with ops on the whole array, which two steps would prevent: where
-several ops read the elements, as in softmax, or where the sum is broadcast to the array, as in batch normalization,
-whose gradient took up to 1.45 times as long. Their errors are 30 times those of XLA for 10^5 elements. A computed array
-of which several dimensions stay is not split either: IREE would compute its broadcast factors for each element.
+Sums of rows stay as they are where IREE fuses them with ops on the whole array, which two steps would prevent: several
+ops read the elements, as in softmax, or the sum is broadcast to the array, as in batch normalization, whose gradient
+took up to 1.45 times as long. Their errors are 30 times those of XLA for 10^5 elements. A computed array of which
+several dimensions stay is not split either, because IREE would compute its broadcast factors for each element.
 """
 
 import math
@@ -84,12 +84,12 @@ def _in_blocks(b: Emitter, op: Any) -> list[Any] | None:
 
 
 def _is_computed(x: IrValue) -> bool:
-    """Whether IREE may compute the elements of x where it adds them."""
+    """Whether IREE may compute the elements of x inside the sum."""
     return isinstance(x, ir.OpResult) and x.owner.name in _COMPUTED
 
 
 def _is_broadcast(y: IrValue, count: int) -> bool:
-    """Whether `count` elements or more are computed from y by way of smaller arrays."""
+    """Whether `count` elements or more are computed from y through smaller arrays."""
 
     def following(op: IrOp) -> tuple[Any, ...]:
         return tuple(use.owner for use in op.results[0].uses) if 0 < _count(op) < count else ()
@@ -105,13 +105,13 @@ def _count(op: IrOp) -> int:
 
 
 def _innermost(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The last of the summed dimensions, as far as no other dimension of several elements follows."""
+    """The last summed dimensions, after which no kept dimension of several elements follows."""
     kept = [d for d, n in enumerate(sizes) if n > 1 and d not in dimensions]
     return [d for d in dimensions if d > max(kept, default=-1)]
 
 
 def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> IrValue:
-    """The sum along all dimensions from one on, which have `count` elements together."""
+    """The sum along all dimensions from this one on, which have `count` elements together."""
     sizes = shape(x)[:dimension]
     n = max(n for n in range(_LANES, _ROW + 1, _LANES) if count % n == 0)
     blocks = b.reduce_sum(b.reshape(x, [*sizes, count // n, n]), [dimension + 1])
@@ -119,7 +119,7 @@ def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> 
 
 
 def _columns(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -> list[IrValue] | None:
-    """The sum of an array whose last dimension stays: blocks of one summed dimension first."""
+    """The sum of an array whose last dimension stays: first blocks of one summed dimension."""
     sizes = shape(x)
     if _is_computed(x) and sum(n > 1 for d, n in enumerate(sizes) if d not in dimensions) > 1:
         is_long = math.prod(sizes[d] for d in dimensions) > _ROW

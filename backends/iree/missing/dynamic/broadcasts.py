@@ -1,4 +1,4 @@
-"""Broadcasts that state which dynamic dimensions they expand; and `dynamic_conv`, which is refused."""
+"""Broadcasts that state which dynamic dimensions they expand, and `dynamic_conv`, which is refused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -55,7 +55,7 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> Any:
-    """The broadcast, element by element. If a dimension has size 1, all its places read index 0, the last one."""
+    """The broadcast, element by element. Along a dimension of size 1, all places read index 0, the last one."""
     x, sizes = op.operands
     type_, own = op.results[0].type, sizes_of(b, x)
     result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])

@@ -100,10 +100,10 @@ def _either(
     other: IrValue,
     conditions: Sequence[IrValue] = (),
 ) -> IrValue:
-    """The element of x, of these sizes, at `place` if that is within x and the conditions hold; else `other`.
+    """The element at `place` of x, which has these sizes, if `place` is in range and the conditions hold; else `other`.
 
-    Code for GPUs takes a branch for several places at once, decided by one of them. There, an element is read
-    in any case, at a clamped place, and selected.
+    In code for GPUs, one branch decides for several places at once. There, the element at a clamped place is always
+    read, and then selected.
     """
     met = k.all([arrays.is_inside(k, place, sizes), *conditions])
     if k.cpu:

@@ -52,9 +52,9 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _matrices(
     b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[Any]
 ) -> tuple[Any, list[Any], Any]:
-    """An operand as matrices, one for each place of a batch of the sizes `kept`; columns of the left one are summed.
+    """An operand as matrices, one per place of a batch of the sizes `kept`; sums run over columns of the left operand.
 
-    Also the other sizes, and the number of elements that are contracted.
+    Also returns the other sizes, and the number of contracted elements.
     """
     contracted, free = d.summed[side], d.kept(side, len(x.type.shape))
     order = [*d.batches[side], *(contracted if side else free), *(free if side else contracted)]

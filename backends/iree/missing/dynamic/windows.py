@@ -1,4 +1,4 @@
-"""reduce_window and convolution with dynamic dimensions: strided slices, combined for all windows at once."""
+"""reduce_window and convolution with dynamic dimensions: strided slices, which are combined for all windows at once."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from tiduc.dialect.ops.contractions import NUMBERS, Contraction
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, is_dynamic
 
-_ONE_BY_ONE = 8  # the most elements of a window, along a dimension, that are combined one by one
+_ONE_BY_ONE = 8  # most elements of a window along a dimension that are combined one by one
 
 
 @legalize("stablehlo.reduce_window", where=DYNAMIC)
@@ -55,7 +55,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
 def _combined_along(
     b: Emitter, op: IrOp, xs: list[IrValue], d: int, window: tuple[int, int, int]
 ) -> list[IrValue]:
-    """The windows along dimension `d`, combined; `window` has their size, stride and dilation."""
+    """Combines the windows along dimension `d`; `window` has their size, stride and dilation."""
     n, stride, dilation = window
     count = window_count(sizes_of(b, xs[0])[d], n, stride, dilation)
 
@@ -90,7 +90,7 @@ def _part(b: Emitter, x: IrValue, d: int, first: int, count: int | RunTimeSize, 
 
 
 def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]) -> list[IrValue]:
-    """The op's reducer on arrays."""
+    """Applies the op's reducer to arrays."""
     return [mapped(b, op.regions[0], [*xs, *ys], i) for i in range(len(xs))]
 
 
@@ -132,7 +132,7 @@ _PLACES = 256
 
 
 def _place_by_place(b: Emitter, op: Any, layout: Layout) -> Any:
-    """A convolution with groups of the batch, as of a gradient toward a kernel: a product for each place of the result.
+    """A convolution with batch groups, as in a gradient toward a kernel: a product for each place of the result.
 
     The images are (features, places..., group, n) and the kernel is (features, window..., group, out).
     """
@@ -176,7 +176,7 @@ def _place_by_place(b: Emitter, op: Any, layout: Layout) -> Any:
 
 
 def _sum_over_places(b: Emitter, op: Any, x: IrValue, kernel: IrValue) -> Any:
-    """The sum over a kernel's places; the batch comes first, and features last."""
+    """The sum over a kernel's places; the result's batch dimension is first, its features last."""
     w, groups = window_of_convolution(op), group_counts(op)[0]
     batch, *spatial, features = sizes_of(b, x)
     counts = list(map(window_count, spatial, w.sizes, w.strides, w.dilation))
@@ -192,7 +192,7 @@ def _sum_over_places(b: Emitter, op: Any, x: IrValue, kernel: IrValue) -> Any:
 
 
 def _product(b: Emitter, op: IrOp, x: IrValue, kernel: Any, groups: int) -> Any:
-    """The products of features of x with those of one place of a kernel: (in, out) without groups, else for each group.
+    """The products of features of x with those of one place of a kernel: (in, out), or per group.
 
     With groups, the result is (batch, places..., group, out).
     """
@@ -215,7 +215,7 @@ def _product(b: Emitter, op: IrOp, x: IrValue, kernel: Any, groups: int) -> Any:
 
 
 def _padded(b: Emitter, x: IrValue, value: IrValue, w: Window, others: Sequence[int] = ()) -> IrValue:
-    """x padded for a window over its dimensions, with `others` before and behind these; x itself without padding."""
+    """x padded for a window over its dimensions, except `others` before and behind them; x itself without padding."""
     paddings = w.low, w.high, [n - 1 for n in w.base]
     if not any(map(any, paddings)):
         return x

@@ -1,4 +1,4 @@
-"""Edits of IREE's VM module, which correct IREE's own compilation to its virtual machine.
+"""Edits of IREE's VM module, which correct IREE's compilation to its virtual machine.
 
 releases.py, references.py, registers.py    one fault each
 large_arrays.py                             for speed, with several threads; the last one

@@ -1,4 +1,4 @@
-"""functions: functions, calls and branches of IREE's VM modules, and imports of other modules."""
+"""functions: reads functions, calls, branches and imports in IREE's VM modules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -1,8 +1,9 @@
-"""Takes large arrays from the device's allocator, for programs that several threads run.
+"""Allocates large arrays by the device's allocator, for programs that several threads run.
 
 IREE's device for threads keeps freed memory for arrays of up to 64 MiB. It returns larger arrays to the system, so that
-each call waits for new pages: 0.2 of the 1.5 seconds of processor time of a call of ViT-B/16's gradient. The device's
-allocator, which tiduc's runtime chooses, keeps freed memory of all sizes. For sizes above the limit:
+each call waits for new pages: this takes 0.2 of the 1.5 seconds of processor time of a call of ViT-B/16's gradient. The
+device's allocator, which tiduc's runtime chooses, keeps freed memory of all sizes. Arrays above the limit therefore
+come from this allocator:
 
     %buffer = vm.call @hal.device.queue.alloca(%device, %queue, %wait, %signal, %pool, %types, %usage, %size, %flags)
     ->
@@ -12,7 +13,7 @@ allocator, which tiduc's runtime chooses, keeps freed memory of all sizes. For s
     vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
 
 The program then gets the array before the device has reached the allocation. `hal.device.queue.dealloca` of such an
-array only signals its fence; the array is freed once nothing refers to it.
+array only signals its fence; the array is freed with its last reference.
 """
 
 from iree.compiler import ir

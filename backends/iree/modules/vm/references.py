@@ -1,16 +1,16 @@
-"""Copies references that a branch passes on while they have other uses; IREE's VM would find them null.
+"""Copies references that a branch passes on while they have other uses, because IREE's VM would find them null.
 
 A branch of IREE's virtual machine moves an operand out of its register at the operand's last use. If a branch passes
-one reference twice, and one of the two block arguments already has the reference's register, the move to the other
-argument empties that register, and a buffer is null when it is used (iree-org/iree, pull request 24781). Results of
-one conditional or iteration lie in one buffer, so programs with several such results often meet this fault.
+one reference twice, and one of the two block arguments is already in the reference's register, the move to the other
+argument empties that register. The buffer is then null when it is used (iree-org/iree, pull request 24781). Results of
+one conditional or iteration share one buffer, so programs with several such results often hit this fault.
 
     vm.br ^bb3(%b, %b : ...)   ->   %copy = vm.select.ref %never, %null, %b;  vm.br ^bb3(%b, %copy : ...)
 
 `%never` is always 0, but is read from a global variable so that the compiler cannot fold the select.
 
-A reference that is passed to a block is copied, too, if that block or a later one also uses the reference directly:
-the block argument and the reference share a register, and the last use of one empties it for the other.
+A reference that is passed to a block is also copied if that block or a later one uses the reference directly: the block
+argument and the reference share a register, and the last use of one empties it for the other.
 
     vm.br ^bb1(%b : ...)                       %copy = vm.select.ref %never, %null, %b
     ^bb1(%c: ...):                      ->     vm.br ^bb1(%copy : ...)
@@ -67,7 +67,7 @@ class _Uses:
 
 
 def _in_function(function: ir.Operation) -> bool:
-    """Copies references before the branches of a function; False if all are passed once."""
+    """Copies references before the branches of a function; returns False if all are passed only once."""
     passed = list(branches(function))
     if not any(each.operands for each in passed):
         return False

@@ -1,9 +1,9 @@
 """Widens 32-bit block arguments to 64 bits in blocks that also have 64-bit arguments.
 
-IREE's virtual machine has 32-bit registers; a 64-bit number takes two. A branch moves its operands one after the
-other, and the compiler keeps a register until it has been read. But for a 64-bit number the compiler checks the first
-register only, so the second may overwrite an operand that is still to be moved. A loop's induction variable then
-becomes half of a size, and the loop ends early.
+IREE's virtual machine has 32-bit registers; a 64-bit number takes two. A branch moves its operands one after the other,
+and the compiler protects a register until it has been read. But for a 64-bit number it protects only the first
+register, so that another move may overwrite the second one. A loop's induction variable then becomes half of a size,
+and the loop ends early.
 
     vm.br ^bb1(%i, %n : i32, i64)            %wide = vm.ext.i32.i64.u %i
     ^bb1(%j: i32, %m: i64):            ->    vm.br ^bb1(%wide, %n : i64, i64)
@@ -34,7 +34,7 @@ def widen_block_arguments(module: ir.Operation) -> bool:
 
 
 def _widened(function: ir.Operation) -> bool:
-    """Gives the blocks of a function arguments of one width; False if they have."""
+    """Gives the blocks of a function arguments of one width; returns False if they have one already."""
     given = [
         block
         for each in blocks(function)

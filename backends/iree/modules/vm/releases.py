@@ -1,10 +1,10 @@
-"""Replaces releases of buffers that may still be in use; the buffers are freed once nothing refers to them.
+"""Replaces releases of buffers that may still be in use; the buffers are freed with their last reference.
 
 IREE's compiler releases the buffer of each result of a loop or conditional after the result's last use. But several
-results may be parts of one buffer, and a result may be the loop's initial value, which other ops still use. Vulkan
-refuses to release a part, with several threads the run ends with "transient buffer has not been committed", and
-elsewhere the memory may be reused for another array. Only these releases have nonzero flags, which ask for the
-buffer's origin:
+results may be parts of one buffer, and a result may be the loop's initial value, which other ops still use. Vulkan then
+refuses to release a part; a device with several threads ends the run with "transient buffer has not been committed";
+elsewhere, another array may reuse the memory. Only these releases have nonzero flags, which ask for the buffer's
+origin:
 
     vm.call @hal.device.queue.dealloca(%device, %queue, %wait, %signal, %buffer, %c1)
     ->  %none = vm.const.i64.zero;  vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
