@@ -15,7 +15,7 @@
     isolated.py, worker.py, process.py  calls in other processes
     lapack.py                           functions that modules call back
 
-Requires only NumPy and IREE's runtime: this room is what a device needs. Facts about IREE's compiler belong in
+This room requires only NumPy and IREE's runtime: it is all that a device needs. Facts about IREE's compiler belong in
 `backends/iree/`. Every name below is imported on first use.
 """
 

@@ -1,4 +1,4 @@
-"""Arrays as text and files: the arguments and results of a run on the command line.
+"""Reads and writes arrays as text and files: arguments and results of a run on the command line.
 
 4xf32=1,2,3,4       2x2xf64=[[1,2],[3,4]]       4xf32=0 (all zero)      2xcomplex<f32>=1+2j,3
 @x.npy              @all.npz (each array of it)             @all.npz:weights
@@ -32,7 +32,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 def refuse_masked(x: Any, called: str = "the array") -> None:
     """Raises `InputError` for a masked array, or a list with one, because NumPy would pass the masked elements on."""
-    # No array is masked before the module is imported, which takes 50 ms.
+    # `numpy.ma` takes 50 ms to import; no array is masked before it is imported.
     if isinstance(x, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
         raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")
     if isinstance(x, list | tuple):
@@ -146,7 +146,7 @@ def format_array(array: Array) -> str:
             return f"[{','.join(map(written, part))}]"
         return str(part)
 
-    # str of a NumPy scalar is the shortest text that reads back the same; tolist would widen it first.
+    # str of a NumPy scalar is the shortest text that reads back as the same number; tolist would widen it first.
     spelled = np.array([str(element).lower().strip("()") for element in array.ravel()], object)
     body = written(spelled.reshape(array.shape).tolist()) if array.size else "[]"
     return f"{TensorType.of(array)}={body[1:-1] if array.ndim == 1 or not array.size else body}"
@@ -176,7 +176,7 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None
     Element types that NumPy's format does not have (bf16, f8) are written as raw bytes; `parse_inputs` restores them
     by the types of the signature. Raises TiducError if the file cannot be written.
     """
-    # Not np.savez, which takes the names as keyword arguments and fails on some of them (`file`).
+    # Not np.savez: it takes names as keyword arguments, and fails on some of them (`file`).
     with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             array = np.asanyarray(array)
@@ -212,7 +212,7 @@ def _listed(values: str, type: TensorType) -> Array:
 
 
 def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
-    """The words of a bracketed list in row-major order, and its shape; a single word without brackets has shape ()."""
+    """The words of a bracketed list in row-major order, and its shape, which is () for a word without brackets."""
     words: list[str] = []
     counts = [0]  # the number of items of each open bracket, outermost first
     sizes: dict[int, int] = {}  # the size at each depth
@@ -282,7 +282,7 @@ def _read(name: str, room: int) -> Iterator[Array]:
 
 @contextmanager
 def _numbers(path: str, room: int) -> Iterator[Any]:
-    """The result of `np.load` on a file; a wrong or damaged file raises InputError, also in the block."""
+    """Opens a file with `np.load`; a wrong or damaged file raises InputError, also while the block reads it."""
     try:
         with open_regular(path) as file:
             loaded = np.load(_bounded(file, room), allow_pickle=False)  # a pickle can run arbitrary code
@@ -294,7 +294,7 @@ def _numbers(path: str, room: int) -> Iterator[Any]:
     except MemoryError as error:
         raise InputError(f"too large: {str(error) or 'out of memory'}", path) from error
     except Exception as error:  # NumPy parses headers as Python, and reads any zip archive
-        # NumPy takes every unknown format for a pickle.
+        # NumPy treats every unknown format as a pickle.
         reason = "" if "pickle" in str(error) else f": {error}"
         raise InputError(f"not a .npy or .npz file of numbers{reason}", path) from error
 
@@ -313,7 +313,7 @@ def _members(archive: Any, names: Sequence[str], room: int) -> Iterator[Array]:
         known = archive.zip.NameToInfo
         member = known.get(f"{name}.npy") or known[name]
         _check_room(member.file_size, room)
-        # Other methods may expand a few bytes without limit before their size can be checked.
+        # Other compression methods may expand a few bytes without limit before the size can be checked.
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{name!r} is compressed in a way that NumPy does not write")
         array = archive[name]

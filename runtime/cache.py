@@ -3,11 +3,10 @@
     key   = digest of (normalized program, flags, the compiler, this CPU if the flags ask for the host)
     entry = KEY.vmfb: a digest of the key and the module, then the module
 
-A process runs machine code from the cache. The folder must therefore belong to the user, and other
-users must not be able to write to it or to a folder above it; otherwise the cache is not used, with a warning. An entry
-that belongs to another user is not used either.
-Entries are written atomically. A damaged entry is detected when it is read, and removed. The least recently used
-entries are removed first when the cache exceeds its size.
+A process runs machine code from the cache. The folder must therefore belong to the user, and other users must not be
+able to write to it or to a folder above it; otherwise the cache is not used, with a warning. Entries of other users are
+not used either. Entries are written atomically. A damaged entry is detected when it is read, and removed. When the
+cache exceeds its size, the least recently used entries are removed first.
 
     TIDUC_CACHE        the folder; `off` disables the cache. Default: `tiduc` in the user's cache folder
     TIDUC_CACHE_SIZE   the most MiB that the cache holds. Default: 1024
@@ -80,7 +79,7 @@ def folder() -> Path | None:
 
 @contextmanager
 def _opened(make: bool = False) -> Iterator[Folder]:
-    """The open folder. OSError where the cache is off or not to be used; warns once if the folder is not trusted."""
+    """The open folder. Raises OSError if the cache is off or unusable; warns once if the folder is not trusted."""
     place = folder()
     if place is None:
         raise FileNotFoundError(errno.ENOENT, "the cache is off")
@@ -160,7 +159,7 @@ def read(key: str) -> bytes | None:
 
 
 def _digest(key: str, module: bytes) -> bytes:
-    """The digest in front of a module in its entry. It covers the key, so a renamed entry counts as damaged."""
+    """The digest that precedes a module in its entry. It covers the key, so a renamed entry counts as damaged."""
     digest = hashlib.sha256(f"{key}\n".encode())
     digest.update(module)
     return digest.digest()
@@ -216,7 +215,7 @@ def info() -> Info:
 
 @contextmanager
 def _readable(place: Path) -> Iterator[Folder | None]:
-    """The open folder, None if nothing was kept yet. Raises TiducError for a system error, and NotPrivate."""
+    """The open folder, or None if nothing was kept yet. Raises TiducError for a system error, and NotPrivate."""
     with ExitStack() as stack:
         try:
             own = stack.enter_context(opened(place))

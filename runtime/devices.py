@@ -89,8 +89,8 @@ class Device:
     def _staged(self, source: Any) -> Any:
         """A copy of a device's buffer in memory that the host can map.
 
-        `iree.runtime.DeviceArray.to_host` is not used, because it imports NumPy's memory, which Vulkan's drivers
-        reject unless it is page-aligned.
+        This does not use `iree.runtime.DeviceArray.to_host`, which imports NumPy's memory: Vulkan's drivers reject
+        memory that is not page-aligned.
         """
         if is_inherited(self.name):
             raise TiducError(_INHERITED.format(self.name))
@@ -106,7 +106,7 @@ class Device:
 
 def _mapped(buffer: Any, shape: Sequence[int], dtype: "np.dtype[Any]") -> Array:
     """The memory of a buffer as a read-only array."""
-    # Not MappedMemory.asarray, which is several times slower.
+    # MappedMemory.asarray is several times slower.
     count = 1
     for size in shape:
         count *= size
@@ -114,7 +114,7 @@ def _mapped(buffer: Any, shape: Sequence[int], dtype: "np.dtype[Any]") -> Array:
 
 
 class _Memory:
-    """The memory of a read-only array, which NumPy takes as bytes that may be written to."""
+    """The memory of a read-only array, which NumPy treats as writable bytes."""
 
     def __init__(self, array: Array, device: Device) -> None:
         self._array, self._device = array, device  # both objects live as long as the memory is in use
@@ -153,7 +153,7 @@ class DeviceArray:
 
     def view(self) -> Any:
         """IREE's buffer view. Raises InputError if the array was donated."""
-        view = self._view  # read once, since another thread may give the array away
+        view = self._view  # read once, since another thread may donate the array
         if view is None:
             raise InputError(f"{self!r} was overwritten by a call that it was donated to")
         return view
@@ -248,8 +248,8 @@ of the time of a call goes to page faults.
 def _hal_device(name: str) -> Any:
     """IREE's device of this name, one for all modules.
 
-    On CPUs, a caching allocator reuses the memory of freed arrays. The C library returns the memory of large arrays
-    to the system, so that a call of a small program would spend most of its time on page faults.
+    On CPUs, a caching allocator reuses the memory of freed arrays. The C library would return the memory of large
+    arrays to the system, so that a call of a small program would spend most of its time on page faults.
     """
     if name not in _OPEN:
         is_cpu, plain = name.startswith("local-"), name.removesuffix(POISONED)

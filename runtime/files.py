@@ -52,7 +52,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     if os.fspath(path).endswith(("/", os.sep)):
         raise TiducError("cannot write: the name is that of a folder", os.fspath(path))
-    # A symbolic link stays a link; its target is replaced.
+    # A symbolic link is kept; its target is replaced.
     target = os.path.realpath(path)
     try:
         if os.path.exists(target) and not os.path.isfile(target):
@@ -65,7 +65,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         folder, name = os.path.split(target)
         unfinished = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
         try:
-            # Not tempfile, whose files are private to the user: this file needs the usual permissions.
+            # The files of tempfile are private to the user, but this file needs the usual permissions.
             with open(unfinished, "xb") as file:
                 yield file
             if waiting is None:

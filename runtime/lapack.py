@@ -1,4 +1,4 @@
-"""Factorizations on the host: functions of NumPy's LAPACK that compiled modules import.
+"""Factorizations on the host: functions that compiled modules import, computed by NumPy's LAPACK.
 
     %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      the call that host.py writes (backends/iree/linear_algebra)
     w, v = numpy.linalg.eigh(x)                          the code that runs, in the thread that called the module
@@ -86,7 +86,7 @@ def cholesky(x: Array) -> Sequence[Array]:
 
 
 def _up_to_failure(a: Array) -> Array:
-    """The factor of one matrix, as far as it exists: bisection finds the largest leading block that has a factor."""
+    """The factor of one matrix up to the failure: bisection finds the largest leading block that has a factor."""
     done, beyond = 0, len(a) + 1
     while beyond - done > 1:
         n = (done + beyond) // 2
@@ -151,7 +151,7 @@ def with_info(decomposed: Function) -> Function:
 
 
 def _decomposed_or_zero(decomposed: Function, a: Array) -> tuple[Sequence[Array], bool]:
-    """The decomposition of one matrix and False; if it fails, the decomposition of a zero matrix and True."""
+    """The decomposition of one matrix, and False; if it fails, the decomposition of a zero matrix, and True."""
     try:
         return decomposed(a[None]), False
     except np.linalg.LinAlgError:
@@ -174,7 +174,7 @@ def _svd(x: Array, full: bool) -> Sequence[Array]:
 
 
 def _complex(y: Array, like: Array) -> Array:
-    """The array as complex numbers with the precision of `like`; NumPy returns real numbers if all are real."""
+    """The array as complex numbers with the precision of `like`; NumPy returns real numbers if all of them are real."""
     return y.astype(np.result_type(like, np.complex64), copy=False)
 
 

@@ -64,7 +64,7 @@ class Loaded:
         wanted = _devices(self._reflected(DEVICE), target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
         for device in opened:
-            device.trim()  # this module's arrays have other sizes than earlier ones
+            device.trim()  # this module's arrays may have other sizes than earlier ones
             weakref.finalize(self, device.trim).atexit = False
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
@@ -171,7 +171,7 @@ def _check_sums(vmfb: bytes) -> None:
 
 
 def _devices(declared: set[str], target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
-    """The devices to load a module for: `devices` if given, else the `declared` device, else the target's.
+    """The devices to load a module for: `devices` if given, or else the `declared` device, or else the target's.
 
     A module that declares `local-sync` needs the stack of the caller's thread. Raises TiducError if such a module would
     run on `local-task`.
@@ -225,7 +225,7 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
             ) from error
         raise TiducError(_no_temporary_files() or _other_device(str(error), target), name) from error
     finally:
-        # One thread at a time: a descriptor that another thread has just closed may be reused for another file.
+        # One thread at a time: another file may reuse a descriptor that another thread has just closed.
         with _CLOSING:
             _close_leaked_files()
 
@@ -260,7 +260,7 @@ def _other_device(message: str, target: str) -> str:
 
 
 def _no_temporary_files() -> str | None:
-    """Why IREE cannot write a module's library to a temporary file, from which it loads it; None if it can."""
+    """Why IREE cannot load a module's library from a temporary file, as it does; None if it can."""
     folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
     try:
         with tempfile.TemporaryFile(dir=folder):
@@ -274,8 +274,8 @@ def _no_temporary_files() -> str | None:
 def _close_leaked_files() -> None:
     """Closes and removes the files that IREE's loader of shared libraries leaks: an open, empty file per library.
 
-    Otherwise a process runs out of file descriptors after about a thousand modules. Nothing reads these files, whose
-    names only reserve other names. A test in test_runtime.py fails once IREE stops leaking them.
+    Otherwise a process runs out of file descriptors after about a thousand modules. Nothing reads these files, which
+    only reserve names. A test in test_runtime.py fails once IREE stops leaking them.
     """
     if not sys.platform.startswith("linux"):
         return

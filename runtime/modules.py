@@ -9,7 +9,7 @@ from tiduc.runtime.isolated import IsolatedModule
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Module
 
-# At run time, `overload` would keep this module's globals, and so the devices, until after IREE is gone.
+# At run time, `overload` would keep this module's globals, and so the devices, alive after IREE is unloaded.
 if TYPE_CHECKING:
 
     @overload

@@ -1,10 +1,10 @@
-"""A folder in which no other user can write: the folder that is checked is the folder that is used.
+"""A folder in which no other user can write; the folder that was checked is the folder that is used.
 
-    /  ->  home  ->  me  ->  .cache  ->  tiduc        each opened in the one before, not by its path, then checked
+    /  ->  home  ->  me  ->  .cache  ->  tiduc        each is opened relative to its parent, then checked
 
-A path can lead elsewhere between a check and a use, since others may turn a link that is theirs. Files are therefore
-read and written in an open folder, whose own descriptor was checked. Systems other than POSIX have neither such
-descriptors nor the permissions that are checked; there the path is used.
+A path can lead elsewhere between the check and the use, since other users may change links that they own. Files are
+therefore read and written relative to an open folder whose descriptor was checked. Systems other than POSIX have
+neither such descriptors nor these permissions; there the path is used.
 """
 
 import errno
@@ -46,7 +46,7 @@ class Folder:
             status = os.fstat(file.fileno())
             if _POSIX and status.st_uid != os.geteuid():
                 raise PermissionError(errno.EPERM, "belongs to another user")
-            # Found before the read, which would fill memory.
+            # Checked before the read, which would fill memory.
             contents = b"" if status.st_size > limit else file.read(limit + 1)
         if max(status.st_size, len(contents)) > limit:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

@@ -15,8 +15,8 @@ from typing import Any
 
 _LOOK = 0.2  # seconds between checks of `stop`
 
-# The process that starts a keeper holds the other end of the keeper's standard input. A line means that the process
-# has cleaned up. End of file without a line means that the process has died, which works for every signal.
+# The process that starts a keeper holds the write end of the keeper's standard input. A line means that the process has
+# cleaned up. End of file without a line means that the process has died, by any signal.
 _KEEPER = 'read -r line && exit; [ -z "$1" ] || kill -KILL "-$1"; [ -z "$2" ] || rm -rf "$2"'
 
 
@@ -67,7 +67,7 @@ def run_within(
     the caller's process dies, even by SIGKILL. Raises Stopped once `stop` is set, and OSError if the command does not
     start.
     """
-    # A process group of its own: the compiler starts a linker, which has to end with it.
+    # A process group of its own: the compiler starts a linker, which must end with it.
     group = {"process_group": 0} if os.name == "posix" else {}
     process = keeper = None
     told: Any = subprocess.PIPE if errors is None else open(errors, "w+b")  # noqa: SIM115  (closed below)
@@ -104,7 +104,7 @@ def run_within(
 
 
 def _text(told: Any, piped: bytes | None) -> str:
-    """The standard error of a process that has ended: from the pipe, or from the file `told`."""
+    """The standard error of a process that has ended, from the pipe, or from the file `told`."""
     if piped is None:
         told.seek(0)
         piped = told.read()
@@ -128,7 +128,7 @@ def scratch_folder() -> Iterator[str]:
 def _keeper(group: int | None = None, folder: str = "") -> "subprocess.Popen[bytes] | None":
     """A process that waits until this process dies, then kills a process group and removes a folder.
 
-    PR_SET_PDEATHSIG cannot replace it: that has to be set between fork and exec, where Python code is unsafe with
+    PR_SET_PDEATHSIG cannot replace it. It would have to be set between fork and exec, where Python code is unsafe with
     threads; it does not reach children of the process, such as a linker; and it would not remove the folder. A shell
     starts in a millisecond. Its own session shields it from the terminal's signals.
     """
@@ -154,7 +154,7 @@ def _dismiss(keeper: "subprocess.Popen[bytes] | None") -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Delays signals that would end this process to the end of the block: a half-started child cannot be ended.
+    """Delays signals that would end this process until the end of the block: a half-started child cannot be killed.
 
     Python runs signal handlers in the main thread only, so other threads need no delay.
     """
@@ -178,7 +178,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _patience(deadline: float | None, stop: threading.Event | None) -> float | None:
-    """Seconds until `stop` or the deadline has to be checked; None for no limit."""
+    """The seconds until `stop` or the deadline must be checked; None for no limit."""
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
     if stop is None:
         return left
@@ -210,7 +210,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             os.killpg(process.pid, signal.SIGKILL)
         elif process.poll() is None:
             process.kill()
-    # Nothing is read any more, and children of the process may hold the pipes open.
+    # No output is read any more, and children of the process may hold the pipes open.
     for pipe in (process.stdin, process.stdout, process.stderr):
         with suppress(OSError, ValueError):
             if pipe is not None:

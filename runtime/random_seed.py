@@ -1,6 +1,6 @@
 """The input from which a program draws its random numbers, `seed: 2xui64`.
 
-The random numbers are a function of both words. A training step counts in the second word, so that each step draws
+The random numbers are a function of both words. A training step increments the second word, so that each step draws
 other numbers.
 """
 

@@ -1,8 +1,8 @@
 """Relations between dynamic dimensions of a function's inputs, checked before a call.
 
-A size is a sum of terms. A term is a pair of a factor and a list of atoms to multiply: a dimension of an input as a
-pair of numbers, or a quotient, maximum or broadcast of two sizes. `[[2, [[0, 1]]], [3, []]]` is twice dimension 1 of
-input 0, plus 3.
+A size is a sum of terms. A term is a pair of a factor and a list of atoms to multiply. An atom is a dimension of an
+input, as a pair of numbers, or a quotient, maximum or broadcast of two sizes. `[[2, [[0, 1]]], [3, []]]` is twice
+dimension 1 of input 0, plus 3.
 """
 
 from collections.abc import Sequence

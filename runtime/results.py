@@ -1,8 +1,8 @@
-"""`Results`: the results of a call as arrays, of which large ones are IREE's own memory, without a copy.
+"""`Results`: the results of a call as arrays; large ones are IREE's own memory, without a copy.
 
-A result may be an argument that was lent to IREE, or another result: such results are copied. IREE copies constants and
-parameters that are results, so that a caller may write to all arrays. The results of a call may be parts of one
-allocation, which is freed when no array of them is left.
+A result may be an argument that was lent to IREE, or equal another result: such results are copied. IREE copies
+constants and parameters that are results, so that a caller may write to all arrays. The results of a call may be parts
+of one allocation, which is freed with the last array of them.
 """
 
 from bisect import bisect_right
@@ -19,7 +19,7 @@ class Results:
 
     def __init__(self, device: Device, given: Iterable[Any]) -> None:
         self._device, self._given = device, given
-        self._bounds: list[int] | None = None  # where each piece of memory in use begins and ends, ascending
+        self._bounds: list[int] | None = None  # the ascending bounds of all memory in use
 
     def array(self, view: Any, dtype: "np.dtype[Any]") -> Array:
         """A result, given IREE's buffer view, as an array that shares no memory with other arrays."""
@@ -29,7 +29,7 @@ class Results:
         return array if self._takes(_bounds(array)) else array.copy()
 
     def _takes(self, piece: tuple[int, int]) -> bool:
-        """Whether a piece of memory is not in use; from now on it is."""
+        """Claims a piece of memory; returns whether it was not in use."""
         if self._bounds is None:
             self._bounds = _merged(map(_bounds, self._arguments()))
         at = bisect_right(self._bounds, piece[0])
@@ -39,7 +39,7 @@ class Results:
         return True
 
     def _arguments(self) -> Iterable[Array]:
-        """The arguments whose memory a large result may have."""
+        """The arguments whose memory a large result may share."""
         for x in self._given:
             if type(x) is DeviceArray and not x.is_donated:
                 yield self._device.taken(x.view(), x.dtype)

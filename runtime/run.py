@@ -80,7 +80,7 @@ class Executable:
         return cls(read_bytes(source), target, entry, os.fspath(source))
 
     def _prepare(self, loaded: Loaded, entry: str | None) -> None:
-        """Looks up all that a call needs, which takes longer than a call of a small function."""
+        """Looks up everything that a call needs, which takes longer than a call of a small function."""
         self._loaded, self._device = loaded, loaded.device
         self.entry = loaded.entry_or_default(entry)
         self._function = loaded.function(self.entry)
@@ -129,11 +129,11 @@ class Executable:
 
     def keep(self, *arguments: Any) -> tuple[DeviceArray, ...]:
         """Calls the function and keeps the outputs on the device, for further calls, without copying them."""
-        # A result may be an argument, which stays here.
+        # A result may be an argument, which must stay valid.
         return self._run(arguments, self._device.upload, self._kept)
 
     def _kept(self, results: Any, given: Sequence[DeviceArray]) -> tuple[DeviceArray, ...]:
-        # An output that is an argument shares its memory, which a later call might overwrite: it is copied.
+        # An output that is an argument shares its memory, which a later call might overwrite, so it is copied.
         taken: dict[int, list[Any]] = {}
         overwritten = set(self.donated)
         for i, argument in enumerate(given):
@@ -166,7 +166,7 @@ class Executable:
     ) -> T:
         """Calls the function: `given` makes a buffer view of an array.
 
-        `returned` makes the call's outputs of the results as IREE's list, and of the arguments.
+        `returned` makes the call's outputs from IREE's list of results and the arguments.
         """
         context = self._loaded.context
         if context is None:
@@ -228,7 +228,7 @@ class Executable:
         value = self.signature.inputs[index]
         if not isinstance(argument, DeviceArray):
             return checked(argument, value, index)
-        argument.view()  # the array may have been given away
+        argument.view()  # raises if the array was donated
         if argument.device.hal is not self._device.hal:
             raise InputError(
                 f"argument {index} ({value.name}) is on the device {argument.device.name}, the module on "

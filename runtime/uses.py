@@ -1,10 +1,10 @@
-"""uses: which calls use an array on a device at the moment, so that a call overwrites no array that another one reads.
+"""uses: tracks which calls use an array on a device, so that no call overwrites an array that another call reads.
 
     thread 1: f.keep(x)      reads x       ------------>
     thread 2: g.keep(x)      x is donated       waits   ------------>      later calls with x: InputError
 
-A call takes all its arrays at once: it waits while others read an array that it is to overwrite, and holds none while
-it waits, so that calls never wait for each other. Only one of several calls gets an array that is donated.
+A call acquires all its arrays at once. It waits while other calls read an array that it will overwrite, and holds none
+while it waits, so there are no deadlocks. Only one of several calls gets an array that is donated.
 """
 
 from collections.abc import Collection, Sequence

@@ -75,7 +75,7 @@ def _tensor(file: Any, name: str, path: str) -> Array:
     try:
         array: Array = file.get_tensor(name)
         return array
-    except AttributeError:  # the package takes the type from NumPy, by name
+    except AttributeError:  # the package looks up the type in NumPy by name
         message = (
             f"the array {name!r} has the element type {file.get_slice(name).get_dtype()}, which NumPy lacks"
         )

@@ -1,6 +1,6 @@
 """Calls functions in a worker process: native code that crashes, hangs or exhausts memory ends only the worker.
 
-    in_worker(function, limits, x, y)    ->    function(x, y), in a worker: a Python process that serves calls in order
+    in_worker(function, limits, x, y)    ->    function(x, y), in a worker, a Python process that serves calls in order
 
 A worker starts within half a second and is reused; a worker that died is replaced. Functions, arguments, results and
 exceptions are pickled, so the function must be defined at the top level of a module.
@@ -123,7 +123,7 @@ class Worker:
         raise result
 
     def _limit(self, mebibytes: int) -> None:
-        """Limits the data that the process may allocate; address space is not limited, as much of it is never used."""
+        """Limits the data that the process may allocate, but not its address space, much of which is never used."""
         _, highest = resource.prlimit(self._process.pid, resource.RLIMIT_DATA)
         wanted = mebibytes * 2**20 if mebibytes else highest
         if highest != resource.RLIM_INFINITY:
