@@ -52,7 +52,7 @@ def _dimensions(
     rank_x, rank_y = len(sizes_in(x)), len(sizes_in(y))
     (xb, xc), (yb, yc) = ((of.batches[i], of.summed[i]) for i in (side, 1 - side))
     xk, yk = of.kept(side, rank_x), tuple(of.kept(1 - side, rank_y))
-    # # The result of dot_general has batching, then free lhs, then free rhs dimensions; so has ct, and the product
+    # The result of dot_general has batching, then free lhs, then free rhs dimensions; so has ct, and the product
     # below.
     first = len(xb) + (len(xk) if side == 0 else 0)
     yc_in_order = [xc[i] for i in np.argsort(yc)]
