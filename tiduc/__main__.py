@@ -8,7 +8,7 @@ import sys
 
 def main() -> None:
     """Runs the command line; on Linux in a child process, so that a crash of the child can be reported."""
-    # Until libraries are loaded, an interrupt ends the process at once: nothing has to be cleaned up yet.
+    # Until libraries are loaded, an interrupt ends the process at once, because nothing needs cleaning up yet.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _occupy_closed_streams()
@@ -18,7 +18,7 @@ def main() -> None:
         from tiduc.driver import drive
 
         status = drive(_work)
-    except OSError as error:  # for example, a limit of open files leaves no room for libraries
+    except OSError as error:  # for example, if a limit of open files leaves no room for libraries
         os.write(2, f"error: cannot start: {error.strerror}\n".encode())
         status = 1
     sys.exit(status)
@@ -34,8 +34,8 @@ def _work() -> int:
 def _buffer_output() -> None:
     """Gives standard output a buffer where Python has none (PYTHONUNBUFFERED, `python -u`).
 
-    A write to a descriptor may write a part only, as on a full disk. A buffer writes until all is written or an error
-    is raised; Python ignores the count.
+    A write to a descriptor may be partial, as on a full disk. A buffer repeats the write until it is complete or raises
+    an error; Python alone ignores the count.
     """
     if sys.stdout is not None and isinstance(sys.stdout.buffer, io.RawIOBase):
         own = sys.stdout
@@ -43,7 +43,7 @@ def _buffer_output() -> None:
 
 
 def _occupy_closed_streams() -> None:
-    """Opens /dev/null on closed standard streams; else the next file opened would receive what is printed."""
+    """Opens /dev/null on closed standard streams; otherwise the next file to be opened would receive printed output."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)

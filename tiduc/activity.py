@@ -1,4 +1,4 @@
-"""Activity analysis: which values of a module a tangent reaches, and why it does not reach the others.
+"""Activity analysis: which values of a module a tangent reaches, and why it does not reach other values.
 
     %0 = stablehlo.multiply %a, %x      wrt = {x}      %0: active
     %1 = stablehlo.compare GT, %0, %c   ->             %1: its type has no tangent
@@ -109,7 +109,7 @@ class _Walk:
                 self.op(op)
 
     def op(self, op: Any) -> None:
-        """Marks the values that one op makes active, in its regions, its callees and its results."""
+        """Marks the values that one op makes active: in its regions, its callees and its results."""
         if op.name == "tidu.external":
             graph, name = op.attributes["ref"].value
             self.mark(op.results, [self.named.get(graph, {}).get(name)])

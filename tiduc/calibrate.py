@@ -1,8 +1,8 @@
 """calibrate: measures how fast compiled programs move memory and compute on this machine.
 
-Each rate follows from two programs, one of which repeats an op more often: the difference of their times is that of the
-further repetitions, without the time of a call and of its copies. Launches are those of a loop with a gather of several
-rows, which the host runs, since such a loop does not become a kernel (`dialect/control/small_loops.py`).
+Each rate follows from two programs, one of which repeats an op more often: the difference of their times is the time of
+the additional repetitions, without that of the call and its copies. Launches are measured by a loop with a gather of
+several rows: the host runs it, since such a loop does not become a kernel (`dialect/control/small_loops.py`).
 """
 
 import time
@@ -32,7 +32,7 @@ def calibrate(target: str = "cpu") -> Rates:
 
 
 def _copy(i: int, type_: str) -> str:
-    """An op that reads and writes an array; the barrier keeps it apart from the next one."""
+    """An op that reads and writes an array; a barrier separates it from the next op."""
     return f"""  %b{i} = stablehlo.optimization_barrier %x{i} : {type_}
   %x{i + 1} = stablehlo.negate %b{i} : {type_}
 """

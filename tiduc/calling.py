@@ -1,4 +1,4 @@
-"""calling: a compiled program as a Python function, whose arguments are given by position or by name.
+"""calling: a compiled program as a Python function, with arguments by position or by name.
 
 gradient = program.grad("x")
 gradient(a, x=x)             compiled for CPUs at the first call

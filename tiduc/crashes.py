@@ -57,7 +57,7 @@ def report_crash(crash: Crash) -> None:
 
 
 def _saved(crash: Crash) -> str:
-    """Where the reproducer is, or why there is none."""
+    """The message that says where the reproducer is, or why there is none."""
     try:
         folder = tempfile.mkdtemp(prefix="tiduc-crash-")
         _save(crash, folder)
@@ -82,7 +82,7 @@ def _save(crash: Crash, folder: str) -> None:
 
 
 def _copied(argument: str, folder: str) -> str:
-    """An argument in which a copy in the folder replaces the named file; other arguments unchanged.
+    """An argument with the copy in the folder in place of the file that it names; other arguments unchanged.
 
     Arguments name files as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`.
     """

@@ -79,14 +79,14 @@ def op_rows(opset: OpSet = OPSET) -> list[tuple[str, ...]]:
 
 
 def _refused(row: Refusal) -> str:
-    """The remark for a refusal; empty where the whole op is refused, since its reason is listed already."""
+    """The remark for a refusal; empty if the whole op is refused, since its reason is listed already."""
     if row.reason == OPSET.refused_ops.get(row.op):
         return ""
     return f"no {'JVP' if row.what == 'jvp' else row.what}: {row.reason}"
 
 
 def _accepted(row: Accepted) -> str:
-    """The verdict on the op, its JVP and its VJP: once if they agree, else one each."""
+    """The verdicts on the op, its JVP and its VJP: one verdict if they agree, else three."""
     verdicts = {"op": row.primal, "JVP": row.jvp, "VJP": row.vjp}
     known = {kind: verdict for kind, verdict in verdicts.items() if verdict != "-"}
     if len(set(known.values())) == 1:

@@ -1,9 +1,9 @@
-"""The driver: the process that the user started. It forks a worker that does all the work, as clang runs `-cc1`.
+"""The driver: the process that the user started. It forks a worker that does all the work, like clang's `-cc1`.
 
     driver --fork--> worker --run_within--> compilers, each with a keeper (see runtime/process.py)
 
-MLIR, XLA and compiled programs may abort, overflow the stack, or ignore signals for minutes. The driver loads
-none of them: it waits, forwards signals, and turns the death of the worker into a diagnostic.
+MLIR, XLA and compiled programs may abort, overflow the stack, or ignore signals for minutes. The driver loads none of
+them. It waits, forwards signals, and turns the death of the worker into a diagnostic.
 """
 
 import errno
@@ -37,7 +37,7 @@ def drive(work: Callable[[], int]) -> int:
             shared.work(work, driver, passed_on)
         arrived = _pass_on(passed_on, worker)
     os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # from now on the system may reuse the worker's pid
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # from here on the system may reuse the worker's pid
     _, status = os.waitpid(worker, 0)
     for number in passed_on:
         signal.signal(number, signal.SIG_DFL)
@@ -47,7 +47,7 @@ def drive(work: Callable[[], int]) -> int:
 
 @contextmanager
 def _blocked() -> Iterator[None]:
-    """Defers signals that would end this process to the end of the block."""
+    """Defers signals that would end this process until the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
@@ -56,7 +56,7 @@ def _blocked() -> Iterator[None]:
 
 
 def _pass_on(numbers: list[signal.Signals], worker: int) -> list[int]:
-    """Forwards signals to the worker, and kills it if it does not end in time; gives the signals that arrive."""
+    """Forwards signals to the worker, and kills it if it does not end in time; returns the signals that arrive."""
     arrived: list[int] = []
 
     def tell(number: int, _: object) -> None:
@@ -84,10 +84,10 @@ class _Shared:
         progress.enter("start-up")
 
     def work(self, work: Callable[[], int], driver: int, passed_on: list[signal.Signals]) -> NoReturn:
-        """Does the work, in the worker, then ends the process without running the exit handlers of its libraries."""
+        """Does the work in the worker, and then ends the process without the exit handlers of its libraries."""
         code = FAILED
         try:
-            # While libraries load there is nothing to clean up yet, and an exception inside one of them is a crash.
+            # While libraries load, nothing needs cleaning up yet, and an exception inside a library is a crash.
             for number in passed_on:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
@@ -125,7 +125,7 @@ class _Shared:
         faulthandler.enable(self._trace)
 
     def ended(self, status: int, arrived: list[int]) -> int:
-        """The exit status of the driver, given that of its worker."""
+        """The exit status of the driver for that of its worker."""
         said = _contents(self._said)
         with suppress(OSError), open(2, "wb", closefd=False) as errors:  # writes all, unlike `os.write`
             errors.write(said)

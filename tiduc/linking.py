@@ -77,7 +77,7 @@ def _searched(
 
 
 def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
-    """Renames private functions whose names are taken; raises `ResolveError` if two public symbols have one name."""
+    """Renames private functions whose names are in use; raises `ResolveError` if two public symbols share a name."""
     public: dict[str, tuple[str, Any]] = {}
     private: list[tuple[Any, Any]] = []
     for file, module in copies:
@@ -99,7 +99,7 @@ def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
     for module, op in private:
         name = symbol(op)
         if name in taken:
-            # No other function may have the new name: renaming that function would rename the uses of this one, too.
+            # No other function may have the new name: renaming that function would also rename the uses of this one.
             free = next(new for i in count() if (new := f"{name}_{i}") not in names)
             names.add(free)
             _rename(module, op, free)
@@ -107,7 +107,7 @@ def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
 
 
 def _rename(module: Any, op: Any, name: str) -> None:
-    # In functions only: keys of graphs are in another namespace.
+    # Only in functions: keys of graphs are in another namespace.
     for user in operations(module.regions[0].blocks[0]):
         if user.name == "func.func":
             ir.SymbolTable.replace_all_symbol_uses(symbol(op), name, user)
@@ -115,7 +115,7 @@ def _rename(module: Any, op: Any, name: str) -> None:
 
 
 def _drop_declarations(linked: ir.Module) -> None:
-    """Erases declarations; raises `ResolveError` if the function is not defined, or has another type."""
+    """Erases declarations; raises `ResolveError` if a function is not defined, or has another type."""
     defined = {
         symbol(op): op for op in operations(linked.body) if op.name == "func.func" and not _is_declaration(op)
     }

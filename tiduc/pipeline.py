@@ -8,7 +8,7 @@
         --rematerialize--> one that needs less memory --lower--> a StableHLO function
         --compile--> a compiled program, which takes arrays and returns arrays
 
-For higher orders, `linearize` runs again on a view that holds linear graphs; nothing is merged in between.
+For higher orders, `linearize` runs again on a view with linear graphs, without a merge in between.
 
 `Program` (`program.py`) runs the stages: `load` runs the first three, the methods `jvp`, `vjp`, `grad` and `hvp` run
 those that `DERIVATIVES` lists, and `run_stages` runs those of `LOWERING` when text or a compiled program is requested.
@@ -81,7 +81,7 @@ def _structure(program: Function, flat: Graph, separated: Sequence[str]) -> Grap
 
 
 def _rematerialize(program: Function, flat: Graph, separated: Sequence[str]) -> Graph:
-    """The graph within the program's budget; loops whose memory is "auto" keep less where the budget asks for it."""
+    """The graph within the program's budget; if the budget requires it, loops with memory "auto" keep less."""
     return rematerialize(program.view, flat, program.opset, program.memory, loops_of(program, separated))
 
 

@@ -150,7 +150,7 @@ def select_ports(ports: Sequence[Port], wrt: Any) -> list[Port]:
 
 
 def _position(entry: Any) -> int | None:
-    """The position that an entry of `wrt` gives: a number, or `argN`."""
+    """The position for an entry of `wrt`: a number, or `argN`."""
     if isinstance(entry, Integral) and not isinstance(entry, bool):
         return int(entry)
     printed = _PRINTED.fullmatch(entry) if isinstance(entry, str) else None

@@ -1,4 +1,4 @@
-"""A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad`, `jet` and others each give a new program."""
+"""A StableHLO program that can be differentiated: `jvp`, `vjp`, `grad`, `jet` and others return new programs."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class Program:
     beside: tuple[Any, ...] = ()  # functions that custom calls name, and Shardy's meshes
     opset: OpSet = OPSET  # the rules that differentiate it
     loop_memory: str = "auto"  # how reverse-mode loops get their residuals: stack, sqrt, log, auto
-    memory: str = ""  # how many bytes it may take: 100MB, 0.3x, min; empty for no limit
+    memory: str = ""  # the budget: 100MB, 0.3x, min; empty for no limit
 
     # ---- derivatives and batches ---------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class Program:
         return f"<{type(self).__name__} {self.name}{shown(self.inputs)} -> {shown(self.outputs)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # MLIR's objects cannot be pickled; the bytecode can, with the op set unless it is the default one.
+        # MLIR's objects cannot be pickled. The bytecode can, with the op set unless it is the default one.
         opset = None if self.opset is OPSET else self.opset
         with turn():
             return _unpickled, (bytecode(self.module), self.name, opset, self.loop_memory)

@@ -2,8 +2,8 @@
 
     source -> worker: parse, verify, import -> bytecode -> this process
 
-A source that crashes MLIR, or that takes forever to read, ends the worker but not its caller. The caller
-parses only bytecode that MLIR wrote.
+A source that crashes MLIR or never finishes ends the worker, but not its caller. The caller parses only bytecode that
+MLIR wrote.
 """
 
 import resource
@@ -55,7 +55,7 @@ def isolated_module(
 def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> bytes:
     """The bytecode of the module, after a check that the module can be imported.
 
-    Runs with half the stack limit, so that the caller has stack to spare for the same module.
+    Runs with half of the stack limit, so that the caller's stack suffices for the same module.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     with suppress(ValueError):
@@ -64,7 +64,7 @@ def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> 
         )
     module = module_in(source, dialects)
     written = bytecode(module)
-    if not dialects:  # the rules of custom dialects are with the caller
+    if not dialects:  # only the caller has the rules of custom dialects
         resolve(import_stablehlo(*entry_in(module, entry), OPSET))
     return written
 
@@ -110,7 +110,7 @@ def _public(block: ir.Block) -> list[str]:
 
 
 def _spelled(module: Any, function: str) -> str:
-    """A function's name behind the name of its nested module, if that has one."""
+    """A function's name, preceded by the name of its nested module if that has one."""
     return f"{symbol(module)}::{function}" if module is not None and symbol(module) else function
 
 

@@ -76,7 +76,7 @@ def _padded(axes: Sequence[str | None], rank: int) -> list[str | None]:
 def _check(
     name: str, shape: Sequence[int | None], axes: Sequence[str | None], mesh: Mapping[str, int]
 ) -> None:
-    """Raises RequestError for a sharding that this input cannot have."""
+    """Raises RequestError for a sharding that is impossible for this input."""
     if len(axes) > len(shape):
         raise RequestError(f"{name} has {len(shape)} dimensions, and its sharding names {len(axes)}")
     used = [axis for axis in axes if axis]

@@ -36,7 +36,7 @@ def _outputs(program: Function) -> list[Port]:
 
 
 def _required(program: Function, known: list[Any]) -> tuple[RequiredSize, ...]:
-    """The constraints on dynamic dimensions of inputs, besides the sizes that are known."""
+    """The constraints on dynamic dimensions of inputs, in addition to the known sizes."""
     function = ModuleSizes(program.module, {program.name: known}).function(program.name)
     if function is None:
         return ()

@@ -5,9 +5,9 @@
     forward:   (primals...)                  -> (outputs..., residuals...)
     backward:  (residuals..., cotangents...) -> (cotangents of wrt...)
 
-The backward part holds the ops that depend on cotangents; residuals are the other values that these ops read.
-The backward part recomputes a value if cheap ops compute it from constants and from other residuals, or from
-a value that takes no more memory.
+The backward part holds the ops that depend on cotangents; residuals are the other values that these ops read. The
+backward part recomputes a value if cheap ops compute it from constants and other residuals, or from a value that takes
+no more memory.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Residual:
 
     name: str
     type: TensorType
-    kind: str  # the op that computes it, or the input or output that it is
+    kind: str  # the op that computes it, or that it is an input or an output
     place: str  # the source location of the op; empty for an input
     bytes: int | None  # its size in memory; None for a dynamic shape
 
@@ -137,7 +137,7 @@ class _Cut:
         return sorted(self._without_remade(values), key=self._places.__getitem__)
 
     def _without_remade(self, values: set[IrValue]) -> set[IrValue]:
-        """The values that cheap ops cannot recompute from the others."""
+        """The values that cheap ops cannot recompute from the other values."""
         kept, at_hand = set(values), set(values)
         for i, op in enumerate(self._ops):
             if op.name == "stablehlo.constant":
@@ -221,7 +221,7 @@ class _Cut:
 
 
 def _mixed(op: Any) -> TiducError:
-    """The error for an op that computes both an output and a cotangent, at the op or at one in its regions."""
+    """The error for an op that computes both an output and a cotangent, located at the op or one in its regions."""
     message = f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split"
     error: TiducError = Unsupported(message, op.location)
     for region in op.regions:

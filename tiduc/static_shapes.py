@@ -1,4 +1,4 @@
-"""Programs with dynamic shapes on engines that need static shapes: refined and compiled again for each new shape.
+"""Programs with dynamic shapes on engines that need static shapes: they are refined and compiled for each new shape.
 
 func.func @main(%x: tensor<?x3xf32>)    at (2, 3)  ->    func.func @main(%x: tensor<2x3xf32>)
 """

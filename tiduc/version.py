@@ -1,4 +1,4 @@
-"""version: the version of tiduc that runs."""
+"""version: the version of the running tiduc."""
 
 import tomllib
 from functools import cache

@@ -2,7 +2,7 @@
 
     f(x: 3, w: 3x2) -> y: 2      batched in x, size 8, out axis 1      f(x: 8x3, w: 3x2) -> y: 2x8
 
-`passes/batch.py` batches along a leading dimension. This file transposes inputs and outputs to and from there.
+`passes/batch.py` batches along a leading dimension. This file transposes inputs to that form, and outputs from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ def _axes(option: str, given: Any, ports: Sequence[Port], default: int | None) -
 
 
 def _axis(option: str, port: Port, axis: int | None) -> int | None:
-    """An axis that counts from the front; a negative one counts from the end of the batched shape."""
+    """An axis that counts from the front; a negative axis counts from the end of the batched shape."""
     if axis is None:
         return None
     if not isinstance(port.type, ir.RankedTensorType) or is_dynamic(port.type):

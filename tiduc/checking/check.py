@@ -102,7 +102,7 @@ def _accepted(program: Program, wide: Program, arguments: Sequence[NDArray[Any]]
 
 
 def _derived(point: Point, mode: str) -> Point:
-    """The derivative of a point's program at a random tangent or cotangent, without the program's outputs."""
+    """The derivative of a point's program for a random tangent or cotangent, without the program's outputs."""
     program, positions = point.program, [*point.positions]
     derived = program.jvp(positions) if mode == "fwd" else program.vjp(positions)
     if mode == "fwd":
@@ -155,7 +155,7 @@ def _stored(
 def _against(name: str, ours: Array, theirs: Array) -> Comparison:
     if ours.shape != theirs.shape:
         raise InputError(f"{name}: shape {ours.shape}, but the stored shape is {theirs.shape}")
-    # The stored numbers were rounded along another path.
+    # The stored numbers were computed and rounded in another way.
     tolerance = max(1e-10, 1e2 * epsilon_of(ours.dtype))
     largest = float(np.max(np.abs(theirs), initial=0.0))
     error = float(np.max(np.abs(ours.astype(complex) - theirs.astype(complex)), initial=0.0))

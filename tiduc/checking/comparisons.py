@@ -1,9 +1,9 @@
 """Compares the derivatives of a program at a point with central differences and with each other.
 
-Tangents are compared element by element: an error is relative to the element, or to 1% of the largest element
-if that is more. Cotangents are compared by inner products with random tangents: an error is relative to the
-root of the sum of the squared terms. Only one input moves at a time, and only one output has a cotangent at a
-time, so that no error hides behind a larger derivative.
+Tangents are compared element by element: an error is relative to the element, or to 1% of the largest element if that
+is more. Cotangents are compared by inner products with random tangents: an error is relative to the root of the sum of
+the squared terms. Only one input varies at a time, and only one output has a cotangent at a time, so that no error
+hides behind a larger derivative.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +24,8 @@ Run = Callable[[Program], Call]
 """Makes a callable on arrays from a program, with some engine."""
 
 _DRAWS = 2  # draws of random tangents and cotangents
-_SMALL = 1e-2  # times the largest element: the least scale that an element's error is relative to
-_MARGIN = 20  # uncertain finite differences raise a tolerance by at most this many times itself
+_SMALL = 1e-2  # the smallest scale of an element's error, as a share of the largest element
+_MARGIN = 20  # uncertain finite differences raise a tolerance at most to this multiple
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Point:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """One draw: tangents of the inputs that move; cotangents, values and names of the differentiable outputs."""
+    """One draw: tangents of the varied inputs; cotangents, values and names of the differentiable outputs."""
 
     dx: Sequence[Array]
     ct: Sequence[Array]
@@ -83,7 +83,7 @@ class _Drawn:
 
 @dataclass(frozen=True)
 class _Along:
-    """The tangents of the outputs as one input moves: by finite differences, and by the JVP if it is checked."""
+    """The tangents of the outputs as one input varies: by finite differences, and by the JVP if it is checked."""
 
     differences: Sequence[DifferenceEstimate]
     dy: Sequence[Array] | None
@@ -163,7 +163,7 @@ def _draw(p: Point, value: Call) -> _Drawn:
 
 
 def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], list[Array]]:
-    """The differentiable outputs as functions of how far one input moves along a tangent."""
+    """The differentiable outputs as functions of a step of one input along a tangent."""
     smooth = differentiable(p.program)
 
     def at(distance: float) -> list[Array]:
@@ -181,7 +181,7 @@ def _only(i: int, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _scaled(tangent: Array, x: Array) -> Array:
-    """The tangent, scaled to the size of its input: a step is neither lost in rounding nor far from the input."""
+    """The tangent, scaled to its input, so that a step is neither lost in rounding nor far from the input."""
     sizes = np.abs(_wide(x)[np.isfinite(_wide(x))])
     size = float(np.sqrt(np.mean(sizes**2))) if sizes.size else 0.0
     return (_wide(tangent) * (size if np.isfinite(size) and size else 1.0)).astype(tangent.dtype)

@@ -2,9 +2,8 @@
 
     D(h) = (f(h) - f(-h)) / 2h          R(h) = D(h) + (D(h) - D(4h)) / 15 = f'(0) + O(h^4)        (Richardson)
 
-Steps shrink by factors of four. A long step suffers from curvature and from kinks, a short one from rounding.
-Two successive R differ by about the error, so each element of each array takes the step at which they differ
-least.
+Steps shrink by factors of four. A long step suffers from curvature and from kinks, a short step from rounding. Two
+successive R differ by about the error, so each element of each array uses the step for which they differ least.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 """The command line: turns arguments into calls of the stages, and errors into diagnostics in MLIR's form.
 
-`COMMANDS` names the module of each command; a module holds the commands of one group, and the options that only they
-have. Options that several groups share are in derivatives.py, models.py, files.py and execution.py. A command only
-reads its arguments and calls `Program` or a function of `tiduc/`; the work itself belongs there.
+`COMMANDS` names the module of each command; a module holds the commands of one group, and the options that only these
+commands have. Options that several groups share are in derivatives.py, models.py, files.py and execution.py. A command
+only reads its arguments and calls `Program` or a function of `tiduc/`; the work itself belongs there.
 """
 
 import signal
@@ -85,7 +85,7 @@ LIBRARIES = ("torch-mlir", "iree-base-compiler", "iree-base-runtime")
 
 
 class _Commands(click.Group):
-    """The commands of `COMMANDS`, imported when they are asked for."""
+    """The commands of `COMMANDS`, imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for section in COMMANDS.values() for name in section]
@@ -114,7 +114,7 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> int:
-        """The exit status of the command; errors are reported here, where the context says how to colour them."""
+        """The exit status of the command; reports errors itself, because the context says how to colour them."""
         try:
             return int(super().invoke(ctx) or 0)
         except TiducError as error:
@@ -220,7 +220,7 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
 
 
 def _advised(error: click.ClickException) -> click.ClickException:
-    """The error, which says where inputs and arrays belong if they stand in a command line as if they were files."""
+    """The error, with advice if inputs or arrays are given in place of files on a command line."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None or not error.message.startswith("Got unexpected extra argument"):
         return error
@@ -234,7 +234,7 @@ def _advised(error: click.ClickException) -> click.ClickException:
 
 
 def _from_the_system(error: Exception) -> TiducError | None:
-    """An error of the system, such as a library that does not fit into memory, as a `TiducError`; None for others."""
+    """An error of the system, such as a library that does not fit into memory, as a `TiducError`; else None."""
     if isinstance(error, MemoryError) or out_of_memory(str(error).encode(errors="replace")):
         return no_memory()
     if isinstance(error, OSError) and error.strerror:

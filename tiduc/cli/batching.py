@@ -59,7 +59,7 @@ def _batch(
     output: str,
     kind: str | None,
 ) -> None:
-    """Write the program for K values of some inputs at once, as jax.vmap.
+    """Write a program that computes K values of some inputs at once, as jax.vmap does.
 
     Each batched input and output gets a dimension of size K. Inputs and outputs keep their order and their names.
     """

@@ -12,11 +12,11 @@ from tiduc.runtime import cache
 @click.argument("action", metavar="info|clear", type=click.Choice(["info", "clear"]))
 @JSON
 def _cache(action: str, as_data: bool) -> None:
-    """Show where the cache of compiled modules is and what it holds, or throw all of it away.
+    """Show the folder of the cache of compiled modules and its contents, or clear it.
 
-    TIDUC_CACHE names its folder, or is 'off'; TIDUC_CACHE_SIZE is the MiB that it may hold, 1024 by default,
-    TIDUC_CACHE_DAYS the days that a module is kept without being used, 30 by default. The folder is used only if it is
-    the user's, and others can write neither there nor to a folder above it.
+    TIDUC_CACHE names the folder; 'off' disables the cache. TIDUC_CACHE_SIZE limits its size in MiB (default: 1024), and
+    TIDUC_CACHE_DAYS limits the days that an unused module is kept (default: 30). The folder is used only if it belongs
+    to the user, and other users cannot write to it or to a folder above it.
     """
     if action == "clear":
         removed = cache.clear()

@@ -105,7 +105,7 @@ def _check(
 ) -> int:
     """Check the derivatives of a program: JVP and VJP against central differences, and against each other.
 
-    The program is widened to f64. Arguments are random unless given. Exit status 1 means that something disagrees.
+    The program is widened to f64. Arguments are random unless given. Exit status 1 means that a comparison failed.
     """
     seed = seed or 0
     with about(file):
@@ -176,7 +176,7 @@ def _arguments(
     expected: dict[str, Array] | None,
     path: str,
 ) -> Sequence[Array]:
-    """The arrays that `--input` gives, else the stored ones, else random ones."""
+    """The arrays that `--input` gives, or else the stored ones, or else random ones."""
     values = (in_double(program) if dtype == "f64" else program).signature.inputs
     if texts or expected is None:
         return arguments(texts or ["random"], values, seed)

@@ -1,4 +1,4 @@
-"""When output is coloured: as `--color` says, else as NO_COLOR, TERM and the terminal say."""
+"""Decides whether output is coloured, by --color, NO_COLOR, TERM and the terminal."""
 
 import os
 from typing import TextIO

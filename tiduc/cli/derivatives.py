@@ -100,7 +100,7 @@ def _as_data(program: Program, module: ir.Module) -> dict[str, Any]:
 
 
 def _remark_on_order(file: str, program: Program, positions: Any) -> None:
-    """Prints a remark where the gradient of a gradient, in the same scalar variable, is asked for."""
+    """Prints a remark if the user requests the gradient of a gradient with respect to the same scalar variable."""
     ports = program.differentiated(positions)
     if len(ports) == 1 and not ports[0].type.rank and len(program.outputs) == 1:
         x = ports[0].name

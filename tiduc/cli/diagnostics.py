@@ -1,4 +1,4 @@
-"""Messages besides results: diagnostics in MLIR's form, warnings, and a line of progress while work goes on."""
+"""Messages other than results: diagnostics in MLIR's form, warnings, and a line of progress."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def as_data(error: TiducError) -> dict[str, Any]:
 
 
 def _wants_json() -> bool:
-    """Whether the command that runs has an option `--json`, which is given, or `tiduc --json-errors` was asked for."""
+    """Whether the running command has an option `--json` that is given, or `tiduc --json-errors` was given."""
     context = click.get_current_context(silent=True)
     asked = [] if context is None else [context.params, context.find_root().params, context.meta]
     return any(given.get("as_data") or given.get("json_errors") for given in asked)
@@ -75,7 +75,7 @@ def remark(file: str, message: str) -> None:
 def _source(place: str) -> list[str]:
     """The source line at a place, and a caret below its column; nothing if the line cannot be read.
 
-    A program may name any file in a location. Only regular files that the user named are read, and of these the
+    A program may name any file in a location. Only regular files that the user named are read, and only their
     beginning.
     """
     match = _PLACE.fullmatch(place)

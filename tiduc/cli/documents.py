@@ -21,7 +21,7 @@ MARKDOWN = click.option("--markdown", is_flag=True, help="Print Markdown, as in 
 @RULES
 @OUTPUT
 def _ops(markdown: bool, as_data: bool, opset: OpSet, output: str) -> None:
-    """List the ops with a derivative rule, those whose derivative is zero, and those that are refused.
+    """List the ops with a derivative rule, the ops whose derivative is zero, and the ops that are refused.
 
     For ops with a rule, also list the checks of the tests, and the results of the target cpu.
     """
@@ -38,7 +38,7 @@ def _ops(markdown: bool, as_data: bool, opset: OpSet, output: str) -> None:
 @JSON
 @OUTPUT
 def _passes(markdown: bool, as_data: bool, output: str) -> None:
-    """List the passes that 'tiduc opt --pass-pipeline' knows beside MLIR's and StableHLO's own."""
+    """List the passes that 'tiduc opt --pass-pipeline' knows in addition to MLIR's and StableHLO's passes."""
     if as_data:
         write_json([_described(each) for each in _ALL], output)
         return

@@ -149,13 +149,13 @@ def _but_seeds(
     seed: int,
     seeds: Callable[[], Mapping[str, Array]],
 ) -> list[Array] | None:
-    """The arrays for the inputs where the texts give all but seeds of random numbers; else None."""
+    """The arrays for the inputs if the texts give all of them except seeds of random numbers; else None."""
     plain = [value for value in inputs if not is_random_seed(value)]
     if len(plain) == len(inputs):
         return None
     try:
         given = arguments(texts, plain, seed)
-    except InputError:  # too many by one, if a text also gives the seed
+    except InputError:  # one too many, if a text also gives the seed
         return None
     if len(given) != len(plain):
         return None
@@ -300,7 +300,7 @@ def _compile_all(
     options: Options,
     iree_flags: Sequence[str],
 ) -> int:
-    """Compiles the files together, writes the modules that compile, reports the errors; gives the exit status."""
+    """Compiles the files together, writes the modules that compile and reports errors; returns the exit status."""
     programs: dict[str, Lowered] = {}
     failed = False
 

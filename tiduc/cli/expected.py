@@ -2,8 +2,8 @@
 
 In `expected-error-re`, parts in inner braces are regular expressions: `// expected-error-re {{graph {{@.*}}}}`.
 
-`@+1` or `@below` is the next line, `@-1` or `@above` the one before, `@unknown` no line at all. Without any
-of these, the error is expected at the line of the comment. The text may be a part of the message.
+`@+1` or `@below` is the next line, `@-1` or `@above` the previous line, `@unknown` no line at all. Without them, the
+error is expected at the line of the comment. The text may be a part of the message.
 """
 
 import re

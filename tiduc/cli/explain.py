@@ -28,8 +28,8 @@ from tiduc.program import from_module
 from tiduc.view.dot import place as _place
 from tiduc.view.label import in_bytes
 
-SHOWN = 12  # residuals that are listed at most
-PLACES = 3  # places that are listed per kink at most
+SHOWN = 12  # the most residuals that are listed
+PLACES = 3  # the most places that are listed per kink
 WIDTH = 110
 
 
@@ -75,9 +75,9 @@ def _explain(
 ) -> None:
     """Explain the derivatives of a program: what is active and why, and what they cost.
 
-    Lists the residuals of the reverse pass, with their bytes; FLOPs and bytes of the program, its JVP and its VJP; the
-    five most expensive ops; and each kink whose derivative is a convention. Nothing is compiled or run: costs follow
-    from shapes, and bytes are those of ops that are not fused.
+    Lists the residuals of the reverse pass, with their bytes; the FLOPs and bytes of the program, its JVP and its VJP;
+    the five most expensive ops; and each kink whose derivative is a convention. Nothing is compiled or run: costs
+    follow from shapes, and bytes are those of ops without fusion.
     """
     with about(file), waiting(f"explaining {file}"):
         module = read_with(opset, file)
@@ -177,7 +177,7 @@ def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
 
 
 def _memory(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
-    """The peaks of memory that the VJP can have, and the values that it recomputes within a budget."""
+    """The possible peaks of memory of the VJP, and the values that it recomputes within a budget."""
     if explanation.memory:
         yield _table(
             "Memory of the VJP",
@@ -237,7 +237,7 @@ def _cost_row(name: str, cost: Cost | Prediction, primal: Cost) -> tuple[str, ..
 
 
 def _notes(explanation: Explanation) -> list[str]:
-    """Notes on what the costs leave out."""
+    """Notes on contributions that the costs leave out."""
     notes = [f"no {rule.upper()}: {why}" for rule, why in explanation.refused.items()]
     if (jet := explanation.jet) is not None:
         how = "" if jet.is_exact else ", predicted from jets of lower orders"

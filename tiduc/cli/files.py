@@ -62,7 +62,7 @@ EMIT = click.option(
 
 
 def _noted_json(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    context.meta["as_data"] = value  # errors are reported outside of the command's own context
+    context.meta["as_data"] = value  # errors are reported outside the command's own context
     return value
 
 
@@ -110,7 +110,7 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
 
 @stage
 def _with_calls(module: ir.Module) -> ir.Module:
-    """The module with the calls that stand for Shardy's ops, which have rules."""
+    """The module with custom calls, which have rules, in place of Shardy's ops."""
     shardy.fold(module)
     return module
 

@@ -31,7 +31,7 @@ def _import(
     """Write a model as StableHLO: of ONNX (.onnx), PyTorch (.pt2, by torch.export.save), JAX (.jaxexport, which
     jax.export serialized), or MLIR (.mlir).
 
-    Its inputs and outputs have the names that they have in the model.
+    Inputs and outputs keep their names in the model.
     """
     with about(model):
         with waiting(f"importing {model}"):

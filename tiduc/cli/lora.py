@@ -1,4 +1,4 @@
-"""lora: takes trained adapters out of a state, as peft's files or added to the weights of the model."""
+"""lora: extracts trained adapters from a state, as peft's files or added to the weights of the model."""
 
 import click
 
@@ -21,7 +21,7 @@ from tiduc.training.lora import merged, write_adapters
     help="File for the weights of the model with the adapters added: .safetensors, .npz or .irpa.",
 )
 def _lora(state: str, adapters: str | None, merge: str | None) -> None:
-    """Write the LoRA adapters in a state, which 'tiduc train-step --lora' began and training has changed."""
+    """Write the LoRA adapters in a training state that 'tiduc train-step --lora' began."""
     if adapters is None and merge is None:
         raise RequestError("say what to write: --adapters FOLDER or --merge FILE")
     with about(state):

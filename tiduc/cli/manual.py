@@ -1,4 +1,4 @@
-"""Help texts besides options: examples of each command, and the closing text."""
+"""Help texts other than options: examples of each command, and the closing text."""
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "jvp": (

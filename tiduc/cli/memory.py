@@ -1,4 +1,4 @@
-"""`--memory-limit`: how much memory the command's process may take."""
+"""`--memory-limit`: the most memory that the command's process may use."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Models of PyTorch, ONNX and JAX as the FILE of a command: the options that say how to import them."""
+"""Models of PyTorch, ONNX and JAX as the FILE of a command: the options for their import."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

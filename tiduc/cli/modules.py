@@ -20,9 +20,9 @@ from tiduc.linking import link
 @OUTPUT
 @stage
 def _link(files: tuple[str, ...], search_path: tuple[str, ...], output: str) -> None:
-    """Make one module of several files, so that references between their graphs, and calls, can be followed.
+    """Merge several files into one module, in which references between graphs, and calls, can be followed.
 
-    All references are checked: each leads to one value, of its type, and none in a circle.
+    All references are checked: each must lead to one value of its type, and no value may depend on itself.
     """
     write(emit(link([(file, read_module(file)) for file in files], search_path)), output)
 

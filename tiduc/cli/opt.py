@@ -201,7 +201,7 @@ def _opt(
 def _each(
     parts: list[str], file: str, request: _Request, verify_diagnostics: bool
 ) -> tuple[list[bytes], bool]:
-    """The outputs for the parts of a file, and whether one has failed; errors are reported."""
+    """The outputs for the parts of a file, and whether a part has failed; reports errors."""
     results, failed = [], False
     for part in parts:
         error: TiducError | None = None

@@ -38,7 +38,7 @@ class PassFlags(click.Command):
 
 @stage
 def _is_pass(name: str, loads: bool) -> bool:
-    """Whether a flag names a pass; with `loads`, the name may be that of a pass in a file of the user's."""
+    """Whether a flag names a pass; with `loads`, the name may be that of a pass in a user's file."""
     return loads or name.startswith("tidu-") or name in PASSES or name in PIPELINES or is_native(name)
 
 

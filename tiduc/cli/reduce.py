@@ -59,9 +59,9 @@ def _reduce(
 ) -> None:
     """Make a program smaller while a test finds it interesting: drop functions, results, arguments, ops and branches.
 
-    An op is dropped by replacing its results with operands or zeros. Each tested file is a valid module.
-    A command that fails is a test: --test 'tiduc compile -o /dev/null' keeps what does not compile. To keep one error
-    only, write a script: tiduc compile "$1" -o /dev/null 2>&1 | grep -q 'the error' && exit 1; exit 0
+    An op is dropped by replacing its results with operands or zeros. Each tested file is a valid module. A command that
+    fails is a test: --test 'tiduc compile -o /dev/null' keeps a program that does not compile. To keep one particular
+    error, write a script: tiduc compile "$1" -o /dev/null 2>&1 | grep -q 'the error' && exit 1; exit 0
     """
     words = shlex.split(command)
     if not words or shutil.which(words[0]) is None:

@@ -23,9 +23,10 @@ def _size(file: str, as_data: bool, output: str) -> None:
 
     For WebAssembly, files .wasm are read too, and functions are not listed.
 
-    'buffers' are the bytes that a call of a module allocates, at most at once, besides arguments and constants. In a
-    function with loops or branches, each place that allocates counts once. 'heap' is the memory that a call of a static
-    library takes from malloc, as NAME.h beside NAME.o says; it is not known for programs with loops.
+    'buffers' is the largest number of bytes that a call of a module allocates at a time, besides arguments and
+    constants. In a function with loops or branches, each place that allocates counts once. 'heap' is the memory that a
+    call of a static library takes from malloc, as stated in NAME.h beside NAME.o; it is unknown for programs with
+    loops.
     """
     contents = read_input(file)
     sizes: SizeReport | Elf
@@ -46,7 +47,7 @@ def _size(file: str, as_data: bool, output: str) -> None:
 
 
 def _heap_beside(file: str) -> int | None:
-    """The most bytes of memory that a call takes, from the header beside an object file; None if it does not say so."""
+    """The most bytes that a call takes from malloc, by the header beside an object file; None if it does not say."""
     header = Path(file).with_suffix(".h")
     match = HEAP_BYTES.search(header.read_text(errors="replace")) if header.is_file() else None
     return int(match[1]) if match else None

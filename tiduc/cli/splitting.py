@@ -43,7 +43,7 @@ def _split(
     """Write the VJP of a program as two: forward.mlir, (primals...) -> (outputs..., residuals...), and backward.mlir,
     (residuals..., cotangents of the outputs...) -> (cotangents of wrt...).
 
-    The residuals are listed, each with its type, its size, and the op or input that it comes from.
+    Lists the residuals, each with its type, its size, and the op or input from which it comes.
     """
     with about(file):
         program = from_module(read_with(opset, file), entry, opset, False, loop_memory).rematerialize(memory)

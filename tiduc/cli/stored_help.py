@@ -1,4 +1,4 @@
-"""The help texts of commands, stored as data: `tiduc COMMAND --help` need not import what the command imports.
+"""The help texts of commands, stored as data, so that `tiduc COMMAND --help` imports only what it needs.
 
 `python docs/generate.py` writes the data, and test/py/test_docs.py checks that they are up to date.
 """

@@ -1,4 +1,4 @@
-"""targets: lists what programs can be compiled for, and what each target lacks."""
+"""targets: lists the targets of compilation, and what each target lacks."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ HEADER = ("target", "variants", "runs here", "lacks", "what")
 def _targets(markdown: bool, as_data: bool, output: str) -> None:
     """List the targets, what each lacks, and whether this machine has a device that runs its modules.
 
-    A variant follows a colon, as in cuda:sm_86; the first is the default one.
+    A variant follows a colon, as in cuda:sm_86; the first one is the default.
     """
     rows = [_row(target) for target in TARGETS.values()]
     if as_data:

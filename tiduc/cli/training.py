@@ -183,7 +183,7 @@ def _compiled(step: Model, kind: str, output: str, options: Options) -> dict[str
 
 
 def _tell(step: Model) -> None:
-    """Prints, unless the user asked for quiet, the weights that are trained, updated by the model, and left alone."""
+    """Prints, unless the user asked for quiet, which weights are trained, updated by the model, or left alone."""
     if is_quiet():
         return
     click.echo(f"trains: {', '.join(of_roles(step, PARAMETER))}", err=True)

@@ -53,7 +53,7 @@ def _of_file(path: str) -> ModuleType:
 
 
 def _of_module(name: str) -> ModuleType:
-    """The module, looked for in the working directory too; `RequestError` where there is none."""
+    """The module, also searched in the working directory; raises `RequestError` if there is none."""
     if not name or name.startswith("."):
         raise RequestError(f"module not found: {name!r}, which is relative to no package")
     here = os.getcwd()

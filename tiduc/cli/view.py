@@ -137,7 +137,7 @@ def _draw_memory(
 
 
 def _kind_of(output: str) -> str:
-    """The format that the ending of a file's name says; text for standard output."""
+    """The format for the suffix of a file's name; text for standard output."""
     suffix = PurePath(output).suffix.removeprefix(".").lower()
     if output == "-":
         return "txt"
@@ -220,7 +220,7 @@ def _differentiable(op: IrOp, opset: OpSet) -> list[int]:
 
 
 def _shown(picture: Picture, name: str | None) -> list[str]:
-    """The scenes to draw: those that are shown by default, or one, by its name with or without the @."""
+    """The scenes to draw: those shown by default, or a single one, by its name with or without the @."""
     if not picture.scenes:
         raise RequestError("no function and no graph to show")
     if name is None:

@@ -1,4 +1,4 @@
-"""Options of commands other than opt that print the IR after stages, and the time of each stage.
+"""Options of commands other than opt: print the IR after stages, and the time of each stage.
 
 `tiduc opt` has these options for passes, which MLIR's pass manager runs; see `observing.py`.
 """
@@ -81,7 +81,7 @@ class Watch:
         name = self._stack.pop()
         if self._shows is None:
             return
-        # Loops and calls run stages on their bodies, inside of a stage on the whole program.
+        # Loops and calls run stages on their bodies, inside a stage on the whole program.
         if name in _MODULES and result is not None and not _MODULES.keys() & set(self._stack):
             self._shows(name, str(_MODULES[name](arguments, result)))
         elif name.startswith(_IREE):

@@ -1,4 +1,4 @@
-"""Derivatives of programs. Each function takes a program and gives the inputs and outputs (`Port`) of its derivative.
+"""Derivatives of programs. Each function takes a program and returns the inputs and outputs (`Port`) of its derivative.
 
     products.py     jvp, vjp, grad: products of the Jacobian with tangents or cotangents; seeds.py has their seeds
     jacobians.py    jacobian, hessian, laplacian, and batched, which maps a derivative over a dimension (vmap)

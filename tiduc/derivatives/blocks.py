@@ -1,4 +1,4 @@
-"""Blocks of a Jacobian: the derivative of one output in one input, by forward or reverse mode with batched seeds."""
+"""Blocks of a Jacobian: the derivative of one output with respect to one input, by either mode with batched seeds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -237,7 +237,7 @@ def _along_diagonal(
     wanted: Sequence[Any],
     diagonal: int,
 ) -> tuple[Any, list[Any]]:
-    """The builder and the values of `on_basis_vectors`; seeds along the dimension `diagonal` stay a diagonal."""
+    """The builder and the values of `on_basis_vectors`; seeds along the dimension `diagonal` are kept as a diagonal."""
     (key,), others = keys, [d for d in free if d != diagonal]
     values = [x for x in dict.fromkeys(wanted) if x is not None]
     count = number_of_seeds(port, others)
@@ -301,7 +301,7 @@ def result_of(program: Function, block: Block, sparsity: str | None) -> Port:
 
 
 def _dense(b: StablehloBuilder, block: Block, type_: ir.RankedTensorType) -> Value:
-    """The whole derivative: the values of the block in place, and zeros elsewhere."""
+    """The whole derivative: the values of the block in their places, and zeros elsewhere."""
     first = rank(block.output)
     places = [*range(first), *(first + d for d in block.free)]
     spread = b.broadcast_in_dim(block.value, places, type_) if block.aligned else block.value

@@ -3,8 +3,8 @@
     J is 1000 x 1000 and tridiagonal; seeds: x0 + x3 + x6 + ..., x1 + x4 + ..., x2 + x5 + ...
 
 The sparsity pattern is given by the user, or follows from the graph (`passes/batching/patterns.py`). Forward mode
-colours columns, reverse mode rows. The Hessian of one input is symmetric, so an entry may be read from its transposed
-place (star colouring).
+colours columns, reverse mode rows. The Hessian with respect to one input is symmetric, so an entry may be read from its
+transposed place (star colouring).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +88,7 @@ def _of_pattern(pattern: Places | None) -> Entries:
 
 
 class _Indices:
-    """Evaluates integers that depend on no input with the reference interpreter, each once; None for other values."""
+    """Evaluates integers that depend on no input by the reference interpreter, each once; None for other values."""
 
     def __init__(self, program: Function) -> None:
         self._program, self._values = program, dict[Value, Any]()
@@ -137,7 +137,7 @@ def coloured(
 def _symmetric(
     blocks: Sequence[Block], entries: Entries, count: int, other: Coloured | None
 ) -> Coloured | None:
-    """The block with a star colouring of its symmetrized pattern, or `other` if that has no more colours."""
+    """The block with a star colouring of its symmetrized pattern; `other` if that needs no more colours."""
     rows, columns = entries
     keys = np.unique(np.concatenate([rows * count + columns, columns * count + rows]))
     both = keys // count, keys % count
@@ -207,7 +207,7 @@ def _seed(group: Coloured, port: Port) -> Callable[[Any], Any]:
 def _expanded(
     b: Any, block: Block, entries: Entries, values: Any, count: int, colours: Numbers, at: Numbers
 ) -> Any:
-    """The whole block: entry k is element `at[k]` of `values` for the seed `colours[k]`, all other entries are zero.
+    """The whole block: entry k is element `at[k]` of `values` for the seed `colours[k]`; all other entries are zero.
 
     `values` have a leading dimension of `count` seeds if `count` is not 1. None for a block of zeros.
     """
@@ -234,6 +234,6 @@ def _expanded(
 
 
 def _indices(b: Any, at: Numbers, size: int) -> Any:
-    """Indices into an array of this size, as the constant that gather and scatter take: one index per row."""
+    """Indices into an array of this size as the constant operand of a gather or scatter: one index per row."""
     integer = ir.IntegerType.get_signless(32 if size < 2**31 else 64)
     return b.constant(at[:, None], ir.RankedTensorType.get([len(at), 1], integer))

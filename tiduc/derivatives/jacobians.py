@@ -170,9 +170,9 @@ def _patterns(
     outputs: Sequence[Port],
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[str | None, KnownPatterns | None]:
-    """The option `sparsity` as one of `SPARSITIES` or None, and the patterns given; None if no block may be coloured.
+    """The option `sparsity` as one of `SPARSITIES` or None, and the given patterns; None if no block may be coloured.
 
-    Raises `RequestError` for an unknown option, for a pattern whose name or shape is wrong, and for one array where
+    Raises `RequestError` for an unknown option, for a pattern with a wrong name or shape, and for a single array if
     there are several blocks.
     """
     if sparsity is None or isinstance(sparsity, str):

@@ -121,7 +121,7 @@ def zero_like(b: StablehloBuilder, port: Port) -> Any:
 
 
 def _primal(port: Port, found: Mapping[Any, Coefficients]) -> Port:
-    """The output port with the coefficient of order 0, which may be a result of a loop of coefficients."""
+    """The output port of the coefficient of order 0, which may be a result of a loop of coefficients."""
     return port if isinstance(port.value, Zero) else replace(port, value=found[port.value][0])
 
 

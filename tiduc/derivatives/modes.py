@@ -3,9 +3,9 @@
     x (1000) -> h (8) -> y (1000)      forward: 1000 seeds    reverse: 1000 seeds
                                        cut at h: dy/dh by 8 seeds forward, dh/dx by 8 seeds in reverse; their product
 
-The mode of least estimated time is chosen: the sum over the linear ops of the op's time (`dialect/facts/costs.py`)
-times the number of seeds for which the op runs. A bottleneck is a minimum cut of the linear graph, weighted by numbers
-of elements (`passes/cut.py`).
+The mode with the least estimated time is chosen: the sum over the linear ops of the op's time
+(`dialect/facts/costs.py`) times the number of seeds for which the op runs. A bottleneck is a minimum cut of the linear
+graph, weighted by numbers of elements (`passes/cut.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -114,8 +114,8 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
 class _Group:
     """The blocks of one input or of one output, which are computed together.
 
-    `seeds` is their cost, as the number of runs of the whole linear graph. The blocks share seeds by colour if
-    `coloured` is set. Seeds along the dimension `diagonal` stay a diagonal.
+    `seeds` is their cost as the number of runs of the whole linear graph. The blocks share seeds by colour if
+    `coloured` is set. Seeds along the dimension `diagonal` are kept as a diagonal.
     """
 
     blocks: Sequence[Block]
@@ -132,7 +132,7 @@ def _coloured(
     symmetric: bool,
     mode: str,
 ) -> tuple[list[_Group], list[_Group]]:
-    """The groups, coloured if their patterns are known and colours take fewer seeds."""
+    """The groups, coloured if their patterns are known and colouring needs fewer seeds."""
     xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
     entries = [entries_of(program, ys, x, given) for x in xs]
     if mode != "reverse":
@@ -159,7 +159,7 @@ def _with_colours(
 
 
 def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
-    """The group with the dimension along which a diagonal of seeds saves most time, if it saves enough."""
+    """The group with the dimension whose diagonal of seeds saves most time, if it saves enough."""
     block = group.blocks[0]
     port, free = (block.input, block.free) if mode == "forward" else (block.output, block.free_of_output)
     if group.coloured is not None or isinstance(port.value, Zero) or is_complex(port):
@@ -269,7 +269,7 @@ def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
 def _bottleneck(
     program: Function, linear: Graph, xs: Sequence[Port], ys: Sequence[Port]
 ) -> tuple[list[Value], float]:
-    """The bottleneck, as the values at the cut, and the time of both modes together; no values if there is none."""
+    """The values at the cut (the bottleneck), and the time of both modes together; no values if there is none."""
     view, wanted = program.view, [dy for dy in linear.outputs if dy is not None]
     at = bottleneck(view, linear, _elements, wanted)
     count = sum(map(_elements, at))
@@ -292,7 +292,7 @@ def _elements(x: Value) -> int:
 def _through(
     program: Function, linear: Graph, at: Sequence[Value], xs: Sequence[Port], blocks: Sequence[Block]
 ) -> list[Block]:
-    """The blocks as products of two Jacobians: of the outputs in the values `at`, and of these in the inputs.
+    """The blocks as products of two Jacobians: outputs by the values `at`, and these values by the inputs.
 
     There is one seed for each element of these values.
     """

@@ -12,8 +12,8 @@ is a sum of the F_k with constant weights:
     w_ij  = sum over 0 < k <= i of (-1)^|i-k| binom(i, k) binom(d k / |k|, j) (|k| / d)^|i|
 
 If each row of the outputs depends on only one row of the inputs (`passes/batching/alignment.py`), all rows can move
-along a direction at once. Then n is the number of entries of one row, and derivatives in other rows, which are zero,
-are left out.
+along a direction at once. Then n is the number of entries of one row, and derivatives with respect to other rows, which
+are zero, are omitted.
 
 Source: Griewank, Utke, Walther, "Evaluating higher derivative tensors by forward propagation of univariate Taylor
 series" (2000).
@@ -80,7 +80,7 @@ def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None)
 def _free(
     program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparsity: str | None
 ) -> list[list[int]]:
-    """For each input, the dimensions of the entries that vary separately: all, or those within one row."""
+    """For each input, the dimensions of the entries that vary separately: all dimensions, or those within one row."""
     if sparsity is None:
         return [list(range(rank(x))) for x in inputs]
     if sparsity != "block-diagonal":
@@ -167,7 +167,7 @@ def _weights(n: int, k: int, order: int) -> NDArray[np.float64]:
 
 @cache
 def _weights_of(i: Exponents, order: int) -> list[tuple[Exponents, float]]:
-    """The weights of a partial derivative; only directions within its variables have a nonzero weight."""
+    """The weights of a partial derivative; only directions along its own variables have nonzero weights."""
     found = []
     for j in _exponents(len(i), order):
         total = Fraction(0)

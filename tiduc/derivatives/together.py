@@ -1,4 +1,4 @@
-"""`Program.together`: several programs of one file as one, such as a gradient and a Hessian-vector product."""
+"""`Program.together`: merges several programs from one file, such as a gradient and a Hessian-vector product."""
 
 from dataclasses import replace
 from typing import Any, TypeVar

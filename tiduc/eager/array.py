@@ -5,10 +5,10 @@
     loss.backward()
     w.grad
 
-An array is a mutable name for an immutable value. A write to an array, `x[i] = v` or `x += v`, gives it
-another value. Results computed from the old value keep that value, and so do their derivatives. A view
-(`x[1:]`, `x.T`) is a name for a part of an array: a read takes that part of the array's present value, and a
-write to the view writes to the array.
+An array is a mutable name for an immutable value. A write to an array, `x[i] = v` or `x += v`, binds it to another
+value. Results computed from the old value keep that value, and so do their derivatives. A view (`x[1:]`, `x.T`) is a
+name for a part of an array: a read returns that part of the array's current value, and a write to the view writes to
+the array.
 """
 
 import weakref
@@ -219,7 +219,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         return NotImplemented if implementation is None else implementation(*args, **kwargs)
 
     def _updated(self, new: EagerInput) -> "Array":
-        """The array after a write of a result, as by `+=`; its type and shape stay."""
+        """The array after an in-place op such as `+=` wrote a result to it; its type and shape stay."""
         if not np.can_cast(new.data.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{new.data.dtype} cannot be written to an array of {self.dtype}")
         if new.data.shape != self.shape:
@@ -338,7 +338,7 @@ def valued(x: Any) -> EagerInput:
 
 
 def _index(key: Any) -> Any:
-    """An index with NumPy's arrays in place of eager ones."""
+    """An index with NumPy arrays in place of eager ones."""
     if isinstance(key, tuple):
         return tuple(map(_index, key))
     if isinstance(key, Array):

@@ -58,7 +58,7 @@ def cotangents(
 
 
 class _WantedKeys:
-    """The keys of values whose cotangent some live array wants."""
+    """The keys of values whose cotangents live arrays want."""
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, Key) and any(holder() is not None for holder in key.holders)

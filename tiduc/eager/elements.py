@@ -1,4 +1,4 @@
-"""The part of an eager array's interface that only reads the elements: attributes and conversions."""
+"""The read-only part of an eager array's interface: attributes and conversions."""
 
 from typing import Any
 

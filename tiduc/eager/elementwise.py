@@ -1,6 +1,6 @@
 """NumPy's universal functions on eager values: one line of StableHLO each.
 
-NumPy itself resolves the types of operands and results.
+NumPy itself resolves the element types of operands and results.
 """
 
 import functools
@@ -93,7 +93,7 @@ _DIVIDING = ("floor_divide", "remainder", "fmod", "reciprocal", "power")
 
 
 def _check_integers(name: str, dtype: "np.dtype[Any]", values: Sequence[EagerInput]) -> None:
-    """Raises where an integer op would trap on some machines, or where NumPy raises."""
+    """Raises an error where an integer op would trap on some machines, or where NumPy raises one."""
     first, last = values[0].data, values[-1].data
     if name == "power":
         if np.any(last < 0):
@@ -158,7 +158,7 @@ def _remainder(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _is_across(b: StablehloBuilder, rest: Value, y: Value) -> Value:
-    """Where a remainder with the sign of the dividend has the sign opposite to y's."""
+    """Where a remainder has the sign of the dividend, and y has the opposite sign."""
     zero = b.zeros_like(y)
     below, above = (
         b.and_(b.compare(rest, zero, r), b.compare(y, zero, s)) for r, s in (("LT", "GT"), ("GT", "LT"))
@@ -178,7 +178,7 @@ def _floor_divide(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _log_add_exp(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """log(exp x + exp y), with the larger operand taken out where it is finite; smooth where both are equal."""
+    """log(exp x + exp y); factors out the larger operand if it is finite. Smooth where both are equal."""
     larger = b.maximum(x, y)
     base = b.select(_is_finite(b, larger), larger, b.zeros_like(x))
     total = b.add(b.exponential(b.subtract(x, base)), b.exponential(b.subtract(y, base)))

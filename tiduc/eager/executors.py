@@ -1,7 +1,7 @@
 """Executors: run the graphs of an eager program, forward and in reverse.
 
-    Interpreter     StableHLO's reference interpreter: at once, and slow on large arrays
-    Iree            IREE's compiled modules: each structure is compiled once, then runs fast
+    Interpreter     StableHLO's reference interpreter: starts immediately, but is slow on large arrays
+    Iree            IREE's compiled modules: compiles each structure once, then runs fast
 
 Both take and give NumPy arrays. Another executor needs the three methods of `Executor`.
 """
@@ -49,7 +49,7 @@ class Compiling(Protocol):
 
 
 class _Cached:
-    """Runs graphs through a callable that is made once for each structure's text; keeps the last `limit` of them."""
+    """Runs graphs through a callable that is made once per structure's text; keeps the last `limit` callables."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._by_graph: WeakKeyDictionary[RecordedGraph, Run] = WeakKeyDictionary()
@@ -153,7 +153,7 @@ class Iree(_Cached):
 
 @stage
 def _together(graphs: Mapping[str, RecordedGraph]) -> Lowered:
-    """The programs of graphs, with these names, in one module."""
+    """A module with the programs of graphs, under these names."""
     modules, signatures = [], {}
     for name, graph in graphs.items():
         program = graph.program.lower()

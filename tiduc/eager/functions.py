@@ -1,7 +1,6 @@
 """NumPy's functions on eager arrays, as NumPy dispatches them through `__array_function__`.
 
-Functions that have no derivative because they give positions, such as `argmax`, run in NumPy itself on the
-elements.
+Functions such as `argmax` return positions and have no derivative; NumPy itself runs them on the elements.
 """
 
 from collections.abc import Callable, Sequence
@@ -179,7 +178,7 @@ def diff(x: Any, n: int = 1, axis: int = -1) -> Array:
 
 
 def _split(function: Any) -> Callable[..., list[Array]]:
-    """An implementation that gives views, as NumPy does; NumPy finds the positions and refuses uneven parts."""
+    """An implementation that returns views, as in NumPy; NumPy finds the positions and refuses uneven parts."""
 
     def implementation(x: Array, parts: int | NDArray[Any] | Sequence[int], axis: int = 0) -> list[Array]:
         x = array(x)
@@ -198,7 +197,7 @@ FUNCTIONS.update({np.split: _split(np.split), np.array_split: _split(np.array_sp
 
 
 def _alike(*operands: Any) -> tuple[list[EagerInput], "np.dtype[Any]"]:
-    """The operands as values, and their common NumPy type; Python's numbers adopt the type of the others."""
+    """The operands as values, and their common NumPy type; Python's numbers adopt the type of the other operands."""
     refuse_masked(operands)
     known = [
         x if hasattr(x, "dtype") or isinstance(x, (bool, int, float, complex)) else np.asarray(x)

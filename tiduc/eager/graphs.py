@@ -1,9 +1,9 @@
-"""Recorded graphs of eager programs: one for each structure, with the transposed linear graphs derived from it.
+"""Recorded graphs of eager programs, one per structure, with the transposed linear graphs derived from them.
 
     F: y = mul x, c        transposed for the cotangent of y, toward x:    (c, ct) -> mul c, ct
 
-A recorded graph is one op, or a whole program. It is transposed once for each choice of outputs that have a
-cotangent, of inputs that want one, and of available values, by the stages that differentiate a program.
+A recorded graph is one op, or a whole program. It is transposed once for each choice of outputs with a cotangent, of
+inputs that want one, and of available values, by the stages that differentiate a program.
 """
 
 import functools

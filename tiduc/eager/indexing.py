@@ -1,8 +1,8 @@
 """Indexing of eager values by NumPy's rules, reading and writing.
 
-An index of integers and of slices of step 1 becomes a dynamic slice. Any other index, such as arrays,
-booleans or steps, becomes a gather at flat positions, which NumPy itself finds. Positions are operands, not
-constants: `x[i]` in a loop is one op, compiled once.
+An index of integers and of slices of step 1 becomes a dynamic slice. Any other index, such as arrays, booleans or
+steps, becomes a gather at flat positions, which NumPy itself computes. Positions are operands, not constants, so `x[i]`
+in a loop is a single op that is compiled once.
 """
 
 import math
@@ -70,7 +70,7 @@ def _is_basic(entry: Any, any_step: bool = False) -> bool:
 
 
 def _basic_index(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> BasicIndex | None:
-    """The box of a basic index; None for an invalid one, so that NumPy raises the error."""
+    """The box of a basic index; None for an invalid index, for which NumPy then raises the error."""
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > len(sizes) or sum(entry is Ellipsis for entry in entries) > 1:
         return None
@@ -144,7 +144,7 @@ def _without_leading_ones(x: EagerInput, rank: int) -> EagerInput:
 
 
 def _no_elements(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
-    """An array without elements, which depends on x."""
+    """An array without elements that depends on x."""
 
     def emit(b: StablehloBuilder, x: Value) -> list[Any]:
         line = b.reshape(x, [math.prod(shape(x))])

@@ -1,4 +1,4 @@
-"""A least-recently-used cache, so that a program whose shapes keep changing does not fill the memory."""
+"""A least-recently-used cache, so that programs whose shapes keep changing do not fill the memory."""
 
 from collections import OrderedDict
 from collections.abc import Hashable

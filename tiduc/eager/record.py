@@ -1,11 +1,11 @@
-"""The trace of an eager program: one record per invocation, kept alive by the invocation's results only.
+"""The trace of an eager program: one record per invocation, which only the invocation's results keep alive.
 
     x --+
         +-- Trace(mul) -- y --- Trace(exp) -- z          z.trace -> exp -> mul; drop z and y, and both are gone
     c --+
 
-A trace holds a graph, edges to the traces that computed its inputs, and the residuals: the available values
-that the transpose will read.
+A trace holds a graph, edges to the traces that computed its inputs, and the residuals: the available values that the
+transpose will read.
 """
 
 import itertools
@@ -151,7 +151,7 @@ class Recorder:
 
 
 def _read(trace: Trace, slots: tuple[int, ...], wrt: tuple[int, ...]) -> list[Value]:
-    """The values that a backward may read, whether the backward is recorded or not."""
+    """The values that a reverse pass may read, whether it is recorded or not."""
     graph, visible = trace.graph, trace.visible
     try:
         read = list(graph.transposed(slots, wrt, trace.given).residuals)

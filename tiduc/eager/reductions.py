@@ -98,7 +98,7 @@ def _scalar(x: Value) -> Any:
 
 
 def _lowest(dtype: "np.dtype[Any]", negated: bool) -> float:
-    """The value below all numbers of a type, or, if `negated`, above them."""
+    """The value below all numbers of a type; if `negated`, the value above them."""
     if dtype.kind == "b":
         return int(negated)
     if dtype.kind in "iu":

@@ -25,7 +25,7 @@ def _source(function: str, x: Array, dtype: Any, out: Any) -> EagerInput:
 
 
 def _with_name(function: str, implementation: Callable[..., Array]) -> Callable[..., Array]:
-    """The implementation, under a name with which Python's own `TypeError`s name the function that the user called."""
+    """The implementation, under the name that Python's own `TypeError`s show: the function that the user called."""
     implementation.__qualname__ = f"np.{function}"
     return implementation
 

@@ -1,10 +1,10 @@
 """backward: one walk of a trace, from its outputs to its leaves.
 
-    plan    traces, each before those that it reads; for each, the outputs that get a cotangent, and their transpose
-    run     each transpose on its residuals and cotangents; the cotangents of a value used twice are added
+    plan    traces, each before the traces that it reads; for each, the outputs with a cotangent, and their transpose
+    run     each transpose on its residuals and cotangents; cotangents of a value with several readers are added
 
-The plan needs no arrays. An op without a rule is therefore refused before anything runs, and an executor that
-compiles gets all graphs at once. Both parts are loops, linear in the length of the trace.
+The plan needs no arrays. An op without a rule is therefore refused before anything runs, and an executor that compiles
+gets all graphs together. Both parts are loops, linear in the length of the trace.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.2.
 """
@@ -73,7 +73,7 @@ def recorded_backward(
 
 
 def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
-    """Raises `RequestError` if an output has no derivative, or a seed is not of its output's type."""
+    """Raises `RequestError` if an output has no derivative, or if a seed has another type than its output."""
     if len(outputs) != len(seeds):
         raise RequestError(f"{len(outputs)} outputs need as many seeds, got {len(seeds)}")
     for i, (root, seed) in enumerate(zip(outputs, seeds, strict=True)):
@@ -91,7 +91,7 @@ def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Which values a caller wants the cotangents of."""
+    """The values whose cotangents a caller wants."""
 
     wanted: Collection[Hashable] | None
     intermediates: Container[Hashable]
@@ -116,7 +116,7 @@ class _Step:
 
 
 class _Plan:
-    """The transposes to run, in order; `types` are those of the requested values that the trace reads."""
+    """The transposes to run, in order; `types` has the types of the requested values that the trace reads."""
 
     def __init__(self, outputs: Sequence[Root], asked: _Asked, recorded: bool) -> None:
         self.asked = asked
@@ -128,14 +128,14 @@ class _Plan:
         for trace in reversed(order):
             slots = tuple(i for i, key in enumerate(trace.keys) if key in reached)
             if slots and wrt[trace]:
-                # A recorded `backward` reads only values that have a key, because frontends know no others.
+                # A recorded `backward` reads only values with a key, because frontends know no other values.
                 given = trace.visible if recorded else trace.given
                 linear = trace.graph.transposed(slots, wrt[trace], given)
                 reached.update(trace.edges[i].key for i in linear.results)
                 self.steps.append(_Step(trace, slots, linear))
 
     def _leading(self, order: Sequence[Trace]) -> dict[Trace, tuple[int, ...]]:
-        """For each trace, the inputs that are requested, or that depend on a requested value."""
+        """For each trace, the inputs that are requested or depend on a requested value."""
         wrt: dict[Trace, tuple[int, ...]] = {}
         for trace in order:
             positions = []

@@ -2,8 +2,7 @@
 
     explain(module, program, wrt)   ->   what is active and why, the residuals, the costs, and the choices at kinks
 
-Everything follows from the program as it is written and from the JVP and VJP that tiduc makes; nothing is
-run.
+Everything follows from the program itself and from its JVP and VJP; nothing is run.
 """
 
 from collections import Counter
@@ -33,7 +32,7 @@ from tiduc.view.label import title, type_name
 NOT_ASKED = "not in wrt"
 NO_PATH = "no output depends on it in a way that has a derivative"
 _POINTS = 10  # peaks of memory that are listed
-_APART = 0.99  # a peak that is listed is at most this share of the one before
+_APART = 0.99  # a listed peak is at most this share of the previous one
 _EXAMPLES = 3  # examples per reason why ops are inactive
 _NO_OPS = frozenset({"func.return", "return", "stablehlo.constant", "stablehlo.return", "tidu.name"})
 
@@ -146,7 +145,7 @@ def explain(
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
-    mark_relus(functions(module))  # as the import does
+    mark_relus(functions(module))  # as import does
     activity = find_activity(module, {program.name: positions}, program.opset)
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}

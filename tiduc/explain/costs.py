@@ -1,4 +1,4 @@
-"""costs: what a program computes and moves: the sum over its ops of the costs in `dialect/facts/costs.py`.
+"""costs: the arithmetic and the memory traffic of a program: the sum over its ops of `dialect/facts/costs.py`.
 
 The body of a loop counts once per iteration of the known trip count.
 """
@@ -72,7 +72,7 @@ def find_cost(program: Function) -> Cost:
 
 
 class _Walk:
-    """Counts how often each op runs. A graph is read once, however many paths of calls lead to it."""
+    """Counts how often each op runs. A graph is read once, even if many paths of calls lead to it."""
 
     def __init__(self, view: View) -> None:
         self.view = view

@@ -1,4 +1,4 @@
-"""kinks: the choices of docs/conventions.md that a derivative rests on, at kinks, ties and jumps."""
+"""kinks: the choices of docs/conventions.md on which a derivative relies, at kinks, ties and jumps."""
 
 from dataclasses import dataclass
 from typing import Any

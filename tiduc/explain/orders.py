@@ -1,7 +1,7 @@
-"""Predicted costs of a jet, and of as many nested JVPs, without making either.
+"""Predicted costs of a jet, and of as many nested JVPs, without constructing them.
 
-The cost of a jet is a polynomial of the order, quadratic but for its first terms: a coefficient of order k of a product
-is a sum of k + 1 products. Each JVP multiplies the cost of a program by a factor that hardly changes.
+The cost of a jet is a polynomial of the order, which is quadratic except for its first terms: a coefficient of order k
+of a product is a sum of k + 1 products. Each JVP multiplies the cost of a program by a nearly constant factor.
 """
 
 from collections.abc import Sequence

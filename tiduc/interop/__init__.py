@@ -3,8 +3,8 @@
     sine = tiduc.interop.jax_function(program)       jax.jit, jax.grad, jax.jvp, jax.vmap, in any order
     sine = tiduc.interop.torch_function(program)     backward, double backward, torch.func.grad, torch.func.vmap
 
-The framework calls the compiled program on the host's CPU. Its derivatives and batches are programs that tiduc makes,
-so that the derivative of an op is the derivative that tiduc compiles.
+The framework calls the compiled program on the host's CPU. Its derivatives and batches are programs that tiduc derives,
+so that the framework gets the derivatives that tiduc compiles.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Programs that the derivatives of an op run: each has the tangents or cotangents alone as outputs."""
+"""Programs that the derivatives of an op run: each returns only tangents or cotangents."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A program as a PyTorch function: `backward` and `vmap` call programs that tiduc derives, as functions again."""
+"""A program as a PyTorch function: `backward` and `vmap` call programs that tiduc derives, as such functions too."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

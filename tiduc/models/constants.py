@@ -4,8 +4,8 @@
                                                                      %w = stablehlo.constant dense_resource<w>
                                                     <- lift
 
-A large constant is a resource: MLIR keeps its bytes beside the ops, and in bytecode files too. The array that a
-resource is made from is not copied.
+A large constant is a resource: MLIR keeps its bytes beside the ops, and in bytecode files too. A resource refers to the
+array from which it is made, without a copy.
 """
 
 import re
@@ -25,11 +25,11 @@ from tiduc.dialect.ops.verify import NAME
 from tiduc.runtime.arrays import Array, refuse_masked
 from tiduc.runtime.signature import DTYPES
 
-INLINE = 4096  # bytes; constants up to this size stay in the text, where passes may fold them
+INLINE = 4096  # bytes; smaller constants stay in the text, where passes may fold them
 
 _CONSTANT = "stablehlo.constant"
 _HEX = re.compile(r': "0x([0-9A-Fa-f]*)"')
-_ALIGNMENT = 4  # bytes in front of a resource's data that state its alignment
+_ALIGNMENT = 4  # bytes before a resource's data, which state its alignment
 
 
 def entry_of(module: ir.Module) -> ir.Operation:
@@ -53,7 +53,7 @@ def _argument_attributes(function: IrOp) -> list[ir.DictAttr]:
 
 
 def _resign(function: IrOp, attributes: Sequence[ir.DictAttr]) -> None:
-    """Sets the function's input types from its block, and its argument attributes to these."""
+    """Sets the function's input types to those of its block, and its argument attributes to the given ones."""
     inputs = [x.type for x in function.regions[0].blocks[0].arguments]
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
@@ -93,8 +93,8 @@ def elements(array: Array, type_: ir.RankedTensorType, name: str) -> Any:
     if not array.size:
         return dense(0, type_)
     raw = array.reshape(-1).view(np.uint8)
-    # Predicates are bits in some resources and bytes in others. IREE needs the parts of a complex f64 constant, so
-    # that constant must stay readable.
+    # Predicates are bits in some resources and bytes in others. IREE needs the parts of a complex f64 constant, so such
+    # a constant must stay readable.
     if array.nbytes > INLINE and array.dtype not in (np.bool_, np.complex128):
         return ir.DenseResourceElementsAttr.get_from_buffer(raw, name, type_, alignment=array.itemsize)
     return ir.DenseElementsAttr.get(raw, type=type_)
@@ -158,7 +158,7 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 
 def _array(value: ir.DenseFPElementsAttr) -> Array:
-    """The elements of a constant. A resource is read from its text, since the bindings give no other access."""
+    """The elements of a constant. A resource is read from its text, because the bindings give no other access."""
     type_ = ir.ShapedType(value.type)
     dtype = DTYPES.get(str(type_.element_type))
     if dtype is None:

@@ -1,6 +1,6 @@
-"""Carries ops that torch-mlir cannot lower through its pipelines as custom calls, and expands them afterwards.
+"""Passes ops that torch-mlir cannot lower through its pipelines as custom calls, and expands these afterwards.
 
-Ops that `jax.export` would expand are carried in the same way (`jax/lowerings.py`).
+Ops that `jax.export` would expand are treated in the same way (`jax/lowerings.py`).
 
 torch.operator "NAME"(%x) : T            what the importer emits
 stablehlo.custom_call @tiduc.NAME(%x)    between casts to and from builtin tensors, which torch-mlir lowers

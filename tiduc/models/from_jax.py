@@ -43,7 +43,7 @@ def from_jax(
     own = OwnDerivatives(jax, LEVELS if custom_derivatives else 0)
     exported = _exported(jax, jitted, example, keywords, own)
     derivatives = {}
-    for derivative in own.collected:  # exports of derivatives collect more
+    for derivative in own.collected:  # exports of derivatives collect further derivatives
         if own.is_closed(derivative):
             traced = jax.jit(derivative.function, keep_unused=True)
             derivatives[derivative] = _exported(jax, traced, derivative.arguments, {}, own, derivative.level)
@@ -115,7 +115,7 @@ def _names(jax: ModuleType, function: Any, args: Any, keywords: Any) -> list[str
 
 
 def _parameters(function: Any, count: int) -> list[str]:
-    """The names of the function's positional parameters, one for each of `count` arguments."""
+    """The names of the function's first `count` positional parameters."""
     named: list[str] = []
     try:
         parameters = inspect.signature(function).parameters.values() if function is not None else ()
@@ -140,7 +140,7 @@ def _model(
 ) -> Model:
     """The model of an export, whose custom calls named in `expand` are replaced by these expansions.
 
-    With `names_of_module`, the names of locations come before those of `export`.
+    With `names_of_module`, the names of locations take precedence over those of `export`.
     """
     module = parse(export.module, file)
     if derivatives:
@@ -169,7 +169,7 @@ def _model(
 
 
 def _with_derivatives(module: ir.Module, derivatives: Mapping[OwnDerivative, bytes]) -> Any:
-    """The module with the functions that are the derivatives of others."""
+    """The module with the functions that are derivatives of other functions."""
     modules = [("", module)]
     for own, contents in derivatives.items():
         modules.append((own.name, parse(contents)))

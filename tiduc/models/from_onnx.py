@@ -85,7 +85,7 @@ def from_onnx(
     """
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
-    is_proto = isinstance(model, onnx.ModelProto)  # copied, since the import changes it
+    is_proto = isinstance(model, onnx.ModelProto)  # a copy, since the import changes it
     proto, folder = (copy.copy(model), ".") if is_proto else _read(onnx, Path(model))
     check_model(onnx, proto)
     refuse_types(onnx, proto.graph)
@@ -104,7 +104,7 @@ def from_onnx(
 def _serialized(proto: "onnx.ModelProto") -> bytes:
     try:
         return bytes(proto.SerializeToString())
-    except Exception as error:  # raised by protobuf where the model exceeds 2 GiB without its weights
+    except Exception as error:  # raised by protobuf if the model exceeds 2 GiB without its weights
         raise Unsupported(f"the model cannot be serialized: {first_line(error)}") from error
 
 
@@ -195,7 +195,7 @@ def _set_results(onnx: ModuleType, proto: Any, results: Mapping[str, int]) -> No
 def _weights_to_inputs(
     onnx: ModuleType, graph: "onnx.GraphProto", folder: str, constants: set[str]
 ) -> dict[str, Array]:
-    """Turns initializers that may be weights, and are no `constants`, into the first inputs; returns them by name."""
+    """Turns initializers that may be weights, except `constants`, into the first inputs; returns them by name."""
     if graph.sparse_initializer:
         raise Unsupported("sparse initializers have no StableHLO")
     static = constants.union(_read_statically(graph))

@@ -70,7 +70,7 @@ def _torch() -> Any:
 
 
 def _trusted(torch: ModuleType, path: str) -> Any:
-    """The `ExportedProgram` in a file, read by PyTorch, which runs the code of the file."""
+    """The `ExportedProgram` in a file, read by PyTorch, which runs code of the file."""
     with _logged() as causes:
         try:
             with open(path, "rb"):  # open() has the better error message
@@ -85,7 +85,7 @@ def _trusted(torch: ModuleType, path: str) -> Any:
 
 @contextmanager
 def _logged() -> Iterator[list[BaseException]]:
-    """Collects the exceptions that `torch.export.load` logs with a traceback, which are not printed."""
+    """Collects the exceptions that `torch.export.load` logs with a traceback, instead of printing them."""
     errors: list[BaseException] = []
 
     def is_printed(record: logging.LogRecord) -> bool:
@@ -104,7 +104,7 @@ def _logged() -> Iterator[list[BaseException]]:
 def _exported(
     torch: ModuleType, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any
 ) -> "torch.export.ExportedProgram":
-    """The `ExportedProgram` of a module, or the module itself where it is one."""
+    """The `ExportedProgram` of a module; the argument itself if it is an `ExportedProgram`."""
     if isinstance(module, torch.export.ExportedProgram):
         return module
     if not isinstance(module, torch.nn.Module):
@@ -123,7 +123,7 @@ def _exported(
 
 
 def _distinct(torch: Any, tree: Any) -> Any:
-    """The example inputs, with copies of repeated tensors, which PyTorch's export takes for one input."""
+    """The example inputs, with copies of repeated tensors, which PyTorch's export would treat as one input."""
     seen: set[int] = set()
 
     def distinct(x: Any) -> "torch.Tensor":

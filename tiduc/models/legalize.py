@@ -1,12 +1,12 @@
-"""legalize: rewrites ops that exporters leave beside StableHLO to StableHLO, or refuses them by name.
+"""legalize: rewrites ops of exporters that are not StableHLO to StableHLO, or refuses them by name.
 
     %c = arith.constant dense<1> : tensor<1xi64>            ->  stablehlo.constant
     %d = tensor.dim %x, %c0                                     stablehlo.get_dimension_size
     %s = tensor.from_elements %d, %c3 : tensor<2xindex>         reshape, concatenate
 
-A scalar becomes a tensor of rank 0, and `index` becomes i32, the type of StableHLO's sizes. Dynamic
-dimensions that meet in a broadcast are taken to be equal and not 1: exporters keep a dimension dynamic only
-where they have checked this. The constraints that they leave are dropped.
+A scalar becomes a tensor of rank 0, and `index` becomes i32, the type of StableHLO's sizes. Dynamic dimensions that a
+broadcast combines are assumed to be equal and not 1: exporters keep a dimension dynamic only after checking this. The
+constraints in the exported program are dropped.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -25,7 +25,7 @@ from tiduc.dialect.shapes.types import i64
 
 
 class _Sizes(Emitter):
-    """Emits shapes as tensors, and remembers their sizes: constants, or scalars emitted before."""
+    """Emits shapes as tensors, and remembers their sizes: constants, or scalars emitted earlier."""
 
     def __init__(
         self, ip: ir.InsertionPoint, location: ir.Location, known: dict[IrValue, list[int | IrValue]]
@@ -94,7 +94,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
 
 
 def _without_reshape(op: IrOp) -> None:
-    """Removes a dynamic-shape op that does nothing; one that only adds unit dimensions becomes a broadcast."""
+    """Removes a dynamic-shape op that has no effect; an op that only adds unit dimensions becomes a broadcast."""
     if op.name not in (_BROADCAST, _RESHAPE):
         return
     x, sizes = op.operands
@@ -115,8 +115,8 @@ def _count_dynamic(type_: Any) -> int:
 def _added_ones(old: list[int], new: list[int]) -> list[int] | None:
     """The positions of the old dimensions in a new shape that only adds 1s; None for any other shape.
 
-    Exactly one old dimension may be dynamic: with the number of elements and all other dimensions equal, that
-    dimension must be equal too.
+    At most one old dimension may be dynamic: since the element counts and all other dimensions agree, that dimension
+    must agree too.
     """
     kept: list[int] = []
     for i, n in enumerate(new):
@@ -132,7 +132,7 @@ def _is_foreign(op: IrOp, kept: Collection[str]) -> bool:
 
 
 def _replace(old: IrValue, new: IrValue, kept: Collection[str]) -> None:
-    """Replaces a value by a tensor in StableHLO ops; foreign ops, which are erased later, keep their operands."""
+    """Replaces a value by a tensor in StableHLO ops; foreign ops keep their operands, and are erased later."""
     for use in list(old.uses):
         owner = use.owner.operation
         if not _is_foreign(owner, kept):
@@ -216,7 +216,7 @@ def _dim(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 
 
 def _size(b: _Sizes, x: IrValue, dimension: int) -> int | IrValue:
-    """The size as a number, or as a scalar where the dimension is dynamic."""
+    """The size as a number; as a scalar if the dimension is dynamic."""
     if not x.type.is_dynamic_dim(dimension):
         return int(x.type.shape[dimension])
     scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
@@ -236,7 +236,7 @@ def _extract(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 
 
 def _cast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
-    """The operand itself: a cast to a more or less static type is accepted only where the shape stays equal."""
+    """The operand itself: casts to more or less static types are accepted only if the shape stays equal."""
     if list(operands[0].type.shape) != list(op.result.type.shape):
         raise Unsupported(
             "no StableHLO is known for a tensor.cast that changes the shape's type", op.location

@@ -1,4 +1,4 @@
-"""Lowers ONNX's LSTM, GRU and RNN to loops; the product with the inputs of all steps is hoisted.
+"""Lowers ONNX's LSTM, GRU and RNN to loops, and hoists the product with the inputs of all steps.
 
     func @LSTM(x: T x B x I, W, R, ...) -> (y: T x D x B x H, h: D x B x H, c)       for D directions
       xw = x W' + b
@@ -35,7 +35,7 @@ class _Kind:
 class _Direction:
     """Loop invariants of one direction: recurrent weights, their bias, peepholes, activations.
 
-    `order` has the place of each of ONNX's gates among those of the weights.
+    `order` maps each of ONNX's gates to its place in the weights.
     """
 
     size: int

@@ -1,4 +1,4 @@
-"""Keeps PyTorch's gradient stops, which an export loses: `detach`, `no_grad`, and an embedding's padding row.
+"""Keeps PyTorch's gradient stops, which an export would lose: `detach`, `no_grad`, and an embedding's padding row.
 
 y = x.detach()   ->   torch.ops.tiduc.stop_gradient(x)   ->   stablehlo.composite "tidu.stop_gradient"
 """
@@ -98,7 +98,7 @@ def _stop_at(
     place: "torch.fx.Node",
     names: Sequence[Any],
 ) -> None:
-    """Makes all readers of the value after this place read the stopped value; `names` are the nodes that give it."""
+    """Makes all readers of the value after this place read the stopped value; `names` are the nodes that return it."""
     tensor = value.meta["val"]
     if not (isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())):
         return

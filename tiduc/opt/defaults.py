@@ -52,7 +52,7 @@ def differentiable_inputs(graph: Graph, opset: OpSet) -> list[str]:
 
 
 def _symbols(graph: Graph, name: str) -> list[str]:
-    """The symbols that an attribute of a graph lists; none where the graph has no such attribute."""
+    """The symbols that an attribute of a graph lists; none if the graph has no such attribute."""
     if name not in graph.attributes:
         return []
     try:
@@ -88,7 +88,7 @@ def keys_of(view: View, graph: Graph) -> list[str]:
 
 
 def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
-    """Follows a key through the map `steps`, except to a key in `unless`; a cycle ends after one turn."""
+    """Follows a key through the map `steps`, except to a key in `unless`; stops after one turn of a cycle."""
     for _ in steps:
         if key not in steps or steps[key] in unless:
             break

@@ -61,7 +61,7 @@ def _manager(
     failures: list[BaseException],
     statistics: Statistics | None,
 ) -> Any:
-    """The pass manager of the elements; exceptions of Python passes are put into `failures`."""
+    """The pass manager of the elements; exceptions of Python passes are added to `failures`."""
     manager = PassManager("builtin.module")
 
     def count(name: str) -> None:
@@ -84,14 +84,14 @@ def _manager(
 
 
 def _failing(run: Callable[[Any, Any], None], failures: list[BaseException]) -> Callable[[Any, Any], None]:
-    """A pass that keeps its exception and fails, so that MLIR prints the IR after the failure."""
+    """A pass that stores its exception and fails, so that MLIR prints the IR after the failure."""
 
     def failing(op: Any, pass_: Any) -> None:
         try:
             run(op, pass_)
         except BaseException as error:  # includes interrupts, which must not pass through native code
             ops = list(operations(op.opview.body))
-            # A module without graphs is the wrong module for the pass; the error points at its first op.
+            # The pass needs a module with graphs; the error points at the module's first op.
             if isinstance(error, TiducError) and ops and all(each.name != "tidu.graph" for each in ops):
                 error.at(ops[0].location)
             failures.append(error)

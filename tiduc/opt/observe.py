@@ -1,7 +1,7 @@
 """Options of `tiduc opt` that observe a pipeline: printed IR, statistics, times, and a reproducer of a failure.
 
 MLIR's pass manager prints the IR before and after passes, Python passes included. It cannot select passes by name in
-Python; where names are given, its output is captured and the IR of other passes is left out.
+Python, so if names are given, its output is captured and the IR of other passes is removed.
 """
 
 import os
@@ -97,7 +97,7 @@ class Observe:
             with self._filtered():
                 yield
         finally:
-            # Native code names a file after the text of the pass, options included.
+            # Native code names a file after the text of the pass, including its options.
             for path in Path(self.tree_dir).rglob("*{*.mlir") if self.tree_dir is not None else ():
                 path.rename(path.with_name(re.sub(r"\{.*\}", "", path.name)))
 
@@ -132,7 +132,7 @@ class Observe:
         return b"".join([*parts, printed[stops[-1] :]])
 
     def _requests(self, when: str, which: str) -> bool:
-        """Whether the IR is to be printed; `which` is the name of the pass, a colon, and its text in the pipeline."""
+        """Whether to print the IR; `which` is the name of the pass, a colon, and its text in the pipeline."""
 
         def is_one_of(names: Sequence[str]) -> bool:
             return any(re.search(rf": {re.escape(name)}(?![\w-])", which) for name in names)

@@ -2,9 +2,9 @@
 
     tidu-import, tidu-linearize, tidu-linear-transpose, tidu-materialize-merge, tidu-lower
 
-In this order, without options, these passes give the VJP of a module's function. In between, the module holds graphs,
-on which native passes may run. `pipelines.py` names such sequences. Each pass changes a module in place, and names its
-graphs and values by symbol.
+In this order, without options, these passes produce the VJP of a module's function. In between, the module holds
+graphs, on which native passes may run. `pipelines.py` names such sequences. Each pass changes a module in place, and
+names its graphs and values by symbol.
 """
 
 import inspect
@@ -65,7 +65,7 @@ _MEMORY = Option(
 
 
 def _pass(name: str, *options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a function on modules a pass: the docstring begins with the description, keywords are the options."""
+    """Makes a function on modules a pass: its docstring begins with the description, keywords are the options."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
         PASSES[name] = Pass(

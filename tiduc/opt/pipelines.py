@@ -1,4 +1,4 @@
-"""Named pipelines: the sequences of passes that give a JVP, a VJP or a gradient."""
+"""Named pipelines: the sequences of passes that produce a JVP, a VJP or a gradient."""
 
 from tiduc.opt.textual import PassStep, Pipeline
 

@@ -1,4 +1,4 @@
-"""Parses MLIR's textual pass pipelines that name Python passes, too: `a,b{x=1 y='p q'},func.func(c)`.
+"""Parses MLIR's textual pass pipelines extended by Python passes: `a,b{x=1 y='p q'},func.func(c)`.
 
 MLIR knows only the names of native passes, so a pipeline is split at the Python passes, and the text between them
 goes to MLIR unchanged. Options have MLIR's syntax: `key=value` pairs, separated by spaces; values bare, in quotes or
@@ -144,7 +144,7 @@ class Pipeline:
 
 
 def _added(function: Callable[[Any], object]) -> Callable[[Any, Any], None]:
-    """A function on modules as `PassManager.add` takes it."""
+    """A function on modules in the form that `PassManager.add` requires."""
 
     def run(op: IrOp, _: Any) -> None:
         function(op.opview)
@@ -246,7 +246,7 @@ def _unquoted(value: str) -> str:
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
-    """Splits at separators outside brackets and quotes; the parts, with their offsets."""
+    """Splits at separators outside brackets and quotes; returns the parts with their offsets."""
     closing: list[str] = []
     begin = 0
     for token in _TOKEN.finditer(text):

@@ -76,7 +76,7 @@ def _terminator(function: IrOp) -> Any:
 
 
 def _retype(function: IrOp, attributes: str, dropped: int) -> None:
-    """Makes a function's type that of its body, and drops one entry of its `arg_attrs` or `res_attrs`."""
+    """Sets a function's type to that of its body, and drops one entry of its `arg_attrs` or `res_attrs`."""
     block = function.regions[0].blocks[0]
     types = [x.type for x in block.arguments], [y.type for y in _terminator(function).operands]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
@@ -159,7 +159,7 @@ def to_zeros(module: IrOp) -> list[Place]:
 
 
 def _zero(type_: ir.RankedTensorType) -> ir.Attribute | None:
-    """The elements attribute of zeros of a type; None where there is none."""
+    """The elements attribute of zeros of a type; None if there is none."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
         return None
     element = type_.element_type

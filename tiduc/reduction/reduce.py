@@ -78,7 +78,7 @@ def reduce(module: Any, test: Test, seconds: float = 600) -> Reduction:
 
 
 def _reduced_by(reduction: Reduction, edit: Edit) -> bool:
-    """Applies an edit at as many places as possible; whether any attempt has succeeded."""
+    """Applies an edit at as many places as possible; returns whether an attempt has succeeded."""
     succeeded = False
     size = len(edit(reduction.module))
     while size and not reduction.is_over:

@@ -1,4 +1,4 @@
-"""Tables of what tests found out about each op; tests write them, and compare them with what they find.
+"""Tables of the results of tests on each op; tests write them, and compare them with their results.
 
 checked      what test/py/rules has checked of an op's rules    python -m pytest test/py/rules --write-tables
 refusals     the refusals that these tests met                  (the same command)

@@ -1,4 +1,4 @@
-"""Gradient accumulation: the mean gradient of K batches updates the parameters, at every K-th call of the step.
+"""Gradient accumulation: every K-th call of the step updates the parameters by the mean gradient of K batches.
 
     sum += g;  n += 1;  if n == K:  update by sum / K, sum = 0, n = 0
 

@@ -1,4 +1,4 @@
-"""compose: a program that calls a model, and then a loss that is itself a program, as functions."""
+"""compose: a program that calls a model and then a loss, which is itself a program, as functions."""
 
 from collections.abc import Sequence
 
@@ -61,7 +61,7 @@ def _check(loss: Program, given: Sequence[Port]) -> None:
 
 
 def _move(program: Program, module: ir.Module, prefix: str) -> str:
-    """Moves the program's functions, private and with prefixed names, into a module; gives the entry's name."""
+    """Moves the program's functions into a module, private and with prefixed names; returns the entry's name."""
     copy = program.module.operation.clone().operation
     body = copy.regions[0].blocks[0]
     functions = [op for op in operations(body) if "sym_name" in op.attributes]

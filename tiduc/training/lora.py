@@ -2,9 +2,9 @@
 
     y = dot(x, transpose(W))    ->    y + dot(dot(x, transpose(A)), transpose(alpha / r B)),    A: r x in, B: out x r
 
-A is random, and B is 0 at first, so that the model computes what it did. All other weights are frozen. The adapters of
-a layer `name` are the inputs `base_model.model.NAME.lora_A.weight` and `...lora_B.weight`; alpha is the input
-`lora_alpha`. Elements narrower than f32 have adapters in f32. Source: Hu et al., "LoRA: Low-Rank Adaptation of Large
+A is random, and B is initially 0, so that the model's outputs do not change. All other weights are frozen. The adapters
+of a layer `name` are the inputs `base_model.model.NAME.lora_A.weight` and `...lora_B.weight`; alpha is the input
+`lora_alpha`. Weights narrower than f32 have adapters in f32. Source: Hu et al., "LoRA: Low-Rank Adaptation of Large
 Language Models" (2021), section 4.1.
 """
 
@@ -119,7 +119,7 @@ class _Inputs:
 
 
 def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Operation]:
-    """The products x transpose(W) that read a weight; `RequestError` for another op that reads it."""
+    """The products x transpose(W) that read a weight; raises `RequestError` for any other op that reads it."""
     for use in list(weight.uses):
         op = use.owner.operation
         if op.name == "stablehlo.transpose":
@@ -174,7 +174,7 @@ def _adapt(product: ir.Operation, a: Tensor, b: Tensor, scale: Tensor) -> None:
     scaled = emit("stablehlo.multiply", b.type.shape, (filled, b))
     low = dot(dot(emit("stablehlo.convert", x.type.shape, (x,)), a), scaled)
     ip = ir.InsertionPoint(_next(product))
-    # The ops above come before the product; the sum comes after it.
+    # The ops above precede the product; the sum follows it.
     total = emit("stablehlo.add", y.type.shape, (emit("stablehlo.convert", y.type.shape, (y,)), low))
     total = emit("stablehlo.convert", y.type.shape, (total,), element=y.type.element_type)
     for use in users:
@@ -219,7 +219,7 @@ def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -
     config = {
         "peft_type": "LORA",
         "base_model_name_or_path": None,
-        "target_modules": "|".join(map(re.escape, adapters.layers)),  # a list would match the ends of names
+        "target_modules": "|".join(map(re.escape, adapters.layers)),  # peft matches ends of names in a list
         "r": adapters.rank,
         "lora_alpha": adapters.alpha,
         "lora_dropout": 0.0,
@@ -243,7 +243,7 @@ def merged(state: Mapping[str, Array]) -> dict[str, Array]:
         ALPHA,
         _last(state, "step"),
         _last(state, "batches"),
-    }  # these inputs of a training step are no weights
+    }  # these inputs of a training step are not weights
     own |= {name for name, x in state.items() if is_random_seed(SignatureValue(name, TensorType.of(x)))}
     weights = {name: x for name, x in state.items() if not name.startswith(_PREFIX) and name not in own}
     for name, (a, b) in adapters.layers.items():
@@ -254,6 +254,6 @@ def merged(state: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _last(state: Mapping[str, Array], name: str) -> str:
-    """The name that a step gave to an input of its own: `name`, or `name.2` where a weight has this name, and so on."""
+    """The name of an input that a step added: `name`, or `name.2` and so on if a weight has this name."""
     names = [x for x in state if x == name or re.fullmatch(rf"{name}\.\d+", x)]
     return max(names, key=len, default=name)

@@ -7,10 +7,10 @@
     adamw      adam's step, from (1 - r d) p                                                     as adam
     lion       p - r (sign(b m + (1 - b) g) + d p);  m = c m + (1 - c) g                         keeps m
 
-`sgd`, `adam` and `adamw` compute what PyTorch's `SGD`, `Adam` and `AdamW` do. States begin with zeros. The decay d is 0
-for parameters whose name matches no pattern of `decay` in `train_step`. Sources: Kingma, Ba, "Adam: A Method for
-Stochastic Optimization" (2015), algorithm 1; Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019),
-algorithm 2; Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), program 1.
+`sgd`, `adam` and `adamw` compute the same updates as PyTorch's `SGD`, `Adam` and `AdamW`. States begin with zeros. The
+decay d is 0 for parameters whose name matches no pattern of `decay` in `train_step`. Sources: Kingma, Ba, "Adam: A
+Method for Stochastic Optimization" (2015), algorithm 1; Loshchilov, Hutter, "Decoupled Weight Decay Regularization"
+(2019), algorithm 2; Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), program 1.
 """
 
 from collections.abc import Sequence
@@ -193,7 +193,7 @@ def _mixed(b: StablehloBuilder, old: float, x: Value, y: Value) -> Value:
 
 
 def _bias(b: StablehloBuilder, beta: float, step: Value) -> Value:
-    """1 - beta^step, as -expm1(step log beta), which does not lose digits by cancellation if beta is near 1."""
+    """1 - beta^step, as -expm1(step log beta), which avoids cancellation if beta is near 1."""
     if not beta:
         return b.constant(1, step)
     power = b.multiply(step, b.constant(log(beta), step))

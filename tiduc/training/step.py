@@ -3,9 +3,9 @@
     (parameters..., optimizer state..., buffers..., seed, frozen weights..., inputs..., targets..., rate)
         -> (loss, new parameters..., new optimizer state..., new buffers..., new seed)
 
-Each output but the loss is the new value of the input with its name. The program writes it into the memory of
-that input, so that a loop over batches moves no parameter. A model that draws random numbers has the seed, whose second
-word counts the steps: each step draws other numbers, and its forward and backward pass the same.
+Each output except the loss is the new value of the input with its name. The program writes it into the memory of that
+input, so that a loop over batches copies no parameter. A model that draws random numbers has the input seed, whose
+second word counts the steps. Each step draws other numbers, and its forward and backward passes draw the same ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,9 +107,10 @@ def train_step(
 
 
 def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[Port]]:
-    """The loss and its gradient, and the parameters, without those that have no part in the loss.
+    """The loss, its gradient, and the parameters, except those that do not affect the loss.
 
-    PyTorch's optimizers leave out such parameters too: their decay would change them. `RequestError` if none is left.
+    PyTorch's optimizers skip such parameters too: otherwise decay would change them. Raises `RequestError` if no
+    parameter is left.
     """
     gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
     slopes = dict(zip(names, gradient.outputs[1:], strict=True))
@@ -122,7 +123,7 @@ def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[Port]
 
 
 def _fixed(port: Port, model: Program, weights: Mapping[str, Array], names: Sequence[str]) -> Port:
-    """An input that the step does not update, with its role, and a weight with the reason."""
+    """An input that the step does not update, with its role; for a weight, also the reason."""
     if port.name not in weights:
         return with_role(port, INPUT if port.name in {x.name for x in model.inputs} else TARGET)
     if held_because(port) and port.name not in names:
@@ -140,10 +141,9 @@ def _update(
     clip_norm: float | None,
     accumulate: int,
 ) -> tuple[list[Port], list[Value]]:
-    """Inputs for the optimizer state and the rate, and the new values of the parameters and of the state.
+    """Adds inputs for the optimizer state and the rate; returns the new values of the parameters and of the state.
 
-    For elements narrower than f32, the update is computed in f32, which is wide enough for sums of many small
-    numbers.
+    For elements narrower than f32, the update is computed in f32, which can hold sums of many small numbers.
     """
     b: Any = gradient.opset.builder(gradient.view, gradient.view.fresh("update"))
     rate, step = _scalar(b, "rate"), _scalar(b, "step")

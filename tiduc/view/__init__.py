@@ -9,5 +9,5 @@
     png.py, text.py, listing.py             other formats: a picture, a tree, assignments
     curve.py                                the chart of memory against time
 
-No file but draw.py knows how Graphviz is run, and only read.py and label.py read MLIR.
+Only draw.py knows how to run Graphviz, and only read.py and label.py read MLIR.
 """

@@ -52,7 +52,7 @@ def listed(points: Sequence[tuple[int, float]]) -> str:
 
 
 class _Axis:
-    """The places of numbers from `least` to `most` along a length, with round numbers as ticks."""
+    """Maps numbers from `least` to `most` to places along a length, with round numbers as ticks."""
 
     def __init__(self, least: float, most: float, length: float) -> None:
         self.least, self.most, self.length = least, most, length
@@ -81,7 +81,7 @@ def _tick(
 
 
 def _labelled(places: Sequence[tuple[float, float]], points: Sequence[tuple[int, float]]) -> Iterator[str]:
-    """The points, the lines between them, and labels to their right, at heights where labels do not overlap."""
+    """The points, the lines between them, and labels to their right, at heights at which labels do not overlap."""
     above = -math.inf
     heights = []
     for _, y in reversed(places):

@@ -121,7 +121,7 @@ def _scene(
 
 
 def _noted(picture: Picture, scene: Scene, arrows: list[Arrow]) -> Iterator[str]:
-    """Arrows from scenes that are not drawn: dashed, from notes that name the values, or state how many there are."""
+    """Arrows from scenes that are not drawn: dashed, from notes that name the values or state their number."""
     owner = picture.owner() if arrows else {}
     if len({arrow.source for arrow in arrows}) > NOTES:
         counts = Counter((owner[arrow.source], arrow.target) for arrow in arrows)
@@ -191,7 +191,7 @@ def _label(box: Box, file: str) -> str:
 
 
 def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False) -> str:
-    """An edge; one that leads upwards is written in reverse: Graphviz draws the end of an edge below its start."""
+    """An edge; one that leads upwards is written in reverse, as Graphviz draws the end of an edge below its start."""
     attributes: dict[str, str] = {}
     if arrow.label:
         attributes["label"] = f" {arrow.label}"
@@ -214,7 +214,7 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False
 
 
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
-    """The slots whose arrows show their number: those of an op whose operands differ and are not interchangeable."""
+    """The slots whose arrows show their number: those of ops whose operands differ and are not interchangeable."""
     arrows = [arrow for arrow in arrows if arrow.kind != "captured"]
     sources = {(arrow.source, arrow.result) for arrow in arrows}
     if len(sources) < 2 or box.kind in ("fold", "output") or f"stablehlo.{box.name}" in ASSOCIATIVE:

@@ -12,7 +12,7 @@ import sys
 from tiduc.dialect.errors import RequestError
 from tiduc.runtime.process import Limits, run_within
 
-_WINDOW = 1300, 960  # what a page shows of a drawing in 1600 x 1000 pixels, at the smallest legible size
+_WINDOW = 1300, 960  # the part of a drawing that a 1600 x 1000 page shows at the smallest legible size
 
 
 def fitting(sources: list[str]) -> list[tuple[str, str]]:
@@ -30,7 +30,7 @@ def fitting(sources: list[str]) -> list[tuple[str, str]]:
 
 
 def _scale(svg: str) -> float:
-    """How many pixels a point of the drawing takes when the window shows all of it."""
+    """The pixels per point of the drawing when the window shows all of it."""
     size = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', svg)
     assert size is not None, "Graphviz writes the size of each drawing"
     return min(room / float(length) for room, length in zip(_WINDOW, size.groups(), strict=True))
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def _say(data: bytes) -> None:
-    """Writes all of the data to standard output, which may have no buffer (PYTHONUNBUFFERED)."""
+    """Writes all of the data to standard output, which may be unbuffered (PYTHONUNBUFFERED)."""
     with open(1, "wb", closefd=False) as out:
         out.write(data)
 

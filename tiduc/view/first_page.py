@@ -1,4 +1,4 @@
-"""first_page: what is shown first: one scene, several with arrows between them, a derivative, or a map of scenes."""
+"""first_page: the first view: one scene, several with arrows between them, a derivative, or a map of scenes."""
 
 from tiduc.view.dot import is_large
 from tiduc.view.fold import add_map
@@ -6,8 +6,8 @@ from tiduc.view.parts import FITS, PARTS, split_into_parts
 from tiduc.view.scene import Picture
 from tiduc.view.side_by_side import SideBySide, side_by_side
 
-_PARTS_BESIDE = 7  # the number of parts of a scene that is drawn beside another one
-_FITS_BESIDE = 18  # the most boxes of such a scene that is not split into parts
+_PARTS_BESIDE = 7  # the number of parts of a scene that is drawn beside another scene
+_FITS_BESIDE = 18  # the most boxes of such a scene that is not split
 
 
 def first_page(picture: Picture, names: list[str], fold: bool = True) -> SideBySide:

@@ -1,4 +1,4 @@
-"""fold: shows a picture with fewer boxes: repeated stretches become one box, and ops that only reshape become labels.
+"""fold: simplifies a picture: repeated stretches become one box, and ops that only reshape become labels.
 
     x -> broadcast_in_dim -> multiply     ->     x --(broadcast)--> multiply
     [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
@@ -22,8 +22,8 @@ SHORTEST = 4  # the fewest boxes in a fold
 WORTH = 6  # the fewest boxes that a fold must save
 SHARE = 100  # a fold must also save 1/SHARE of the scene's boxes, so that a large scene has few folds
 LARGE = 24  # the most boxes of a scene that is not folded
-ROW = 16  # the fewest equal folds in a row that become one box
-CROWDED = 60  # the most boxes of a scene whose inputs all have boxes, even inputs that only one fold reads
+ROW = 16  # the fewest adjacent equal folds that become one box
+CROWDED = 60  # the most boxes of a scene in which all inputs have boxes, even those that only one fold reads
 _LINE = 600  # characters of a tooltip
 _IN_TITLE = 4  # op names in a fold's description
 _FREQUENT = {"add", "multiply", "subtract", "divide", "select", "slice", "transpose", "maximum", *SHAPE_OPS}
@@ -89,7 +89,7 @@ def move_onto_arrows(picture: Picture, scenes: list[Scene]) -> None:
 
 
 def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
-    """The arrow, from the first source that is not removed, with the removed ops as its label."""
+    """The arrow from the first source that is not removed, with the removed ops as its label."""
     passed = []
     while arrow.source in quiet:
         before, box = quiet[arrow.source]
@@ -99,7 +99,7 @@ def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
 
 
 def _arrow_label(passed: list[Box]) -> str:
-    """The label of an arrow: the removed ops, without repetitions of the previous one, and the final shape."""
+    """The label of an arrow: the removed ops, without those that repeat the previous one, and the final shape."""
     names = [box.name.removesuffix("_in_dim") for box in passed]
     short = [name for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
     return f"{', '.join(short)} {passed[-1].types[0]}"
@@ -109,7 +109,7 @@ def _arrow_label(passed: list[Box]) -> str:
 
 
 def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | None:
-    """Folds the stretch with the highest worth; gives the scene of the fold, or None if no fold saves enough."""
+    """Folds the stretch with the highest worth; returns the scene of the fold, or None if no fold saves enough."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     position = {box.id: i for i, box in enumerate(boxes)}
     into = scene.into()
@@ -146,7 +146,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 def _operands(
     scene: Scene, inner: Scene, ids: list[str], into: dict[str, list[Arrow]]
 ) -> tuple[tuple[str, str, str], ...]:
-    """The values that a stretch reads, by the boxes that stand for the values of the first stretch."""
+    """The values that a stretch reads, keyed by the boxes of the corresponding values of the first stretch."""
     bodies = [box for box in inner.boxes.values() if box.kind in OPS or box.kind == "constant"]
     of_inner = inner.into()
     named: dict[str, tuple[str, str, str]] = {}
@@ -226,7 +226,7 @@ def _cut(
 
 
 def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[bool]:
-    """Which stretches have the most common internal wiring."""
+    """The stretches with the most common internal wiring."""
 
     def shape(ids: list[str]) -> Hashable:
         at = {box: i for i, box in enumerate(ids)}
@@ -284,7 +284,7 @@ def _replace(
     stretches: list[list[str]],
     operands: Sequence[tuple[tuple[str, str, str], ...]] = (),
 ) -> None:
-    """Replaces each stretch by one box, in its scene and for readers in other scenes."""
+    """Replaces each stretch by one box, in its scene and in the arrows to readers in other scenes."""
     stands_for: dict[str, str] = {}
     folds: dict[str, Box] = {}
     of = {id_: i for i, ids in enumerate(stretches) for id_ in ids}

@@ -52,7 +52,7 @@ def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) 
 
 
 def _reached(picture: Picture, names: list[str]) -> list[str]:
-    """The scenes and all scenes reachable by opening boxes, each once."""
+    """The scenes and all scenes that are reachable by opening boxes, each once."""
     reached: dict[str, None] = {}
     waiting = list(names)
     while waiting:

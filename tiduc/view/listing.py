@@ -1,4 +1,4 @@
-"""listing: prints scenes as assignments, one op a line; values of other graphs are written as references.
+"""listing: prints scenes as assignments, one op per line; values of other graphs are written as references.
 
 graph @main(a: f64, x: f64)
   v0: f64 = multiply(a, x)

@@ -2,7 +2,7 @@
 
     x -> 40 ops -> result     ->     x -> part 1 -> part 2 -> ... -> part 8 -> result
 
-The boundary between two parts is where the fewest values are live. A part that is still too large is split again.
+Parts are separated where the fewest values are live. A part that is still too large is split again.
 """
 
 from dataclasses import replace
@@ -15,8 +15,8 @@ FITS = 24  # the most boxes of a scene that is not split
 DEEP = 15  # the most boxes on a path of a scene that is not split
 PARTS = 8  # the number of parts of a scene
 _REACH = 0.4  # how far a boundary may be from the place that makes parts equal, as a share of a part
-_OUTPUTS = 4  # the most outputs that have boxes of their own
-_INPUTS = 4  # the most inputs, read by several parts, that have boxes of their own
+_OUTPUTS = 4  # the most outputs with boxes of their own
+_INPUTS = 4  # the most inputs that several parts read with boxes of their own
 
 
 def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
@@ -97,7 +97,7 @@ def _live(scene: Scene, ids: list[str]) -> list[int]:
 
 
 def _join_inputs(picture: Picture, scene: Scene) -> None:
-    """Draws many inputs, where no other scene reads them, as one box for each activity."""
+    """Draws many inputs as one box for each activity, unless another scene reads them."""
     others = (arrow.source for of in picture.scenes.values() if of is not scene for arrow in of.arrows)
     shown = {*others, *(arrow.target for arrow in scene.arrows if arrow.kind == "bind")}
     inputs = [box for box in scene.boxes.values() if box.kind in ("input", "outer") and box.id not in shown]
@@ -122,7 +122,7 @@ def _join_inputs(picture: Picture, scene: Scene) -> None:
 
 
 def _drop_outputs(scene: Scene) -> None:
-    """Removes the outputs of parts if there are many; a part shows their number, and its tooltip their names."""
+    """Removes the outputs of parts if there are many; a part then shows their number, and its tooltip their names."""
     by_part: dict[str, list[str]] = {}
     for arrow in scene.arrows:
         target, source = scene.boxes.get(arrow.target), scene.boxes.get(arrow.source)

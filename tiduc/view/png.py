@@ -1,4 +1,4 @@
-"""png: the first page as a picture that other programs show: the program, or the program beside its derivative."""
+"""png: the first view as a picture for other programs: the program, or the program beside its derivative."""
 
 from tiduc.view.dot import dot
 from tiduc.view.draw import draw_png, fitting

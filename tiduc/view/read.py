@@ -1,7 +1,7 @@
 """read: turns a module, after any stage, into scenes: one per function, graph, and region with more than one op.
 
-Constants are written where they are used, as are broadcasts of splat constants. A value that a graph reads
-from another graph is an arrow from the box that defines it there.
+Constants and broadcasts of splat constants are written where they are used. A value that a graph reads from another
+graph is an arrow from the box that defines it there.
 """
 
 from collections.abc import Iterator
@@ -56,10 +56,10 @@ class _Reader:
         for name, op in self.functions.items():  # boxes come first, since graphs may be in any order
             self.picture.scenes[f"@{name}"] = self.empty(name, op)
 
-    # ---- what is not a box ------------------------------------------------------------------------------------
+    # ---- values without boxes -----------------------------------------------------------------------------------
 
     def look(self, block: ir.Block) -> None:
-        """Finds values that are written where they are used, and resolves references."""
+        """Finds the values that are written where they are used, and resolves references."""
         for op in operations(block):
             if op.name == "tidu.external":
                 graph, name = op.attributes["ref"].value

@@ -68,7 +68,7 @@ def _numbered(letters: Sequence[Hashable]) -> list[int]:
 
 
 def _automaton(text: Sequence[int]) -> list[_State]:
-    """The suffix automaton, with the number of occurrences, overlapping ones included, of each state's stretches."""
+    """The suffix automaton, with the number of occurrences (including overlapping ones) of each state's stretches."""
     states = [_State(0, -1, -1)]
     last = 0
     for end, letter in enumerate(text):
@@ -97,7 +97,7 @@ def _automaton(text: Sequence[int]) -> list[_State]:
 
 
 def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
-    """The lengths to try for a state's stretches: the longest, and the shortest that is allowed."""
+    """The lengths to try for a state's stretches: the longest one, and the shortest allowed one."""
     return [n for n in {state.length, max(shorter + 1, shortest)} if shortest <= n <= state.length]
 
 

@@ -1,4 +1,4 @@
-"""side_by_side: the first page of a derivative: the program, beside it the derivative, and residuals as arrows.
+"""side_by_side: the first view of a derivative: the program, the derivative beside it, and residuals as arrows.
 
     @main                 @T0
     x                     ∂x
@@ -6,9 +6,8 @@
     part 2  - - - - - ->  part 1
     result                ∂result
 
-Each other graph that the derivative reads is one box, without the arrows into it, and without the arrows out of it
-where these are many. A transposed graph is drawn from bottom to top, so that an op is near the op whose derivative it
-is.
+Any other graph that the derivative reads is one box, without arrows into it, and without arrows out of it if they are
+many. A transposed graph is drawn from bottom to top, so that an op is near the op whose derivative it is.
 """
 
 from collections import Counter
@@ -84,7 +83,7 @@ def _inputs_of_parts(scene: Scene) -> dict[str, str]:
 
 
 def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
-    """The arrows with one arrow for each pair of boxes, labelled with the number of values."""
+    """The arrows merged to one arrow per pair of boxes, labelled with the number of values."""
     values = {(a.source, a.result, a.target, a.kind) for a in arrows}
     counts = Counter((sources.get(source, source), target, kind) for source, _, target, kind in values)
     return [
@@ -95,7 +94,7 @@ def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
 
 
 def _runs_backward(primal: Scene, derivative: Scene) -> bool:
-    """Whether the derivative reads the values of the program in reverse order, roughly."""
+    """Whether the derivative reads the values of the program roughly in reverse order."""
     at = {id_: i for i, id_ in enumerate(primal.boxes)}
     to = {id_: i for i, id_ in enumerate(derivative.boxes)}
     pairs = [(at[a.source], to[a.target]) for a in derivative.arrows if a.source in at and a.target in to]

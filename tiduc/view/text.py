@@ -59,7 +59,7 @@ def _foreign(scene: Scene) -> Iterator[Arrow]:
 
 
 def _roots(scene: Scene) -> list[Box]:
-    """The outputs, then boxes without readers, such as ops with effects; unread inputs come last."""
+    """The outputs, then boxes without readers, such as ops with effects; unread inputs are last."""
     read = {arrow.source for arrow in scene.arrows}
     outputs = [box for box in scene.boxes.values() if box.kind == "output"]
     unread = [box for box in scene.boxes.values() if box.kind != "output" and box.id not in read]
@@ -67,7 +67,7 @@ def _roots(scene: Scene) -> list[Box]:
 
 
 def _names(scene: Scene) -> dict[str, str]:
-    """The name of each box: number in program order and name for ops, the name alone for others."""
+    """The name of each box: for ops, their number in program order and their name; for other boxes, only the name."""
     said, number = {}, 0
     for box in scene.boxes.values():
         if box.kind in OPS:

@@ -1,12 +1,12 @@
-"""Keeps the derivatives that functions define for themselves with `jax.custom_jvp` and `jax.custom_vjp`.
+"""Keeps the derivatives that functions define with `jax.custom_jvp` and `jax.custom_vjp`.
 
     y = f(x)                                                     in the function, where f.defjvp(rule)
     %y = stablehlo.composite "tidu.own.0" %x {decomposition = @f}    in its export
     func.func private @f(%x) attributes {tidu.jvp = @tidu.own.0}     in the model; %y = call @f(%x)
 
-@tidu.own.0 is exported by itself, from (x, dx) -> JAX's JVP of f, or from (x, cy) -> JAX's VJP of f. Such a derivative
-may call functions that define derivatives in turn, perhaps without end: the derivative of `jnp.sinc` calls another
-function with a derivative of its own. After `LEVELS` levels, the ops of these functions are differentiated.
+@tidu.own.0 is exported separately, from (x, dx) -> JAX's JVP of f, or from (x, cy) -> JAX's VJP of f. Such a derivative
+may call functions with derivatives of their own, perhaps without end: the derivative of `jnp.sinc` calls another such
+function. After `LEVELS` levels, the ops of these functions are differentiated instead.
 """
 
 import functools
@@ -96,7 +96,7 @@ class OwnDerivatives:
     def _rejected(self, make: Callable[..., Any], inputs: Sequence[Any], captured: int) -> dict[int, str]:
         """The inputs whose tangents the function's derivative rejects by an exception, with its message.
 
-        `equinox.filter_custom_vjp` rejects tangents of all arguments but the first one.
+        `equinox.filter_custom_vjp` rejects tangents of all arguments except the first one.
         """
         smooth = frozenset(i for i, x in enumerate(inputs) if self._is_smooth(x))
         error = functools.cache(
@@ -111,7 +111,7 @@ class OwnDerivatives:
         return rejected
 
     def _error(self, given: tuple[Callable[..., Any], tuple[Any, ...]]) -> str | None:
-        """The message of the exception that a derivative raises where JAX traces it; None if it raises none."""
+        """The message of the exception that a derivative raises while JAX traces it; None if it raises none."""
         function, arguments = given
         try:
             self._jax.eval_shape(function, *arguments)
@@ -120,7 +120,7 @@ class OwnDerivatives:
         return None
 
     def _rejecting(self, function: Callable[..., Any], rejected: Mapping[int, str]) -> Callable[..., Any]:
-        """The function, which refuses tangents of some arguments."""
+        """The function, which now refuses tangents of some arguments."""
 
         def call(*given: Any) -> Any:
             composite = self._jax.lax.composite(lambda x, reason: x, NOT_DIFFERENTIABLE)
@@ -175,7 +175,7 @@ class OwnDerivatives:
         _: int,
         rejected: frozenset[int],
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """(x..., dx...) -> (y..., dy...), and its arguments; tangents of the `rejected` inputs are not read."""
+        """(x..., dx...) -> (y..., dy...), and its arguments; it ignores tangents of the `rejected` inputs."""
         moving = [i for i in range(len(inputs)) if i not in rejected]
 
         def function(*given: Any) -> list[Any]:
@@ -195,7 +195,7 @@ class OwnDerivatives:
         captured: int,
         rejected: frozenset[int],
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """(x..., cy...) -> cx..., and its arguments; cotangents of the `rejected` inputs are zero.
+        """The function (x..., cy...) -> cx..., and its arguments; cotangents of the `rejected` inputs are zero.
 
         JAX's cotangents of complex numbers are conjugates of tiduc's.
         """
@@ -223,9 +223,9 @@ class OwnDerivatives:
 
 
 def _forget_traces(parameters: Mapping[str, Any]) -> None:
-    """Clears JAX's memory of the derivatives that it traced for a call, by which tangents are not zero.
+    """Clears JAX's cache of the derivatives that it traced for a call, keyed by which tangents are nonzero.
 
-    A trace that an exception ended leaves JAX without the structure of the results of a trace that it remembers.
+    An exception that ends a trace leaves an entry without the structure of the results in the cache.
     """
     for value in parameters.values():
         for cell in getattr(getattr(value, "f", None), "__closure__", None) or ():
@@ -236,7 +236,7 @@ def _forget_traces(parameters: Mapping[str, Any]) -> None:
 def _along(
     bound: Callable[..., Any], given: Sequence[Any], moving: Sequence[int]
 ) -> Callable[..., list[Any]]:
-    """The function of the arguments with the numbers `moving`; the others are as given."""
+    """The function of the arguments with the numbers `moving`; the other arguments are fixed."""
 
     def along(*moved: Any) -> list[Any]:
         of = dict(zip(moving, moved, strict=True))

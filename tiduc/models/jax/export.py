@@ -1,4 +1,4 @@
-"""Reads the files that `jax.export` serializes, without JAX: a table in the format of FlatBuffers.
+"""Reads the files of `jax.export` without JAX: a table in the format of FlatBuffers.
 
 The numbers of fields are those of `jax/_src/export/serialization.fbs`, whose fields never change their number. A table
 is an offset to a list of its fields' offsets; `FlatTable` checks each offset, so that a damaged file is an error.
@@ -150,7 +150,7 @@ class FlatTable:
 def _leaves(tree: FlatTable, left: list[int], depth: int = 0) -> list[str]:
     """The path of each leaf of a tree, as `jax.tree_util.keystr` writes paths.
 
-    `left` holds the number of nodes that there can be; a damaged tree may contain itself.
+    `left` is the number of nodes that the tree may still have, because a damaged tree may contain itself.
     """
     left[0] -= 1
     if depth > _DEEPEST or left[0] < 0:

@@ -1,10 +1,10 @@
-"""Keeps what `jax.export` expands or drops, so that tiduc's rules differentiate it.
+"""Keeps ops and stops that `jax.export` expands or drops, so that tiduc's rules differentiate them.
 
     jax.lax.lgamma(x)         ->  stablehlo.custom_call @tiduc.chlo.lgamma(%x)       ->  chlo.lgamma %x
     jax.lax.stop_gradient(x)  ->  stablehlo.composite "tidu.stop_gradient" %x {...}
 
-An export contains StableHLO only. Without these lowering rules, an op of CHLO is the expansion that approximates it,
-whose derivative is wrong or NaN at some points, and nothing is left of a stop of gradients.
+An export contains StableHLO only. Without these lowering rules, it would contain the expansion that approximates an op
+of CHLO, whose derivative is wrong or NaN at some points, and would lose each stop of gradients.
 """
 
 import functools
@@ -70,9 +70,9 @@ def expansions(jax: ModuleType) -> dict[str, Callable[[Any, Any], Sequence[Any]]
 
 
 def _of_chlo(jax: ModuleType) -> dict[str, Any]:
-    """The ops of CHLO whose result has the type of their operands, and the primitives of JAX of these names.
+    """The ops of CHLO whose result has the type of their operands, and JAX's primitives of the same names.
 
-    `conj`, the linear one, may have a real operand, and `square` an integer one; the expansion x * x is exact.
+    `conj`, the linear one, may have a real operand, and `square` an integer operand; the expansion x * x is exact.
     """
     primitives = {}
     for name in OPSET.linearize_rules:

@@ -1,4 +1,4 @@
-"""Rewrites ONNX nodes whose shape is declared and whose places or limits are given when the program runs.
+"""Rewrites ONNX nodes with a declared shape whose places or limits are operands.
 
 Slice(x, starts, ends, axes, steps)     x gathered at starts + steps * [0, ..., n - 1], per dimension
 Pad(x, pads)                            x gathered at [0, ..., n - 1] - before, where that is inside
@@ -49,7 +49,7 @@ def slice_(nodes: Nodes, node: Any) -> str | None:
 
 
 def _entry(numbers: Any, axes: NDArray[Any] | Tensor, d: int, rank: int, default: int) -> Any:
-    """The parameter for dimension d; `default` where no axis is d."""
+    """The parameter for dimension d; `default` if no axis is d."""
     if isinstance(axes, np.ndarray):
         places = [i for i, axis in enumerate(axes.tolist()) if axis % rank == d]
         return numbers[places[0]] if places else np.int64(default)

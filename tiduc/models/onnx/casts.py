@@ -1,6 +1,6 @@
 """Rewrites ONNX's Cast between types that torch-mlir does not convert, as StableHLO's `convert`.
 
-A cast to an 8-bit float gives the nearest finite number for numbers out of range; with `saturate=0`, NaN or infinity.
+A number out of range becomes the nearest finite 8-bit float; with `saturate=0`, NaN or infinity.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -3,8 +3,8 @@
 NonMaxSuppression    boxes sorted by score; a loop drops each box that overlaps one before it too much
 Unique               elements sorted by stablehlo.sort; the first of each run of equal ones is kept
 
-The number of chosen elements depends on data, so that the model, or `sizes`, must give it. A program chooses that many:
-it leaves out later elements, and fills up with -1 (boxes) or with copies (elements).
+The number of chosen elements depends on data, so the model, or `sizes`, must state it. A program returns exactly that
+many: it omits later elements, and pads with -1 (boxes) or with copies (elements).
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def non_max_suppression(nodes: Nodes, node: Any) -> str:
 
 
 def _sorted(x: Tensor, largest: bool) -> tuple[Tensor, Tensor]:
-    """The elements of each row in order, and their places; of equal elements the first comes first."""
+    """The elements of each row in order, and their places; equal elements keep their order."""
     values, places = x.nodes.fresh(), x.nodes.fresh()
     n = x.nodes.hold(np.asarray(x.shape[-1:], np.int64))
     x.nodes.emitted.append(
@@ -56,7 +56,7 @@ def _sorted(x: Tensor, largest: bool) -> tuple[Tensor, Tensor]:
 
 
 def _overlaps(boxes: Tensor, is_centred: bool, limit: Any) -> Tensor:
-    """Whether the intersection over the union of two boxes of a row exceeds the limit: (rows, n, n)."""
+    """Whether the intersection over union of two boxes of a row exceeds the limit: (rows, n, n)."""
     if is_centred:  # x, y, width, height
         centre, half = boxes[..., 0:2], boxes[..., 2:4] / 2
         low, high = centre - half, centre + half
@@ -75,7 +75,7 @@ def _overlaps(boxes: Tensor, is_centred: bool, limit: Any) -> Tensor:
 
 
 def _suppressed(conflicts: Tensor, kept: Tensor) -> Tensor:
-    """The boxes of each row that conflict with none before them that is kept."""
+    """The boxes of each row that conflict with no earlier box that is kept."""
     n = kept.shape[1]
 
     def build(body: Body, conflicts: TextTensor, kept: TextTensor) -> list[TextTensor]:
@@ -129,7 +129,7 @@ def _put(places: Tensor, values: Tensor) -> Tensor:
 
 
 def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The order that sorts the slices of x along an axis, and whether a sorted slice differs from the one before."""
+    """The order that sorts the slices of x along an axis, and whether a sorted slice differs from the previous one."""
     n = x.shape[axis]
     rows = x.transpose(axis, *(d for d in range(len(x.shape)) if d != axis)).reshape(n, -1)
     columns = rows.shape[1]
@@ -143,7 +143,7 @@ def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
         return body.emit("or", [less, is_new], x.sizes)
 
     def comes_before(body: Body, xs: Any, ys: Any) -> TextTensor:
-        """Whether the elements xs come before the elements ys, compared from the first on."""
+        """Whether the elements xs come before the elements ys in lexicographic order."""
         (x, *others), (y, *more) = xs, ys
         less = is_less(body, x, y)
         if not others:

@@ -5,8 +5,8 @@
     xs, rows = Loop(m, p, xs) {...}  stablehlo.while { func.call @Loop_graph0 }
     xs, rows = Scan(xs, rows) {...}  stablehlo.while { func.call @Scan_graph0 }
 
-The subgraphs become models, made ready like the main one, and then functions of the module. Values that a subgraph
-reads from outside become inputs; constants are copied.
+The subgraphs become models, are prepared like the main one, and then become functions of the module. Values that a
+subgraph reads from outside become inputs; constants are copied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -297,9 +297,9 @@ def _read_outside(graph: "onnx.GraphProto") -> Iterator[str]:
 def _always_goes(
     onnx: ModuleType, graph: "onnx.GraphProto", name: str, argument: str, condition: Array | None, given: str
 ) -> bool:
-    """Whether the condition `name` that a loop's body gives is true, or the true condition that the body is given.
+    """Whether a loop always continues: its body's condition `name` is true, or the true condition given to the body.
 
-    `condition` is the loop's first condition where that is a constant, and `given` its name, "" where there is none.
+    `condition` is the loop's first condition if that is a constant, and `given` its name, or "" if there is none.
     """
     if given and (condition is None or not np.all(condition)):
         return False

@@ -1,4 +1,4 @@
-"""Operands that decide a shape, from the shapes that a model declares for the results.
+"""Derives operands that determine a shape from the shapes that a model declares for its results.
 
     y: 2x6 = Reshape(x, shape)           shape = [2, 6]
     y: 3x1x2 = ReduceSum(x: 3x2x2, axes) axes = [1]
@@ -64,7 +64,7 @@ def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _are_all_in(nodes: Nodes, name: str, places: str, axes: tuple[int, ...]) -> str:
-    """Whether all axes of the operand `name`, here as `places` that are not negative, are among these."""
+    """Whether all axes of the operand `name`, here nonnegative `places`, are among these."""
     numbers = [np.asarray(axis, nodes.dtype(name)) for axis in axes]
     found = nodes.emit("Equal", places, numbers[0])
     for number in numbers[1:]:
@@ -79,7 +79,7 @@ def _are_all_in(nodes: Nodes, name: str, places: str, axes: tuple[int, ...]) -> 
 
 
 def _undecided(nodes: Nodes, node: "onnx.NodeProto") -> list[int]:
-    """The positions of non-constant operands that decide the result's shape or form."""
+    """The positions of non-constant operands that determine the result's shape or form."""
     return [i for i in decisive_positions(node) if operand(node, i) and nodes.constant(node, i) is None]
 
 
@@ -118,7 +118,7 @@ def _expand(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _unit_axes(short: list[int], long: list[int]) -> list[int]:
-    """The positions of the 1s to leave out of `long` for `short`; of equal results the first."""
+    """The positions of the 1s to remove from `long` to get `short`; the first ones if there are several choices."""
     axes, i = [], 0
     for d, n in enumerate(long):
         if i < len(short) and short[i] == n and len(long) - d - 1 >= len(short) - i - 1:
@@ -163,7 +163,7 @@ def _one_hot(nodes: Nodes, node: Any) -> Fixed:
 
 
 def _dft(nodes: Nodes, node: Any) -> Fixed:
-    """The length, where the result's size is the length."""
+    """The length, if the result's size is the length."""
     given, axis = nodes.attributes(node), nodes.constant(node, 2)
     if (axis is None and operand(node, 2)) or (given.get("onesided") and not given.get("inverse")):
         return {}
@@ -177,7 +177,7 @@ def _affine_grid(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _col2im(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
-    """The image's sizes, and the block's if only one block has this many elements and places."""
+    """The image's sizes; also the block's if only one block has this many elements and places."""
     given, image = nodes.attributes(node), _y(nodes, node)[2:]
     rank, (_, rows, places) = len(image), _x(nodes, node)
     steps, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))

@@ -1,4 +1,4 @@
-"""Rewrites ONNX nodes, which torch-mlir cannot lower or lowers to wrong numbers, to their formulas in other nodes."""
+"""Rewrites ONNX nodes as formulas in other nodes, because torch-mlir cannot lower them or lowers them wrongly."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,7 @@ def _swish(nodes: Nodes, node: Any) -> str | None:
 
 
 def _of_booleans(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """A reduction of booleans as one of integers."""
+    """A reduction of booleans as a reduction of integers."""
     if nodes.like(node, 0).dtype.kind != "b":
         return None
     kind = nodes.onnx.TensorProto
@@ -80,7 +80,7 @@ def _of_booleans(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _hardmax(nodes: Nodes, node: Any) -> str | None:
-    """One at the first greatest element along the axis, zero elsewhere."""
+    """One at the first of the greatest elements along the axis, zero elsewhere."""
     shape, dtype = nodes.shape(node.input[0]), nodes.like(node, 0).dtype
     axis = nodes.attributes(node).get("axis", -1 if nodes.version >= 13 else 1) % len(shape)
     n = shape[axis]
@@ -127,9 +127,9 @@ def _slice(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _dropout(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
-    """The operand itself outside of training; else x / (1 - ratio) where the mask is True, and 0 elsewhere.
+    """The operand itself outside training; in training, x / (1 - ratio) where the mask is True, and 0 elsewhere.
 
-    torch-mlir gives a mask that is True everywhere.
+    torch-mlir would return a mask that is True everywhere.
     """
     x, training = node.input[0], nodes.constant(node, 2)
     if (training is None and operand(node, 2)) or nodes.version < 12:

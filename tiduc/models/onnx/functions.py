@@ -74,7 +74,7 @@ def _is_expanded(node: "onnx.NodeProto") -> bool:
 def _body(
     onnx: ModuleType, model: "onnx.ModelProto", node: "onnx.NodeProto", types: "Mapping[str, onnx.TypeProto]"
 ) -> "onnx.FunctionProto":
-    """The definition of a node in the model's version of ONNX, attributes with their defaults; None if it has none."""
+    """The definition of a node in the model's ONNX version, with defaults for attributes; None if it has none."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     imported = {each.domain: each.version for each in model.opset_import}
     own = imported.get(domain, version(model))

@@ -1,4 +1,4 @@
-"""Brings an ONNX model to a version that torch-mlir lowers, and fixes inputs that torch-mlir needs as constants."""
+"""Converts an ONNX model to a version that torch-mlir lowers, and fixes inputs that torch-mlir needs as constants."""
 
 from collections.abc import Iterator, Mapping
 from types import ModuleType

@@ -25,7 +25,7 @@ def leaky_relu(nodes: Nodes, node: Any) -> None:
 
 
 def _select(nodes: Nodes, node: "onnx.NodeProto", below: str) -> None:
-    """Makes the node a `Where` that gives `below` where its operand is not positive, and the operand elsewhere."""
+    """Makes the node a `Where` that returns `below` if its operand is not positive, and the operand otherwise."""
     if nodes.version < _OLDEST:
         return
     x = node.input[0]

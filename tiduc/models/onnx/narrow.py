@@ -1,11 +1,11 @@
-"""Holds ONNX's integers of 2 and 4 bits in integers of 8 bits, which torch-mlir and every engine have.
+"""Represents ONNX's 2- and 4-bit integers by 8-bit integers, which torch-mlir and every engine support.
 
 INT4, INT2                              INT8 with values of the narrow type
 UINT4, UINT2                            UINT8 with values of the narrow type
 y: INT4 = Cast(x)                       the last 4 bits of x as a signed number
 y: INT4 = QuantizeLinear(x, ...)        Clip(QuantizeLinear(x, ...), -8, 7)
 
-Other operators move the numbers or read their values, and stay as they are.
+Other operators move the numbers or read their values, and stay unchanged.
 """
 
 from collections.abc import Iterator

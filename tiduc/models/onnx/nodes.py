@@ -1,4 +1,4 @@
-"""Types and constants of an ONNX graph, and an emitter of nodes that replace others."""
+"""Types and constants of an ONNX graph, and an emitter of nodes that replace other nodes."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -172,7 +172,7 @@ class Nodes:
         )
 
     def _dynamic(self, name: str) -> list[Any]:
-        """The sizes of a value as the text of functions takes them, dynamic ones as '?'."""
+        """The sizes of a value as arguments of functions; '?' stands for a dynamic size."""
         return ["?" if n is None else n for n in self.shape(name)]
 
     def fresh(self) -> str:

@@ -1,9 +1,9 @@
-"""Rewrites ONNX's pooling: means and norms become sums over windows, a call of StableHLO's `reduce_window`.
+"""Rewrites ONNX's pooling: means and norms become sums over windows, by StableHLO's `reduce_window`.
 
     AveragePool(x)     the sums of the windows, divided by the number of elements that count
     LpPool(x)          the p-th root of the sums of |x|^p
 
-With `ceil_mode` or `auto_pad` the padding at the end is enlarged, so that the last windows stay inside.
+With `ceil_mode` or `auto_pad`, the padding at the end is enlarged, so that the last windows stay inside.
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@
     a node in the table of rewrites              other nodes, or a call of a StableHLO function
     If, Loop, Scan                               a call of a StableHLO function; the subgraphs become functions
 
-Rounds of these steps repeat while a rewrite emits nodes that have rewrites themselves.
+These steps are repeated while rewrites emit nodes that have rewrites themselves.
 """
 
 from types import ModuleType
@@ -59,7 +59,7 @@ def prepare(
 
 
 def _has_known_shape(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
-    """Whether a node asks for a shape that inference has found since."""
+    """Whether a node reads a shape that inference has found meanwhile."""
     nodes = _nodes(onnx, model, [])
     return any(
         node.op_type in ("Shape", "Size") and nodes.is_static(node.input[0]) for node in model.graph.node
@@ -129,7 +129,7 @@ def _rewrite(nodes: Nodes) -> bool:
 
 
 def _replacement(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
-    """The names of the values that replace the node's results; None where the node stays."""
+    """The names of the values that replace the node's results; None if the node stays."""
     try:
         found: str | list[str] | None = pass_through(nodes, node)
         found = select_axes(nodes, node) if found is None else found
@@ -184,7 +184,7 @@ def _folded(nodes: Nodes, node: Any) -> bool:
 
 
 def _evaluated(nodes: Nodes, node: "onnx.NodeProto") -> list[Array] | None:
-    """The results of a node of constants, by ONNX's reference evaluator; None where it fails or a result is large."""
+    """The results of a node of constants, by ONNX's reference evaluator; None if it fails or a result is large."""
     from onnx.reference import ReferenceEvaluator
 
     helper = nodes.onnx.helper

@@ -5,11 +5,11 @@
     QLinearConv, QLinearMatMul           the op on float(q) - zero, times both scales, quantized
     ConvInteger                          the op on float(q) - zero, as integers
 
-    MatMulInteger                        the op on float(q) - zero, if it has to have a derivative
+    MatMulInteger                        the op on float(q) - zero, if it must have a derivative
 
-Sums of products are exact while they are below 2^24. Rounding has derivative zero, or one with the straight-through
-estimator: then a quantized number within its limits has the derivative of x / scale + zero, and one outside has none.
-The estimator keeps a float beside each quantized number. Nodes that read the number as a float read that float.
+Sums of products are exact while they are below 2^24. Rounding has derivative zero. With the straight-through estimator,
+a quantized number within its limits has the derivative of x / scale + zero, and a number outside has derivative zero.
+The estimator keeps a float for each quantized number. Nodes that read the number as a float read this float.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ _NARROW = ("int8", "uint8", "int16", "uint16", *_FLOATS)
 
 
 def _dtype(nodes: Nodes, name: str) -> Any:
-    """The element type of a value; None where it is not known."""
+    """The element type of a value; None if it is not known."""
     if name in nodes.constants:
         return nodes.constants[name].dtype
     known = nodes.types.get(name)
@@ -37,7 +37,7 @@ def _dtype(nodes: Nodes, name: str) -> Any:
 
 
 def _along(nodes: Nodes, x: str, axis: int, rank: int) -> str:
-    """A vector as an array of this rank along an axis; a single number as it is."""
+    """A vector as an array of this rank along an axis; a single number is returned unchanged."""
     if len(nodes.shape(x)) != 1 or nodes.shape(x) == [1]:
         return nodes.emit("Reshape", x, np.zeros(0, np.int64)) if nodes.shape(x) == [1] else x
     sizes = [-1 if d == axis % rank else 1 for d in range(rank)]
@@ -73,7 +73,7 @@ def _quantized(nodes: Nodes, x: str, scale: str, zero: str, to: Any, shaped: str
 
 
 def _with_float(nodes: Nodes, quantized: str, number: str) -> str:
-    """The quantized number, whose value and derivative the float has."""
+    """The quantized number; the float has its value and its derivative."""
     if nodes.straight_through:
         nodes.floats[quantized] = number
     return quantized
@@ -97,7 +97,7 @@ def _clipped(nodes: Nodes, x: str, least: Any, most: Any) -> str:
 
 
 def _per_element(nodes: Nodes, node: "onnx.NodeProto", scale: str) -> str:
-    """A scale or a zero point that broadcasts to the node's first operand."""
+    """A scale or a zero point in a shape that broadcasts to the node's first operand."""
     given, shape = nodes.attributes(node), nodes.shape(node.input[0])
     axis, block = given.get("axis", 1), given.get("block_size", 0)
     if not scale or not block:
@@ -143,7 +143,7 @@ def _dequantize(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 def _product(
     nodes: Nodes, node: "onnx.NodeProto", axes: tuple[int, int, int], multiply: Callable[[str, str], str]
 ) -> str | None:
-    """A quantized product; `axes` are those of the vectors that belong to its operands and to its result."""
+    """A quantized product; `axes` are the axes of the scale vectors of its operands and of its result."""
     x, sx, zx, w, sw, zw, sy, zy = node.input[:8]
     like = _dtype(nodes, sx)
     to = _dtype(nodes, zy)
@@ -178,7 +178,7 @@ def _qlinear_conv(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _qlinear_matmul(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Only of one scale an operand: a vector of scales has no one axis in a product of matrices."""
+    """Only for one scale per operand: in a product of matrices, a vector of scales does not belong to a single axis."""
     if any(nodes.shape(node.input[i]) not in ([], [1]) for i in (1, 4)):
         return None
     return _product(nodes, node, (-2, -1, -1), lambda x, w: nodes.emit("MatMul", x, w))
@@ -197,7 +197,7 @@ def _conv_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _matmul_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Only with the straight-through estimator: torch-mlir lowers the product of integers."""
+    """Only with the straight-through estimator; otherwise torch-mlir lowers the product of integers."""
     x, w, zx, zw = (operand(node, i) for i in range(4))
     if x not in nodes.floats and w not in nodes.floats:
         return None
@@ -256,7 +256,7 @@ def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _read_by(node: "onnx.NodeProto") -> Iterator[str]:
-    """The names of the values that a node reads, also in its bodies, and of values inside of its bodies."""
+    """The names of the values that a node or its bodies read, and of values inside its bodies."""
     yield from node.input
     for attribute in node.attribute:
         yield from (y.name for y in attribute.g.output)
@@ -275,7 +275,7 @@ _REWRITES: dict[str, Callable[[Nodes, Any], str | None]] = {
 
 
 def _rewritten(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """The rewrite, or `Unsupported` where a node without a rewrite would have no derivative but should have one."""
+    """The rewrite; raises `Unsupported` if a node without a rewrite needs a derivative."""
     found = _REWRITES[node.op_type](nodes, node)
     is_active = node.op_type == "QuantizeLinear" or any(x in nodes.floats for x in node.input)
     if found is None and nodes.straight_through and is_active:

@@ -1,4 +1,4 @@
-"""Operators of ONNX that have no StableHLO, each with the reason and a way out."""
+"""Operators of ONNX that StableHLO cannot express, each with the reason and a way out."""
 
 from types import ModuleType
 from typing import TYPE_CHECKING

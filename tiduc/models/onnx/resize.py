@@ -1,6 +1,6 @@
 """Rewrites ONNX's Resize and Upsample: a gather for mode nearest, else a product with a matrix, per dimension.
 
-Scales and sizes may be given when the program runs where the model declares the shape of the result.
+Scales and sizes may be operands if the model declares the shape of the result.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ def resize(nodes: Nodes, node: Any) -> str:
         n, m, scale = shape[d], sizes[i], scales[i]
         crops = given["coordinate_transformation_mode"] == "tf_crop_and_resize"
         if not crops and not isinstance(scale, Tensor) and scale == 1:
-            continue  # a scale that is given at run time may differ from 1 although the sizes are equal
+            continue  # a scale operand may differ from 1 even if the sizes are equal
         if n is None or m is None:
             raise Unsupported("a dimension that it scales is dynamic; set it with --size NAME=N")
         parts = None if region is None or not crops else (region[i], region[len(axes) + i])
@@ -50,7 +50,7 @@ def resize(nodes: Nodes, node: Any) -> str:
 
 
 def _read(nodes: Nodes, name: str) -> Any:
-    """A vector, a constant or not; None where it is absent or empty."""
+    """A vector, a constant or not; None if it is absent or empty."""
     if not name or (nodes.is_static(name) and 0 in nodes.sizes(name)):
         return None
     found = tensor(nodes, name)
@@ -95,7 +95,7 @@ def _scales_and_sizes(
 
 
 def _along(nodes: Nodes, node: "onnx.NodeProto", x: str, d: int, rank: int, weights: Tensor) -> str:
-    """The product with a matrix along dimension d; a gather where `weights` are indices."""
+    """The product with a matrix along dimension d; a gather if `weights` are indices."""
     dtype = nodes.dtype(node.input[0])
     if len(weights.shape) == 1:
         index = weights.name if isinstance(weights, Tensor) else weights

@@ -1,11 +1,11 @@
-"""Rewrites ONNX nodes that torch-mlir cannot lower, or lowers to wrong numbers, in terms of other nodes.
+"""Rewrites ONNX nodes that torch-mlir cannot lower, or lowers wrongly, in terms of other nodes.
 
     Resize                                           a gather (nearest), or a product with a matrix, per dimension
     Pad, other than mode constant                    a gather per dimension
     MaxPool, AveragePool with ceil_mode              the op without ceil_mode, with more padding at the end
     Mod, LpNormalization, OneHot, Swish              their formulas
 
-The emitted nodes either mean the same in every opset version or are spelled for the model's version.
+The emitted nodes mean the same in every opset version, or are written for the model's version.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def _pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _padded_by_zeros(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Pad of mode constant with axes, as Pad of all dimensions."""
+    """Pad of mode constant with axes, as a Pad of all dimensions."""
     widths, axes = nodes.constant(node, 1), nodes.constant(node, 3)
     if widths is None or axes is None:
         return None
@@ -80,14 +80,14 @@ def _padded_by_zeros(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _recurrent(nodes: Nodes, node: "onnx.NodeProto") -> None:
-    """Names all outputs, so that later code can tell which is which."""
+    """Names all outputs, so that later code can identify them."""
     count = 3 if node.op_type == "LSTM" else 2
     node.output.extend([""] * (count - len(node.output)))
     for i, name in enumerate(node.output):
         node.output[i] = name or nodes.fresh()
 
 
-# ---- what torch-mlir gets wrong ----------------------------------------------------------------------------
+# ---- nodes that torch-mlir lowers wrongly ---------------------------------------------------------------------
 
 
 def _fatal(what: str, ends: Callable[[Nodes, Any], bool]) -> Rewrite:

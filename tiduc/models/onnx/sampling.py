@@ -47,7 +47,7 @@ def grid_sample(nodes: Nodes, node: Any) -> str:
 
 
 def _inside(x: Any, n: int, padding: str, is_aligned: bool) -> Any:
-    """A coordinate of a padded dimension as one of the dimension itself; zeros are added elsewhere."""
+    """A coordinate of a padded dimension as a coordinate of the dimension itself; the caller adds zeros outside."""
     if padding == "border":
         return clip(x, 0, n - 1)
     if padding != "reflection":

@@ -1,4 +1,4 @@
-"""Replaces ONNX sequences whose lengths the import knows by the values that they hold.
+"""Replaces ONNX sequences of known length by the values that they hold.
 
     s = SplitToSequence(x, 2); y = SequenceAt(s, 1)     ->  y = Slice(x, 2, 4)
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _split(nodes: Nodes, node: Any) -> list[str]:
-    """Slices along the axis; without an operand that gives their sizes, slices of size 1."""
+    """Slices along the axis, of size 1 unless an operand gives their sizes."""
     x, given = node.input[0], nodes.attributes(node)
     shape, counts = nodes.shape(x), nodes.constant(node, 1)
     if counts is None and operand(node, 1):
@@ -86,7 +86,7 @@ def _values(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 
 
 def _position(nodes: Nodes, node: "onnx.NodeProto", i: int, last: int, default: int = 0) -> int:
-    """The position that operand i gives, at most `last`; negative positions count from the end of the sequence."""
+    """The position in operand i, at most `last`; negative positions count from the end of the sequence."""
     given = nodes.constant(node, i)
     if given is None and operand(node, i):
         raise Unsupported("a position in a sequence must be constant")

@@ -1,7 +1,7 @@
 """Tensors of an ONNX graph with NumPy's operators, each of which emits a node.
 
-A formula in these operators and functions takes NumPy's arrays too: what is computed from arrays alone is an array, and
-becomes a constant where a tensor meets it. Shapes are static.
+Formulas in these operators and functions accept NumPy's arrays too. A result of arrays alone is an array, and becomes a
+constant when an operator combines it with a tensor. Shapes are static.
 """
 
 from collections.abc import Callable, Sequence

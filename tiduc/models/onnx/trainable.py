@@ -2,9 +2,9 @@
 
     y = Gemm(x, w, b); z = Add(y, mask)        w and b are parameters; the mask is not
 
-An initializer is a parameter where a node reads it as a weight, or arithmetic combines it with data. Exporters also
-store masks and constants as initializers. They merge initializers of equal values, and a merged initializer is left
-alone.
+An initializer is a parameter if a node reads it as a weight, or if arithmetic combines it with data. Exporters also
+store masks and constants as initializers. They also merge initializers of equal values; a merged initializer is not a
+parameter.
 """
 
 from collections import defaultdict
@@ -77,7 +77,7 @@ def _reads(graph: "onnx.GraphProto") -> dict[str, list[_Use]]:
 
 
 def _uses(name: str, reads: Mapping[str, list[_Use]]) -> list[_Use]:
-    """The reads of a value, those behind nodes that only move elements included."""
+    """The reads of a value, also through nodes that only move elements."""
     uses, waiting = [], [name]
     while waiting:
         for node, i in reads.get(waiting.pop(), ()):
@@ -89,7 +89,7 @@ def _uses(name: str, reads: Mapping[str, list[_Use]]) -> list[_Use]:
 
 
 def _reason(array: Array, uses: list[_Use], constant: set[str]) -> str:
-    """The reason why training leaves an array alone; "" for a parameter."""
+    """The reason why training leaves an array unchanged; "" for a parameter."""
     weight = [(node, i) for node, i in uses if i in _WEIGHTS.get(node.op_type, ())]
     added = [(n, i) for n, i in uses if n.op_type in _ARITHMETIC and not constant.issuperset(n.input)]
     if not weight and not added:

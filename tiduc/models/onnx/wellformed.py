@@ -1,4 +1,4 @@
-"""Refuses ONNX models that are not well formed, and those of newer versions than the installed package knows.
+"""Refuses ONNX models that are not well formed, or whose version is newer than the installed package.
 
 onnx's own checker is not used: it refuses operators that tiduc imports, and models beyond 2 GiB.
 """
@@ -76,7 +76,7 @@ def _tensors(model: "onnx.ModelProto") -> Iterator[Any]:
 
 
 def _types(model: "onnx.ModelProto") -> Iterator[tuple[str, int]]:
-    """The element types in a model as numbers, each with the name of the value that has it, or is made with it."""
+    """The element types in a model as numbers, each with the name of a value of that type."""
     for tensor in _tensors(model):
         yield tensor.name, tensor.data_type
     for graph in graphs(model):

@@ -1,1 +1,1 @@
-"""From a program that `torch.export` wrote to StableHLO: its file, torch-mlir's dialect, and PyTorch's errors."""
+"""Lowers a program of `torch.export` to StableHLO: reads its file, lowers torch-mlir's dialect, explains errors."""

@@ -1,10 +1,10 @@
-"""Reads the parts of PyTorch's `.pt2` archives: one reader, one open file, and sizes that are bounded before a read.
+"""Reads the parts of PyTorch's `.pt2` archives: one reader, one open file, and sizes that are checked before a read.
 
     model.pt2    ->    {"models/model.json": ..., "data/weights/weight_0": ..., ...}
 
 A `.pt2` file is a zip archive whose parts are stored without compression, in one folder. `torch.export.save` writes
-no others, so an archive with compressed parts, with two names that differ in case only, or with more bytes than the
-file, is refused. Reading needs no PyTorch, and interprets no part.
+only such archives, so an archive with compressed parts, with two names that differ only in case, or with more bytes
+than the file, is refused. The reader needs no PyTorch, and interprets no part.
 """
 
 import io
@@ -98,7 +98,7 @@ def _parts(file: BinaryIO, size: int) -> dict[str, bytearray]:
 
 
 def _inner(name: str, written: bytearray) -> dict[str, bytearray]:
-    """The parts of an archive within the archive, under the name of the latter."""
+    """The parts of an archive within the archive, under the inner archive's name."""
     with zipfile.ZipFile(io.BytesIO(written)) as archive:
         names = _names(archive.infolist(), len(written))
         _check_order(archive, names)
@@ -136,7 +136,7 @@ def _names(members: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipIn
 
 
 def _check_kind(archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo]) -> None:
-    """`TiducError` unless the archive holds one program in the format of PyTorch 2.8 and later, and no machine code."""
+    """Raises `TiducError` unless the archive holds one program of PyTorch 2.8 or later, without machine code."""
     if any(name.startswith("data/aotinductor/") for name in names):
         raise Refused("the file holds machine code, which is not read")
     if _small(archive, names, "archive_format") != b"pt2":
@@ -159,7 +159,7 @@ def _small(archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo], name:
 
 
 def _is_needed(name: str) -> bool:
-    """Whether the part is the program, an array, or the description of arrays; others are not read."""
+    """Whether the part is the program, an array, or the description of arrays; other parts are not read."""
     return name == MODEL or name.startswith((WEIGHTS, CONSTANTS))
 
 

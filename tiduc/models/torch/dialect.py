@@ -102,7 +102,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
 
 
 def _published(module: ir.Module) -> list[Any]:
-    """The private functions, made public: the pipelines remove private functions, whose callers are still text."""
+    """Makes private functions public: the pipelines remove private functions, because the calls are still text."""
     inner = [op for op in module.body.operations if "sym_visibility" in op.attributes]
     for op in inner:
         del op.attributes["sym_visibility"]
@@ -121,7 +121,7 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
 
 
 def _correct(module: ir.Module) -> None:
-    """Makes sorts stable, and comparisons of predicates unsigned; torch-mlir emits unstable and signed ones."""
+    """Makes sorts stable, and comparisons of predicates unsigned, which torch-mlir emits otherwise."""
     predicate = ir.IntegerType.get_signless(1)
     unsigned = ir.Attribute.parse("#stablehlo<comparison_type UNSIGNED>", module.context)
 
@@ -136,9 +136,9 @@ def _correct(module: ir.Module) -> None:
 
 
 def _explained(message: str, location: ir.Location | None, module: ir.Module) -> str:
-    """The ops without StableHLO, in place of the pipeline's error, which has the text of the op or no op at all.
+    """The ops without StableHLO, in place of the pipeline's error, which has the text of the op or no op.
 
-    Where the op is a constant, the error names the constant's users: these are the ops without StableHLO.
+    If the op is a constant, the error names the constant's users, which are the ops without StableHLO.
     """
     match = _FAILED.match(message)
     if match is None:
@@ -171,7 +171,7 @@ def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> li
 
 
 def _takers(module: ir.Module, name: str, message: str) -> list[str]:
-    """The users of the constants with this op name whose text is in the message, also those by way of a list."""
+    """The users of the constants with this op name whose text is in the message, also users through a list."""
     takers: dict[str, None] = {}
 
     def take(result: Any) -> None:

@@ -1,4 +1,4 @@
-"""From an `ExportedProgram` to StableHLO: decompositions, weights as inputs, torch-mlir.
+"""Lowers an `ExportedProgram` to StableHLO: decompositions, weights as inputs, torch-mlir.
 
 Parameters and buffers become inputs, under their `state_dict` names, before torch-mlir runs, so that no array
 is copied or printed. Other tensors of the program, such as integer tables, are constants. A buffer that the
@@ -89,9 +89,9 @@ def _decomposed(
 def _inputs(
     torch: ModuleType, exported: "torch.export.ExportedProgram"
 ) -> tuple[list[str], dict[str, Any], dict[str, str]]:
-    """The names of the inputs, the weights by name, and the frozen ones; makes the weights plain inputs.
+    """The names of the inputs, the weights by name, and the frozen weights; makes the weights plain inputs.
 
-    Other tensors of the program replace the placeholders that stand for them.
+    Replaces the placeholders of other tensors of the program by these tensors.
     """
     signature, graph = exported.graph_signature, exported.graph
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
@@ -123,9 +123,10 @@ def _inputs(
 
 
 def _tie(torch: ModuleType, exported: Any, group: list[tuple[Any, Any]]) -> bool:
-    """Replaces the placeholders of tied weights by the first one; gives whether PyTorch trains them.
+    """Replaces the placeholders of tied weights by the first one; returns whether PyTorch trains them.
 
-    PyTorch does so through the parameters among them that require a gradient. The reads of the others get no gradient.
+    PyTorch trains them through those parameters among them that require a gradient. Reads through the other parameters
+    get no gradient.
     """
     first = group[0][0]
     flags = [
@@ -143,7 +144,7 @@ def _tie(torch: ModuleType, exported: Any, group: list[tuple[Any, Any]]) -> bool
 def _make_constant(module: Any, placeholder: "torch.fx.Node", tensor: "torch.Tensor") -> None:
     """Replaces the placeholder by the tensor; within lists, by attributes of the module.
 
-    torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute once only.
+    torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute only once.
     """
     from tiduc.models.torch.ops.fills import hide
 

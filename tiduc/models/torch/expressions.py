@@ -1,4 +1,4 @@
-"""Reads the expressions of sizes in a `.pt2` archive by a grammar of its own; nothing evaluates their text.
+"""Reads the expressions of sizes in a `.pt2` archive by its own grammar; no text is evaluated.
 
     "Mul(Integer(2), Symbol('s77', positive=True, integer=True))"
     ->    Call("Mul", (Number(2), Symbol("s77", ...)))
@@ -6,9 +6,9 @@
     expression ::= Integer(NUMBER) | Float('NUMBER', precision=NUMBER) | Rational(NUMBER, NUMBER) | true | false
                  | Symbol('NAME', ASSUMPTION=True, ...) | FUNCTION(expression, ...)
 
-PyTorch writes them with SymPy's `srepr`. Besides the length of the text, the numbers are bounded: `bits` is a bound for
-the size of every number that SymPy may compute of an expression, also when symbols have values of 64 bits. Reading
-needs neither PyTorch nor SymPy; `as_sympy` makes the expression by calls of SymPy's classes.
+PyTorch writes them with SymPy's `srepr`. The length of the text is bounded, and so are the numbers: `bits` bounds the
+size of every number that SymPy may compute from an expression, also when symbols have values of 64 bits. Reading needs
+neither PyTorch nor SymPy; `as_sympy` builds the expression by calls of SymPy's classes.
 """
 
 import re
@@ -118,7 +118,7 @@ class _Reader:
         self._text, self._tokens, self._at = text, tokens, 0
 
     def take(self, kind: str, value: str | None = None) -> str:
-        """The next token, which is of this kind, with this value if one is given."""
+        """The next token, which must be of this kind, and have this value if one is given."""
         found, text = self._tokens[self._at]
         if found != kind or value not in (None, text):
             raise _refused(self._text)
@@ -197,7 +197,7 @@ class _Reader:
 
 
 def _bits(expression: Expression) -> int:
-    """A bound for the bits of the numbers that computing the expression, or a part of it, gives."""
+    """A bound for the bits of all numbers that evaluating the expression may produce."""
     if isinstance(expression, Number):
         return 128
     if isinstance(expression, Symbol):

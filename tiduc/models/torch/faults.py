@@ -1,4 +1,4 @@
-"""Turns what PyTorch and torch-mlir raise into errors that name the line, the module, and a way out."""
+"""Turns exceptions of PyTorch and torch-mlir into errors that name the line, the module, and a way out."""
 
 import logging
 import re
@@ -116,13 +116,13 @@ def _with_module(message: str, name: str | None) -> str:
 
 
 def _line_in(text: str) -> str:
-    """The last line of the user's in a message of PyTorch's, as `file:line:0`; "" if there is none."""
+    """The last line of the user's code in a message of PyTorch, as `file:line:0`; "" if there is none."""
     places = [place for place in _PLACE.findall(text) if not _PACKAGES.search(place[0])]
     return f"{places[-1][0]}:{places[-1][1]}:0" if places else ""
 
 
 def _line_of_operator(exported: "torch.export.ExportedProgram", message: str) -> str:
-    """The user's line of the first call of an operator that the message names; "" if there is none."""
+    """The line of the user's code with the first call of an operator in the message; "" if there is none."""
     names = {f"aten.{name}" for name in _OPERATOR.findall(message)}
     for node in exported.graph.nodes if exported is not None and names else ():
         target = str(node.target)
@@ -132,7 +132,7 @@ def _line_of_operator(exported: "torch.export.ExportedProgram", message: str) ->
 
 
 def _traced(error: BaseException, module: Any) -> tuple[str, str | None]:
-    """The last line of the user's in the error's traceback, and the innermost submodule that was running."""
+    """The last line of the user's code in the error's traceback, and the innermost submodule that was running."""
     line, name, trace = "", None, error.__traceback__
     paths = (
         {id(inner): path for path, inner in module.named_modules()}
@@ -151,7 +151,7 @@ def _traced(error: BaseException, module: Any) -> tuple[str, str | None]:
 
 
 def _recorded(exported: "torch.export.ExportedProgram | None", location: str) -> tuple[str, str | None]:
-    """The user's line that leads to this line, and the module there, by the records of the export."""
+    """The line of the user's code that leads to this line, and its module, by the records of the export."""
     place = tuple(location.split(":")[:2])
     for node in exported.graph.nodes if exported is not None and location else ():
         text, stack = node.meta.get("stack_trace") or "", node.meta.get("nn_module_stack")

@@ -1,11 +1,11 @@
-"""The arrays of a `.pt2` archive: their names, types and places, checked against the bytes that are there.
+"""The arrays of a `.pt2` archive: their names, types and places, checked against the bytes in the archive.
 
 data/weights/model_weights_config.json    the name of each array, the part with its bytes, its type and strides
 data/weights/weight_0                     bytes
 
-Arrays of one part may share bytes, as tied weights do. Nothing is unpickled: an array that PyTorch pickled, such as one
-of a subclass of `torch.Tensor`, is refused. PyTorch 2.8 saved all arrays as one pickle, which `pickled.py` reads. This
-file needs no PyTorch.
+Arrays of one part may share bytes, as tied weights do. Nothing is unpickled: an array that PyTorch pickled, such as an
+instance of a subclass of `torch.Tensor`, is refused. PyTorch 2.8 saved all arrays as one pickle, which `pickled.py`
+reads. This file needs no PyTorch.
 """
 
 import math

@@ -2,9 +2,9 @@
 
     _rebuild_parameter(_rebuild_tensor_v2(storage '0', 0, (2, 3), (3, 1), ...), True, ...)    ->    a `Payload`
 
-`pickletools` lists the operations of a pickle and runs none of them. The operations that make dictionaries, tuples,
-numbers and texts are followed here; the four functions that PyTorch calls for plain tensors are known by name, and a
-pickle that calls another one is refused.
+`pickletools` lists the operations of a pickle without running them. This module follows the operations that make
+dictionaries, tuples, numbers and texts, and knows the four functions that PyTorch calls for plain tensors by name; a
+pickle that calls another function is refused.
 """
 
 import pickletools

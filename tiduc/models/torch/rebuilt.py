@@ -2,10 +2,10 @@
 
     {"target": "torch.ops.aten.sin.default", "inputs": [x], "outputs": [y]}    ->    %y = call_function[sin](%x)
 
-PyTorch's deserializer evaluates text of the file: expressions of sizes, guards, paths of functions, and pickles. Here
-each node is made by a call of `torch.fx.Graph` with a function of `targets.py` and arguments that `schema.py` has
-checked. Guards and sample inputs are not read. The containers of the module's inputs and outputs are not read either:
-the program has its inputs and outputs one after the other.
+PyTorch's deserializer evaluates text of the file: expressions of sizes, guards, paths of functions, and pickles. Here,
+`torch.fx.Graph` creates each node from a function of `targets.py` and arguments that `schema.py` has checked. Guards
+and sample inputs are not read. Neither are the containers of the module's inputs and outputs: the program has its
+inputs and outputs one after the other.
 """
 
 import mmap
@@ -48,7 +48,7 @@ def exported_program(
 
 
 def _call(torch: ModuleType, signature: Any) -> Any:
-    """How the program is called: with each input of the module as an argument, for a tuple of its outputs."""
+    """The program's call: each input of the module is an argument, and the outputs are a tuple."""
     from torch.export import ModuleCallEntry, ModuleCallSignature
     from torch.utils import _pytree
 
@@ -102,7 +102,7 @@ def _output(record: tuple[str, Any]) -> Any:
 
 
 def _argument(record: tuple[str, Any]) -> Any:
-    """The entry of a signature for an input or output of the module: its name, or its value where it is a constant."""
+    """The entry of a signature for an input or output of the module: its name, or its value if it is a constant."""
     from torch.export.graph_signature import (
         ConstantArgument,
         SymBoolArgument,

@@ -31,7 +31,7 @@ _ASSERT, _RANGE = "aten::_assert_scalar", "aten::sym_constrain_range_for_size"
 
 @dataclass
 class _Graph:
-    """The graph that is being built: its nodes and the records of its values, by name."""
+    """The graph under construction: its nodes and the records of its values, by name."""
 
     graph: Any
     module: Any
@@ -89,7 +89,7 @@ class NodeBuilder:
         self._enter(name, self._at.graph.placeholder(name))
 
     def _enter(self, name: str, node: "torch.fx.Node") -> None:
-        """Gives a node its name, and the value that the file says that the node has."""
+        """Gives a node its name, and the value that the file states for it."""
         if name in self._at.nodes:
             raise Refused(f"two values of a graph have the name {name}")
         node.name = name
@@ -145,7 +145,7 @@ class NodeBuilder:
         return self._argument(given)
 
     def _bind(self) -> None:
-        """Says at each node which sizes that depend on data the node gives."""
+        """Records at each node which data-dependent sizes it defines."""
         for node in self._at.graph.nodes:
             if (value := node.meta.get("val")) is not None and (bindings := self._sizes.bindings(value)):
                 node.meta["unbacked_bindings"] = bindings
@@ -178,7 +178,7 @@ class NodeBuilder:
         self._assume(function, node)
 
     def _name(self, record: dict[str, Any], function: Any) -> str | None:
-        """The name of a node; that of its result in files of PyTorch 2.8, which name results only."""
+        """The name of a node; for PyTorch 2.8, whose files name only results, the name of its result."""
         if record["name"] or len(record["outputs"]) != 1:
             return record["name"] or None
         tag, value = record["outputs"][0]
@@ -218,7 +218,7 @@ class NodeBuilder:
         return tuple(positional), keywords
 
     def _assume(self, function: Any, node: "torch.fx.Node") -> None:
-        """Tells the environment of sizes what a node asserts."""
+        """Adds an assertion of a node to the environment of sizes."""
         name = function._schema.name if isinstance(function, self._torch._ops.OpOverload) else ""
         if name not in (_ASSERT, _RANGE) or not isinstance(node.args[0], self._torch.fx.Node):
             return
@@ -236,7 +236,7 @@ class NodeBuilder:
         return self._at.nodes[name]
 
     def _argument(self, given: tuple[str, Any]) -> Any:
-        """The argument of a node for an argument of the file."""
+        """The argument of a node for an argument in the file."""
         tag, value = given
         if tag in _NUMBERS:
             return value
@@ -298,7 +298,7 @@ class NodeBuilder:
             self._at.nodes.setdefault(node.name, node)
 
     def _items(self, node: "torch.fx.Node", outputs: list[Any], meta: dict[str, Any]) -> list[Any]:
-        """The values of a node that gives several, with a node that takes each."""
+        """The values of a node with several results, each extracted by a further node."""
         values = []
         for i, each in enumerate(outputs):
             tag, value = each if isinstance(each, tuple) else ("as_tensor", each)
@@ -343,7 +343,7 @@ _READERS: dict[str, Any] = {
 
 
 def _metadata(record: dict[str, Any]) -> dict[str, Any]:
-    """The lines and modules of a node, which messages show."""
+    """The lines and modules of a node, for messages."""
     meta: dict[str, Any] = {}
     if record["stack_trace"]:
         meta["stack_trace"] = record["stack_trace"]

@@ -1,9 +1,9 @@
-"""Checks the JSON of a `.pt2` archive against the schema of `torch.export`, before anything uses a value.
+"""Checks the JSON of a `.pt2` archive against the schema of `torch.export`, before any value is used.
 
     read_model(bytes)    ->    the record of the program: dictionaries, lists, and (tag, value) for a choice
 
-Names are Python identifiers, since PyTorch writes the graph as Python code; numbers fit into 64 bits; keys that the
-schema lacks are left out. The schema is that of PyTorch's `torch/_export/serde/schema.py`, major version 8, without
+Names must be Python identifiers, since PyTorch writes the graph as Python code. Numbers must fit 64 bits. Keys that the
+schema lacks are ignored. The schema is that of PyTorch's `torch/_export/serde/schema.py`, major version 8, without
 objects of C++ classes, tokens and operators as arguments. This file needs no PyTorch.
 """
 
@@ -105,7 +105,7 @@ def path(value: Any) -> str:
 
 
 def _trace(value: Any) -> str:
-    """A text that is shown in messages only: characters that are not printable are left out."""
+    """A text for messages only; removes characters that are not printable."""
     if not isinstance(value, str) or len(value) > _LONGEST_TRACE:
         raise Refused(f"expects a text, has {_shown(value)}")
     return "".join(c for c in value if c.isprintable() or c == "\n")

@@ -1,4 +1,4 @@
-"""Makes PyTorch's symbolic sizes of the expressions of a `.pt2` archive."""
+"""Builds PyTorch's symbolic sizes from the expressions of a `.pt2` archive."""
 
 from types import ModuleType
 from typing import Any
@@ -41,7 +41,7 @@ class SizeEnvironment:
         )
 
     def _count(self, name: str) -> None:
-        """Makes new symbols of PyTorch's differ from those of the file."""
+        """Gives PyTorch's new symbols other names than those of the file."""
         prefix = name.rstrip("0123456789")
         if counter := _UNBACKED.get(prefix):
             number = int(name[len(prefix) :] or 0) if len(name) < 16 else _MOST_UNBACKED
@@ -92,7 +92,7 @@ class SizeEnvironment:
         return self._read[key]
 
     def _known(self, expression: Any, hint: Any) -> Any:
-        """The expression, which the environment knows with its range and the value of the example."""
+        """The expression, after the environment has received its range and its example value."""
         if expression.is_Integer or expression.is_Float or expression.is_Boolean:
             return expression
         for part in expression.args:

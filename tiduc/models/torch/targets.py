@@ -1,12 +1,12 @@
-"""The functions that a node of a `.pt2` archive may call: found in tables and in PyTorch's register, never by a path.
+"""The functions that a node of a `.pt2` archive may call: from tables and PyTorch's registry, never by a path.
 
 torch.ops.aten.NAME.OVERLOAD, torch.ops.prims...    an operator that PyTorch's dispatcher has
 torch.ops.higher_order.NAME                         an operator of the table `_HIGHER_ORDER`
 _operator.NAME, math.NAME, torch.sym_NAME           a function of sizes, of the tables `_OF_SIZES` and `_SYMBOLIC`
 torch._functorch.predispatch.NAME                   a step of `vmap` or `jvp`, of the table `_STEPS`
 
-An operator gets tensors, numbers and types. Only the operators of `_WITH_TEXT` may get a text: these compare the text
-with words of their own, or show the text in an error. So no operator gets the name of a file or of a module.
+An operator gets tensors, numbers and types. Only the operators of `_WITH_TEXT` may get a text: they compare the text
+with fixed words, or show it in an error. Thus no operator gets the name of a file or of a module.
 """
 
 import functools
@@ -110,7 +110,7 @@ def target(torch: ModuleType, name: str) -> Any:
 
 @functools.cache
 def _registered(torch: ModuleType) -> frozenset[str]:
-    """The operators of PyTorch's dispatcher, by name; TorchScript's functions, such as `save`, are not there."""
+    """The operators of PyTorch's dispatcher, by name; it has no functions of TorchScript, such as `save`."""
     return frozenset(torch._C._dispatch_get_all_op_names())
 
 

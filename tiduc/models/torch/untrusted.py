@@ -1,10 +1,10 @@
-"""Reads PyTorch's `.pt2` files from strangers: nothing of a file is evaluated, and a worker builds the program.
+"""Reads untrusted `.pt2` files of PyTorch: evaluates nothing in a file, and builds the program in a worker.
 
     model.pt2 --archive--> parts --worker: schema, rebuilt, decompositions, torch-mlir--> StableHLO
 
 This process reads the file once, and interprets no part of it. The worker gets the text, and the bytes of arrays that
-are no weights, and has limits of time and memory. `torch.export.load`, which evaluates text of a file and unpickles
-parts of it, is not called. This process needs no PyTorch.
+are not weights, and has limits of time and memory. `torch.export.load` is not called, because it evaluates text of a
+file and unpickles parts of it. This process needs no PyTorch.
 """
 
 import os
@@ -60,7 +60,7 @@ def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
 
 
 def _parts_of_constants(payloads: Payloads) -> set[str]:
-    """The parts whose bytes the program may hold: those of all arrays but the float weights."""
+    """The parts whose bytes the program may hold: all arrays except float weights."""
     held = [each for each in payloads.weights.values() if not each.is_float]
     return {each.part for each in (*payloads.constants.values(), *held)}
 
@@ -103,10 +103,10 @@ def _lowered(torch: ModuleType, model: dict[str, Any], payloads: Payloads, given
 
 @contextmanager
 def _without_cache(torch: Any) -> Iterator[None]:
-    """Keeps PyTorch away from the cache of its compiler, which any user of the machine can write beforehand.
+    """Keeps PyTorch away from its compiler's cache, which any user of the machine can write.
 
-    The cache lies in the shared folder for temporary files, and PyTorch reads settings from it while it decomposes a
-    program. PyTorch's own package stands in for the cache: it exists, holds no settings, and is as trusted as PyTorch.
+    The cache is in the shared folder for temporary files, and PyTorch reads settings from it while it decomposes a
+    program. PyTorch's own package replaces the cache: it exists, holds no settings, and is as trusted as PyTorch.
     """
     name = "TORCHINDUCTOR_CACHE_DIR"
     before = os.environ.get(name)

@@ -1,1 +1,1 @@
-"""Decompositions of PyTorch's ops, one module a subject; `tiduc/models/torch/ops/table.py` joins them."""
+"""Decompositions of PyTorch's ops, one module per subject; `tiduc/models/torch/ops/table.py` joins them."""

@@ -153,7 +153,7 @@ def sort(x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descendi
 
 
 def _at(x: Any, index: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """The elements at one index a row, and the indices."""
+    """The elements at one index per row, and the indices."""
     values = torch.gather(x, dim, index)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
@@ -191,7 +191,7 @@ def nanmedian(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _of_all(found: Any, x: Any) -> Any:
-    """The median of all elements, whose derivative is shared among the elements that equal it."""
+    """The median of all elements; elements that equal it share its derivative."""
     equal = (x == found) & torch.isfinite(x)
     rest = torch.where(equal, x - x.detach(), 0) if x.is_floating_point() else None
     return found if rest is None else found.detach() + rest.sum() / equal.sum()
@@ -317,7 +317,7 @@ def product(x: Any, dim: int, keepdim: bool = False, *, dtype: Any = None) -> An
 
 
 def _extremes(x: torch.Tensor, dim: int, is_later: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Running extremes and their places; of equal elements the last."""
+    """Running extremes and their places; equal elements yield the last place."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     dim = dim % x.dim()
@@ -373,7 +373,7 @@ _is_counted = threading.local()
 
 
 def _from_start(op: Any, x: torch.Tensor, indices: Sequence[torch.Tensor | None], *others: Any) -> Any:
-    """The op with indices that count from the start; torch-mlir takes negative indices for 0."""
+    """The op with indices that count from the start, because torch-mlir treats negative indices as 0."""
     if hasattr(_is_counted, "now"):
         return NotImplemented
     places = [i if i is None else torch.where(i < 0, i + x.shape[d], i) for d, i in enumerate(indices)]

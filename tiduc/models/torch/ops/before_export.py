@@ -1,4 +1,4 @@
-"""Functions that `torch.export` cannot trace, in terms of functions that `torch.export` can trace."""
+"""Replaces functions that `torch.export` cannot trace by functions that it can trace."""
 
 from collections.abc import Callable, Mapping
 from math import log, pi
@@ -69,7 +69,7 @@ def _grouped_mm(
 def _gaussian_nll_loss(
     x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:
-    """Without PyTorch's check that no variance is negative. Below `eps`, the slope of a variance is one."""
+    """Omits PyTorch's check that no variance is negative. Below `eps`, the slope of a variance is one."""
     var = var * torch.ones_like(x) if isinstance(var, float) else var
     if var.shape != x.shape and x.shape[:-1] == var.shape:
         var = var.unsqueeze(-1)
@@ -82,7 +82,7 @@ def _gaussian_nll_loss(
 
 
 def _pack_padded_sequence(x: Any, lengths: Any, batch_first: bool) -> Any:
-    """Refused: PyTorch's export keeps the sizes of the batches as a tensor, and its recurrent layers need numbers."""
+    """Refuses the op: PyTorch's export stores the batch sizes in a tensor, but its recurrent layers need numbers."""
     raise Unsupported(
         "pack_padded_sequence is not supported, since torch.export cannot trace a recurrent layer of packed "
         "sequences; give the layer the padded sequences, and use torch.where to zero its results beyond each length"

@@ -1,4 +1,4 @@
-"""Decompositions of complex numbers, which torch-mlir lowers in part only, into StableHLO's ops on their parts."""
+"""Decompositions of complex numbers, which torch-mlir lowers only in part, into StableHLO's ops on their parts."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -139,7 +139,7 @@ TABLE[aten.tanh.default] = _of_complex(partial(unary, "tanh"))
 
 
 def _creates(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The decomposition of a function of numbers that creates a tensor: torch-mlir lowers no complex ones."""
+    """The decomposition of a function that creates a tensor: torch-mlir lowers no complex ones."""
 
     def run(*arguments: int, dtype: torch.dtype | None = None, **keywords: Any) -> Any:
         if dtype is None or not dtype.is_complex:

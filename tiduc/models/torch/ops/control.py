@@ -30,7 +30,7 @@ def _lower(module: Any, numbers: Any) -> None:
     names = {}
     for old, inner in list(module.named_children()):
         _lower(inner, numbers)
-        names[old] = f"{old}_{next(numbers)}"  # a name of its own in the whole program
+        names[old] = f"{old}_{next(numbers)}"  # a name that is unique in the whole program
         delattr(module, old)
         setattr(module, names[old], inner)
     for node in list(module.graph.nodes):
@@ -69,7 +69,7 @@ def _replace(
 
 
 def _replace_own_derivative(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replaces a graph of results and cotangents by a function of the results, with the graph as its VJP."""
+    """Replaces a graph of results and cotangents by a function of the results whose VJP is the graph."""
     inner, name, *operands = node.args
     symbol, kept, _ = name.split(":")
     values = _results(node)
@@ -90,7 +90,7 @@ def _call_instead(
     text: str,
     results: Sequence[torch.Tensor],
 ) -> None:
-    """Replaces a node, all of whose users take one result, by a call of the function in the text."""
+    """Replaces a node whose users each read one result by a call of the function in the text."""
     sizes = [n for y in results for n in y.shape]
     with graph.inserting_before(node):
         call = graph.call_function(operator(len(operands), len(results)), (*operands, sizes, text))

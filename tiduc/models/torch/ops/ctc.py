@@ -45,7 +45,7 @@ def ctc_loss(
     is_empty = (target_lengths == 0).unsqueeze(-1) & torch.tensor([False, True])
     loss = -torch.logsumexp(torch.where(is_empty, _NEVER, ends), -1)
     total = torch.where(runs, torch.exp(log_probs), 0).sum((0, 2))
-    loss = loss + (total - total.detach())  # PyTorch's derivative is that for probabilities whose sum is one
+    loss = loss + (total - total.detach())  # PyTorch's derivative is that of probabilities whose sum is one
     loss = torch.where(loss > -_NEVER / 2, 0.0 if zero_infinity else float("inf"), loss)
     if reduction == "mean":
         return (loss / target_lengths.clamp(min=1)).mean()
@@ -70,7 +70,7 @@ def _padded(targets: torch.Tensor, lengths: torch.Tensor, batch: int) -> torch.T
 
 
 def _scanned(first: torch.Tensor, skips: torch.Tensor, scores: torch.Tensor, runs: torch.Tensor) -> Any:
-    """The last row of the recursion, which keeps a row where a sequence has ended."""
+    """The last row of the recursion; the row stays unchanged after the end of a sequence."""
 
     def step(carried: Any, given: Any) -> Any:
         (row, skips), (score, runs) = carried, given

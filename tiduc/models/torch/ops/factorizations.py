@@ -1,4 +1,4 @@
-"""The factorizations of `torch.linalg` as calls of LAPACK's routines, under the names that have derivative rules.
+"""The factorizations of `torch.linalg` as calls of LAPACK's routines, by the names that have derivative rules.
 
 A matrix is the last two dimensions of a tensor; the dimensions before are a batch. Sources: LAPACK's routines;
 `tiduc/dialect/facts/lapack.py` has their operands, results and settings.
@@ -88,7 +88,7 @@ def _rows(body: Body, pivots: TextTensor, m: int) -> TextTensor:
 
 
 def _only(body: Body, x: TextTensor, at: TextTensor) -> TextTensor:
-    """The one element of each row that is marked, broadcast along its row."""
+    """The one marked element of each row, broadcast along its row."""
     *batch, _ = x.sizes
     zeros = body.broadcast(body.number(0), [], x.sizes)
     total = body.sum(body.select(at, x, zeros), len(batch))

@@ -1,9 +1,9 @@
-"""Decompositions of the functions that fill a tensor with one number.
+"""Decompositions of functions that fill a tensor with one number.
 
 torch.ones(3)    ->    torch.ops.tiduc.call_0_1([3], "... stablehlo.constant dense<1.0> ...")
 
 The call hides the number from torch-mlir, whose folds of such tensors are wrong: `torch.ones(3) != 1` is true there,
-and `torch.full((3,), -3) // 2` is -2^63. Tensors of one element that a program holds are hidden, too.
+and `torch.full((3,), -3) // 2` is -2^63. One-element tensors in a program are hidden, too.
 """
 
 from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ _LONGEST = 3  # dimensions in one transform of StableHLO
 
 
 def _transformed(x: Any, dims: Sequence[int], kind: str, lengths: Sequence[int], result: int) -> Any:
-    """The transform along these dimensions, of which the last one gets the size `result`."""
+    """The transform along these dimensions; the last one gets the size `result`."""
     count = len(dims)
     others = [d for d in range(x.dim()) if d not in dims]
     permutation = [*others, *dims]
@@ -33,7 +33,7 @@ def _transformed(x: Any, dims: Sequence[int], kind: str, lengths: Sequence[int],
 def _scaled(x: torch.Tensor, normalization: int, sizes: Sequence[int], is_inverse: bool) -> Any:
     """The transform with PyTorch's normalization 0 (none), 1 (by the root of the size) or 2 (by the size).
 
-    StableHLO's inverse transforms divide by the size, PyTorch's do not.
+    StableHLO's inverse transforms divide by the size; PyTorch's do not.
     """
     count = prod(sizes)
     factor = [1.0, 1 / sqrt(count), 1 / count][normalization] * (count if is_inverse else 1)
@@ -41,7 +41,7 @@ def _scaled(x: torch.Tensor, normalization: int, sizes: Sequence[int], is_invers
 
 
 def _batches(dims: Sequence[int], rank: int) -> list[list[int]]:
-    """The dimensions in groups that one transform takes, the last dimensions first."""
+    """The dimensions in groups of one transform each, the last dimensions first."""
     positive = [d % rank for d in dims]
     groups = [positive[max(0, end - _LONGEST) : end] for end in range(len(positive), 0, -_LONGEST)]
     return groups

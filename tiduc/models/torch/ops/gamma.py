@@ -3,7 +3,7 @@
 P(a, x) = x^a e^-x / Gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ...)        for x <= a + 1: DLMF 8.7.1
 Q(a, x) = x^a e^-x / Gamma(a) / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...))    for x > a + 1: DLMF 8.9.2
 
-The derivatives are those of the loops, with respect to a as well, for which PyTorch has none. A NaN gives NaN.
+The derivatives are those of the loops, also with respect to a, for which PyTorch has none. NaN gives NaN.
 """
 
 from collections.abc import Callable, Sequence

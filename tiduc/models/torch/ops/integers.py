@@ -1,6 +1,6 @@
 """Decompositions of PyTorch's functions of bits and of integers, and of comparisons with a tolerance.
 
-Functions of floats take integers too; torch-mlir does not lower some of them.
+These functions of floats also accept integers, for some of which torch-mlir has no lowering.
 """
 
 from collections.abc import Callable

@@ -24,7 +24,7 @@ def abs_(x: torch.Tensor) -> torch.Tensor:
 
 
 def _slope_at_bound() -> float:
-    """The derivative of PyTorch's `clamp` at a bound: one before version 2.15, and zero from then on."""
+    """The derivative of PyTorch's `clamp` at a bound: one before version 2.15, and zero from it on."""
     with torch.enable_grad():
         x = torch.zeros((), requires_grad=True)
         (slope,) = torch.autograd.grad(x.clamp(min=0), x)
@@ -103,7 +103,10 @@ def remainder(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
 
 
 def _between(y: torch.Tensor, x: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
-    """y for x between -3 and 3, else 0 and `above`. The comparisons are with x, since y may be rounded at the ends."""
+    """y for x between -3 and 3; 0 below and `above` above.
+
+    The comparisons are with x, because y may be rounded at the ends.
+    """
     return where(x <= -3, 0, where(x >= 3, above, y))
 
 

@@ -21,7 +21,7 @@ def _info(x: torch.Tensor) -> torch.Tensor:
 
 
 def _split(factors: Any) -> tuple[Any, Any]:
-    """L and U of a matrix that holds both."""
+    """L and U from a matrix that holds both."""
     m, n = factors.shape[-2:]
     k = min(m, n)
     lower = torch.tril(factors[..., :k], -1) + eye(m, k, factors)
@@ -178,7 +178,7 @@ def qr(x: Any, mode: str = "reduced") -> Any:
     if mode == "r":
         return x.new_empty([0]), torch.triu(packed[..., : min(m, n), :])
     k = m if mode == "complete" else min(m, n)
-    # The rule of the product of reflectors looks for the factors themselves, of which a pad by nothing is none.
+    # The rule of the product of reflectors looks for the factors themselves, so there must be no pad by nothing.
     columns = torch.nn.functional.pad(packed, (0, k - n)) if k > n else packed[..., :k] if k < n else packed
     return lapack.product(columns, tau), torch.triu(packed[..., :k, :])
 
@@ -262,7 +262,7 @@ def matrix_exp(x: Any) -> Any:
 
 # ---- functions that check for failure ----------------------------------------------------------------------
 
-# PyTorch's own decompositions of these ops ask whether the factorization failed, which StableHLO cannot answer.
+# PyTorch's own decompositions of these ops read whether the factorization failed, which StableHLO cannot tell.
 
 
 @decomposes(aten.linalg_ldl_factor.default, aten.linalg_ldl_factor_ex.default, aten.linalg_ldl_solve.default)

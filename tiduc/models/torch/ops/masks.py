@@ -1,9 +1,11 @@
-"""Assignments to a mask. Before decompositions, those whose values are computed from elements of that mask:
+"""Rewrites assignments to a mask.
+
+Runs before decompositions, on assignments whose values are computed from elements of the same mask:
 
     r[m] = f(x[m])    ->    r = where(m, f(x), r)
 
 The size of x[m] depends on data, and f(x) has the size of x. f is a chain of elementwise functions, as in torchvision's
-`complete_box_iou_loss`. A select drops the derivative, and any NaN, of the elements outside of the mask.
+`complete_box_iou_loss`. A select drops the derivative, and any NaN, of the elements outside the mask.
 """
 
 import operator
@@ -44,7 +46,7 @@ def assigned(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> A
     lead = next(d for d, index in enumerate(indices) if index is not None)
     mask = indices[lead]
     trail = x.dim() - lead - mask.dim()
-    rows = values.dim() - trail  # the dimensions of x before the mask, and that of the places of the mask
+    rows = values.dim() - trail  # the dimensions of x before the mask, and the dimension of the mask's places
     if any(index is not None for index in indices[lead + 1 :]) or (rows > 0 and values.shape[rows - 1] != 1):
         raise Unsupported(
             "y[mask] = x with more than one number depends on data; use torch.where(mask, x, y)"
@@ -56,7 +58,7 @@ def assigned(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> A
 
 
 def _rewrite(graph: Any, node: torch.fx.Node) -> bool:
-    """Replaces one assignment, if its values are a function of elements of its mask alone."""
+    """Replaces one assignment if its values are a function of elements of its mask alone."""
     target, indices, values, *accumulate = node.args
     mask = indices[0] if len(indices) == 1 else None
     if not (_is_mask(mask) and isinstance(values, torch.fx.Node)) or _is_static(values):
@@ -85,7 +87,7 @@ def _rewrite(graph: Any, node: torch.fx.Node) -> bool:
 
 
 def _filled(graph: Any, mask: Any, x: Any) -> Any:
-    """x with ones outside of the mask, where f(x) may have no value, and no derivative."""
+    """x with ones outside the mask, where f(x) may have no value or derivative."""
     if x.meta["val"].dtype == torch.bool:
         return graph.call_function(aten.clone.default, (x,))
     return graph.call_function(aten.where.ScalarOther, (_reshaped(graph, mask, x), x, 1))
@@ -114,7 +116,7 @@ def _is_static(node: torch.fx.Node) -> bool:
 
 
 def _is_elementwise(mask: Any, node: torch.fx.Node, chain: dict[Any, None]) -> bool:
-    """Whether elementwise functions lead from parts x[mask] to the node; `chain` gets them and the parts, in order."""
+    """Whether elementwise functions lead from parts x[mask] to the node; adds both to `chain`, in order."""
     if node in chain:
         return True
     if not _is_part(node, mask):
@@ -146,19 +148,19 @@ def _is_mutable(function: Any) -> bool:
 
 
 def _is_last(node: torch.fx.Node) -> bool:
-    """Whether no other function reads what this one changes in place."""
+    """Whether no other function reads the value that this one changes in place."""
     return all(user is node or user.target in _CHECKS for user in node.args[0].users)
 
 
 def _is_changed(nodes: Sequence[Any], known: set[Any]) -> bool:
-    """Whether another function than the known ones gives a view of one of the nodes, or changes one in place."""
+    """Whether a function other than the known ones returns a view of one of the nodes, or changes one in place."""
     users = {user for node in nodes for user in node.users} - known
     schemas = [getattr(user.target, "_schema", None) for user in users]
     return any(s is not None and any(y.alias_info is not None for y in s.returns) for s in schemas)
 
 
 def _remove_checks(graph: Any) -> None:
-    """Erases parts x[mask] of which only checks are made, and these checks."""
+    """Erases parts x[mask] that only checks read, and these checks."""
     for node in [n for n in graph.nodes if n.target in _PARTS]:
         readers, todo = {node: None}, [node]
         while todo:

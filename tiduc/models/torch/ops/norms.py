@@ -74,7 +74,7 @@ def root(x: torch.Tensor) -> torch.Tensor:
 
 
 def _distance(x: Any, p: float) -> Any:
-    """The norm of each row. Each coordinate that attains the greatest distance has the slope one, as in PyTorch."""
+    """The norm of each row. Each coordinate that attains the greatest distance has slope one, as in PyTorch."""
     if p != inf or x.shape[-1] == 0:
         return _norm(x, p, [-1], False)
     size = torch.abs(x)
@@ -85,7 +85,7 @@ def _distance(x: Any, p: float) -> Any:
 
 
 def _norm(x: torch.Tensor, p: float, dims: Sequence[int], keepdim: bool) -> torch.Tensor:
-    """The norm along the dimensions: the derivative at a zero vector, and at a zero component for p <= 1, is zero."""
+    """The norm along the dimensions; its derivative at a zero vector, and at a zero component for p <= 1, is zero."""
     if p == 0:
         size = torch.abs(x)
         return (size != 0).to(size.dtype).sum(dims, keepdim=keepdim)
@@ -102,5 +102,5 @@ def _norm(x: torch.Tensor, p: float, dims: Sequence[int], keepdim: bool) -> torc
 
 
 def _power(x: Any, p: float) -> Any:
-    """The power of a number that is not negative, with the derivative zero at zero."""
+    """The power of a nonnegative number, with derivative zero at zero."""
     return where(x == 0, 0.0 if p > 0 else inf, where(x == 0, 1, x) ** p)

@@ -1,4 +1,4 @@
-"""Keeps the derivative of each `torch.autograd.Function`, which an export loses otherwise.
+"""Keeps the derivative of each `torch.autograd.Function`, which an export would lose.
 
     y = F.apply(x)                                          in the module
     y, cx = invoke_subgraph(graph, "F:1:0", x, zeros)       in the exported program; graph is (x, cy) -> (y, cx)
@@ -41,7 +41,7 @@ class _Context:
         raise Unsupported("mark_dirty is not supported; give the result of forward a new tensor")
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Does nothing: each cotangent is a tensor."""
+        """Does nothing: each cotangent is a tensor anyway."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def own_derivatives() -> Iterator[None]:
 def _applied(
     cls: Any, args: Sequence[torch.Tensor | float], kwargs: dict[str, Any]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The results of the function, as results of a subgraph that computes the cotangents as well."""
+    """The results of the function, as results of a subgraph that also computes the cotangents."""
     places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
     needs = tuple(isinstance(x, torch.Tensor) and _is_active(x) for x in args)
 

@@ -1,7 +1,7 @@
 """Decompositions of PyTorch's pooling with `ceil_mode`, which torch-mlir ignores.
 
-The last windows may reach beyond the padding. There, a maximum reads -inf, and a mean counts nothing; a mean
-counts the padding itself only with `count_include_pad`.
+The last windows may reach beyond the padding. There, a maximum reads -inf, and a mean counts no element; it counts the
+padding only with `count_include_pad`.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ def _with_indices(pool: Any, rank: int) -> Callable[..., Any]:
     ) -> Any:
         if ceil_mode and any(_beyond(x.shape[-rank:], *_of_rank(rank, size, stride, padding, dilation))):
             raise Unsupported("max pooling that returns indices, with ceil_mode, has no StableHLO")
-        if not stride:  # torch-mlir takes no stride for a stride of 1
+        if not stride:  # torch-mlir passes no stride for a stride of 1
             return pool(x, size, size, padding, dilation, ceil_mode)
         return NotImplemented
 
@@ -96,7 +96,7 @@ def _beyond(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> list[int]:
-    """How far the last windows reach beyond the padding after; no window begins in that padding."""
+    """How far the last windows reach beyond the padding at the end, in which no window begins."""
     widths = []
     for n, k, s, p, d in zip(sizes, size, stride, padding, dilation, strict=True):
         if not isinstance(n, int):

@@ -1,7 +1,7 @@
-"""Decompositions of random functions to `rng`, in functions written as StableHLO; import expands it.
+"""Decompositions of random functions to `rng`, in functions written as StableHLO; import expands `rng`.
 
-torch-mlir draws no numbers of a dynamic shape; its dropout divides 0 by 0 where p is 1 and draws in f64; and its normal
-numbers are computed from uniform ones of the result's type, which may have 8 digits.
+torch-mlir draws no numbers of a dynamic shape. Its dropout divides 0 by 0 for p = 1 and draws in f64. It computes
+normal numbers from uniform numbers of the result's type, which may have 8 digits.
 """
 
 from itertools import count
@@ -16,7 +16,7 @@ _NUMBERS = count()
 
 
 def _drawn(like: Any, dtype: Any, distribution: str) -> Any:
-    """Numbers of the shape of a tensor: uniform ones between 0 and 1, without either, or standard normal ones."""
+    """Numbers in the shape of a tensor: uniform ones, greater than 0 and less than 1, or standard normal ones."""
     kind = ELEMENTS[str(dtype).removeprefix("torch.")]
 
     def size(body: Body, x: TextTensor, d: int) -> TextTensor:

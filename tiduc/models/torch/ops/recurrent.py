@@ -1,7 +1,7 @@
-"""Decompositions of PyTorch's recurrent networks into the loops of `tiduc/models/recurrent.py`, one a layer.
+"""Decompositions of PyTorch's recurrent networks into the loops of `tiduc/models/recurrent.py`, one per layer.
 
-PyTorch's gates are in another order than ONNX's: i, f, g, o instead of i, o, f, g for an LSTM, and r, z, n instead of
-z, r, n for a GRU.
+PyTorch orders gates differently from ONNX: i, f, g, o instead of i, o, f, g for an LSTM, and r, z, n instead of z, r, n
+for a GRU.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def _network(
     each = len(parameters) // (num_layers * count)
     is_dynamic = not all(isinstance(n, int) for n in x.shape)
     if is_dynamic or each not in (2, 4) or given[0].shape[-1] != parameters[1].shape[-1]:
-        return unrolled(x, states, *rest)  # this also handles projections
+        return unrolled(x, states, *rest)  # also handles projections
     y = x.transpose(0, 1) if batch_first else x
     lasts: list[list[Any]] = [[] for _ in given]
     for layer in range(num_layers):

@@ -31,7 +31,7 @@ def adaptive_max_pool(x: Any, sizes: Sequence[int]) -> Any:
 
 
 def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """The places of the elements of each window in the flat image, and which are in the window: (windows, elements)."""
+    """The places of each window's elements in the flat image, and which are in the window: (windows, elements)."""
     places, inside = np.zeros([1, 1], np.int64), np.ones([1, 1], bool)
     for n, count in zip(image, sizes, strict=True):
         ends = [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)]
@@ -44,7 +44,7 @@ def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
 
 
 def _crossed(outer: Array, inner: Array, combine: Callable[[Any, Any], Any]) -> Array:
-    """Each row of `outer` with each row of `inner`, and their elements likewise."""
+    """Each row of `outer` combined with each row of `inner`, and their elements likewise."""
     crossed = combine(outer[:, None, :, None], inner[None, :, None, :])
     result: Array = crossed.reshape(len(outer) * len(inner), -1)
     return result

@@ -64,7 +64,7 @@ def _coordinates(index: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
-    """The number that leaves every other number as it is."""
+    """The number that leaves every other number unchanged."""
     if reduce in ("amax", "amin"):
         limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
         least, most = (float("-inf"), float("inf")) if dtype.is_floating_point else (limits.min, limits.max)
@@ -73,7 +73,7 @@ def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: str) -> torch.Tensor:
-    """x with the elements of the source combined into these places by an op of StableHLO."""
+    """x after an op of StableHLO combined the elements of the source into these places."""
 
     def emit(body: Body, x: TextTensor, places: TextTensor, updates: TextTensor) -> Sequence[TextTensor]:
         dims = ", ".join(map(str, range(len(x.sizes))))

@@ -26,7 +26,7 @@ def _binary(op: str, x: Any, y: Any) -> Any:
 
 
 def _unary(op: str) -> Callable[[Any], Any]:
-    """An elementwise op of CHLO, of which torch-mlir's expansion has another derivative at zero or at one."""
+    """An elementwise op of CHLO for which torch-mlir's expansion has another derivative at zero or one."""
     return lambda x: unary(op, x if x.is_floating_point() or x.is_complex() else x.float())
 
 
@@ -111,7 +111,7 @@ def xlog1py(x: Any, y: Any) -> Any:
 
 
 def _scaled_log(x: Any, y: Any, logarithm: Any, pole: float) -> Any:
-    """x log(y), which is zero for x = 0, with the derivative zero toward x at the pole and below."""
+    """x log(y), which is zero for x = 0; its derivative toward x is zero for y <= 0."""
     x, y = (v if v.is_floating_point() else v.float() for v in (x, y))
     is_zero = (x == 0) & ((y <= pole) | (y == float("inf")))
     return where(is_zero, 0, x * logarithm(where(is_zero, 1, y)))
