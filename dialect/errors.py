@@ -12,7 +12,7 @@ _OUT_OF_MEMORY = re.compile(
     rb"error while loading shared libraries:.*: cannot (?:map|create|change|extend|apply|restore) ",
     re.IGNORECASE,
 )
-"""What LLVM, the C++ and C libraries, the loader of shared libraries and Python write when memory runs out."""
+"""The messages of LLVM, the C++ and C libraries, the loader of shared libraries and Python when memory runs out."""
 _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 

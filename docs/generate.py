@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from upstream_reports import INDEX, reports
+from upstream_reports import index, reports
 
 import tiduc as tiduc_package
 from tiduc import documents, interop, runtime
@@ -86,7 +86,7 @@ def pages() -> dict[str, str]:
         "api.md": api_markdown(),
         "iree.md": iree_markdown(),
         "../tiduc/tables/help.json": help_data(),
-        "upstream/README.md": INDEX,
+        "upstream/README.md": index(),
         **{f"upstream/{name}": text for name, text in reports().items()},
     }
 

@@ -48,8 +48,7 @@ class Search:
         searched = f"Searched the public issues on {self.date} for: {self.query}."
         if not self.nearest:
             return f"{searched} None found."
-        label = re.sub(r"https://github.com/(.+)/(?:issues|pull)/(\d+)", r"\1#\2", self.nearest)
-        return f"{searched} Nearest: [{label}]({self.nearest}), which is another fault: {self.reason}."
+        return f"{searched} Nearest: {_link(self.nearest)}, which is another fault: {self.reason}."
 
 
 def searches() -> dict[str, Search]:
@@ -76,6 +75,30 @@ def reports() -> dict[str, str]:
     if searched:
         raise ValueError(f"searches.toml names no report: {', '.join(searched)}")
     return found
+
+
+def index() -> str:
+    """The page that introduces the reports, and lists the records whose fault has a public report."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for record in records():
+        fault = record.fault
+        if fault.upstream:
+            found.setdefault((fault.kind, fault.upstream, fault.text), []).append(record.name)
+    lines = [
+        INDEX,
+        "| op or pass | kind | IREE's fault, and what replaces it | report |",
+        "|---|---|---|---|",
+    ]
+    for (kind, address, text), names in sorted(found.items()):
+        ops = ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+        lines.append(f"| {ops} | {kind} | {text} | {_link(address)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _link(address: str) -> str:
+    """A Markdown link to a thread on GitHub, with its repository and number as the label."""
+    label = re.sub(r"https://github.com/(.+)/(?:issues|pull)/(\d+)", r"\1#\2", address)
+    return f"[{label}]({address})"
 
 
 def _file(name: str, taken: dict[str, str]) -> str:
@@ -204,11 +227,14 @@ def _bits(match: re.Match[str]) -> str:
 INDEX = f"""# Reports to IREE
 
 One file for each fault of IREE {SEEN} that tiduc works around and that gives wrong values, or that makes the compiler
-reject or crash on a valid program. Each file holds the smallest program that shows the fault, so that it can be sent to
-IREE's maintainers. `python docs/generate.py` writes these files from the records of the faults. A record whose field
-`upstream` holds the address of a report has no file here.
+reject a valid program or crash on it. Each file holds the smallest program that shows the fault, so that it can be sent
+to IREE's maintainers. `python docs/generate.py` writes these files, and this page, from the records of the faults.
 
-A report ends with the search that was made for a public report of the fault, from `searches.toml`. The searches read
-a stored copy of the issues and pull requests of IREE, LLVM, StableHLO and torch-mlir, by meaning: they may miss a
-thread.
+A report ends with the search for a public report of the fault, from `searches.toml`. The searches read a stored copy of
+the issues and pull requests of IREE, LLVM, StableHLO and torch-mlir, by meaning, so they may miss a thread.
+
+## Faults with a public report
+
+The field `upstream` of these records holds the address of a report, or of a pull request that corrects the fault. They
+have no file here.
 """

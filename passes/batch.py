@@ -43,10 +43,10 @@ from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"
-"""Attribute of a batched graph: the graphs that it is a batch of."""
+"""Attribute of a batched graph: the graphs of which it is a batch."""
 
 BATCHED = "tidu.batched"
-"""Attribute of a batched graph: for each of its inputs, the key of the input that it is a batch of."""
+"""Attribute of a batched graph: for each of its inputs, the key of the input that it batches."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Need(IntEnum):
 
 
 Needs = tuple[Need | None, ...]
-"""By input or output of a graph; None for a value that does not depend on the batch."""
+"""The need for each input or output of a graph; None for a value that does not depend on the batch."""
 Flags = tuple[bool, ...]
 
 

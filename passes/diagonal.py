@@ -127,7 +127,7 @@ def _of_product(op: Definition, i: int) -> list[int]:
 
 
 _SUMMED = {"stablehlo.dot_general": _of_product, "stablehlo.reduce": _of_reduce}
-"""By op: the dimensions of an operand that a linear op sums over."""
+"""For each op, the dimensions of an operand over which the linear op sums."""
 
 
 def _sum_along_diagonal(b: Any, op: Definition, aligned: dict[Value, int]) -> Any | None:

@@ -22,7 +22,7 @@ _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
 LARGE = 2**16
-"""Bytes from which on an array is lent to IREE, or taken from IREE, without a copy."""
+"""The fewest bytes of an array that is lent to IREE, or borrowed from IREE, without a copy."""
 _ALIGNMENT = 64  # bytes
 _STAGING = int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE)
 _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED)
@@ -230,9 +230,9 @@ def check_threads(name: str, target: str, location: str = "") -> None:
 
 
 POISONED = "#poisoned"
-"""At the end of the name of a CPU's device: memory that is allocated holds the byte 0xCD, and no memory is kept.
+"""Suffix of the name of a CPU's device on which allocated memory holds the byte 0xCD, and no freed memory is kept.
 
-Numbers of this byte are large, such as -4.3e8 in f32 and -6.4e66 in f64, so that no result with such a number is right.
+Numbers made of this byte are large, such as -4.3e8 in f32 and -6.4e66 in f64, so a result with one is wrong.
 """
 
 _OPENING = Lock()

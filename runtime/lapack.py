@@ -28,7 +28,7 @@ _DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np
 """The suffixes of function names, by element type."""
 
 _raised = threading.local()
-"""The exception of a function in this thread; IREE's own error has only its text."""
+"""The exception of a function in this thread; IREE's own error only has its text."""
 
 
 def lapack_module(device: Device) -> Any:
@@ -195,4 +195,4 @@ FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "svd_full": (with_info(partial(_svd, full=True)), 1, 4),
     "svdvals": (with_info(lambda x: [np.linalg.svd(x, compute_uv=False)]), 1, 2),
 }
-"""By name: the function of batches of matrices, and the numbers of its arguments and results."""
+"""For each name: the function of batches of matrices, and the numbers of its arguments and results."""

@@ -219,7 +219,7 @@ def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], t
         if many:
             count, most = filter(None, many.groups())
             raise TiducError(
-                f"IREE fused ops into a dispatch of {count} arrays, and its runtime takes {most} at most; "
+                f"IREE fused ops into a dispatch of {count} arrays, but its runtime allows at most {most}; "
                 "compile the program in parts, with fewer results each",
                 name,
             ) from error

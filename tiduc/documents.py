@@ -12,7 +12,7 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.tables import ACCEPTED, CHECKED, REFUSALS, Accepted, Refusal, by_op, native_passes
 
 FORMS = {
-    "elementwise": "by its partial derivatives; what that gives is never transposed",
+    "elementwise": "by its partial derivatives; never transposed, since its linearization consists of other ops",
     "linear": "linear in its active operands together: linearized to itself, transposed by its rule",
     "bilinear": "linear in each of two operands: linearized by the product rule, transposed toward either",
     "by hand": "by rules of its own",
@@ -21,13 +21,13 @@ FORMS = {
 }
 ATTRIBUTES = {
     ACTIVE: "on an op of a linear graph: which of its operands depend on the graph's inputs",
-    INPUT_OF: "on a linear graph: the references of the values that its inputs are tangents of",
-    OUTPUT_OF: "on a linear graph: the references of the values that its outputs are tangents of",
+    INPUT_OF: "on a linear graph: references to the values whose tangents its inputs are",
+    OUTPUT_OF: "on a linear graph: references to the values whose tangents its outputs are",
     ACTIVE_OUTPUTS: "on a linear graph: which of these outputs are active, and so returned",
     MERGED: "on a flat graph that materialize_merge made: its ops keep the masks they had",
 }
 JETS = {"inactive": "zero", "linear": "each coefficient", "bilinear": "Leibniz"}
-"""By form, how the jet of an op is made; otherwise by the linearize rule, if there is one."""
+"""For each form, how the jet of an op is made; otherwise by the linearize rule, if there is one."""
 OPS_HEADER = ("op", "form", "JVP", "transpose", "jet", "order two", "checked in", "IREE CPU", "remark")
 OPS_ABOUT = """# Ops
 

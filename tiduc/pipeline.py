@@ -41,7 +41,7 @@ from tiduc.passes.structure.structure import structure
 from tiduc.ports import Function, attributes_of
 
 Step = Callable[[Function, Any, Sequence[Any]], Any]
-"""Runs a stage of a program on the result of the stage before; the values are those that loops keep separate."""
+"""Runs a stage of a program on the result of the previous stage; the values are those that loops keep separate."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ DERIVATIVES: dict[str, dict[str, str]] = {
     "laplacian": {"batch": "laplacian"},
     "jet": {},
 }
-"""For each derivative, the stages that make graphs, in order, and the method that gives the program up to each."""
+"""For each derivative, the stages that make graphs, in order, and the methods that return the program up to each."""
 
 
 def stops(derivatives: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.signature import SignatureValue, TensorType
 
 Wrt = Sequence[int | str] | int | str | None
-"""Inputs to differentiate in, by position or name; None for all inputs that have tangents and are not frozen."""
+"""Inputs to differentiate with respect to, by position or name; None: all inputs with tangents that are not frozen."""
 
 _PRINTED = re.compile(r"arg([0-9]{1,9})")
 
@@ -172,7 +172,7 @@ def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
 
 
 ALIASED = "tf.aliasing_output"
-"""On an argument: the number of the output that may reuse the buffer of the argument, which is donated."""
+"""On an argument: the number of the output that may reuse the buffer of the donated argument."""
 
 
 def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> ir.ArrayAttr:

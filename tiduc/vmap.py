@@ -21,7 +21,7 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
 
 Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
-"""The batched dimension of each port: one for all, one each in order, or by name; None for no such dimension."""
+"""The batched dimension of each port: one for all, one per port in order, or by name; None for no such dimension."""
 
 
 def vmap(program: Function, size: int, in_axes: Axes, out_axes: Axes) -> tuple[list[Port], list[Port]]:

@@ -24,7 +24,7 @@ from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime.files import written_whole
 
 LEGALIZED = "legalize"
-"""The phase before IREE's compiler: the program as the compiler gets it."""
+"""The phase before IREE's compiler: the input program of the compiler."""
 
 
 def build(

@@ -23,7 +23,7 @@ _PASSES = _ENCODES, _TRANSLATES, _LOWERS = (
     "iree-hal-translate-all-executables",
     "iree-llvmcpu-lower-executable-target",
 )
-"""The first pass runs on all executables before the second runs on any; the third, in the second, on functions.
+"""The first pass runs on all executables before the second pass runs on any; the third, within it, on functions.
 
 IREE may add executables between the first and the second.
 """
@@ -31,9 +31,9 @@ IREE may add executables between the first and the second.
 _DONE = re.compile(r"stack bytes in function '([^']*)'")
 _REMARK = re.compile(r"^remark: .*\n?", re.MULTILINE)
 _LAST = "iree_hal_executable_library_query"
-"""The function after those of all executables."""
+"""The function that follows the functions of all executables."""
 PRINTS_IR = "--mlir-print-ir"
-"""How the flags begin by which users have the compiler print IR."""
+"""The prefixes of flags with which users make the compiler print IR."""
 
 _TAKEN = PRINTS_IR, "--pass-remarks"
 _FUNCTION = "func_func_"

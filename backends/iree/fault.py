@@ -54,7 +54,7 @@ class Record:
 
 
 MODULES, VM_CODE = "whole modules", "VM code"
-"""Where a pass, and an edit of VM code, apply."""
+"""The targets on which a pass, or an edit of VM code, applies."""
 
 FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
 """The faults that each pattern, pass or edit of VM code works around, in the order of its decorators."""
@@ -76,7 +76,7 @@ def _fault(
 
 wrong, crash = partial(_fault, "wrong"), partial(_fault, "crash")
 missing = partial(_fault, "missing")
-"""Each is a decorator that records a fault of this kind, which the function works around; see `Fault`."""
+"""Decorators that record a fault of this kind, which the function works around; see `Fault`."""
 
 
 def slow(text: str, row: str) -> Callable[[_Function], _Function]:

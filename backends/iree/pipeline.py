@@ -50,7 +50,7 @@ from tiduc.dialect import progress
 from tiduc.dialect.mlir.context import stage
 
 Stage = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
-"""Parts of the pipeline: rewrites of whole ops for speed, of loops on the host, of ops and loops to dispatches, of
+"""Parts of the pipeline: rewrites for speed of whole ops, of loops on the host, of ops and loops into dispatches, of
 loop-carried values on the host, and of barriers."""
 
 
@@ -89,19 +89,19 @@ PIPELINE = (
     Entry(
         "speed",
         select_reruns,
-        "Makes marks of the barriers before recomputed ops, since IREE frees what goes through barriers late.",
+        "Turns barriers before recomputed ops into marks, since IREE frees values that pass barriers late.",
         on="all",
     ),
     Entry(
         "speed",
         convolutions_to_kernels,
-        "Makes kernels of vectors of the convolutions that IREE's code for CPUs is slow at.",
+        "Computes convolutions for which IREE's code for CPUs is slow by kernels of vectors.",
         takes_settings=True,
     ),
     Entry(
         "speed",
         gpu_convolutions,
-        "Makes products of matrices of convolutions of f32, f16 and bf16, for NVIDIA's GPUs.",
+        "Turns convolutions of f32, f16 and bf16 into products of matrices, for NVIDIA's GPUs.",
         on="CUDA",
     ),
     Entry(
@@ -129,7 +129,7 @@ PIPELINE = (
     Entry(
         "tiles",
         products_in_tiles,
-        "Makes kernels of vectors, in tiles, of large products of matrices, for CPUs.",
+        "Computes large products of matrices by kernels of vectors, in tiles, for CPUs.",
         takes_settings=True,
     ),
     Entry(
@@ -148,7 +148,7 @@ PIPELINE = (
     Entry(
         "legal",
         allow_inlining,
-        "Lets IREE inline all functions, since it mixes up the inputs of functions that it does not inline.",
+        "Lets IREE inline all functions, because it mixes up inputs of functions that it does not inline.",
     ),
     Entry(
         "legal",
@@ -178,13 +178,13 @@ PIPELINE = (
     Entry(
         "legal",
         separate_fusions,
-        "Puts a barrier where IREE fuses ops with a reader of their result to wrong code.",
+        "Puts a barrier between ops and a reader if IREE would fuse them to wrong code.",
         takes_settings=True,
     ),
     Entry(
         "legal",
         separate_parts,
-        "Puts a barrier where complex numbers with several readers are read by their parts.",
+        "Puts a barrier where parts of a complex value with several readers are read.",
     ),
     Entry(
         "legal",
@@ -210,22 +210,20 @@ PIPELINE = (
     Entry(
         "legal",
         distinguish_windows,
-        "Marks initial values of a reduce_window that an earlier one may have for equal results.",
+        "Marks initial values of a reduce_window if an earlier one may have equal results.",
     ),
-    Entry("legal", distinguish_fills, "Marks each 64-bit number other than zero by which an op pads."),
-    Entry(
-        "legal", separate_steps, "Puts a barrier between two paddings, if one of them pads between elements."
-    ),
+    Entry("legal", distinguish_fills, "Marks each nonzero 64-bit number that pads an array."),
+    Entry("legal", separate_steps, "Puts a barrier between two pads if one of them pads between elements."),
     Entry(
         "legal",
         write_results_last,
-        "Writes a result that takes an argument's memory after the last read of the argument.",
+        "Writes a result into an argument's memory only after the last read of the argument.",
         takes_settings=True,
     ),
     Entry(
         "legal",
         number_marks,
-        "Makes the hidden numbers of marks results of one barrier, so that IREE merges none of them.",
+        "Turns the hidden numbers of marks into results of one barrier, so that IREE merges none of them.",
     ),
     Entry(
         "loops",
@@ -241,7 +239,7 @@ PIPELINE = (
     Entry(
         "regions",
         number_marks,
-        "Makes the hidden numbers of marks results of one barrier, so that IREE merges none of them.",
+        "Turns the hidden numbers of marks into results of one barrier, so that IREE merges none of them.",
         on="all",
     ),
     Entry(
@@ -253,7 +251,7 @@ PIPELINE = (
     Entry(
         "regions",
         late_results,
-        "Ends an execution region amid a program, for CPUs, where IREE then allocates the later results later.",
+        "Ends an execution region within a program, for CPUs, so that IREE allocates later results later.",
     ),
     Entry(
         "regions",
@@ -269,7 +267,7 @@ PIPELINE = (
     Entry(
         "regions",
         repeats,
-        "Makes functions of the ops of equal layers, for CPUs, which compiles faster; last of all.",
+        "Outlines the ops of equal layers to functions, for CPUs, which compile faster; the last pass.",
     ),
 )
 

@@ -29,7 +29,7 @@ THREADS, ONE_THREAD = "local-task", "local-sync"
 """The devices of IREE's runtime that run programs on CPUs."""
 
 SPEED: tuple[Stage, ...] = ("speed", "tiles")
-"""The stages that all attempts begin with, except those that have no rewrites for speed."""
+"""The stages with which all attempts begin, except those without rewrites for speed."""
 
 
 @dataclass(frozen=True)

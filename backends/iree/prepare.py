@@ -32,7 +32,7 @@ from tiduc.dialect.mlir.emit import bytecode
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
-"""The fewest bytes of a program's arrays for which a further step of the compiler, to place them, pays."""
+"""The fewest bytes of a program's arrays for which a further compiler step that places them pays."""
 _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
 """The names of files in locations."""
 
@@ -142,7 +142,7 @@ class _Known(NamedTuple):
 
 
 _COUNTING: tuple[Stage, ...] = ("host", "loops", "carries")
-"""The stages that leave a module as it is if they give 0 as the number of their rewrites."""
+"""The stages that do not change a module for which they return 0 as the number of their rewrites."""
 
 
 class _Modules:

@@ -35,7 +35,7 @@ TABLES = {
     "modules": (MODULES, VM_CODE),
     "slow": (EVERYWHERE, ON_CPUS, ON_OTHERS, MODULES, VM_CODE),
 }
-"""The tables of docs/iree.md, with the places whose records each one lists. "slow" has those of that kind."""
+"""The tables of docs/iree.md, each with the places whose records it lists. "slow" has all records of that kind."""
 
 
 def table(name: str) -> str:

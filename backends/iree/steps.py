@@ -22,11 +22,11 @@ from tiduc.dialect.mlir.artifacts import BYTECODE
 from tiduc.runtime.process import Ended
 
 OPTIMIZED, DISPATCHED, SCHEDULED, LOWERED = "global-optimization", "flow", "stream", "executable-targets"
-"""The phases before IREE makes dispatches, after it made them, after their order and the memory are decided, and after
-each executable is in LLVM's dialect or another of its target."""
+"""The phases before IREE forms dispatches, after it has formed them, after their order and the memory are decided, and
+after each executable is in LLVM's dialect or in another one of its target."""
 
 ALLOCATING = "stream, first half"
-"""Where IREE has decided which arrays share an allocation; this is no phase of its own."""
+"""The point at which IREE has decided which arrays share an allocation; it is not a phase of its own."""
 
 VM = "vm"
 """The phase that ends with code for IREE's virtual machine."""
@@ -41,13 +41,13 @@ _SCHEDULE = (
     ),
     ("iree-stream-cmd-transformation-pipeline,iree-stream-optimization-pipeline", SCHEDULED),
 )
-"""The phase of IREE that schedules dispatches, as two pipelines, and where each of them ends."""
+"""IREE's phase that schedules dispatches, as two pipelines, each with its end."""
 
 _IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
-"""How flags of users begin that change the phase `stream`, which `_SCHEDULE` replaces."""
+"""The prefixes of users' flags that change the phase `stream`, which `_SCHEDULE` replaces."""
 
 _GENERIC = b'"builtin.module"'
-"""How a module begins, after aliases, in MLIR's generic form."""
+"""The beginning of a module, after aliases, in MLIR's generic form."""
 
 
 class Changes(NamedTuple):

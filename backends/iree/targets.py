@@ -57,10 +57,10 @@ _LLVM = (
 REASSOCIATED = ("--iree-llvmcpu-reassociate-fp-reductions=true",)
 """Vector code for reductions of floats: 0.5 to 1 times the run time. A sum of terms that are all -0 may be +0."""
 IN_ORDER = ("--iree-stream-partitioning-favor=debug",)
-"""Dispatches run one after the other, in the order of the program, in place of those that are independent at once.
+"""Dispatches run one after the other, in the order of the program, instead of concurrently if they are independent.
 
 IREE then reuses the memory of a value right after the dispatch that reads it last. Large dispatches have work for all
-threads, and small ones are not faster beside others. The setting that IREE names after least memory has no effect.
+threads, and small ones are not faster when they run concurrently. IREE's setting for least memory has no effect.
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
 """Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
@@ -72,7 +72,7 @@ _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", _NO_CONSTANTS)
 _NO_NARROW_DIVISIONS = "--opt-disable=correlated-propagation", "--opt-bisect-verbose=false"
 """Keeps LLVM from dividing indices as vectors of 16-bit integers, which its back-end for CUDA cannot compile.
 
-IREE computes indices in such vectors where it reverses the window of a kernel, for example.
+IREE computes indices in such vectors when it reverses the window of a kernel, for example.
 """
 
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
@@ -88,12 +88,12 @@ KERNELS = (
 )
 """For modules with loops inside dispatches, which the calling thread runs: workers' stacks have only 128 KiB.
 
-If a dispatch has several products, the compiler chooses tile sizes for one of them, not always the same one. The other
-products then take vectors of more than 512 native ones, the default limit: every other compilation failed.
+If a dispatch has several products, the compiler chooses tile sizes for one of them, not always for the same one. The
+other products then need vectors of more than 512 native ones, the default limit: every other compilation failed.
 """
 
 SMALL_KERNELS = ("--iree-llvmcpu-stack-allocation-limit=65536", *KERNELS[1:])
-"""For modules with loops inside dispatches, and other dispatches for several threads: half of the stack of workers."""
+"""For modules that have both loops inside dispatches and dispatches for several threads: half of the workers' stack."""
 
 _X86 = tuple(
     "x86-64 x86-64-v2 x86-64-v3 x86-64-v4 znver1 znver2 znver3 znver4 znver5 haswell broadwell skylake "

@@ -16,16 +16,16 @@ from tiduc.dialect.ops.contractions import Contraction
 TILED = 1024
 """The smallest dimension of a product for which data tiling is faster; it also doubles the memory of the product.
 
-With data tiling, a product of two matrices of 1024 x 1024 takes 0.71 of the time, of 512 x 512 the same time, and of
-256 x 256 1.1 times the time; the gradient of a perceptron of width 768 takes 1.17 times, and that of a GPT of 6 layers
-of width 384 1.05 times the time and 1.27 times the memory.
+With data tiling, a product of two matrices of 1024 x 1024 takes 0.71 of the time, one of 512 x 512 as long, and one of
+256 x 256 1.1 times as long. The gradient of a perceptron of width 768 takes 1.17 times as long, and that of a GPT of 6
+layers of width 384 takes 1.05 times as long and 1.27 times the memory.
 """
 
 THREADED = 2**24
-"""The number of elements computed in a call for which several threads are faster than one."""
+"""The fewest elements computed in a call for which several threads are faster than one."""
 
 _UNKNOWN = 8
-"""The trip count of a loop for which none is known."""
+"""The assumed trip count of a loop whose trip count is not known."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ MOST_BYTES = 2**16
 """The most bytes of an array that an iteration computes."""
 
 FUSED = 4
-"""About how many ops share one array on the stack, since compilers fuse them."""
+"""About how many ops share one array on the stack, because compilers fuse them."""
 
 IN_KERNELS = ELEMENTWISE.union(
     VIEWS,

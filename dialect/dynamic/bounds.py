@@ -16,7 +16,7 @@ from tiduc.dialect.shapes.types import bits
 EQUAL, AT_MOST, BROADCAST, BROADCASTABLE, COUNT = "equal", "at_most", "broadcast", "broadcastable", "count"
 
 MOST_ELEMENTS = 2**48
-"""More elements than memory holds, and few enough that their size in bytes fits 64 bits."""
+"""A number of elements that no memory holds, but whose size in bytes fits 64 bits."""
 
 
 MOST_ROWS = 2**31 - 1

@@ -144,4 +144,4 @@ SIZES_IN = {name: row.sizes_in for name, row in TRAITS.items() if row.sizes_in}
 """By op, the numbers of the operands that are vectors of sizes."""
 
 PLACES_IN = frozenset(name for name in SIZES_IN if TRAITS[name].sizes == "formula")
-"""The ops that read an array at places that vectors of sizes give, even if all shapes are static."""
+"""The ops that read an array at places given by vectors of sizes, even if all shapes are static."""

@@ -13,7 +13,7 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.ops.shardy import CONSTRAINTS
 
 _NUMBERS = int, float
-"""The types of operands that `IrEmitter` makes constants of."""
+"""The types of operands that `IrEmitter` turns into constants."""
 
 
 class IrEmitter(StablehloOps[IrValue, float]):

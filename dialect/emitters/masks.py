@@ -26,10 +26,10 @@ from tiduc.dialect.shapes.types import is_complex, is_dynamic, is_float, predica
 _SELECT = "stablehlo.select"
 
 _DEEPEST = 4
-"""The most masks, one around the other, that move."""
+"""The most nested masks that move."""
 
 _REACH = 32
-"""The most ops of a branch, and of a slope, that are looked at; a longer one counts as infinite."""
+"""The most ops of a branch or a slope that are examined; a longer one counts as infinite."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ V = TypeVar("V", bound=Typed)
 """The values that an emitter emits."""
 
 N = TypeVar("N", contravariant=True)
-"""What an operand may be other than a value: numbers, for some carriers."""
+"""The operands that are not values: numbers, for some carriers."""
 
 Extent = int | Size
 """The size of a dimension: a number, or a `Size` if the dimension is dynamic."""

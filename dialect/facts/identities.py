@@ -33,7 +33,7 @@ NEUTRAL = {
 Operands = Sequence[Typed]
 Replacement = Typed | AnyOp | None
 Identity = Callable[[Any, Operands], Any]
-"""From an op of one result and its current operands to an equal value, or an equal op that is cheaper; else None."""
+"""Maps an op of one result, given its current operands, to an equal value or an equal cheaper op; else to None."""
 
 
 def neutral(name: str) -> Callable[[AnyOp, Operands], Replacement]:

@@ -17,7 +17,7 @@ Node = tuple[Value | None, bool]
 """One end of a value in the flow network: at the op that defines it (False), or at the ops that read it (True)."""
 
 Network = dict[Node, dict[Node, int]]
-"""By node, how much more can flow to it from each other node."""
+"""For each node, how much more can flow to it from each other node."""
 
 _SOURCE: Node = (None, False)
 

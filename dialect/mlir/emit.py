@@ -14,7 +14,7 @@ from tiduc.dialect.mlir.resources import inlined
 from tiduc.dialect.ops.ir_types import IrOp
 
 _SLICE_OF_SCALAR = ", , sizes = []"
-"""StableHLO's printer writes this for a `dynamic_slice` of a scalar, and its parser rejects it."""
+"""StableHLO's printer writes this for a `dynamic_slice` of a scalar, although its parser rejects it."""
 
 
 def text(module: Any) -> bytes:

@@ -14,7 +14,7 @@ from torch_mlir import ir
 _NAME = re.compile(rb"%([A-Za-z_$.-][\w$.-]*)")
 _PLACE = re.compile(r"(\d+):(\d+)\)")
 _POSITIONAL = re.compile(r"arg\d+")
-"""Names that MLIR's printer makes up."""
+"""Names that MLIR's printer generates."""
 
 
 def name_arguments(module: ir.Module, text: bytes, file: str) -> None:

@@ -35,13 +35,13 @@ GRAPH_CALLS = frozenset({CALL, CALL_VJP, CASE, LOOP})
 """Ops that call graphs, written as custom calls: IRDL cannot declare an op with operands of any number and type."""
 
 FUNCTION = "tidu.function"
-"""On a graph: the name of the function that it stays in the output, because rules or other files refer to it."""
+"""On a graph: the name of the function that it remains in the output, because rules or other files refer to it."""
 
 MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
 """Attributes that a program may set on a loop: how residuals are stored, and an upper bound of the trip count."""
 MEMORIES = ("stack", "sqrt", "log", "auto")
 BASE = "tidu.base"
-"""Names the first graph of the op that this op extends by more results; both ops belong to one call site."""
+"""Names the first graph of the op that this op extends by further results; both ops belong to one call site."""
 
 
 def call_target(op: AnyOp) -> Any:

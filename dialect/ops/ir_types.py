@@ -13,7 +13,7 @@ IrValue = ir.Value[Any]
 """A value of MLIR: the result of an operation, or the argument of a block."""
 
 IrOp = ir.Operation | ir.OpView
-"""An operation of MLIR, perhaps as the view that its dialect has of it."""
+"""An operation of MLIR, possibly as the view that its dialect defines for it."""
 
 Attributes = Mapping[str, ir.Attribute]
 """Attributes by name, to create an operation with."""

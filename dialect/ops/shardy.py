@@ -29,7 +29,7 @@ MESH = "sdy.mesh"
 CONSTRAINT, RESHARD = "sdy.sharding_constraint", "sdy.reshard"
 CONSTRAINTS = (CONSTRAINT, RESHARD, "Sharding", "xla.sdy.Sharding")
 PLACEMENT = "annotate_device_placement"
-"""A call that places its operand in a kind of memory, such as the host's; JAX exports `device_put` so."""
+"""A call that places its operand in a kind of memory, such as the host's; JAX exports `device_put` in this form."""
 TO_PARTS, TO_WHOLE = "shardy.to_parts", "shardy.to_whole"
 HOLDERS, DEVICES = "holders", "devices"
 """Attributes of `TO_PARTS` and `TO_WHOLE`: the groups of devices that hold equal parts, one group per row, and the

@@ -22,18 +22,18 @@ NAME = "tidu.name"
 """Attribute of an argument or result of a function: the name that a program shows for it."""
 
 HELD = "tidu.held"
-"""Attribute of an argument that is a weight: why no training updates the weight unless it is named, as a string."""
+"""Attribute of an argument that is a weight: a string that says why training updates it only if it is named."""
 
 FROZEN = "tidu.frozen"
-"""Attribute of an argument that is a weight, as `tidu.held`; the model itself says that the weight has no gradient.
-Derivatives leave out the argument too, unless it is named."""
+"""Attribute of an argument that is a weight, like `tidu.held`, for a weight that the model itself marks as having no
+gradient. Derivatives omit the argument, too, unless it is named."""
 
 ROLE = "tidu.role"
-"""Attribute of an argument of a training step: what the argument is; tiduc/training/roles.py lists the roles."""
+"""Attribute of an argument of a training step: its role; tiduc/training/roles.py lists the roles."""
 
 CHECKPOINT = "tidu.checkpoint"
 """Attribute of a function: reverse mode recomputes its values from its arguments, as by `jax.checkpoint`. Import puts
-it on the ops of the function, but for those that give its results."""
+it on the ops of the function, except those that compute its results."""
 
 RECOMPUTED = "tidu.recomputed"
 """Attribute of a barrier before an op that runs for the second time; nothing reads the barrier's last result."""

@@ -37,7 +37,7 @@ class Origin:
 
 
 Rule = Callable[[Definition, int, int], Origin | None]
-"""From an op, a result number and a dimension number to the origin; None if the size has no known origin."""
+"""Maps an op, a result number and a dimension number to the origin of that size; to None if it is not known."""
 
 
 def size_of(x: Value, d: int) -> Any:

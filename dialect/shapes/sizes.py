@@ -17,8 +17,8 @@ from typing import Any
 from tiduc.dialect.errors import UnknownSize
 
 Atom = tuple[str, Any, Any]
-"""("dimension", value, d), ("entry", vector, i), ("scalar", value, None), or (kind, key, key) with the kind "product",
-"quotient", "maximum" or "broadcast"."""
+"""("dimension", value, d), ("entry", vector, i) or ("scalar", value, None); or (kind, key, key), where the kind is
+"product", "quotient", "maximum" or "broadcast"."""
 
 Key = tuple[tuple[tuple[Atom, int], ...], int]
 """The atoms of a sum with their factors, in order of appearance, and the constant term."""

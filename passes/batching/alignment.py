@@ -18,10 +18,10 @@ from tiduc.dialect.shapes.types import rank, shape
 from tiduc.passes.batching.table import BATCHING
 
 Alignment = dict[int, int]
-"""From dimensions of the input to the aligned dimensions of a value."""
+"""Maps dimensions of the input to the aligned dimensions of a value."""
 
 DimensionRule = Callable[[Definition, int], dict[int, int]]
-"""A rule: from an op and an operand number to a map from the operand's dimensions to those of every result."""
+"""A rule: gives, for an op and an operand number, a map from the operand's dimensions to those of every result."""
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:

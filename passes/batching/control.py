@@ -212,7 +212,7 @@ class _WhileAny:
 
 
 _WHILE_ANY = Cache[tuple[Graph, Graph], _WhileAny]()
-"""By the batched condition and the batched body."""
+"""Keyed by the batched condition and the batched body."""
 
 
 def _while_any(b: StablehloBuilder, cond: Graph, body: Graph, n: int) -> _WhileAny:

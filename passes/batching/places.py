@@ -22,7 +22,7 @@ Places = NDArray[np.int64]
 Known = Callable[[Value], "NDArray[Any] | None"]
 
 MOST = 2**24
-"""A pattern has at most this many entries; larger ones are given up."""
+"""The most entries of a pattern; larger patterns are abandoned."""
 
 
 class TooManyPlaces(Exception):

@@ -176,7 +176,7 @@ Fill = Callable[[Any], None]
 """Fills a region of an op that is being emitted."""
 
 _FILLS = Cache[tuple[Any, tuple[Value, ...]], tuple[Fill, ...]]()
-"""By the op that holds the regions, and the captures."""
+"""Keyed by the op that holds the regions, and by the captures."""
 
 
 def _regions(b: StablehloBuilder, op: Definition) -> tuple[Fill, ...]:

@@ -26,7 +26,8 @@ MOST_CARRIED = 1024
 """The most residuals of callees that a called graph passes on to its caller.
 
 If each graph calls the next one twice, the number of residuals doubles from callee to caller. Beyond this bound, the
-linear graph runs the primal graph again, so that a derivative grows with the call sites and not with the paths.
+linear graph reruns the primal graph, so that a derivative grows with the number of call sites and not with the number
+of paths.
 """
 
 

@@ -28,7 +28,7 @@ MOST = 2**18
 """The most ops of a function with its calls inlined. If each function calls the next one twice, the number doubles."""
 
 Calls = dict[str, list[tuple[Any, str]]]
-"""For each function, the call ops in it, each with the name of its callee."""
+"""For each function, its call ops, each with the name of its callee."""
 
 
 def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool) -> list[str]:

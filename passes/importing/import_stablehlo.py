@@ -39,17 +39,17 @@ from tiduc.passes.rules.registry import OpSet
 
 _OWN = ("sym_name", "function_type", "sym_visibility")
 _OF_GRAPHS = {INPUT_OF, OUTPUT_OF, ACTIVE_OUTPUTS}
-"""Attributes that mean something on graphs, and on functions nothing; the verifier of graphs refuses them."""
+"""Attributes that have a meaning on graphs but not on functions; the verifier of graphs refuses them."""
 
 _COMPOSITE = "stablehlo.composite"
 _NAMING = (CUSTOM_CALL, _COMPOSITE)
-"""Ops that name functions, besides calls."""
+"""Ops other than calls that name functions."""
 
 _CALLING = {"func.call", _COMPOSITE, SCAN}
 """Calls, and ops that become calls."""
 
 _CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING, RNG}
-"""Ops that import checks or replaces: one walk collects them, because a walk calls Python for every op."""
+"""Ops that import checks or replaces. One walk collects them all, because a walk calls Python for every op."""
 
 
 @stage

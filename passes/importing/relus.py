@@ -27,7 +27,7 @@ _EXTREMA = {
 """The ops other than constants in a function of this name, each with its constant operand, in order."""
 
 _NAME = re.compile(r"(relu6?)(_\d+)?")
-"""A function's name; JAX numbers functions of one name."""
+"""Matches a function's name; JAX numbers functions of equal names."""
 
 
 def mark_relus(functions: dict[str, IrOp]) -> None:

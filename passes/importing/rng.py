@@ -36,7 +36,7 @@ from tiduc.passes.importing.threefry import threefry
 
 RNG = "stablehlo.rng"
 SEED = "seed"
-"""The name of the input; where another input has this name, a number is appended, as to all equal names."""
+"""The name of the input; if another input has this name, a number is appended, as to all equal names."""
 
 _LOOP, _BRANCHES = "stablehlo.while", ("stablehlo.if", "stablehlo.case")
 

@@ -29,7 +29,7 @@ _ADVANCE = ir.WalkResult.ADVANCE
 _NUMBERS = sorted({number for number, _ in NEUTRAL.values()})
 
 Rule = Callable[[IrOp, IrOp], IrValue | None]
-"""From an op, and the op that computes one of its operands, to an equal value; None if the rule does not apply."""
+"""Maps an op, and the op that computes one of its operands, to an equal value; to None if the rule does not apply."""
 
 
 @stage

@@ -9,7 +9,7 @@ _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*(?:([KMGT]?)(I?)B|(X))", re.IGNORECASE)
 
 LEAST = "min"
-"""The budget that asks for the lowest peak."""
+"""The budget that requests the lowest peak."""
 
 
 def budget_in_bytes(text: str, peak: int, throughout: int = 0) -> int:

@@ -24,23 +24,23 @@ from tiduc.passes.rematerialize.recompute import can_rerun
 from tiduc.passes.rematerialize.second_runs import RerunSchedule, evicting, unchanged
 
 _RECOMPUTED = CHEAP | VECTORIZED
-"""The ops that readers recompute. A GELU needs its argument only, and not `erf` of the argument as well."""
+"""The ops that readers recompute. A GELU, for example, needs only its argument, not also `erf` of the argument."""
 
 _SHARE = 0.02
 """The largest share of a graph's estimated time that recomputation takes."""
 
 _LARGE = 2**20
 _SHARE_OF_SMALL = 0.015
-"""That share for graphs whose peak beside arguments and results is at most `_LARGE` bytes.
+"""The same share for graphs whose peak, without arguments and results, is at most `_LARGE` bytes.
 
-They fit into caches, and a dispatch more takes longer than the model estimates.
+Such graphs fit into caches, and an additional dispatch takes longer than the model estimates.
 """
 
 SMALL = 2**16
-"""Graphs whose peak beside arguments and results is at most this many bytes recompute nothing."""
+"""Graphs whose peak, without arguments and results, is at most this many bytes recompute nothing."""
 
 _RATES = 1e9, 3.2e10
-"""The least and the largest number of bytes that are worth a second of recomputation; numbers between are tried."""
+"""The least and the most bytes per second of recomputation; rates between them are tried."""
 _STEPS = 4
 
 _GAIN = 0.95

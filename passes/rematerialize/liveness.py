@@ -39,7 +39,7 @@ _PRODUCT = "stablehlo.dot_general"
 FUSED = ELEMENTWISE | {"stablehlo.pad"}
 """Ops that compilers compute where an elementwise op reads them; IREE makes concatenations of sums of pads."""
 MOST_ROOTS = 8
-"""A virtual op stands for at most this many ops; a longer chain of elementwise ops is written in between."""
+"""A virtual op stands for at most this many ops; in a longer chain of elementwise ops, some results are written."""
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from dataclasses import replace
 from tiduc.passes.rematerialize.liveness import Liveness
 
 SMALL = 2**12
-"""Without a budget, graphs whose peak beside arguments and results is below this many bytes keep their order."""
+"""Without a budget, graphs whose peak, without arguments and results, is below this many bytes keep their order."""
 
 _MOST = 16
 """The most orders with some results last that are tried."""
 
 _GAIN = 0.98
-"""Without a budget, the order changes only if the peak beside arguments and results falls to this share or less."""
+"""Without a budget, the order changes only if the peak, without arguments and results, falls to this share or less."""
 
 
 def ordered(model: Liveness, has_budget: bool = False) -> Liveness:

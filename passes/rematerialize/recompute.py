@@ -34,13 +34,13 @@ _STEP = 0.8
 """The factor between the memories of segments that are tried."""
 
 _FURTHER, _HALVINGS = 2, 4
-"""The numbers of smaller and of larger memories that are tried after the first one that is within a budget."""
+"""The numbers of smaller and of larger memories that are tried after the first one within a budget."""
 
 _PATIENCE = 8
-"""Less memory is tried until the peak has not fallen for this many schedules; it may rise for a few in between."""
+"""The number of schedules without a lower peak after which less memory is not tried; the peak may rise in between."""
 
 _GAIN = 0.99
-"""A further level of recomputation goes on only if the bytes beside arguments and results fall to this share."""
+"""A further level of recomputation is tried only if the bytes, without arguments and results, fall to this share."""
 
 _LEVELS = 4
 """The most levels, since each takes time in proportion to the ops and their second runs."""
@@ -49,10 +49,10 @@ _MOST_OPS = 8
 """A schedule has at most this many times the ops of the graph, since compilers take time for each op."""
 
 _WORK = 160
-"""All schedules that are tried have together at most about this many times the ops of the graph."""
+"""All schedules that are tried together have at most about this many times the ops of the graph."""
 
 _NEAR = 1.02
-"""A schedule whose bytes beside arguments and results are at most this multiple of the fewest may be as good."""
+"""A schedule may be best if its bytes, without arguments and results, are at most this multiple of the fewest."""
 
 Evicted = Mapping[int, Segment]
 """The ops whose values are evicted, each with its segment."""

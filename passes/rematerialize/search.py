@@ -19,7 +19,7 @@ MOST = 16
 """The most ops, of those whose results take memory, of a graph that is searched."""
 
 _State = tuple[int, int]
-"""The live results, and the ops that have run of those that may run once, as bits."""
+"""The live results, and those ops that may run only once and have run, as bits."""
 
 
 def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], bool]) -> Liveness | None:

@@ -24,13 +24,13 @@ Segment = tuple[int, int]
 """The places of a segment: the first one, and the one after the last."""
 
 MOST_RUNS = 8
-"""The most recomputations of a value that the cuts of a segment aim at."""
+"""The most recomputations of a value for which the cuts of a segment are planned."""
 
 _LEAST, _MOST = 0.5, 1.1
 """The shares of the wanted length between which a segment is cut."""
 
 _RARE = 10
-"""One in this many places of a segment is crossed by as few bytes as a cut is expected to store."""
+"""Of the places of a segment, one in this many is crossed by few enough bytes for a cut."""
 
 
 @dataclass(frozen=True)

@@ -82,11 +82,11 @@ class TransposedCall:
 
 
 _LINEARIZED = Cache[tuple[tuple[Graph, ...], Flags], LinearizedCall]()
-"""By the graphs, and which arguments are active."""
+"""Keyed by the graphs, and by the active arguments."""
 
 _TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags, Flags], TransposedCall]()
-"""By the graphs, which arguments are active, which outputs have a cotangent, and which arguments are steep: their
-slopes outside may be infinite."""
+"""Keyed by the graphs, the active arguments, the outputs with a cotangent, and the steep arguments, which ops outside
+may map with an infinite slope."""
 
 _PATTERNS = Cache[tuple[Graph, ...], set[tuple[Flags, ...]]]()
 """The patterns for which graphs are linearized, or transposed."""

@@ -19,7 +19,7 @@ EQUAL_WITHIN = "tidu.equal_within"
 """The attribute of a call that says by how many units in the last place of the largest one equal values may differ."""
 
 ROUNDING = 1024
-"""A divisor of so few units in the last place counts as zero: fewer than three digits of the quotient are correct."""
+"""A divisor of fewer units in the last place counts as zero: its quotient would have fewer than 3 correct digits."""
 
 
 def config(op: Definition) -> tuple[str, ir.DictAttr]:

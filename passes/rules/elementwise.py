@@ -217,7 +217,7 @@ MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
 """How the left operand compares with the right one if the left is chosen, and if the right is chosen."""
 
 ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
-"""`MAXIMUM` and `MINIMUM` where neither operand is chosen at a tie."""
+"""`MAXIMUM` and `MINIMUM` if neither operand is chosen at a tie."""
 
 
 def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[str, str]) -> Value | None:

@@ -20,7 +20,7 @@ from tiduc.passes.rules.potrf import succeeded
 from tiduc.passes.rules.registry import Tangents
 
 TARGETS = targets("gtsv", "gtsv2", "tridiagonal_solve_perturbed")
-"""LAPACK's calls overwrite the diagonals too; the other calls return the solution alone."""
+"""LAPACK's calls overwrite the diagonals, too; other calls return only the solution."""
 
 
 @custom_call(*TARGETS)

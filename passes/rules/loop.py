@@ -59,11 +59,11 @@ class TransposedLoop:
 
 
 _LINEARIZED = Cache[tuple[Graph, Flags], LinearizedLoop]()
-"""By the body, and which operands are active."""
+"""Keyed by the body, and by the active operands."""
 
 _TRANSPOSED = Cache[tuple[Graph, Flags, Flags, Flags, bool], TransposedLoop]()
-"""By the body, which operands are active, which outputs have a cotangent, which loop invariants are steep (their slopes
-outside may be infinite), and whether the loop surely runs."""
+"""Keyed by the body, the active operands, the outputs with a cotangent, the steep loop invariants, which ops outside
+may map with an infinite slope, and whether the loop surely runs."""
 
 
 @linearize(LOOP)

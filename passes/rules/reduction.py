@@ -15,7 +15,7 @@ from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import EXTREMA, selects
 
 _WHOLE = "whole"
-"""Marks a result that depends on other operands too, and is linearized together with the other such results."""
+"""Marks a result that depends on operands of other results; such results are linearized together."""
 
 ResultRule = Callable[[Any, Definition, int, Any, Any], Any]
 """(b, op, i, dx, dinit) -> dy: the tangent of result i; dx and dinit belong to its operand and initial value.

@@ -48,7 +48,7 @@ from tiduc.passes.rules.linearity import nonlinearity
 Tangents = Sequence[Any]
 """The tangents of an op's operands, or the cotangents of its results; None for a symbolic zero.
 
-A rule that knows which of them are values need not ask: a rule is called only where one of them is.
+At least one of them is a value when a rule is called, so a rule with a single operand need not test it.
 """
 
 LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Value | None]]

@@ -32,7 +32,7 @@ EXTREMA = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
 """The comparison that holds between the result of an extremum and each of its operands."""
 
 LONG = 32
-"""Larger windows of an extremum are computed by doubling: the work grows with log(size), at a larger constant."""
+"""Larger windows of an extremum are computed by doubling: the work grows with log(size), with a larger constant."""
 
 
 def is_identity(init: Value, reducer: str) -> bool:

@@ -268,7 +268,7 @@ class ValueNumbers:
 
 
 _VALUE_NUMBERS = Cache[bool, ValueNumbers]()
-"""By `copied`."""
+"""Keyed by `copied`."""
 
 
 # ---- clusters ------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from tiduc.passes.structure.clusters import (
 )
 
 LIMIT = 2**28
-"""The most bytes of sequences that loop memory `auto` reads from stacks; above, it takes `sqrt`."""
+"""The most bytes of sequences that loop memory `auto` reads from stacks; for more bytes, it uses `sqrt`."""
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,13 @@ from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.while_loops import read_inputs
 
 _STRUCTURED = Cache[tuple[Graph, str], Graph]()
-"""Structured forms, by the graph and the loop memory."""
+"""Structured forms, keyed by the graph and the loop memory."""
 
 _FUSED = Cache[tuple[tuple[Any, ...], tuple[tuple[int, int], ...], str], Graph]()
-"""Fused branches, by each member's graph and arguments, the results, and the loop memory."""
+"""Fused branches, keyed by each member's graph and arguments, the results, and the loop memory."""
 
 _NARROWED = Cache[tuple[Graph, tuple[int, ...]], Graph]()
-"""Graphs with fewer inputs, by the graph and the numbers of these inputs."""
+"""Graphs with fewer inputs, keyed by the graph and the numbers of these inputs."""
 
 _READ = Cache[Graph, set[Value]]()
 """The inputs that a graph reads."""

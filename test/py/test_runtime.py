@@ -358,7 +358,7 @@ def test_a_dispatch_of_too_many_arrays() -> None:
     )
     results, types = ", ".join(f"%t{i}" for i in range(count)), ", ".join([scalar] * count)
     text = f"func.func @main({arguments}) -> ({types}) {{\n{sums}\nreturn {results} : {types}\n}}"
-    with pytest.raises(TiducError, match=r"a dispatch of 80 arrays, and its runtime takes 64 at most"):
+    with pytest.raises(TiducError, match=r"a dispatch of 80 arrays, but its runtime allows at most 64"):
         Executable(compile_module(text))
 
 

@@ -56,6 +56,12 @@ def test_each_report_has_a_search_and_a_near_thread_a_reason(monkeypatch: pytest
         upstream_reports.reports()
 
 
+def test_each_record_with_an_address_is_listed() -> None:
+    addresses = {record.fault.upstream for record in records()} - {""}
+    listed = (FOLDER / "README.md").read_text()
+    assert addresses and all(f"]({address})" in listed for address in addresses)
+
+
 @pytest.mark.parametrize("name", sampled())
 def test_a_report_reproduces(name: str, tmp_path: Path) -> None:
     text = report(name).read_text()

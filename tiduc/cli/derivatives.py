@@ -31,18 +31,18 @@ LOOP_MEMORY = click.option(
     type=click.Choice(MEMORIES),
     default="auto",
     show_default=True,
-    help="How the reverse pass of a loop of n iterations gets its residuals, unless the loop says so itself: stack "
-    "stores those of all iterations; sqrt and log recompute iterations from checkpoints, of about sqrt n or log n "
-    "iterations; auto takes stack up to 256 MB, else sqrt.",
+    help="How the reverse pass of a loop of n iterations gets its residuals, unless an attribute of the loop says "
+    "so: stack stores the residuals of all iterations; sqrt and log recompute iterations from checkpoints of "
+    "about sqrt n or log n iterations; auto is stack up to 256 MB, and sqrt beyond.",
 )
 
 MEMORY = click.option(
     "--memory",
     default="",
     metavar="SIZE",
-    help="How much memory the result may take, arguments and results included: a size such as 100MB or 1.5GiB, a share "
-    "such as 0.3x of what it takes beside these without any plan, or min. Values are then recomputed rather than kept. "
-    "By default, only the order of the ops is changed to lower the peak.",
+    help="Memory budget of the result, arguments and results included: a size such as 100MB or 1.5GiB; a share "
+    "such as 0.3x of the memory that it takes in addition to these without a plan; or min. Values are then "
+    "recomputed rather than kept. By default, ops are only reordered to lower the peak.",
 )
 
 

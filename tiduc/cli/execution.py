@@ -76,12 +76,12 @@ FAST = click.option(
     "--fast/--no-fast",
     default=True,
     show_default=True,
-    help="Rewrite for speed, for IREE, ops that it computes correctly but slowly.",
+    help="Rewrite ops that IREE computes correctly but slowly.",
 )
 VERBOSE = click.option(
     "--verbose",
     is_flag=True,
-    help="Print to standard error which attempt of the plan for IREE gave the module, and why those before failed.",
+    help="Print to standard error which attempt to compile with IREE succeeded, and why the attempts before it failed.",
 )
 INPUTS = click.option(
     "--input",

@@ -55,7 +55,7 @@ WIDTH = 110
     "--budget",
     default="",
     metavar="SIZE",
-    help="Also list what the VJP recomputes within this budget of memory, which is written as for --memory of "
+    help="Also list the values that the VJP recomputes within this memory budget, in the syntax of --memory of "
     "'tiduc vjp'.",
 )
 @JSON
@@ -186,7 +186,7 @@ def _memory(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
             right={0, 1, 2},
             notes=[
                 "of a model of 'tiduc compile' for CPUs; --memory of 'tiduc vjp' takes a budget",
-                "peak: arguments and results included; share: beside these, of the VJP without any plan",
+                "peak: with arguments and results; share: without them, relative to the VJP without a plan",
             ],
         )
     if not budget or "vjp" in explanation.refused:
@@ -196,7 +196,7 @@ def _memory(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
     notes = [f"{len(more)} more, of {in_bytes(sum(x.bytes for x in more))}"] if more else []
     if values:
         notes.append(
-            "they are live at a peak and not read there; the op in the last column reads the second run"
+            "they are live at a peak, where no op reads them; the op in the last column reads the recomputed value"
         )
     size, share = in_bytes(sum(x.bytes for x in values)), sum(x.share for x in values)
     title = f"Recomputed within {budget}: {len(values)} value{'s' * (len(values) != 1)}, {size}, {share:.0%} more time"

@@ -22,7 +22,7 @@ from tiduc.runtime.files import read_bytes, written_whole
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 PATH = click.Path(allow_dash=True)
-"""Not checked by click, but completed by shells."""
+"""Click does not check it, but shells complete it."""
 
 
 def _noted(context: click.Context, parameter: click.Parameter, file: str) -> str:

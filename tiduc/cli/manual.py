@@ -143,7 +143,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "passes": (("All passes with their options", "tiduc passes"),),
     "dialect": (("For other tools of MLIR", "tiduc dialect --irdl -o tidu.irdl.mlir"),),
 }
-"""By command: pairs of a purpose and a command line."""
+"""For each command, pairs of a purpose and a command line."""
 
 EPILOG = """\b
 Examples:

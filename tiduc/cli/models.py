@@ -103,7 +103,7 @@ EQUAL_WITHIN = click.option(
     metavar="ULPS",
     callback=_keep,
     expose_value=False,
-    help="Treat eigenvalues or singular values as equal if they differ by at most so many units in the last place of "
+    help="Treat eigenvalues or singular values as equal if they differ by at most this many units in the last place of "
     "the largest one; by default, 8 times the root of their number.",
 )
 

@@ -53,7 +53,7 @@ _PRINTED = (
         "tree_dir",
         metavar="DIR",
         type=click.Path(),
-        help="Write the IR to files in this directory instead: after each pass, unless other options choose.",
+        help="Write the IR to files in this directory instead: after each pass, unless other options select passes.",
     ),
     click.option(
         "--mlir-pass-statistics",
@@ -66,7 +66,7 @@ _PRINTED = (
         "reproducer",
         metavar="FILE",
         type=click.Path(),
-        help="Where the pipeline fails or crashes, leave a file that --run-reproducer runs.",
+        help="If the pipeline fails or crashes, write a file that --run-reproducer runs.",
     ),
     click.option("--dump-pass-pipeline", "dump_pipeline", is_flag=True, help="Print the pipeline that runs."),
     click.option("--verify-each/--no-verify-each", default=True, help="Verify the module after each pass."),

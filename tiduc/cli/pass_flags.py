@@ -9,7 +9,7 @@ from tiduc.opt import PASSES, PIPELINES
 from tiduc.opt.driver import is_native, scheduled
 
 FLAGS = "tiduc.pass_flags"
-"""The key of `Context.meta` under which a command finds the pipeline that its flags name."""
+"""The key of `Context.meta` at which a command finds the pipeline that its flags name."""
 
 
 class PassFlags(click.Command):

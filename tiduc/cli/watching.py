@@ -55,7 +55,7 @@ _MODULES: dict[str, Module] = {
 }
 _NAMES = {stage.function.__name__: stage.name for stage in STAGES if stage.name in _MODULES}
 _IREE = "iree-"
-"""The names of the passes for IREE begin with this; the first argument is the module."""
+"""The prefix of the names of the passes for IREE; their first argument is the module."""
 
 
 class Watch:

@@ -30,7 +30,7 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
 
 KnownPatterns = Mapping[tuple[str, str], NDArray[np.bool_]]
-"""Patterns by the names of an output and an input, in the shape [output..., input...]."""
+"""Patterns by the names of an output and an input, with the shape [output..., input...]."""
 
 _MOST_PAIRS = 10**7
 """The most pairs of nonzeros in a common row, over all rows, for which a pattern is coloured."""

@@ -52,10 +52,10 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, Port
 
 _LEAST_SHARE = 0.2
-"""Seeds stay a diagonal if that saves at least this share of the time."""
+"""Seeds are kept as a diagonal if that saves at least this share of the time."""
 
 _WORTH = 0.8
-"""A bottleneck is used if it takes at most this share of the estimated time of forward and of reverse mode."""
+"""A bottleneck is used if it takes at most this share of the estimated time of forward mode and of reverse mode."""
 
 
 def computed_blocks(

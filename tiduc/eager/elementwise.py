@@ -256,4 +256,4 @@ BOOLEAN: dict[str, Emitter] = {
     "minimum": lambda b, x, y: b.and_(x, y),
     "multiply": lambda b, x, y: b.and_(x, y),
 }
-"""Emitters for boolean operands, where the op is another one."""
+"""Emitters for boolean operands, if they use another op."""

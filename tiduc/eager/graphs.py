@@ -30,7 +30,7 @@ from tiduc.program import Program
 from tiduc.runtime.signature import DTYPES, ELEMENTS, TensorType
 
 Data = Any
-"""An array as the executor has it; a NumPy array for the executors in this package."""
+"""An array of the executor; a NumPy array for the executors in this package."""
 Spec = tuple["np.dtype[Any]", tuple[int, ...]]
 """The element type and shape of an array."""
 Emit = Callable[..., Sequence[Any]]

@@ -65,7 +65,7 @@ _session: ContextVar[Session | None] = ContextVar("session", default=None)
 
 
 _default: list[Session] = []
-"""The session of the whole process, once there is one."""
+"""The session of the whole process, once it exists."""
 
 
 def session() -> Session:

@@ -95,7 +95,7 @@ def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> 
 
 
 _NORMS: dict[Any, Any] = {1: np.sum, math.inf: np.max, -math.inf: np.min}
-"""The reduction of absolute values that gives a norm of vectors; `norm` handles 2 itself."""
+"""The reduction of absolute values that yields a norm of vectors; `norm` handles order 2 itself."""
 
 REDUCTIONS: dict[Any, Callable[..., Array]] = {
     np.all: _choice("all"),

@@ -12,7 +12,7 @@ from tiduc.explain.costs import Cost, find_cost
 from tiduc.program import Program, lowered
 
 SAMPLES = (3, 4, 5)
-"""The orders of the jets that are made to predict higher orders."""
+"""The orders of the jets that are constructed to predict higher orders."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tiduc.ports import smooth
 from tiduc.program import Program
 
 KEPT = 512
-"""The number of derived programs that are kept, so that a function that is traced again compiles none again."""
+"""The number of derived programs that are kept, so that retracing a function does not recompile them."""
 
 
 @lru_cache(KEPT)

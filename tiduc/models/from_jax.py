@@ -21,7 +21,7 @@ from tiduc.models.jax.lowerings import disabled_checks, expansions, keeps_stops,
 from tiduc.models.model import Model, model_of
 
 _RULES = "_override_lowering_rules"
-"""A parameter of `jax.export.export`. JAX may rename it; an export without it expands functions of CHLO."""
+"""A parameter of `jax.export.export`. JAX may rename it; without it, an export expands functions of CHLO."""
 
 
 def from_jax(

@@ -8,7 +8,8 @@ from tiduc.opt.textual import Option, Pass
 
 _LEGALIZE = Pass(
     "tidu-legalize-for-iree",
-    "Rewrites what IREE rejects or gets wrong in functions of StableHLO, and refuses what cannot be helped.",
+    "Rewrites ops that IREE rejects or miscompiles in functions of StableHLO, and refuses ops that cannot be "
+    "rewritten.",
     legalize_for_iree,
     tuple(
         Option(each.name, "bool" if each.type is bool else "string", each.metadata[HELP])
@@ -18,7 +19,7 @@ _LEGALIZE = Pass(
 )
 
 _OTHERS = ("legal", "tiles")
-"""The stages that are no passes of their own: that of `tidu-legalize-for-iree`, and one that needs a target."""
+"""The stages that are not passes themselves: that of `tidu-legalize-for-iree`, and one that needs a target."""
 
 PASSES: dict[str, Pass] = {_LEGALIZE.name: _LEGALIZE} | {
     name: Pass(name, entry.description, entry.function)

@@ -132,7 +132,7 @@ def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Op
                 f"{op.name} reads {name}, which is not the weight of a torch.nn.Linear: it has no adapter"
             )
         if "lhs_contracting_dimensions = [1]" not in dims or op.operands[0].type.rank != 2:
-            raise RequestError(f"the product with {name} is not one of matrices: it has no adapter")
+            raise RequestError(f"the product with {name} is not a product of matrices: it has no adapter")
         yield op
 
 

@@ -38,7 +38,7 @@ from tiduc.program import Program
 from tiduc.training.compose import compose
 
 IGNORED = -100
-"""The class number that leaves a row out of `softmax-cross-entropy`, as the default `ignore_index` of PyTorch."""
+"""The class number that excludes a row from `softmax-cross-entropy`: PyTorch's default `ignore_index`."""
 UPDATED = ".updated"
 """Suffix of an output's name: the output is the new value of the input whose name precedes the suffix."""
 

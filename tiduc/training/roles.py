@@ -13,13 +13,13 @@ from tiduc.ports import Function, Port, with_attributes
 
 PARAMETER, OPTIMIZER, BUFFER, SEED = "parameter", "optimizer", "buffer", "seed"
 FROZEN, INPUT, TARGET, RATE = "frozen", "input", "target", "rate"
-"""The roles: trained weights, the optimizer's state, weights that the model updates, seeds of random numbers; weights
-that stay as they are, inputs of the model, inputs of the loss, the learning rate."""
+"""The roles: trained weights, the optimizer's state, weights that the model updates, seeds of random numbers, frozen
+weights, inputs of the model, inputs of the loss, the learning rate."""
 
 STATE = (PARAMETER, OPTIMIZER, BUFFER, SEED)
 """The roles of inputs that a step updates."""
 STORED = (*STATE, FROZEN)
-"""The roles of inputs that are in the file of the state."""
+"""The roles of inputs that the state file contains."""
 
 
 def with_role(port: Port, role: str) -> Port:

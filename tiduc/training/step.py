@@ -45,10 +45,10 @@ from tiduc.training.roles import (
 )
 
 DONATED = "iree.abi.output"
-"""On an input: the number of the output that is written over it."""
+"""On an input: the number of the output that overwrites it."""
 
 BUFFERS = ("*running_mean", "*running_var")
-"""Patterns of inputs that no optimizer updates unless told to: PyTorch's running statistics."""
+"""Patterns of inputs that no optimizer updates unless asked to: PyTorch's running statistics."""
 
 
 @stage

@@ -24,7 +24,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
-"""The most slices: of places of the window or of the result, whichever are fewer."""
+"""The most slices; there is one per place of the window or of the result, whichever has fewer."""
 
 
 def has_one_place(op: Any) -> bool:

@@ -27,11 +27,11 @@ DYNAMIC = "dynamic shapes"
 """Where a pattern applies: on all targets, on CPUs, elsewhere, on SPIR-V targets, or to ops with dynamic dimensions."""
 
 STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
-"""The attributes of barriers: those that only keep IREE from fusing ops, those of one hidden number each, and those
-that `marks.number_marks` makes of these."""
+"""The attributes of barriers: barriers that only keep IREE from fusing ops, barriers of one hidden number each, and
+those that `marks.number_marks` makes from the latter."""
 
 NEVER_INLINED = "no_inline"
-"""The attribute of a function that MLIR does not inline; IREE reads another one, `noinline`."""
+"""The attribute of a function that MLIR does not inline; IREE's own attribute is `noinline`."""
 
 DEFAULT = Settings()
 

@@ -23,9 +23,9 @@ from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.shapes.types import element, shape
 
 _FEWEST = 8
-"""The fewest updates: each takes 30 microseconds, and a kernel 10."""
+"""The fewest updates of a scatter that is rewritten: an update takes 30 microseconds, and a kernel 10."""
 _MOST = 2**13
-"""The most updates: the matrix of n updates has n² elements, 256 MiB of f32."""
+"""The most updates: the matrix of n updates has n² elements, at most 256 MiB of f32."""
 
 
 def adds_rows(b: Emitter, op: Any, table: Any, updates: Any) -> bool:

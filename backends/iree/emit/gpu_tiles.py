@@ -12,7 +12,7 @@ from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.shapes.types import element, shape
 
 LEAST_WORK = 2**20
-"""The fewest multiplications of a product that is rewritten: smaller ones take the time of a kernel's start."""
+"""The fewest multiplications of a product that is rewritten: the start of a kernel takes as long as a smaller one."""
 
 NARROWEST = 16
 """The least size of a dimension of a product that is rewritten; IREE has other code for matrices and vectors."""
@@ -25,13 +25,13 @@ _MOST_PARTS = 32
 _MOST_WORKGROUPS = 2**15
 
 _MULTIPROCESSORS = 132
-"""Of an H100 and an H200; a GPU with fewer ones has work for all of them, too."""
+"""The multiprocessors of an H100 and an H200; a GPU with fewer also has work for all of them."""
 
 _BYTES_PER_CYCLE = 1500
 """Bytes that kernels read and write in a cycle of the multiprocessors, as measured on an H200."""
 
 _START = 2000
-"""Cycles of a kernel that adds parts, apart from those for reading and writing."""
+"""Cycles of a kernel that adds parts, without those for reading and writing."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 }
 
 _LONGEST = 4
-"""The longest chain of ops that is folded: for an exponent that a derivative decrements, or polygamma's."""
+"""The longest chain of ops that is folded; exponents that derivatives decrement, and polygamma, need such chains."""
 
 
 def known_number(x: IrValue, known: Mapping[Any, Any] | None = None, steps: int = _LONGEST) -> Any | None:

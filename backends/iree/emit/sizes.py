@@ -12,7 +12,7 @@ from torch_mlir import ir
 from tiduc.dialect.ops.ir_types import IrValue
 
 _NEUTRAL = {"addi": 0, "subi": 0, "muli": 1, "floordivsi": 1}
-"""The second operand for which an op gives its first one."""
+"""The second operand with which an op returns its first operand."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
 
 MASKED = 512
-"""The bits of vectors of which some lanes are stored as fast as all: those of AVX-512."""
+"""The bits of vectors for which storing some lanes is as fast as storing all: those of AVX-512."""
 _LATENCY = 4
-"""The cycles from one addition to the next one of the same sum."""
+"""The cycles between two additions to one sum."""
 _LOAD = 0.1
-"""The cycles that a load adds to those of the multiplications beside it."""
+"""The cycles that a load adds to those of the multiplications that run with it."""
 
 
 def cycles_of_step(additions: int, loads: int) -> float:

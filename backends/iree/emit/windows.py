@@ -12,7 +12,7 @@ from tiduc.dialect.facts.windows import Window, dilated
 from tiduc.dialect.shapes.types import shape, with_shape
 
 MOST_TERMS = 64
-"""The most elements of a window whose parts of a sum `spread` adds one after the other."""
+"""The most elements of a window for which `spread` adds the parts of a sum one after the other."""
 
 
 def spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int]) -> Any:

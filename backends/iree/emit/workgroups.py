@@ -30,14 +30,14 @@ from tiduc.dialect.shapes.types import element, with_shape
 
 _TENSOR = "iree_tensor_ext.dispatch.tensor"
 EXECUTABLE, DISPATCH = "flow.executable", "flow.dispatch"
-"""The op that holds the code of dispatches, and a dispatch."""
+"""The op that holds the code of dispatches, and the op of a dispatch."""
 
 _WORKGROUP = "_workgroup"
-"""The end of the name of the function of a workgroup, which the function of a dispatch calls."""
+"""The suffix of the name of a workgroup's function, which the function of a dispatch calls."""
 
 
 _MOST = 2**31
-"""The code reads numbers below this limit, as integers of 32 bits."""
+"""The code reads only numbers below this limit, as 32-bit integers."""
 
 
 class ArrayPart(NamedTuple):

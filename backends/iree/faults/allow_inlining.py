@@ -18,7 +18,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 
 
 @wrong(
-    "Takes two inputs of a function for one if they are equal in the last call only; lets IREE inline the function.",
+    "Merges two inputs of a function if they are equal in the last call; lets IREE inline the function.",
     "inputs_of_calls",
 )
 @stage

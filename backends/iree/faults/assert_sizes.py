@@ -36,7 +36,7 @@ from tiduc.dialect.shapes.types import element, is_dynamic
     "sizes_that_differ",
 )
 @wrong(
-    "Slices at computed places beyond the end of an array of static shape, too; asserts the places.",
+    "Also slices arrays of static shape at computed places beyond their end; asserts the places.",
     "slice_beyond",
 )
 @stage

@@ -24,7 +24,7 @@ TRANSPARENT = {
     *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),
     *("SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
 }
-"""Custom calls that are hints to other compilers: their result is their operand."""
+"""Custom calls that are hints to other compilers, with their operand as result."""
 
 _JOINS = CONTROL | {"func.call", "stablehlo.composite"}
 """Ops whose results come from regions or callees."""
@@ -36,7 +36,7 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 
 @legalize("stablehlo.while")
 @crash(
-    "Crashes, or takes all memory, on a loop-carried value that the body ignores; a barrier makes the body read it.",
+    "Crashes, or exhausts memory, on a loop-carried value that the body ignores; a barrier makes the body read it.",
     "while",
 )
 @crash(

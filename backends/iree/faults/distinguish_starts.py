@@ -32,7 +32,7 @@ _LONGEST = 16
 
 
 @wrong(
-    "Takes equal beginnings of two concatenations for one array, and may not copy it; a mark makes two.",
+    "Merges equal beginnings of two concatenations into one array, and may not copy it; a mark separates them.",
     "concatenations",
 )
 def distinguish_starts(module: ir.Module | IrOp) -> None:

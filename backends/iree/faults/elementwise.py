@@ -120,7 +120,7 @@ def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.ceil", "stablehlo.floor")
-@wrong("Takes denormal numbers for 0; selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
+@wrong("Treats denormal numbers as 0; selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
 def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """ceil or floor. For denormal numbers, selects 1 or -1."""
     x = op.operands[0]

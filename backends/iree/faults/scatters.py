@@ -105,7 +105,7 @@ def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: Any)
 
 
 STEPS = 2**15
-"""The most updates that one GPU thread gets: Mesa's software device ends its loops after 65,535."""
+"""The most updates for one GPU thread: Mesa's software device ends its loops after 65,535."""
 
 
 def in_parts(

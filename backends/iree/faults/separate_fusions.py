@@ -54,41 +54,41 @@ def _widens_unsigned(op: IrOp) -> bool:
 
 
 _UNSIGNED = _Fusion(_widens_unsigned, lambda op: op.name in VIEWS, any, PRODUCTS)
-"""The numbers are widened within the product, as signed ones: predicates are 0 and -1, and 200 of ui8 is -56."""
+"""The product widens the numbers as signed ones: predicates are 0 and -1, and 200 of ui8 is -56."""
 _CONSTANTS = _Fusion(
     lambda op: op.name == "stablehlo.constant",
     lambda op: len(op.operands) > 0 and op.name != _BARRIER and not len(op.regions),
     all,
     frozenset(_REDUCTIONS),
 )
-"""On CPUs, a vector of equal constants is taken for one of its elements."""
+"""On CPUs, a vector of equal constants is mistaken for one of its elements."""
 _WIDENED = _Fusion(
     _widens,
     lambda op: op.name not in PRODUCTS | {_BARRIER} and not len(op.regions),
     any,
     frozenset({"stablehlo.convolution", "stablehlo.reduce_window"}),
 )
-"""On GPUs, the conversion to a wider type is done wrong within a window: i8 or f16 to f32, predicates to counts, ..."""
+"""On GPUs, the conversion to a wider type within a window is wrong: i8 or f16 to f32, predicates to counts, ..."""
 _SUMS = _Fusion(
     lambda op: op.name in PRODUCTS | _REDUCTIONS,
     lambda op: op.name != _BARRIER,
     any,
     frozenset({"stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"}),
 )
-"""On SPIR-V, threads reduce for themselves and do not wait for one another: one of two calls of a softmax was wrong."""
+"""On SPIR-V, threads reduce separately without waiting for each other: one of two calls of a softmax was wrong."""
 
 
 @wrong("Sums only some elements of a constant, such as a count of ones; a barrier hides it.", "reduce_ones")
 @wrong(
-    "Takes only some elements of a constant in windows; a barrier hides it.",
+    "Uses only some elements of a constant in windows; a barrier hides it.",
     "reduce_window_ones",
 )
 @wrong(
-    "Takes unsigned numbers for signed ones where products widen them; a barrier puts the conversion first.",
+    "Treats unsigned numbers as signed ones when products widen them; a barrier puts the conversion first.",
     "product_of_unsigned",
 )
 @wrong(
-    "Takes predicates for 0 and -1 where products widen them; a barrier puts the conversion first.",
+    "Treats predicates as 0 and -1 when products widen them; a barrier puts the conversion first.",
     "product_of_predicates",
 )
 @wrong(

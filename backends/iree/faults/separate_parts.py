@@ -24,11 +24,11 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
 
 
 @wrong(
-    "Takes another array for a part of complex numbers that two products read; a barrier stores the numbers.",
+    "Reads another array in place of a part of complex numbers that two products read; a barrier stores the numbers.",
     "parts_in_two_products",
 )
 @wrong(
-    "Takes one part of complex numbers for another, if several ops read them; a barrier stores the numbers.",
+    "Mixes up the parts of complex numbers that several ops read; a barrier stores the numbers.",
     "parts_of_products",
 )
 def separate_parts(module: ir.Module | IrOp) -> None:

@@ -36,7 +36,7 @@ _MOVES = frozenset(
 )
 _NOWHERE = -1  # the index along a dimension of size 1, equal for all reads
 _MOST = 32
-"""Reductions followed through one value. IREE fuses fewer into one dispatch; the newest are kept."""
+"""Reductions followed through one value. IREE fuses fewer into one dispatch; only the newest are tracked."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Read:
     """How a value reads a reduction: along which dimensions, and through which op that moved them last."""
 
     places: Hashable
-    """The dimension of the value for each dimension of the reduction, or how an unknown reshape got there."""
+    """The value's dimension for each dimension of the reduction, or how an unknown reshape moved it."""
     move: int
     """The number of the op in its block; -1 if no op moved the dimensions."""
 
@@ -53,7 +53,7 @@ _Reads = Mapping[int, _Read]  # keyed by the number of the reduction
 
 
 @wrong(
-    "Reads a reduction for columns at the rows, if one op reads it along both; a barrier stores the reduction.",
+    "Reads a reduction along rows in place of columns if one op reads it along both; a barrier stores the reduction.",
     "sums_along_rows_and_columns",
 )
 def separate_reads(module: ir.Module | IrOp) -> None:

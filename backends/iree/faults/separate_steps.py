@@ -29,7 +29,7 @@ _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.conver
 
 
 @wrong(
-    "Makes one padding of two, and forgets the padding between elements; a barrier stores the array between.",
+    "Merges two pads into one, and forgets the padding between elements; a barrier stores the array between.",
     "pads_of_pads",
 )
 def separate_steps(module: ir.Module) -> None:

@@ -30,7 +30,7 @@ from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 _FUSED = BROADCASTING | ELEMENTWISE
 
 _MOST, _MOST_ON_OTHERS = 24, 10
-"""The most arrays that a tree reads, with its values that have several readers and may become arrays."""
+"""The most arrays that a tree reads, plus its values with several readers, which may become arrays."""
 
 
 @dataclass(eq=False)

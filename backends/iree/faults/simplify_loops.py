@@ -21,16 +21,16 @@ from tiduc.dialect.ops.ir_types import IrOp
 _LOOP = "stablehlo.while"
 
 _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
-"""The operand that is the result where the slice is the whole array."""
+"""The operand that is the result if the slice is the whole array."""
 
 
 @crash(
-    "Crashes, or takes all memory, on a loop that runs once; inlines the iteration.",
+    "Crashes, or exhausts memory, on a loop that runs once; inlines the iteration.",
     "while_once",
     untested="takes all memory on some machines",
 )
 @crash(
-    "Finds that a slice is the whole array, and then not the value that it replaces; removes such slices.",
+    "Replaces a slice that is the whole array, and then does not find the replaced value; removes such slices.",
     "while_whole_updates",
 )
 def simplify_loops(module: ir.Module | IrOp) -> None:

@@ -54,7 +54,7 @@ from tiduc.dialect.ops.traits import COMPLEX_PARTS, CONTROL
 from tiduc.dialect.shapes.types import is_dynamic
 
 DONATED = "iree.abi.output"
-"""The attribute of an argument with the number of the result that is to take its memory."""
+"""The attribute of an argument: the number of the result that receives its memory."""
 
 
 @wrong(

@@ -28,7 +28,7 @@ _ROUNDED = "stablehlo.add", "stablehlo.multiply"
 
 
 @wrong(
-    "Adds f16 and bf16 in their own type, so that long sums stop to grow; adds in f32.",
+    "Adds f16 and bf16 in their own type, so that long sums stop growing; adds in f32.",
     "half_sum",
     upstream="https://github.com/iree-org/iree/issues/12606",
 )

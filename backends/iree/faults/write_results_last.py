@@ -61,7 +61,7 @@ def _order(function: IrOp, cpu: bool) -> None:
 
 
 _PARTS = VIEWS | {"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
-"""Ops that may fold to an operand of the same size, whatever their other operands are."""
+"""Ops that may fold to an operand of the same size for any values of the other operands."""
 
 
 def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:

@@ -30,7 +30,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import with_shape
 
 STRIP = 8
-"""The width of the strips in which a transpose is copied, so that the columns read and the rows written stay cached."""
+"""The width of the strips in which a transpose is copied, so that read columns and written rows stay cached."""
 
 _CACHED = 16  # the number of f32 values in a cache line
 

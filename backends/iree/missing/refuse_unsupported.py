@@ -29,7 +29,7 @@ _REFUSED = {
 """Ops that no pattern can rewrite, with the reason."""
 
 _LARGEST = 2**47
-"""Elements of an array, at most: the bytes that a process can address."""
+"""The most elements of an array: the bytes that a process can address."""
 
 
 def refuse_types(module: ir.Module | IrOp, target: Target) -> None:

@@ -23,7 +23,7 @@ from tiduc.backends.iree.modules.vm.releases import replace_early_releases
 from tiduc.backends.iree.modules.workgroups import put_in_workgroups
 
 Edit = Callable[[ir.Operation], bool]
-"""Edits a module, and says whether it has changed anything."""
+"""Edits a module; returns whether it has changed anything."""
 
 SPEED: dict[str, Edit] = {
     edit.__name__: edit for edit in (inline_repeats, host_arrays, place_arrays, keep_large_arrays)

@@ -54,7 +54,7 @@ from tiduc.backends.iree.modules.order import (
 from tiduc.backends.iree.modules.placement import PACK, check_alignment, sized, slices
 
 _GAIN = 64
-"""Arrays are hosted only if so many bytes fewer of the other ones are live at once."""
+"""Arrays are hosted only if that reduces the live bytes of the other arrays by this many."""
 
 _FUNCTIONS = "util.func", "util.initializer"
 _EXECUTE, _YIELD, _STEP = "stream.cmd.execute", "stream.yield", "stream.cmd."

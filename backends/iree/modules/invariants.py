@@ -1,7 +1,7 @@
 """invariants: properties of IREE's IR on which edits rely, and which they check (`edits.py`)."""
 
 UNEXPECTED = AttributeError, LookupError, TypeError, ValueError
-"""Errors of code that meets IR of another form than it expects."""
+"""The errors of code that meets IR of an unexpected form."""
 
 
 class Broken(Exception):

@@ -55,7 +55,7 @@ def command(flags: Sequence[str]) -> list[str]:
 
 
 REMARK, REFUSED, RECORDS = "remark", "refused", "records"
-"""A remark; why a program is refused; the program is to be compiled again, so that it is recorded in each run."""
+"""A remark; the reason of a refusal; a request to compile the program again, so that it is recorded in each run."""
 
 _LINE = re.compile(r"^\0tiduc (\w+): (.*)\n?", re.MULTILINE)
 

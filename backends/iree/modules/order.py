@@ -16,13 +16,13 @@ ALIGNMENT = 64
 """IREE's alignment of arrays on CPUs, in bytes."""
 
 MOST = 4096
-"""The most arrays of an allocation that are placed: the time of an order grows with the square of their number."""
+"""The most arrays of an allocation that are placed: the time for an order grows with the square of their number."""
 
 _ROUNDS = 20
 """The most times that an array is moved to the start of an order; fewer for many arrays, to limit the time."""
 
 _NEVER = 2**60
-"""More than any place in memory, and than any step."""
+"""More than any place in memory, and more than any step."""
 
 
 class LiveArray(NamedTuple):

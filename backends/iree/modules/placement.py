@@ -37,10 +37,10 @@ from tiduc.backends.iree.modules.order import (
 PACK = "stream.resource.pack"
 
 _GAIN = 2**10
-"""Arrays are placed here only if this saves so many bytes."""
+"""Arrays are placed here only if this saves that many bytes."""
 
 _ALIGNED = re.compile(r"min_buffer_(?:offset|range)_alignment = (\d+)")
-"""In the text of an attribute, which the bindings do not read."""
+"""Matches the text of an attribute that the bindings cannot read."""
 
 
 class Slice(NamedTuple):

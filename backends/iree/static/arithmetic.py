@@ -11,7 +11,7 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = "== != < <= > >= < <= > >=".split()
 _FLOATS = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
-"""C's operators by the number of MLIR's predicate; only the predicates that agree with an operator for NaN."""
+"""C's operators by the number of MLIR's predicate; only predicates for which the operator agrees on NaN."""
 
 Use = Callable[[Any], str]
 """Gives the C expression of an operand."""

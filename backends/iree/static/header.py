@@ -27,7 +27,7 @@ DONATED = "iree.abi.output"
 
 _HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, without local memory of kernels."
 HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
-"""Matches the line of a header that defines how much memory a call takes."""
+"""Matches the line of a header that defines how much memory a call allocates."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RESERVED = frozenset(

@@ -13,7 +13,7 @@ from tiduc.backends.iree.static.header import C_TYPES, Interface, c_names
 from tiduc.runtime.signature import SignatureValue, TensorType
 
 STORED = ("parameter", "optimizer", "buffer", "seed", "frozen")
-"""The roles of inputs that are in the state."""
+"""The roles of inputs that belong to the state."""
 
 _DTYPES = {
     "i1": "BOOL", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64",

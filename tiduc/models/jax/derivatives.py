@@ -26,7 +26,7 @@ _PREFIX = "tidu.own."
 LEVELS = 3
 _COMPOSITE = "stablehlo.composite"
 _DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax")
-"""Functions of JAX whose ops have the derivative that JAX defines; tiduc finds `relu` and `relu6` by their names."""
+"""JAX's functions whose ops have the derivative that JAX defines; tiduc finds `relu` and `relu6` by their names."""
 _HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all functions"
 
 

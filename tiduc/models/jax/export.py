@@ -13,7 +13,7 @@ from tiduc.dialect.errors import ParseError
 
 _IN_TREE, _IN_TYPES, _OUT_TREE, _ORDERED_EFFECTS = 2, 3, 4, 10
 _MODULE, _KEPT, _IN_TYPE_NUMBERS = 13, 15, 22
-"""Fields of an export. The types of arguments are listed by newer versions of JAX as numbers too."""
+"""Fields of an export. Newer versions of JAX also list the types of arguments as numbers."""
 
 _KIND, _CHILDREN, _NAMES, _CUSTOM_NAME, _CUSTOM_DATA = range(5)
 """Fields of a tree of arguments."""

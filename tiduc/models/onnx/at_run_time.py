@@ -120,4 +120,4 @@ AT_RUN_TIME: dict[str, Callable[[Nodes, Any], str | None]] = {
     "Slice": slice_,
     "Trilu": trilu,
 }
-"""The rewrite of each node type; None where the operands are constants."""
+"""The rewrite of each node type; None if the operands are constants."""

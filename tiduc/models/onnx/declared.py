@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
 
 _MOST = 8
-"""Operators with more candidates for their axes are not computed for each of them."""
+"""The most candidates for axes of an operator that is computed for each of them."""
 
 
 def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:

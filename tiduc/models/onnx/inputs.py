@@ -49,8 +49,8 @@ _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "Unsqueeze": (1,),
     "Upsample": (1,),
 }
-"""Operand positions, by node type, whose values decide the shape or the form of the lowered op. Every `Reduce...` has
-its axes at position 1."""
+"""Operand positions, by node type, whose values determine the shape or the form of the lowered op. Every `Reduce...`
+has its axes at position 1."""
 
 
 def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":

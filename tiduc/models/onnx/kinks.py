@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import onnx
 
 _OLDEST = 12
-"""The first version of the opset in which `LessOrEqual` takes every type of `Relu`."""
+"""The first opset version in which `LessOrEqual` takes every type of `Relu`."""
 
 
 def relu(nodes: Nodes, node: "onnx.NodeProto") -> None:

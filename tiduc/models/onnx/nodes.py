@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
 CALL = "TiducCall"
-"""The type, and its domain, of a node that calls a StableHLO function; the attribute `text` is the function."""
+"""The type and the domain of a node that calls a StableHLO function; its attribute `text` is the function."""
 STOP = "TiducStop"
 """The type of a node that stops gradients, in the domain `CALL`."""
 

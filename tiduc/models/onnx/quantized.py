@@ -217,7 +217,7 @@ _MOVES = frozenset(
         *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
     )
 )
-"""Nodes that give elements of their operands."""
+"""Nodes that return elements of their operands."""
 
 _WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape", "Size"})
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import onnx
 
 Rewrite = Callable[[Nodes, Any], str | list[str] | None]
-"""(nodes, node) -> the names that replace its outputs, one as a string; None where the node stays."""
+"""(nodes, node) -> the names that replace its outputs, as a string if there is one; None if the node stays."""
 
 # ---- sizes and windows -------------------------------------------------------------------------------------
 

@@ -40,14 +40,14 @@ _WEIGHTS: Mapping[str, tuple[int, ...]] = {
 """Operand positions of weights, by node type."""
 
 SHARED = "shared"
-"""The first word of the reason why a weight of several nodes is held."""
+"""The first word of the reason why a weight that several nodes read is held."""
 
 _ARITHMETIC = frozenset({"Add", "Div", "Mul", "Pow", "Sub", "Sum"})
 _MOVES = frozenset("Cast CastLike Expand Flatten Identity Reshape Squeeze Transpose Unsqueeze".split())
-"""Nodes whose first operand keeps its elements: an initializer behind them is read by their readers."""
+"""Nodes that keep the elements of their first operand: readers of the node read an initializer behind it."""
 
 _MASKED = -1e4
-"""Masks add numbers this low or lower."""
+"""Masks add numbers that are at most this."""
 
 
 def not_parameters(graph: "onnx.GraphProto", arrays: Mapping[str, Array]) -> dict[str, str]:

@@ -25,9 +25,9 @@ CONFIGS = {
     WEIGHTS: f"{WEIGHTS}model_weights_config.json",
     CONSTANTS: f"{CONSTANTS}model_constants_config.json",
 }
-"""The part that says, for each folder of arrays, what the arrays' names and types are."""
+"""The part that lists the names and types of the arrays of each folder."""
 INNER = (f"{WEIGHTS}model.pt", f"{CONSTANTS}model.pt")
-"""The parts in which PyTorch 2.8 saved all arrays of a folder: archives themselves, which `torch.save` wrote."""
+"""The parts in which PyTorch 2.8 saved all arrays of a folder: they are archives that `torch.save` wrote."""
 PICKLED = {WEIGHTS: f"{INNER[0]}/data.pkl", CONSTANTS: f"{INNER[1]}/data.pkl"}
 
 MOST_PARTS = 100_000
@@ -38,7 +38,7 @@ _OLD = (
     "program again"
 )
 _HEADER = 30
-"""The bytes of the header of a part, beside its name."""
+"""The bytes of the header of a part, without its name."""
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]+(?:/[^/\\\x00-\x1f\x7f]+)*")
 _DAMAGED = (
     *(
@@ -52,7 +52,7 @@ _DAMAGED = (
     ),
     *(IndexError, KeyError),
 )
-"""What `zipfile` raises for damaged archives."""
+"""The exceptions that `zipfile` raises for damaged archives."""
 _ENDS = {"little", ""}
 
 

@@ -37,7 +37,7 @@ class Exported:
     outputs: list[str | None]
     weights: dict[str, Any]
     frozen: dict[str, str]
-    """The weights of which PyTorch computes no gradient, each with the reason."""
+    """The weights for which PyTorch computes no gradient, each with the reason."""
 
 
 FROZEN, BUFFER = "requires_grad=False", "a buffer"

@@ -51,7 +51,7 @@ _WAYS_OUT = (
         "export parts of the module alone to find the function, and write it in other functions of PyTorch",
     ),
 )
-"""What an error says, and what the user can do about it."""
+"""The text of an error, and the advice to the user."""
 
 
 @contextmanager

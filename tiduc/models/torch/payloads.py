@@ -28,10 +28,10 @@ TYPES = {
 }
 """PyTorch's element types by their numbers in an archive."""
 STRIDED = 7
-"""The number of the only layout that is read."""
+"""The number of the only supported layout."""
 _HIGHEST_RANK = 64
 _MOST_REPEATED = 2**26
-"""The most bytes of an array whose elements share bytes, as those of `expand` do."""
+"""The most bytes of an array whose elements share bytes, as the elements of `expand` do."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Payload:
     offset: int
     is_parameter: bool
     requires_grad: bool
-    """Whether PyTorch computes a gradient of the array: False for a parameter that is frozen."""
+    """Whether PyTorch computes a gradient of the array; False for a frozen parameter."""
 
     @property
     def itemsize(self) -> int:

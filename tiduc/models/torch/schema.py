@@ -26,7 +26,7 @@ _PATH = re.compile(r"[^\x00-\x1f\x7f\"'\\`{}$]+")
 _FLOATS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 Kind = Any
-"""What a value must be: a function that checks it, a list of one kind, a record, or one of the classes below."""
+"""A constraint on a value: a function that checks it, a list of one kind, a record, or one of the classes below."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class OneOf:
 
     kinds: dict[str, Kind]
     refused: tuple[tuple[str, str], ...] = ()
-    """Tags that PyTorch has and this package does not read, each with what the tag stands for."""
+    """Tags of PyTorch that this package does not read, each with its meaning."""
 
 
 @dataclass(frozen=True)

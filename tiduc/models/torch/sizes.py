@@ -27,7 +27,7 @@ class SizeEnvironment:
         self._symbols: dict[str, Any] = {}
         self._read: dict[tuple[str, Any], Any] = {}
         self.pending: set[Any] = set()
-        """The symbols of sizes that depend on data, for which no node is known yet."""
+        """The symbols of data-dependent sizes whose node is not known yet."""
         for name in ranges:
             self._count(name)
 

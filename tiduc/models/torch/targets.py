@@ -56,7 +56,7 @@ _WITH_TEXT = frozenset(
     }
 )
 _FOURIER = "fft_"
-"""The beginning of the names of operators whose text is the norm of a Fourier transform."""
+"""The prefix of the names of operators whose text is the norm of a Fourier transform."""
 _OF_SIZES: dict[str, Callable[..., Any]] = {
     **{
         f"_operator.{name}": getattr(operator, name)
@@ -79,7 +79,7 @@ _STEPS = frozenset(
     }
 )
 _STEP_WITH_TEXT = "_vmap_increment_nesting"
-"""A step whose text says whether random numbers of the rows differ."""
+"""A step whose text says whether the rows draw different random numbers."""
 _AUTOCAST = "wrap_with_autocast"
 """An operator whose text is a kind of device."""
 

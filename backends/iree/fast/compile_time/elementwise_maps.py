@@ -33,7 +33,7 @@ from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.shapes.types import dims, with_shape
 
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
-"""The types of floats for which IREE needs no other types in loop nests."""
+"""The types of floats for which IREE's loop nests need no other types."""
 
 
 CONSTANT = "stablehlo.constant"

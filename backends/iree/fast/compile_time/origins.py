@@ -18,7 +18,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
 
 CONSTANT = "constant"
-"""The first part of the origins of constants; those of computed ones have no other part."""
+"""The first part of the origins of constants; origins of computed constants have no other part."""
 
 
 def origins(arguments: Iterable[IrValue], ops: Iterable[Any]) -> dict[Any, tuple[Any, ...]]:

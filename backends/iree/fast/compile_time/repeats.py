@@ -33,15 +33,15 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
-"""The fewest ops of a function: each is a call for IREE, and text to inline."""
+"""The fewest ops of a function: IREE compiles each function as a call, and its text must be inlined."""
 
 SAVED, LEAST_SAVED = 80, 200
-"""The fewest ops that one function saves, and that all do: one more run of the compiler takes 0.1 s."""
+"""The fewest ops that one function must save, and that all must save: a further compiler run takes 0.1 s."""
 
 _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
 _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
-"""Ops that are in no function, and ops that IREE fuses with their readers."""
+"""Ops that no function may contain, and ops that IREE fuses with their readers."""
 
 
 class Repeat(NamedTuple):

@@ -31,15 +31,15 @@ from tiduc.backends.iree.settings import Registers
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _BLOCK = 2**19
-"""The most bytes of images that one part of the result reads: they stay in the second cache while all features do."""
+"""The most bytes of images that a part of the result reads: they stay in the second cache while all features do."""
 _CHANNELS = 32
-"""The most channels that are added at a time, of a kernel that has channels as its outer dimension."""
+"""The most channels that are added at a time, for a kernel with channels as its outer dimension."""
 _TILES_OF_PART = 64
 """The most tiles of a part that adds some channels at a time."""
 _PARTS = 8
-"""The parts of a result that has so many tiles of features, for threads to share; more parts read the kernel slower."""
+"""The most parts of a result with this many tiles of features, for threads to share; more parts read more slowly."""
 _STORE = 4
-"""The cycles for a vector of the result, beside those of its sums."""
+"""The cycles for a vector of the result, without those of its sums."""
 
 
 @cache

@@ -45,19 +45,19 @@ _FEW_WINDOWS = 1 / 8
 """A product with the windows of the image is faster if it has at most this number of windows for each feature."""
 
 _LARGEST_KERNEL = 49
-"""The most elements of the window of a layer; the windows of gradients toward kernels are images, which are larger."""
+"""The most elements of the window of a layer; windows of gradients toward kernels are images, which are larger."""
 
 _FEW_IMAGES = 8
-"""With fewer images, a copy of a kernel larger than the images takes longer than it saves."""
+"""With fewer images, copying a kernel that is larger than the images takes longer than it saves."""
 
 _WORK_POINTWISE = 2**17
-"""This limit for windows of one place, which `products_in_tiles` would take as products."""
+"""The limit for windows of one place, which `products_in_tiles` would compute as products."""
 
 _WORK_DEPTHWISE = 2**16
-"""This limit for depthwise convolutions."""
+"""The limit for depthwise convolutions."""
 
 _WORK_DILATED = 2**14
-"""This limit for dilated images, for which IREE computes about a thousand multiplications in a microsecond."""
+"""The limit for dilated images, for which IREE computes about a thousand multiplications in a microsecond."""
 
 
 @slow(

@@ -62,13 +62,13 @@ class ImageForm:
     elements: tuple[PhaseElements, ...]
     offsets: Offsets
     swapped: bool
-    """The features are the first dimension of the result, and the images the second one."""
+    """The features are the first dimension of the result, and the images are the second."""
     even: bool
     """All features of all tiles are features of the result."""
     between: bool
-    """The result has the places between rows."""
+    """The result includes the places between rows."""
     full: bool
-    """All places of all tiles are places of the result, if it has those between rows."""
+    """All places of all tiles are places of the result, if it includes those between rows."""
 
     @property
     def width(self) -> int:

@@ -31,7 +31,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
-"""Loops, beside those of batches."""
+"""The number of loops, without those over batches."""
 
 
 _INSTRUCTION = "#iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_{}>"

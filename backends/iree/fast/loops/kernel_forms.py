@@ -23,7 +23,7 @@ BRANCHES = ("stablehlo.case", "stablehlo.if")
 GATHER = "stablehlo.gather"
 
 _WORK = 2**14
-"""The most elements and multiplications of all branches together: a few microseconds in a kernel."""
+"""The most elements and multiplications of all branches together, which take a few microseconds in a kernel."""
 
 
 def is_cheap(op: IrOp) -> bool:

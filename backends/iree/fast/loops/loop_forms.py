@@ -42,16 +42,16 @@ from tiduc.dialect.shapes.types import element, shape
 _SMALL = 1024
 """The most bytes of a small carry; all small carries may be on the stack."""
 _BINDINGS = 32
-"""The most arrays that IREE's runtime passes to a dispatch."""
+"""The most arrays that IREE's runtime can pass to a dispatch."""
 _INLINED = 256
 """The most bytes of a constant that IREE puts into the code."""
 
 _WHILE = "stablehlo.while"
 _CALLS = {"func.call", "stablehlo.composite"}
 _NEW = COMPUTED | {KERNEL, DISPATCH, "stablehlo.constant"}
-"""Ops whose result is a new array."""
+"""Ops that always compute a new array."""
 _WRITERS = "insert", "transfer_write"
-"""Parts of the names of ops in dispatches, besides those with regions, that may write to an operand."""
+"""Parts of the names of ops in dispatches, apart from ops with regions, that may write to an operand."""
 
 
 # ---- one dispatch runs all iterations ------------------------------------------------------------------------------
@@ -243,20 +243,20 @@ class LoopForm:
 IN_KERNEL = LoopForm(
     "kernel",
     "loops_to_kernels",
-    "One dispatch runs all iterations as machine code; its carries stay where they are.",
+    "One dispatch runs all iterations as machine code; its carries are updated in place.",
     _against_kernel,
 )
 COUNTED = LoopForm(
     "counted",
     "loops_by_count",
-    "The host has the counter, computes no condition on the device, and waits for none.",
+    "The host holds the counter, so no condition is computed on the device and awaited.",
     _against_counting,
 )
 IN_PLACE = LoopForm(
     "in place",
     "carries_in_place",
-    "An iteration writes the rows that it updates, and copies no array that it carries on.",
+    "An iteration writes only the rows that it updates, and copies no loop-carried array.",
     _against_updates_in_place,
 )
 FORMS = IN_KERNEL, COUNTED, IN_PLACE
-"""The forms, the best one first. A loop in a kernel has no other form; the other two go together."""
+"""The forms, the best one first. A loop in a kernel has no other form; the other two forms are combined."""

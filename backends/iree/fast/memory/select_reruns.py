@@ -34,7 +34,7 @@ from tiduc.dialect.ops.verify import RECOMPUTED
 
 
 @slow(
-    "Keeps values in memory that go through a barrier, and values of the same execution region.",
+    "Keeps values that pass a barrier, and other values of the execution region, in memory.",
     "suite.py: transformer",
 )
 @stage

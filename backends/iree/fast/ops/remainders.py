@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import element, is_float
 
 _STEPS = tuple(WHOLE * 2.0 ** (51 * k) for k in range(5, -1, -1))
 _LARGE = 2.0**200
-"""Replaces an infinite |y|: the remainder is |x| for both divisors."""
+"""Replaces an infinite |y|: the remainder is |x| for this divisor, too."""
 
 
 @legalize("stablehlo.remainder")

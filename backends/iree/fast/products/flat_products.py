@@ -32,7 +32,7 @@ _PRODUCT = "stablehlo.dot_general"
 
 
 @slow(
-    "Takes its own tiles for products of arrays of more dimensions; reshapes them for `products_in_tiles`.",
+    "Uses its own tiles for products of arrays of more dimensions; reshapes them for `products_in_tiles`.",
     "flags.py: layer",
 )
 @stage

@@ -28,7 +28,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**17
-"""Multiplications; for fewer, IREE's code is as good, and fuses what follows."""
+"""The fewest multiplications; for fewer, IREE's code is as fast, and fuses following ops."""
 _LEAST = 8
 """The least size of each dimension of a product."""
 _MOST = 2**31

@@ -31,22 +31,22 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, with_shape
 
 _USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
-"""Rows and vectors of tiles, by the number of registers: those that are taken unless another one is faster by a factor
-of `_FASTER`, so that products share code."""
+"""Rows and vectors of tiles, by the number of registers. A tile uses them unless another size is faster by a factor of
+`_FASTER`, so that products share code."""
 _ROWS = 14
 """The most rows of a tile."""
 _FASTER = 1.05
 _STACK = 2**16
 """Bytes for the panels: threads of IREE's runtime have a stack of 128 KiB."""
 _DEPTHS = 64, 128
-"""The most summed elements of a part that is copied in panels; the tile is read and written for each part."""
+"""The most summed elements of a part that is copied to panels; the tile is read and written once per part."""
 _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
 """Rows of a workgroup, so that its part of x stays in a cache while it goes through the columns."""
 _WORKGROUPS = 8
-"""The least number of workgroups, where more cost nothing: two threads take 1.3 times as long for three of them."""
+"""The least number of workgroups, if more cost nothing: two threads take 1.3 times as long for three workgroups."""
 _RESIDENT = 2**20
-"""Bytes of y's part, of all columns, that stays in a cache: y is read in place if its rows are side by side."""
+"""Bytes of y's part, of all columns, that stay in a cache: y is read in place if its rows are adjacent in memory."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class ProductForm:
     """
 
     layouts: tuple[tuple[tuple[int, ...], int, int], ...]
-    """The dimensions of x, and of y: batches, kept, and summed."""
+    """The dimensions of x, and those of y: batches, kept, and summed."""
     height: int
     vectors: int
     copied: bool

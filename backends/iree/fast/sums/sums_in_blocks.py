@@ -36,13 +36,13 @@ from tiduc.dialect.shapes.types import element, shape
 _LEAST = 256
 """The fewest elements of a sum that is rewritten."""
 _ROW, _LANES = 4096, 16
-"""The most elements of a row that IREE adds exactly enough, and the divisor of their number."""
+"""The most elements of a row that IREE adds accurately enough, and the divisor of their number."""
 _COMPUTED = ELEMENTWISE | {"math.fma"}
 """Ops that IREE fuses with the sum of their results."""
 _READERS = 64
 """The most ops that are examined for a broadcast of a sum."""
 _BLOCK, _BLOCKS = 32, range(8, 513)
-"""The best number of rows in a block, and those that are taken if they divide the number of rows."""
+"""The best number of rows in a block, and those that are used if they divide the number of rows."""
 
 
 @slow(

@@ -355,7 +355,7 @@ _FIXED = {
     aten.unique_consecutive.default: ("torch.unique_consecutive", "torch.sort"),
     aten.unique_dim.default: ("torch.unique", "torch.sort"),
 }
-"""Functions whose result has a size that depends on data, and what can replace them."""
+"""Functions whose result's size depends on data, and their replacements."""
 
 
 def _sized(name: str, instead: str) -> Any:
@@ -369,7 +369,7 @@ TABLE.update({overload: _sized(*names) for overload, names in _FIXED.items()})
 
 
 _is_counted = threading.local()
-"""Has the attribute `now` while the indices of an op count from the start."""
+"""Its attribute `now` is set while the indices of an op count from the start."""
 
 
 def _from_start(op: Any, x: torch.Tensor, indices: Sequence[torch.Tensor | None], *others: Any) -> Any:

@@ -26,8 +26,8 @@ aten = _Aten()
 TABLE: dict[Any, Callable[..., Any]] = {}
 """The decomposition of each overload, for `ExportedProgram.run_decompositions`.
 
-A decomposition is a function of the overload's arguments, written in PyTorch's functions. It gives `NotImplemented` to
-keep the op.
+A decomposition is a function of the overload's arguments, written in PyTorch's functions. It returns `NotImplemented`
+to keep the op.
 """
 
 

@@ -15,7 +15,7 @@ from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
 _MOST = 100_000
-"""The greatest number of iterations; about 9 sqrt(a) are needed in f64 where x is near a."""
+"""The largest number of iterations; in f64, about 9 sqrt(a) are needed if x is near a."""
 
 _TINY = {"f32": 1e-30, "f64": 1e-300}
 

@@ -6,7 +6,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
 _LEAST_LOG, _LEAST_VARIANCE = -100.0, 1e-12
-"""PyTorch's least logarithm of a probability, and the least p (1 - p) by which it divides."""
+"""The least logarithm of a probability in PyTorch, and the least p (1 - p) by which it divides."""
 
 
 @decomposes(aten.binary_cross_entropy.default)

@@ -21,13 +21,13 @@ _SAME_SHAPE = {
     *(aten.clone.default, aten.detach.default, aten._to_copy.default, aten.to.dtype),
     *(aten.full_like.default, aten.zeros_like.default, aten.ones_like.default),
 }
-"""Functions that PyTorch does not call pointwise, and that are."""
+"""Elementwise functions that PyTorch does not call pointwise."""
 
 _CHECKS = {
     *(aten.sym_size.int, aten._assert_scalar.default, aten.sym_constrain_range_for_size.default),
     *(operator.ge, operator.le, operator.eq, aten._assert_tensor_metadata.default),
 }
-"""What an export adds to a size that depends on data."""
+"""Nodes that an export adds for a size that depends on data."""
 
 
 def select_masked(exported: torch.export.ExportedProgram) -> None:

@@ -12,7 +12,7 @@ from tiduc.models.torch.ops.calls import ELEMENTS, call
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
 _NUMBERS = count()
-"""Numbers for names of functions: calls of functions with equal names and operands would be merged."""
+"""Numbers for function names: MLIR would merge calls of functions with equal names and operands."""
 
 
 def _drawn(like: Any, dtype: Any, distribution: str) -> Any:

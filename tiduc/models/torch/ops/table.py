@@ -22,7 +22,7 @@ from tiduc.models.torch.ops import (
 from tiduc.models.torch.ops.framework import TABLE, Absent, torch
 
 _COMPOSED = ("fft_", "linalg_", "stft.", "istft.")
-"""The beginnings of the names of functions that PyTorch composes of others, and torch-mlir does not decompose."""
+"""The prefixes of functions that PyTorch composes of others, and torch-mlir does not decompose."""
 
 for _overload, _function in torch.export.default_decompositions().items():
     if str(_overload).removeprefix("aten.").startswith(_COMPOSED):
