@@ -343,10 +343,7 @@ def _unregistered(module: ir.Module) -> set[str]:
 
 
 def _seconds(size: int) -> float:
-    """The most seconds that reading this many bytes may take.
-
-    MLIR reads 10 MB per second, but never finishes some damaged bytecode.
-    """
+    """The time limit for reading this many bytes: MLIR reads 10 MB/s, but never finishes some damaged bytecode."""
     return 20 + size / 1e6
 
 
