@@ -47,7 +47,7 @@ class Device:
                 element_type=element,
             )
         except (ValueError, RuntimeError) as error:
-            raise TiducError(f"cannot copy an argument to the device: {first_line(error)}") from error
+            raise TiducError(f"cannot copy an argument to the device: {message_of_iree(error)}") from error
 
     def trim(self) -> None:
         """On CPUs, returns the memory of freed arrays to the system.
@@ -206,7 +206,7 @@ def open_device(name: str, target: str, location: str = "") -> Device:
             check_threads(name, target, location)
             return Device(_hal_device(name), name)
     except (ValueError, RuntimeError) as error:
-        raise TiducError(f"no device for target {target!r}: {first_line(error)}", location) from error
+        raise TiducError(f"no device for target {target!r}: {message_of_iree(error)}", location) from error
 
 
 _SOFTWARE = "llvmpipe"
@@ -324,7 +324,7 @@ def available_devices() -> Sequence[str]:
     return devices
 
 
-def first_line(error: Exception) -> str:
+def message_of_iree(error: Exception) -> str:
     """The message of an IREE error, without the native stack trace."""
     line = str(error).partition("\n")[0]
     return line.rpartition(".c:")[2].partition(": ")[2] or line if ".c:" in line else line

@@ -17,7 +17,7 @@ import iree.runtime as rt
 import numpy as np
 from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
-from tiduc.runtime.devices import Array, Device, first_line
+from tiduc.runtime.devices import Array, Device, message_of_iree
 
 Function = Callable[..., Sequence[Array]]
 
@@ -61,7 +61,7 @@ def _called(
         refs = [_uploaded(device, y) for y in results]
     except Exception as error:
         of = " and ".join("x".join(map(str, view.shape)) for view in views)
-        text = first_line(error) or type(error).__name__
+        text = message_of_iree(error) or type(error).__name__
         _raised.error = RuntimeError(f"{MODULE}.{name} failed on {of} numbers: {text}")
         raise
     except BaseException as error:

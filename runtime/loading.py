@@ -15,7 +15,7 @@ from typing import Any
 import iree.runtime as rt
 
 from tiduc.dialect.errors import RequestError, TiducError
-from tiduc.runtime.devices import Device, first_line, is_inherited, open_device
+from tiduc.runtime.devices import Device, is_inherited, message_of_iree, open_device
 from tiduc.runtime.irpa import check_archive
 from tiduc.runtime.lapack import lapack_module
 from tiduc.runtime.placement import usual_device
@@ -156,7 +156,9 @@ def _module(instance: Any, vmfb: bytes, name: str) -> Any:
             _ = module.lookup_function(function).reflection
         return module
     except (ValueError, RuntimeError, IndexError, zipfile.BadZipFile) as error:
-        raise TiducError(f"not a compiled module, or a damaged one: {first_line(error)}", name) from error
+        raise TiducError(
+            f"not a compiled module, or a damaged one: {message_of_iree(error)}", name
+        ) from error
 
 
 def _check_sums(vmfb: bytes) -> None:
@@ -191,7 +193,9 @@ def _reflections(module: Any, name: str) -> dict[str, dict[str, str]]:
     try:
         return {f: dict(module.lookup_function(f).reflection) for f in module.function_names}
     except (ValueError, RuntimeError) as error:  # for example, text that is not UTF-8
-        raise TiducError(f"not a compiled module, or a damaged one: {first_line(error)}", name) from error
+        raise TiducError(
+            f"not a compiled module, or a damaged one: {message_of_iree(error)}", name
+        ) from error
 
 
 def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
@@ -203,7 +207,9 @@ def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
     except OSError as error:
         raise TiducError(f"cannot read: {error.strerror or error}", os.fspath(path)) from None
     except (ValueError, RuntimeError) as error:
-        raise TiducError(f"not an archive of parameters: {first_line(error)}", os.fspath(path)) from error
+        raise TiducError(
+            f"not an archive of parameters: {message_of_iree(error)}", os.fspath(path)
+        ) from error
     return rt.create_io_parameters_module(instance, index.create_provider(scope=SCOPE))
 
 
@@ -248,7 +254,7 @@ def _other_device(message: str, target: str) -> str:
             "function that this machine lacks; compile the program on this machine"
         )
     if match is None:
-        line = first_line(RuntimeError(message))
+        line = message_of_iree(RuntimeError(message))
         return f"the module does not load for target {target!r}; was it compiled for another one? {line}"
     backend, form, cpu = match.groups()
     known = next((name for end, name in _TARGETS.items() if form.endswith(end)), backend)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime.arrays import refuse_masked
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
-from tiduc.runtime.devices import Array, DeviceArray, first_line
+from tiduc.runtime.devices import Array, DeviceArray, message_of_iree
 from tiduc.runtime.files import read_bytes, written_whole
 from tiduc.runtime.lapack import error_of_lapack
 from tiduc.runtime.loading import Loaded
@@ -218,7 +218,7 @@ class Executable:
         return results
 
     def _failed(self, error: Exception) -> TiducError:
-        told = first_line(error)
+        told = message_of_iree(error)
         if match := _SIZES.search(told):
             return InputError(f"{self.entry}: {match[1]}")
         return TiducError(f"{self.entry} failed while running: {told}")

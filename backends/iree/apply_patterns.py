@@ -1,5 +1,6 @@
 """apply_patterns: applies the patterns to every op of a module and to the ops that patterns emit."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -12,12 +13,12 @@ from tiduc.backends.iree.emit.emitter import (
     ON_OTHERS,
     ON_SPIRV,
     PATTERNS,
+    Emitter,
     Pattern,
-    rewriting,
-    within,
+    rewrite,
 )
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.graph.functions import replace
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 ROOMS = ("faults", "missing", "fast", "linear_algebra")
 """The folders whose modules register patterns when they are imported."""
@@ -29,42 +30,27 @@ for _room in ROOMS:
 
 
 def apply_patterns(module: Any, settings: Settings) -> None:
-    """Replaces ops by the results of the first pattern that gives any, in place."""
-    waiting = within(module.operation)[::-1]
-    known: dict[tuple[str, bool], list[Pattern]] = {}
-    while waiting:
-        op = waiting.pop()
-        name = op.name
-        if name not in PATTERNS:
-            continue
-        kind = name, has_dynamic_shape(op)
-        if kind not in known:
-            known[kind] = _patterns(*kind, settings)
-        if not known[kind]:
-            continue
-        with rewriting(op, settings) as b:
-            tried = (pattern(b, op) for pattern in known[kind])
-            results = next((values for values in tried if values is not None), None)
-        # An emitted op with the replaced op's name is final; emitted ops with other names may need a pattern.
-        emitted = [inner for outer in b.emitted if outer is not None for inner in within(outer)]
-        waiting += [inner for inner in dict.fromkeys(emitted) if inner.name != name][::-1]
-        if results is not None:
-            if len(op.regions):
-                inside = set(within(op))
-                waiting = [inner for inner in waiting if inner not in inside]
-            replace(op, results)
+    """Replaces ops by the results of the first pattern that gives any, in place.
+
+    An emitted op with the name of the replaced op is final; emitted ops with other names may need a pattern.
+    """
+    every = {name: _first_of(name, settings) for name in PATTERNS}
+    rewrite(module, {name: first for name, first in every.items() if first}, settings, follow="others")
 
 
-def _patterns(name: str, is_dynamic: bool, settings: Settings) -> list[Pattern]:
-    """The patterns for ops of a name, with or without dynamic shapes, in the order in which they are tried."""
-    applies = {
-        ON_CPUS: settings.cpu,
-        ON_OTHERS: not settings.cpu,
-        ON_SPIRV: settings.spirv,
-        DYNAMIC: is_dynamic,
-    }
-    return [
-        entry.pattern
+def _first_of(name: str, settings: Settings) -> Pattern | None:
+    """A pattern that gives the results of the first pattern for an op of this name. None if there is no pattern."""
+    applies = {ON_CPUS: settings.cpu, ON_OTHERS: not settings.cpu, ON_SPIRV: settings.spirv}
+    known = [
+        entry
         for entry in PATTERNS[name]
         if applies.get(entry.where, True) and (settings.fast or not entry.is_fast)
     ]
+    of_static = [entry.pattern for entry in known if entry.where != DYNAMIC]
+    of_dynamic = [entry.pattern for entry in known]
+
+    def first(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
+        tried = (pattern(b, op) for pattern in (of_dynamic if has_dynamic_shape(op) else of_static))
+        return next((results for results in tried if results is not None), None)
+
+    return first if known else None

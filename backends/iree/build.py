@@ -33,17 +33,20 @@ def build(
     flags: Sequence[str] = (),
     parameters: Sequence[str] = (),
     *,
+    is_plain: bool = False,
     folder: str | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> bytes:
     """The compiled module of a program: the bytes of a `.vmfb` file.
 
     `flags` are further flags of IREE's compiler. The module reads the inputs named in `parameters` from an archive.
-    `folder` receives IREE's input and flags, its phases and its object files. `tell` is called with lines that say
-    which attempt gave the module, and why each earlier attempt failed. Raises `CompileError` if the target lacks an
-    element type, or if IREE's compiler refuses the program. Raises `Unsupported` for an op that IREE cannot run.
+    If `is_plain` is set, IREE places the arrays, and loops copy their carries: `memory_check.py` compares this module
+    with the module that users run. `folder` receives IREE's input and flags, its phases and its object files. `tell` is
+    called with lines that say which attempt gave the module, and why each earlier attempt failed. Raises `CompileError`
+    if the target lacks an element type, or if IREE's compiler refuses the program. Raises `Unsupported` for an op that
+    IREE cannot run.
     """
-    prepared = Prepared(program, options, flags, parameters)
+    prepared = Prepared(program, options, flags, parameters, is_plain)
     tried: list[tuple[Attempt, bool]] = []
     log: list[str] = []
 

@@ -8,7 +8,7 @@ array that is still read, or if a dispatch reads memory that nothing wrote. Each
 the host, and twice on arrays of the device.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +17,6 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.iree.build import build
-from tiduc.backends.iree.compile import compile_first
-from tiduc.backends.iree.prepare import Prepared
-from tiduc.backends.iree.source import Source
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.mlir.context import stage
@@ -39,7 +36,8 @@ def check_memory(program: Lowered, options: Options, arguments: Sequence[Array])
     device = Executable(vmfb, options.target, program.name).device_name
     if not device.startswith("local-"):
         raise RequestError(f"--check-memory is for CPUs, not for {options.target}")
-    plain = compile_first(_plain(program, options), options.limits, options.cached)
+    undonated = replace(program, module=_without_donation(program.module))
+    plain = build(undonated, options, is_plain=True)
     wanted = tuple(_results(plain, "plain memory", program, options, device, arguments)[0])
     for results in _results(vmfb, "the program", program, options, device, arguments):
         for output, x, y in zip(program.signature.outputs, results, wanted, strict=True):
@@ -50,16 +48,6 @@ def check_memory(program: Lowered, options: Options, arguments: Sequence[Array])
                     "a fault of tiduc or IREE: please report it"
                 )
     return wanted
-
-
-def _plain(program: Lowered, options: Options) -> Iterator[Source]:
-    """The sources of the attempts that place nothing, update no carry in place and donate nothing."""
-    prepared = Prepared(replace(program, module=_without_donation(program.module)), options)
-    for attempt in prepared.attempts:
-        if "carries" not in attempt.stages:
-            source = prepared.source(replace(attempt, places=False))
-            if source is not None:
-                yield source
 
 
 @stage

@@ -272,14 +272,14 @@ PIPELINE = (
 )
 
 
-def entries(stage: Stage, settings: Settings) -> list[Entry]:
+def passes_of(stage: Stage, settings: Settings) -> list[Entry]:
     """The passes of a stage that the settings ask for, in order."""
     return [entry for entry in PIPELINE if entry.stage == stage and entry.applies(settings)]
 
 
 def walk(stage: Stage, module: Any, settings: Settings) -> int:
     """Runs a stage of the pipeline on a module, in place. Returns the number of rewrites."""
-    return sum(entry.run(module, settings) for entry in entries(stage, settings))
+    return sum(entry.run(module, settings) for entry in passes_of(stage, settings))
 
 
 def legalize(module: Any, settings: Settings) -> None:
@@ -293,7 +293,7 @@ def parts_of_legalization(**options: Any) -> list[tuple[str, Callable[[Any], obj
     settings = Settings(**options)
     return [
         (f"tidu-legalize-for-iree: {entry.function.__name__}", partial(entry.run, settings=settings))
-        for entry in entries("legal", settings)
+        for entry in passes_of("legal", settings)
     ]
 
 

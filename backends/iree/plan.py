@@ -10,7 +10,7 @@ Each attempt states its reason. An attempt does not apply if a stage that it `ne
 is then that of another attempt. `prepare.py` runs the stages of an attempt when the attempts before it have failed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tiduc.backends.iree.pipeline import Stage
@@ -88,6 +88,11 @@ def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt,
         without = _for_cpus(replace(facts, rewritten=False), target, replace(settings, vectors=""))
         found += [replace(attempt, reason=f"{why}; {attempt.reason}") for attempt in without]
     return tuple(found)
+
+
+def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    """The attempts that update no carry in place. They place no array in memory."""
+    return tuple(replace(attempt, places=False) for attempt in attempts if "carries" not in attempt.stages)
 
 
 def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Attempt]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import is_static, within
+from tiduc.backends.iree.emit.emitter import is_static
 from tiduc.backends.iree.fast.loops.counters import trip_count
 from tiduc.backends.iree.fast.loops.kernel_forms import contracted_size
 from tiduc.dialect.facts.windows import Layout
+from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.ops.contractions import Contraction
 
 TILED = 1024
@@ -47,9 +48,9 @@ def work(module: Any) -> ModuleWork:
     which take as long as the work of `THREADED`.
     """
     tiled, total, in_loops = False, 0, 0
-    ops = within(module.operation)
+    ops = in_order(module.operation)
     loops = [op for op in ops if op.name == "stablehlo.while"]
-    looping = {op for loop in loops for op in within(loop)}
+    looping = {op for loop in loops for op in in_order(loop)}
     for op in ops:
         before = total
         sizes = [n for y in op.results if (n := _elements(y.type)) is not None]

@@ -21,6 +21,7 @@ from tiduc.dialect.facts.lapack import CONFIG
 from tiduc.dialect.facts.windows import Window
 from tiduc.dialect.graph.functions import replace, symbol, within
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPHS, TARGET, call_target
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -123,10 +124,11 @@ def _copy(body: ir.Block, region: ir.Region) -> None:
 
 def _constants(values: Sequence[Any]) -> list[NDArray[np.int64]] | None:
     """The numbers in each value; None if a value is not a constant."""
-    owners = [x.owner for x in values]
-    if any(isinstance(owner, ir.Block) or owner.name != "stablehlo.constant" for owner in owners):
+    constants = [defined_by(x, "stablehlo.constant") for x in values]
+    known = [each for each in constants if each is not None]
+    if len(known) < len(constants):
         return None
-    attributes = [ir.DenseElementsAttr(owner.attributes["value"]) for owner in owners]
+    attributes = [ir.DenseElementsAttr(each.attributes["value"]) for each in known]
     return [np.broadcast_to(np.array(value), ir.ShapedType(value.type).shape) for value in attributes]
 
 
@@ -165,8 +167,8 @@ def _summed_results(block: ir.Block) -> list[int]:
     arguments, count = list(block.arguments), len(end.operands)
     sums = []
     for i, y in enumerate(end.operands):
-        terms = list(y.owner.operands) if not isinstance(y.owner, ir.Block) else []
-        is_sum = len(terms) == 2 and y.owner.name == "stablehlo.add"
-        if is_sum and len(arguments) == 2 * count and {*terms} == {arguments[i], arguments[count + i]}:
+        total = defined_by(y, "stablehlo.add")
+        summed = {arguments[i], arguments[count + i]} if len(arguments) == 2 * count else set()
+        if total is not None and {*total.operands} == summed:
             sums.append(i)
     return sums

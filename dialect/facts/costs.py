@@ -16,6 +16,7 @@ from tiduc.dialect.facts.rates import rates
 from tiduc.dialect.graph.graph import Definition, Value, operations
 from tiduc.dialect.mlir.resources import element_bytes
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import Typed
 from tiduc.dialect.ops.traits import traits_of
 from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
 
@@ -58,7 +59,7 @@ def size(x: Value) -> int:
     return math.prod(n if n != DYNAMIC else 1 for n in _sizes(x))
 
 
-def size_in_bytes(x: Value) -> int:
+def size_in_bytes(x: Typed) -> int:
     """The bytes of a tensor, or 0 for other values. A dynamic dimension counts as 1."""
     return _static_bytes(x.type)
 

@@ -21,7 +21,7 @@ from tiduc.dialect.graph.matching import defined_by, definition, instead
 from tiduc.dialect.mlir.constants import as_floats, is_splat
 from tiduc.dialect.ops import traits
 from tiduc.dialect.ops.ir_types import AnyOp, Typed
-from tiduc.dialect.shapes.types import dims, entries
+from tiduc.dialect.shapes.types import dimensions_in, dims
 
 NEUTRAL = {
     name: (int(number), (0, 1) if name in traits.COMMUTATIVE else (1,))
@@ -142,13 +142,13 @@ IDENTITIES: Mapping[str, Identity] = {
 @functools.cache
 def in_order(dimensions: ir.DenseI64ArrayAttr) -> bool:
     """Whether the attribute is 0, 1, 2, ..."""
-    return entries(dimensions) == tuple(range(len(dimensions)))
+    return dimensions_in(dimensions) == tuple(range(len(dimensions)))
 
 
 @functools.cache
 def picked(dimensions: ir.DenseI64ArrayAttr, which: ir.DenseI64ArrayAttr) -> ir.DenseI64ArrayAttr:
     """The entries `dimensions[i]` for each i in `which`."""
-    return dims([entries(dimensions)[i] for i in entries(which)])
+    return dims([dimensions_in(dimensions)[i] for i in dimensions_in(which)])
 
 
 @functools.cache

@@ -13,12 +13,19 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph.matching import defined_by, definition
-from tiduc.dialect.mlir.constants import as_floats, is_splat
+from tiduc.dialect.mlir.constants import as_floats, dense, is_splat
 from tiduc.dialect.ops.ir_types import AnyOp, Typed
-from tiduc.dialect.shapes.types import is_float
+from tiduc.dialect.ops.traits import TRAITS
+from tiduc.dialect.shapes.types import bits, is_float
 
 _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
 """The beginning of a splat of NaN in 32 or 64 bits; a complex number has two parts in parentheses."""
+
+_MOVES = frozenset(name for name, row in TRAITS.items() if row.kind == "view" or row.sizes_in == (1,)) - {
+    "stablehlo.concatenate",
+    "stablehlo.pad",
+}
+"""Ops that give a splat of the number in their first operand if that is a splat."""
 
 
 def compares_equal(op: AnyOp) -> bool:
@@ -38,22 +45,31 @@ def splat(x: Typed) -> float | None:
     if op is None or not is_float(x):
         return None
     if op.name == "stablehlo.convert":
-        of = _moved(op.operands[0])
-        if (known := defined_by(of, "stablehlo.constant")) is None:
-            return None
-        scalar = ir.RankedTensorType.get([], x.type.element_type)
-        converted = as_floats(known.attributes["value"], of.type, scalar)
-        return None if converted is None else float(converted.get_splat_value().value)
+        return _converted(op)
     if op.name != "stablehlo.constant":
         return None
     value = op.attributes["value"]
     return float(value.get_splat_value().value) if is_splat(value) else None
 
 
+def _converted(op: AnyOp) -> float | None:
+    """The number that fills the result of a conversion to floats of at least 16 bits, whose overflow is infinite."""
+    x, of = op.results[0], _moved(op.operands[0])
+    scalar = ir.RankedTensorType.get([], x.type.element_type)
+    if is_float(of):
+        number = splat(of)
+        converted = None if number is None or bits(x) < 16 else dense(number, scalar)
+    elif (constant := defined_by(of, "stablehlo.constant")) is not None:
+        converted = as_floats(constant.attributes["value"], of.type, scalar)
+    else:
+        return None
+    return None if converted is None else float(converted.get_splat_value().value)
+
+
 def _moved(x: Typed) -> Typed:
     """The value whose elements x holds in another order or shape."""
-    while (op := defined_by(x, "stablehlo.broadcast_in_dim", "stablehlo.reshape")) is not None:
-        (x,) = op.operands
+    while (op := definition(x)) is not None and op.name in _MOVES:
+        x = op.operands[0]
     return x
 
 

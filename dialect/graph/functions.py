@@ -12,11 +12,20 @@ from tiduc.dialect.ops.ir_types import IrOp
 _ADVANCE = ir.WalkResult.ADVANCE
 
 
-def within(op: IrOp, names: Collection[str] = (), order: Any = ir.WalkOrder.POST_ORDER) -> list[Any]:
-    """An op and the ops nested in it, inner ops first by default. If names are given, only ops of these names."""
-    ops: list[Any] = []
+def within(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
+    """An op and the ops nested in it, inner ops first. If names are given, only ops of these names."""
+    return _walked(op, names, ir.WalkOrder.POST_ORDER)
 
-    def look(inner: IrOp) -> ir.WalkResult:
+
+def in_order(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
+    """An op and the ops nested in it, as they are printed. If names are given, only ops of these names."""
+    return _walked(op, names, ir.WalkOrder.PRE_ORDER)
+
+
+def _walked(op: IrOp, names: Collection[str], order: ir.WalkOrder) -> list[ir.Operation]:
+    ops: list[ir.Operation] = []
+
+    def look(inner: ir.Operation) -> ir.WalkResult:
         if not names or inner.name in names:
             ops.append(inner)
         return _ADVANCE

@@ -134,7 +134,7 @@ def _along(name: str, values: tuple[int, ...]) -> dict[str, ir.Attribute]:
 
 
 @functools.cache
-def entries(attribute: ir.DenseI64ArrayAttr) -> tuple[int, ...]:
+def dimensions_in(attribute: ir.DenseI64ArrayAttr) -> tuple[int, ...]:
     """The dimension numbers in the attribute `array<i64: ...>`."""
     return tuple(attribute)
 

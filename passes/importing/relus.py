@@ -12,12 +12,11 @@ import re
 
 from torch_mlir import ir
 
+from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.functions import within
 from tiduc.dialect.graph.graph import operations
-from tiduc.dialect.mlir.constants import is_splat
 from tiduc.dialect.mlir.context import stage
-from tiduc.dialect.ops.ir_types import IrOp, IrValue
-from tiduc.dialect.ops.traits import traits_of
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.passes.rules.elementwise import RELU
 
 _EXTREMA = {
@@ -61,24 +60,3 @@ def _constant(op: IrOp) -> float | None:
     """The number that fills one operand; None if neither operand, or both, are known splats of floats."""
     known = [number for x in op.operands if (number := splat(x)) is not None]
     return known[0] if len(known) == 1 else None
-
-
-def splat(x: IrValue) -> float | None:
-    """The number that fills x. None if x is not a splat, or is a block argument."""
-    while isinstance(x, ir.OpResult):
-        op = x.owner
-        if op.name == "stablehlo.constant":
-            value = op.attributes["value"]
-            number = value.get_splat_value() if is_splat(value) else None
-            return float(number.value) if isinstance(number, ir.FloatAttr | ir.IntegerAttr) else None
-        if not _keeps_splats(op):
-            return None
-        x = op.operands[0]
-    return None
-
-
-def _keeps_splats(op: IrOp) -> bool:
-    """Whether an op, such as a broadcast, maps a splat of a number in its first operand to a splat of that number."""
-    row = traits_of(op.name)
-    moves = row.sizes_in == (1,) or (row.kind == "view" and len(op.operands) == 1)
-    return moves or op.name == "stablehlo.convert"

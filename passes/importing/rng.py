@@ -27,11 +27,11 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.emitters.bodies import IrEmitter
 from tiduc.dialect.emitters.dynamic_shapes import BROADCAST
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.functions import replace, symbol, within
 from tiduc.dialect.graph.graph import operations, terminator
 from tiduc.dialect.ops.verify import CHECKPOINT, NAME
 from tiduc.dialect.shapes.types import is_dynamic, is_empty, with_element, with_shape
-from tiduc.passes.importing.relus import splat
 from tiduc.passes.importing.threefry import threefry
 
 RNG = "stablehlo.rng"

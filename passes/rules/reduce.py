@@ -11,7 +11,7 @@ from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import ASSOCIATIVE
-from tiduc.dialect.shapes.types import entries, is_dynamic, is_empty, rank, shape
+from tiduc.dialect.shapes.types import dimensions_in, is_dynamic, is_empty, rank, shape
 from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums
@@ -119,7 +119,7 @@ def reduce_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: 
 
 def dropped(op: Definition) -> list[int]:
     """The dimensions that a reduce combines."""
-    return list(entries(op.attributes["dimensions"]))
+    return list(dimensions_in(op.attributes["dimensions"]))
 
 
 def kept_dimensions(op: Definition) -> list[int]:

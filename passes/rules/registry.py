@@ -34,6 +34,7 @@ from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.facts.identities import Identity
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.passes.rules.guard import (
     guarded,
     of_linear,
@@ -259,7 +260,7 @@ class OpSet:
 
     # ---- looking rules up -------------------------------------------------------------------------------------
 
-    def key(self, op: Definition) -> str:
+    def key(self, op: AnyOp) -> str:
         """The key of the op's rules: "OP @NAME" if such a declaration exists, else the op's name."""
         named = self.named_by.get(op.name)
         if named is None:

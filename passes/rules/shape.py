@@ -11,7 +11,7 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.origins import sizes_in
 from tiduc.dialect.shapes.sizes import Size, known_equal, positive
-from tiduc.dialect.shapes.types import element, entries, is_dynamic, predicate, rank, shape, with_shape
+from tiduc.dialect.shapes.types import dimensions_in, element, is_dynamic, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 
@@ -22,7 +22,7 @@ def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Any) -> list[Any]:
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
     if is_dynamic(x.type):
         return [unbroadcast(b, ct, x, list(dimensions))]
-    summed, sizes, order = _folded(x.type, ct.type, entries(dimensions))
+    summed, sizes, order = _folded(x.type, ct.type, dimensions_in(dimensions))
     folded = b.reduce_sum(ct, summed)
     if order:
         folded = b.transpose(b.reshape(folded, sizes), order)  # drops the remaining dimensions of size 1

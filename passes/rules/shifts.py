@@ -29,7 +29,7 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import ELEMENTWISE
-from tiduc.dialect.shapes.types import entries, is_dynamic, is_float, shape
+from tiduc.dialect.shapes.types import dimensions_in, is_dynamic, is_float, shape
 
 _MOST = 64
 """The number of ops through which a shift is followed."""
@@ -129,7 +129,7 @@ def _match(x: _Form, y: _Form) -> bool:
 
 def _total(op: Definition, forms: _Forms) -> _Form | None:
     """The form of a sum of values v exp(c m) along dimensions that repeat m."""
-    x, dropped = forms[0], entries(op.attributes["dimensions"])
+    x, dropped = forms[0], dimensions_in(op.attributes["dimensions"])
     if x is None or not x.exp or len(forms) != 2 or splat(op.operands[1]) != 0:
         return None
     if reducer(op) != "stablehlo.add" or not set(dropped).isdisjoint(x.along):
@@ -148,7 +148,7 @@ def _selected(op: Definition, forms: _Forms) -> _Form | None:
 
 
 def _transposed(op: Definition, forms: _Forms) -> _Form | None:
-    permutation = entries(op.attributes["permutation"])
+    permutation = dimensions_in(op.attributes["permutation"])
     return forms[0] and forms[0].placed([permutation.index(d) for d in range(len(permutation))])
 
 
@@ -201,7 +201,7 @@ _RULES: dict[str, Callable[[Definition, _Forms], _Form | None]] = {
     "stablehlo.abs": _absolute,
     "stablehlo.add": lambda op, forms: _sum(forms, 1),
     "stablehlo.broadcast_in_dim": lambda op, forms: (
-        forms[0] and forms[0].placed(entries(op.attributes["broadcast_dimensions"]))
+        forms[0] and forms[0].placed(dimensions_in(op.attributes["broadcast_dimensions"]))
     ),
     "stablehlo.compare": _compared,
     "stablehlo.convert": _converted,

@@ -7,7 +7,8 @@ from harness.vulkan import skip_without_device
 
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
-from tiduc.backends.iree.emit.emitter import NUMBERS, within
+from tiduc.backends.iree.emit.emitter import NUMBERS
+from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.mlir.context import parse
 
 S, O = "tensor<9x9xf32>", "tensor<18x9xf32>"  # noqa: E741
@@ -63,7 +64,7 @@ def marks(text: str) -> int:
     """The number of hidden numbers in the functions of a program: one for each mark, and for each call of marks."""
     module = parse(text)
     legalize_for_iree(module)
-    barriers = within(module.operation, ("stablehlo.optimization_barrier",))
+    barriers = in_order(module.operation, ("stablehlo.optimization_barrier",))
     return sum(len(op.results) for op in barriers if NUMBERS in op.attributes)
 
 

@@ -23,7 +23,7 @@ from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.emit.emitter import PATTERNS
 from tiduc.backends.iree.fault import SEEN, Fault, Record
-from tiduc.backends.iree.pipeline import entries
+from tiduc.backends.iree.pipeline import passes_of
 from tiduc.backends.iree.records import records
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import find_target
@@ -32,7 +32,7 @@ from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
 RECORDS = records()
-LEGAL = entries("legal", Settings())
+LEGAL = passes_of("legal", Settings())
 FAULTS = {record.fault.witness: record.fault for record in witnessed()}
 WRONG = [name for name, fault in FAULTS.items() if fault.kind == "wrong"]
 TOGETHER = [name for name in WRONG if name.count("/") < 2 and not name.startswith("dynamic")]

@@ -14,6 +14,7 @@ import pytest
 from harness.sources import sources_of
 from harness.variants import AVX2, AVX512, HERE
 from jax import lax
+from test_layers import files, graph
 
 import tiduc
 from tiduc.backends.backend import Options
@@ -156,6 +157,32 @@ def test_attempts(name: str) -> None:
 
 def write() -> None:
     GOLDEN.write_text("\n".join(map(printed, PROGRAMS)))
+
+
+OF_IREE = "tiduc.backends.iree."
+IMPORTERS = {
+    "prepare": {f"{OF_IREE}build"},
+    "source": {OF_IREE + name for name in ("build", "compile", "objects", "prepare", "steps")},
+    "steps": {OF_IREE + name for name in ("compile", "objects")},
+    "compile": {
+        f"{OF_IREE}build",
+        f"{OF_IREE}objects",
+        "tiduc.cli.intermediates",
+    },  # the command lists the phases
+}
+"""The modules that import each part of the way to a compiled module. All others call a function of `build.py`."""
+
+
+@pytest.mark.parametrize("part", IMPORTERS)
+def test_there_is_one_way_to_a_module(part: str) -> None:
+    edges = graph(files())
+    assert {module for module in edges if OF_IREE + part in edges[module]} == IMPORTERS[part]
+
+
+def test_importers_write_no_code_for_iree() -> None:
+    edges = graph(files())
+    outside = {module for module in edges if any(each.startswith(f"{OF_IREE}emit") for each in edges[module])}
+    assert all(module.startswith(OF_IREE) for module in outside)
 
 
 def test_later_attempts_run_no_passes_before_the_first_fails(monkeypatch: pytest.MonkeyPatch) -> None:

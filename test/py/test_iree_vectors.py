@@ -14,11 +14,11 @@ from harness.variants import named
 
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast.convolutions import channels_first, toward_kernels
-from tiduc.backends.iree.fast.convolutions.channels_first import TileShape
+from tiduc.backends.iree.fast.convolutions.channels_first import ImageSums
 from tiduc.backends.iree.fast.convolutions.convolutions_to_kernels import convolutions_to_kernels
 from tiduc.backends.iree.fast.convolutions.image_parts import ImageTile
 from tiduc.backends.iree.fast.convolutions.planes import Planes
-from tiduc.backends.iree.fast.convolutions.toward_kernels import Sums
+from tiduc.backends.iree.fast.convolutions.toward_kernels import KernelSums
 from tiduc.backends.iree.fast.memory.select_reruns import select_reruns
 from tiduc.backends.iree.fast.products import products_in_tiles
 from tiduc.backends.iree.settings import Settings
@@ -268,21 +268,21 @@ def test_parts_for_threads() -> None:
 
 def test_choice_of_tiles() -> None:
     """A tile fits into the registers, and covers few places and features beyond those of the result."""
-    assert TileShape(64, 28 * 57 - 1, 16, 576).best(32) == ImageTile(8, 3)
-    assert TileShape(64, 28 * 57 - 1, 8, 576).best(16) == ImageTile(4, 2)
-    assert TileShape(5, 1000, 16, 576).best(32).features == 5
-    assert TileShape(1, 49, 16, 9).best(32) == ImageTile(1, 4)
+    assert ImageSums(64, 28 * 57 - 1, 16, 576).best(32) == ImageTile(8, 3)
+    assert ImageSums(64, 28 * 57 - 1, 8, 576).best(16) == ImageTile(4, 2)
+    assert ImageSums(5, 1000, 16, 576).best(32).features == 5
+    assert ImageSums(1, 49, 16, 9).best(32) == ImageTile(1, 4)
     assert all(
-        (n.features + 1) * n.vectors < 31 for n in (TileShape(m, 1000, 16, 9).best(32) for m in range(1, 40))
+        (n.features + 1) * n.vectors < 31 for n in (ImageSums(m, 1000, 16, 9).best(32) for m in range(1, 40))
     )
 
 
 def test_choice_of_tiles_toward_kernels() -> None:
     """A tile has all offsets of small windows, and no more features than there are, up to a vector."""
-    assert Sums(64, 64, 3, 3, 3136, 16).best(32) == toward_kernels.KernelTile(1, 3, 3, 2)
-    assert Sums(64, 3, 7, 7, 12544, 16).best(32).columns == 7
+    assert KernelSums(64, 64, 3, 3, 3136, 16).best(32) == toward_kernels.KernelTile(1, 3, 3, 2)
+    assert KernelSums(64, 3, 7, 7, 12544, 16).best(32).columns == 7
     for features, window in ((8, 3), (64, 5), (300, 1)):
-        tile = Sums(features, 32, window, window, 1000, 16).best(32)
+        tile = KernelSums(features, 32, window, window, 1000, 16).best(32)
         assert 32 % tile.channels == window % tile.rows == window % tile.columns == 0
         assert (tile.height + 1) * tile.vectors < 31 and tile.vectors <= -(-features // 16)
 

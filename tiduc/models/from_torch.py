@@ -18,7 +18,7 @@ from tiduc.dialect.errors import TiducError
 from tiduc.models.assemble import assemble
 from tiduc.models.model import Model
 from tiduc.models.torch.exported import stablehlo
-from tiduc.models.torch.faults import first_line, located, quiet
+from tiduc.models.torch.faults import located, message_of_torch, quiet
 from tiduc.models.torch.untrusted import read_file
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
@@ -79,7 +79,7 @@ def _trusted(torch: ModuleType, path: str) -> Any:
         except OSError as error:
             raise TiducError(f"cannot read: {error.strerror or error}", path) from None
         except Exception as error:  # raised by zipfile, json or PyTorch
-            why = first_line(causes[-1] if causes else error)
+            why = message_of_torch(causes[-1] if causes else error)
             raise TiducError(f"not a program written by torch.export.save: {why}", path) from error
 
 

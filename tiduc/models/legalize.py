@@ -15,16 +15,18 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, within
+from tiduc.dialect.emitters.bodies import IrEmitter
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import run_passes, stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.shardy import DIALECT as SHARDY
 from tiduc.dialect.shapes.types import i64
 
 
-class _Sizes(Emitter):
+class _Sizes(IrEmitter):
     """Emits shapes as tensors, and remembers their sizes: constants, or scalars emitted earlier."""
 
     def __init__(
@@ -69,7 +71,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
     `Unsupported` at the first other op without a rule.
     """
     kept = {*_KEPT, *dialects}
-    if not any(_is_foreign(op, kept) for op in within(module.operation)):
+    if not any(_is_foreign(op, kept) for op in in_order(module.operation)):
         return
     run_passes(module.operation, _OPTIMIZED)
     for op in operations(module.body):
@@ -77,7 +79,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
             op.erase()
     tensors: dict[Any, Any] = {}
     known: dict[Any, list[Any]] = {}
-    foreign = [op for op in within(module.operation) if _is_foreign(op, kept)]
+    foreign = [op for op in in_order(module.operation) if _is_foreign(op, kept)]
     for op in foreign:
         rule = _RULES.get(op.name)
         if rule is None:
@@ -88,7 +90,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
         _replace(op.result, tensors[op.result], kept)
     for op in reversed(foreign):
         op.erase()
-    for op in within(module.operation):
+    for op in in_order(module.operation):
         _without_reshape(op)
     run_passes(module.operation, "builtin.module(canonicalize,cse)", verify=True)
 
@@ -102,7 +104,7 @@ def _without_reshape(op: IrOp) -> None:
         op.result.replace_all_uses_with(x)
         op.erase()
     elif op.name == _RESHAPE and (kept := _added_ones(list(x.type.shape), list(op.result.type.shape))):
-        b = Emitter(ir.InsertionPoint(op), op.location)
+        b = IrEmitter(ir.InsertionPoint(op), op.location)
         dimensions = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get(kept)}
         op.result.replace_all_uses_with(b.emit(_BROADCAST, (x, sizes), op.result.type, dimensions))
         op.erase()
@@ -208,10 +210,10 @@ def _select(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 
 
 def _dim(b: _Sizes, op: Any, operands: list[Any]) -> Any:
-    index = op.operands[1].owner
-    if isinstance(index, ir.Block) or index.operation.name != "arith.constant":
+    index = defined_by(op.operands[1], "arith.constant")
+    if index is None:
         raise Unsupported("the size of a dimension that is known only when the program runs", op.location)
-    size = _size(b, operands[0], ir.IntegerAttr(index.operation.attributes["value"]).value)
+    size = _size(b, operands[0], ir.IntegerAttr(index.attributes["value"]).value)
     return b.constant(size, _tensor(op.result.type)) if isinstance(size, int) else size
 
 
@@ -309,7 +311,7 @@ _RULES: dict[str, Rule] = {
 """The rule for each op that exporters are known to leave."""
 
 
-def floor_divide(b: Emitter, x: IrValue, y: IrValue) -> IrValue:
+def floor_divide(b: IrEmitter, x: IrValue, y: IrValue) -> IrValue:
     """The quotient rounded down; StableHLO rounds toward zero."""
     quotient, rest = b.divide(x, y), b.remainder(x, y)
     zero, one = b.constant(0, x.type), b.constant(1, x.type)

@@ -1,10 +1,10 @@
 """The table of patterns, by op name, and the emitter that patterns write with."""
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,8 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.emitters.bodies import IrEmitter
 from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.graph import functions
+from tiduc.dialect.graph.functions import in_order, replace
+from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
 
@@ -32,6 +33,9 @@ those that `marks.number_marks` makes from the latter."""
 
 NEVER_INLINED = "no_inline"
 """The attribute of a function that MLIR does not inline; IREE's own attribute is `noinline`."""
+
+EXECUTABLE = "flow.executable"
+"""The op that holds the code of a dispatch."""
 
 DEFAULT = Settings()
 
@@ -269,25 +273,37 @@ def rewriting(op: IrOp, settings: Settings = DEFAULT) -> Iterator[Emitter]:
         raise error.at(op.location) from None
 
 
-def within(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
-    """An op and the ops nested in it, in pre-order. If names are given, only the ops of these names."""
-    return functions.within(op, names, ir.WalkOrder.PRE_ORDER)
+def rewrite(
+    root: ir.Module | IrOp,
+    patterns: Mapping[str, Pattern],
+    settings: Settings = DEFAULT,
+    follow: Literal["none", "others", "all"] = "none",
+) -> int:
+    """Rewrites the ops in an op with the patterns of their names, in place. Returns the number of replaced ops.
 
-
-def rewrite(root: ir.Module | IrOp, patterns: Mapping[str, Pattern], settings: Settings = DEFAULT) -> int:
-    """Rewrites the ops in an op with the patterns of their names, in place.
-
-    Returns the number of ops that were rewritten.
-
-    In a module, only functions are searched. The code of dispatches, which may be large, is left unchanged.
+    In a module, the code of dispatches, which may be large, is left unchanged. `follow` says which of the ops that a
+    pattern emits are rewritten, too: none, those with other names than the op, or all.
     """
-    count, whole = 0, root.operation
-    searched = functions.functions_in(whole) if whole.name == "builtin.module" else [whole]
-    for op in [inner for each in searched for inner in functions.within(each, patterns)]:
+    whole, count = root.operation, 0
+    searched = [whole]
+    if whole.name == "builtin.module":
+        searched = [op for op in operations(whole.regions[0].blocks[0]) if op.name != EXECUTABLE]
+    waiting = [inner for each in searched for inner in in_order(each, patterns)][::-1]
+    while waiting:
+        op = waiting.pop()
+        name = op.name
         with rewriting(op, settings) as b:
-            results = patterns[op.name](b, op.operation)
+            results = patterns[name](b, op)
+        if follow != "none":
+            emitted = [
+                inner for outer in b.emitted if outer is not None for inner in in_order(outer, patterns)
+            ]
+            following = [inner for inner in dict.fromkeys(emitted) if follow == "all" or inner.name != name]
+            waiting += following[::-1]
         if results is not None:
-            functions.replace(op, results)
+            if len(op.regions) and (inside := set(in_order(op, patterns)) - {op}):
+                waiting = [inner for inner in waiting if inner not in inside]
+            replace(op, results)
             count += 1
     return count
 

@@ -16,7 +16,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.emit.sizes import RunTimeSize, read
 from tiduc.dialect.emitters.protocol import Fill
-from tiduc.dialect.graph.matching import defined_by, traced
+from tiduc.dialect.graph.matching import defined_by, definition, traced
 from tiduc.dialect.mlir.context import context
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, i64
@@ -317,4 +317,4 @@ def computed_outside(b: Emitter, x: IrValue) -> IrValue:
     Constants and arguments need no barrier.
     """
     *_, of = traced(x, ["stablehlo.reshape"])
-    return x if isinstance(of.owner, ir.Block) or defined_by(of, "stablehlo.constant") else b.stored(x)
+    return x if definition(of) is None or defined_by(of, "stablehlo.constant") else b.stored(x)

@@ -44,7 +44,7 @@ def known_number(x: IrValue, known: Mapping[Any, Any] | None = None, steps: int 
     kind = _KINDS.get(str(x.type.element_type)) if isinstance(x.type, ir.RankedTensorType) else None
     if kind is None or isinstance(x.owner, ir.Block):
         return None
-    value, function = splat(x), _function(x.owner)
+    value, function = constant_splat(x), _function(x.owner)
     if value is not None:
         number: Any = kind(value.value)
     elif function is None or not steps:
@@ -67,7 +67,7 @@ def _function(op: IrOp) -> Callable[..., Any] | None:
     return getattr(operator, direction.lower())  # type: ignore[no-any-return]
 
 
-def splat(x: IrValue) -> ir.FloatAttr | ir.IntegerAttr | None:
+def constant_splat(x: IrValue) -> ir.FloatAttr | ir.IntegerAttr | None:
     """The number that fills a splat constant, as an attribute. None if x is not a splat constant."""
     constant = defined_by(x, "stablehlo.constant")
     value: Any = constant.attributes["value"] if constant else None
@@ -76,5 +76,5 @@ def splat(x: IrValue) -> ir.FloatAttr | ir.IntegerAttr | None:
 
 def is_no_negative_zero(x: IrValue) -> bool:
     """Whether a scalar is a constant other than -0."""
-    value = splat(x)
+    value = constant_splat(x)
     return value is not None and (value.value != 0 or math.copysign(1, value.value) > 0)

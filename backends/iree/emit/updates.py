@@ -6,11 +6,11 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.emit.marks import BARRIER, marked
 from tiduc.dialect.graph.dependences import in_block, reached
 from tiduc.dialect.graph.graph import terminator
-from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import FUNCTIONS, PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element, is_dynamic, shape
@@ -21,7 +21,8 @@ MAY_VIEW = VIEWS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 COMPUTED = FUNCTIONS | PRODUCTS
 """Ops whose result IREE never folds to an operand."""
 
-_CALLS = ("func.call", "stablehlo.composite")
+CALL_OPS = ("func.call", "stablehlo.composite")
+"""Ops whose results come from a callee."""
 
 
 def updated(op: IrOp) -> range:
@@ -37,8 +38,8 @@ def updated(op: IrOp) -> range:
 
 def copied(b: Emitter, x: IrValue) -> Any:
     """A copy of an array to update. Zeros are returned uncopied, because IREE fills a new array for each update."""
-    zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), splat(x)
-    return x if value is not None and value == splat(zero) else marked(b, x)
+    zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), constant_splat(x)
+    return x if value is not None and value == constant_splat(zero) else marked(b, x)
 
 
 def is_carry(x: IrValue) -> bool:
@@ -51,7 +52,7 @@ def is_carry(x: IrValue) -> bool:
 
 def is_table(x: IrValue) -> bool:
     """Whether a value is a constant array of more than one number."""
-    return not isinstance(x.owner, ir.Block) and x.owner.name == "stablehlo.constant" and splat(x) is None
+    return defined_by(x, "stablehlo.constant") is not None and constant_splat(x) is None
 
 
 def alternatives(x: IrValue, block: ir.Block) -> list[Any]:
@@ -86,7 +87,7 @@ def may_be(y: Any) -> list[Any]:
         return [terminator(region.blocks[0]).operands[i] for region in op.regions]
     if op.name == "stablehlo.while":
         return _carried(op, i)
-    return [x for x in op.operands if x.type == y.type] if op.name in _CALLS else []
+    return [x for x in op.operands if x.type == y.type] if op.name in CALL_OPS else []
 
 
 def _carried(loop: IrOp, i: int) -> list[Any]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, signless
+from tiduc.backends.iree.emit.emitter import EXECUTABLE, Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import RunTimeSize, read
 from tiduc.backends.iree.emit.vectors import Vectors
@@ -29,8 +29,8 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, with_shape
 
 _TENSOR = "iree_tensor_ext.dispatch.tensor"
-EXECUTABLE, DISPATCH = "flow.executable", "flow.dispatch"
-"""The op that holds the code of dispatches, and the op of a dispatch."""
+DISPATCH = "flow.dispatch"
+"""The op that is a dispatch."""
 
 _WORKGROUP = "_workgroup"
 """The suffix of the name of a workgroup's function, which the function of a dispatch calls."""

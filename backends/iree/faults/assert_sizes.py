@@ -16,7 +16,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import number, sizes_of
-from tiduc.backends.iree.emit.emitter import Emitter, within
+from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.sizes import RunTimeSize, larger, read
@@ -25,6 +25,7 @@ from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUN
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
 from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
 from tiduc.dialect.dynamic.results import PLACES_IN
+from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -45,7 +46,7 @@ def assert_sizes(module: ir.Module | IrOp) -> None:
 
     Raises `Unsupported` for the first op whose requirements are unknown or can never hold.
     """
-    if not any(op.name in PLACES_IN or _is_dynamic(op) for op in within(module.operation)):
+    if not any(op.name in PLACES_IN or _is_dynamic(op) for op in in_order(module.operation)):
         return
     for function in ModuleSizes(module).all():
         if function.beyond is not None:

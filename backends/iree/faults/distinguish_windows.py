@@ -6,10 +6,11 @@
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import rewriting, within
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.emitter import rewriting
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import crash
+from tiduc.dialect.graph.functions import in_order
 
 
 @crash(
@@ -25,11 +26,11 @@ def distinguish_windows(module: ir.Module) -> None:
     constant is always marked, because IREE may find it equal to another one when it simplifies the program.
     """
     seen = set()
-    for op in within(module.operation):
+    for op in in_order(module.operation):
         if op.name == "stablehlo.reduce_window":
             first = len(op.results)
             for i, y in enumerate(op.results, first):
-                value = splat(op.operands[i])
+                value = constant_splat(op.operands[i])
                 start = str(y.type), str(value)
                 if value is None or start in seen:
                     with rewriting(op) as b:

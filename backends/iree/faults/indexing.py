@@ -11,7 +11,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.emit.updates import copied
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.dialect.graph.dependences import RESHAPES, is_constant
-from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.graph.matching import defined_by, definition, traced
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
@@ -79,11 +79,10 @@ _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 def _is_part(op: IrOp) -> bool:
     """Whether the update is a slice, reshaped or not, of the array that it updates (or of an earlier version of it)."""
     *_, update = traced(op.operands[1], RESHAPES)
-    if is_dynamic(update.type) or isinstance(update.owner, ir.Block) or update.owner.name not in _SLICES:
+    part = defined_by(update, *_SLICES)
+    if part is None or is_dynamic(update.type):
         return False
-    (*_, x), (*_, sliced) = (
-        traced(y, RESHAPES + _UPDATES) for y in (op.operands[0], update.owner.operands[0])
-    )
+    (*_, x), (*_, sliced) = (traced(y, RESHAPES + _UPDATES) for y in (op.operands[0], part.operands[0]))
     return bool(x == sliced)
 
 
@@ -127,7 +126,7 @@ def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _has_constant_places(op: IrOp) -> bool:
     """Whether a gather reads fixed places along some dimension, whatever the program's arguments are."""
     x, indices = op.operands
-    if isinstance(x.owner, ir.Block) or x.owner.name == "stablehlo.constant":
+    if (made := definition(x)) is None or made.name == "stablehlo.constant":
         return False
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     known = is_constant(indices, ("stablehlo.constant", "stablehlo.iota"))

@@ -32,7 +32,7 @@ def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
         return None
     x, init = op.operands
     views = []
-    while (view := x.owner) and getattr(view, "name", "") in VIEWS and len(view.operands) == 1:
+    while (view := defined_by(x, *VIEWS)) is not None and len(view.operands) == 1:
         views.append(view)
         x = view.operands[0]
     negation = defined_by(x, "stablehlo.negate")

@@ -20,10 +20,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import HIDDEN, NUMBERS, Emitter, rewriting, signless, within
+from tiduc.backends.iree.emit.emitter import HIDDEN, NUMBERS, Emitter, rewriting, signless
 from tiduc.backends.iree.emit.marks import BARRIER
 from tiduc.dialect.graph.dependences import in_block
-from tiduc.dialect.graph.functions import callee, functions_in, replace, symbol, unused_symbol
+from tiduc.dialect.graph.functions import callee, functions_in, in_order, replace, symbol, unused_symbol
 from tiduc.dialect.mlir.context import stage
 
 
@@ -34,14 +34,14 @@ def number_marks(module: ir.Module) -> None:
     IREE inlines functions, and would merge the barriers of two calls. A function that is called therefore takes the
     operand of its barrier as an argument, and each call passes a hidden number of its own.
     """
-    if not any(HIDDEN in op.attributes for op in within(module.operation, (BARRIER,))):
+    if not any(HIDDEN in op.attributes for op in in_order(module.operation, (BARRIER,))):
         return
     calls = defaultdict[str, list[Any]](list)
-    for op in within(module.operation, ("func.call",)):
+    for op in in_order(module.operation, ("func.call",)):
         calls[callee(op)].append(op.operation)
     _call_private_functions(module, calls)
     for function in _callees_first(module):
-        barriers = within(function, (BARRIER,))
+        barriers = in_order(function, (BARRIER,))
         hidden = [op for op in barriers if HIDDEN in op.attributes]
         if hidden:
             earlier = [op for op in barriers if NUMBERS in op.attributes]
@@ -66,7 +66,7 @@ def _call_private_functions(module: ir.Module, calls: dict[str, list[Any]]) -> N
 def _callees_first(module: ir.Module) -> list[Any]:
     """The functions of a module, each after those that it calls."""
     by_name = {symbol(op): op for op in functions_in(module)}
-    called = {name: {callee(op) for op in within(by_name[name], ("func.call",))} for name in by_name}
+    called = {name: {callee(op) for op in in_order(by_name[name], ("func.call",))} for name in by_name}
     return [by_name[name] for name in TopologicalSorter(called).static_order() if name in by_name]
 
 

@@ -10,7 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.emit.gpu_scatters import adds_rows, with_rows_added
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.emit.places import Places
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.sizes import RunTimeSize, smaller
@@ -94,7 +94,7 @@ def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: Any)
     IREE computes a concatenation of constants at compile time and stores it; it fills an array of equal elements.
     """
     repeated = defined_by(x, "stablehlo.broadcast_in_dim")
-    equal = None if is_complex(x) else splat(repeated.operands[0] if repeated else x)
+    equal = None if is_complex(x) else constant_splat(repeated.operands[0] if repeated else x)
     type_ = arrays.type_of([rows + 1, width], element(x))
     if equal is not None:
         value = ir.DenseElementsAttr.get_splat(type_, equal)

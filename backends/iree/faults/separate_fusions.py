@@ -15,9 +15,10 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import behind_barrier, not_fused
-from tiduc.backends.iree.emit.emitter import Emitter, replace_uses, within
+from tiduc.backends.iree.emit.emitter import Emitter, replace_uses
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element
@@ -105,7 +106,7 @@ _SUMS = _Fusion(
 )
 def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Inserts the barriers into a module, in place."""
-    ops = within(module.operation)
+    ops = in_order(module.operation)
     of_target = *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())
     for fusion in (_CONSTANTS, _UNSIGNED, *of_target):
         fused = set[Any]()

@@ -11,14 +11,15 @@ On SPIR-V, IREE rejects some products for GPUs with cooperative matrices, and dr
 the conversions, because IREE would fuse them with the product and use the types of their operands.
 """
 
+from collections.abc import Sequence
+
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.emitter import Emitter, rewrite
 from tiduc.backends.iree.emit.gpu_tiles import Product
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.graph.functions import replace, within
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
 
 _PRODUCT = "stablehlo.dot_general"
@@ -39,11 +40,13 @@ def separate_half_products(module: ir.Module | IrOp, settings: Settings) -> None
     """Rewrites a module's products and convolutions of f16 and bf16 for GPUs, in place."""
     if not (settings.cuda or settings.spirv):
         return
-    for op in within(module.operation, (_PRODUCT, "stablehlo.convolution")):
+
+    def pattern(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         half = [i for i, x in enumerate(op.operands) if isinstance(element(x), ir.F16Type | ir.BF16Type)]
         in_tensor_cores = settings.tensor_cores and settings.fast and op.name == _PRODUCT
         if not half or (in_tensor_cores and Product.of(op)):
-            continue
-        b = Emitter(ir.InsertionPoint(op), op.location)
+            return None
         wide = b.barrier(*(b.convert(op.operands[i], ir.F32Type.get()) for i in half))
-        replace(op, b.clone(op, dict(zip(half, wide, strict=True))))
+        return b.clone(op, dict(zip(half, wide, strict=True)))
+
+    rewrite(module, dict.fromkeys((_PRODUCT, "stablehlo.convolution"), pattern))

@@ -12,9 +12,9 @@ dispatch: silently wrong values. Readers that are all `real` or `imag` need no b
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import within
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store
+from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, PRODUCTS
 from tiduc.dialect.shapes.types import is_complex
@@ -33,7 +33,7 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
 )
 def separate_parts(module: ir.Module | IrOp) -> None:
     """Inserts the barriers into a module, in place."""
-    for op in within(module.operation):
+    for op in in_order(module.operation):
         if op.name in _STORED:
             continue
         for y in op.results:

@@ -19,11 +19,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import within
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.faults.separate_fusions import store
 from tiduc.backends.iree.settings import Settings
+from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 
@@ -85,8 +85,8 @@ def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     behind: dict[Any, int] = {}
     numbers, bits, splats = count(), count(), set[Any]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS
-    for op in within(module.operation):
-        if op.name == "stablehlo.constant" and splat(op.results[0]) is not None:
+    for op in in_order(module.operation):
+        if op.name == "stablehlo.constant" and constant_splat(op.results[0]) is not None:
             splats.add(op.results[0])  # IREE copies such a constant into each dispatch
             continue
         read, before = [x for x in op.operands if x not in splats], 0

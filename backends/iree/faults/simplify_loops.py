@@ -6,17 +6,18 @@ replaced by the array: a loop-carried value would seem to depend on its old valu
 replaced.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, within
+from tiduc.backends.iree.emit.emitter import Emitter, rewrite
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash
-from tiduc.dialect.graph.functions import replace, symbol
+from tiduc.dialect.graph.functions import in_order, symbol
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.mlir.context import run_passes
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 _LOOP = "stablehlo.while"
 
@@ -38,32 +39,27 @@ def simplify_loops(module: ir.Module | IrOp) -> None:
 
     Changes the module in place.
     """
-    callees = {str(op.attributes["callee"])[1:] for op in within(module.operation, ("func.call",))}
-    functions = [op for op in within(module.operation, ("func.func",)) if symbol(op) in callees]
-    if any(within(function, (_LOOP,)) for function in functions):
+    callees = {str(op.attributes["callee"])[1:] for op in in_order(module.operation, ("func.call",))}
+    functions = [op for op in in_order(module.operation, ("func.func",)) if symbol(op) in callees]
+    if any(in_order(function, (_LOOP,)) for function in functions):
         run_passes(module.operation, "builtin.module(inline,symbol-dce)")
-    _whole_slices(module)
-    waiting = within(module.operation, (_LOOP,))[::-1]
-    while waiting:
-        op = waiting.pop()
-        times = few_iterations(op)
-        if times is None:
-            continue
-        inside = set(within(op))
-        waiting = [inner for inner in waiting if inner not in inside]
-        b = Emitter(ir.InsertionPoint(op), op.location)
-        results = b.inlined(op.regions[1], op.operands) if times else list(op.operands)
-        waiting += [inner for copy in b.emitted for inner in within(copy, (_LOOP,))][::-1]
-        replace(op, results)
+    rewrite(module, dict.fromkeys(_WHOLE, _without_slice))
+    rewrite(module, {_LOOP: _without_loop}, follow="all")
 
 
-def _whole_slices(module: ir.Module | IrOp) -> None:
-    """Replaces slices of the whole array by the array, and such updates by the update: starts clamp to 0."""
-    for op in within(module.operation, _WHOLE):
-        whole = _WHOLE[op.name]
-        if op.operands[0].type == op.operands[whole].type == op.results[0].type:
-            if op.results[0].type.has_static_shape:
-                replace(op, [op.operands[whole]])
+def _without_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
+    """The array of which a slice is all, or the update that replaces the whole array: starts clamp to 0."""
+    whole = op.operands[_WHOLE[op.name]]
+    same = op.operands[0].type == whole.type == op.results[0].type and whole.type.has_static_shape
+    return [whole] if same else None
+
+
+def _without_loop(b: Emitter, loop: IrOp) -> Sequence[IrValue] | None:
+    """The results of a loop that runs once or never."""
+    times = few_iterations(loop)
+    if times is None:
+        return None
+    return b.inlined(loop.regions[1], loop.operands) if times else list(loop.operands)
 
 
 def few_iterations(op: IrOp) -> int | None:

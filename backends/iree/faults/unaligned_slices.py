@@ -16,7 +16,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.graph.dependences import RESHAPES
-from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_dynamic, shape
 
@@ -86,8 +86,8 @@ def _offset(x: IrValue) -> int:
     for y in traced(x, (*RESHAPES, "stablehlo.slice")):
         if is_dynamic(y.type):
             break
-        if not isinstance(y.owner, ir.Block) and y.owner.name == "stablehlo.slice":
-            place = None if is_dynamic(y.owner.operands[0].type) else _piece(y.owner)
+        if (part := defined_by(y, "stablehlo.slice")) is not None:
+            place = None if is_dynamic(part.operands[0].type) else _piece(part)
             if place is None:
                 break
             offset += place

@@ -31,7 +31,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import HIDDEN, Emitter, within
+from tiduc.backends.iree.emit.emitter import HIDDEN, Emitter
 from tiduc.backends.iree.emit.marks import BARRIER
 from tiduc.backends.iree.emit.updates import (
     MAY_VIEW,
@@ -46,9 +46,9 @@ from tiduc.backends.iree.emit.updates import (
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph.dependences import awaited_by, behind, in_block, reached, read_by
-from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in, in_order
 from tiduc.dialect.graph.graph import terminator
-from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, CONTROL
 from tiduc.dialect.shapes.types import is_dynamic
@@ -73,7 +73,7 @@ DONATED = "iree.abi.output"
 def updates_after_reads(module: Any) -> None:
     """Inserts the copies into a module, in place."""
     for function in functions_in(module):
-        ops = within(function)
+        ops = in_order(function)
         if not any(updated(op) for op in ops):
             continue
         arrays = _Arrays(ops)
@@ -106,9 +106,8 @@ class _Arrays:
     def _twins(self, x: Any) -> list[Any]:
         """The results of a conditional or loop that may be the same array as x, which is a view of another result."""
         *_, y = traced(x, MAY_VIEW | {BARRIER})
-        if isinstance(y.owner, ir.Block) or y.owner.name not in CONTROL:
+        if (op := defined_by(y, *CONTROL)) is None:
             return []
-        op = y.owner.operation
         ways = [terminator(region.blocks[0]).operands for region in op.regions]
         if op.name == "stablehlo.while":
             ways = [op.operands, ways[1]]
@@ -169,7 +168,7 @@ def _kind_of(type_: ir.Type) -> tuple[Hashable, ...]:
 
 def _settings(op: IrOp) -> Hashable:
     """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
-    nested = [(inner.name, inner.attributes) for inner in (within(op) if len(op.regions) else [op])]
+    nested = [(inner.name, inner.attributes) for inner in (in_order(op) if len(op.regions) else [op])]
     return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
 
 
@@ -196,9 +195,9 @@ def _is_kept(op: IrOp, x: IrValue) -> bool:
 def _is_returned_by_iterations(x: Any, block: Any) -> bool:
     """Whether a value may be the result of a loop whose body returns an array from outside the loop."""
     for y in reached([x], lambda y: traced_in(y, block)):
-        if isinstance(y.owner, ir.Block) or y.owner.name != "stablehlo.while":
+        if (loop := defined_by(y, "stablehlo.while")) is None:
             continue
-        body = y.owner.operation.regions[1].blocks[0]
+        body = loop.regions[1].blocks[0]
         returned = alternatives(terminator(body).operands[y.result_number], body)
         if any(not is_within(z, body) for z in returned):
             return True

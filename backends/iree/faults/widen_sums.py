@@ -14,12 +14,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.emitter import Emitter, rewrite
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.emitters.stablehlo_ops import combiner
-from tiduc.dialect.graph.functions import replace, within
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, with_element
 
 _CONTRACTIONS = "stablehlo.dot_general", "stablehlo.convolution"
@@ -41,23 +40,21 @@ _ROUNDED = "stablehlo.add", "stablehlo.multiply"
 @wrong("Adds the elements of windows of f16 and bf16 in their own type, too.", "half_window")
 def widen_sums(module: ir.Module | IrOp) -> None:
     """Rewrites a module's sums and products of f16 and bf16, in place."""
-    for op in within(module.operation, (*_CONTRACTIONS, *_REDUCTIONS)):
-        if len(op.results) != 1 or not isinstance(element(op.results[0]), ir.F16Type | ir.BF16Type):
-            continue
-        b = Emitter(ir.InsertionPoint(op), op.location)
-        if op.name in _CONTRACTIONS:
-            wide: Sequence[Any] = b.clone(op, {}, [with_element(op.results[0].type, ir.F32Type.get())])
-        elif reducer(op) in _ROUNDED:
-            wide = _reduced(b, op)
-        else:
-            continue
-        replace(op, [b.convert(wide[0], element(op.results[0]))])
+    rewrite(module, dict.fromkeys((*_CONTRACTIONS, *_REDUCTIONS), _wide))
 
 
-def _reduced(b: Emitter, op: Any) -> Sequence[Any]:
-    """The reduction, or the windows, in f32."""
+def _wide(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+    """The op in f32, rounded to the type of its result."""
+    if len(op.results) != 1 or not isinstance(element(op.results[0]), ir.F16Type | ir.BF16Type):
+        return None
     f32 = ir.F32Type.get()
-    operands = [b.convert(x, f32) for x in op.operands]
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    type_ = with_element(op.results[0].type, f32)
-    return b.emit_all(op.name, operands, [type_], attributes, [combiner(str(reducer(op)), f32)])
+    if op.name in _CONTRACTIONS:
+        wide = b.clone(op, {}, [with_element(op.results[0].type, f32)])
+    elif (name := reducer(op)) in _ROUNDED:
+        operands = [b.convert(x, f32) for x in op.operands]
+        attributes = {each: op.attributes[each] for each in op.attributes}
+        type_ = with_element(op.results[0].type, f32)
+        wide = b.emit_all(op.name, operands, [type_], attributes, [combiner(str(name), f32)])
+    else:
+        return None
+    return [b.convert(wide[0], element(op.results[0]))]

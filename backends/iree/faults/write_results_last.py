@@ -24,6 +24,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.graph.dependences import is_constant, reached
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import terminator
+from tiduc.dialect.graph.matching import definition
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.shapes.types import is_dynamic
@@ -71,12 +72,13 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
     """
 
     def foldable(y: Any) -> list[IrValue]:
-        if isinstance(y.owner, ir.Block) or y.owner.name in COMPUTED:
+        op = definition(y)
+        if op is None or op.name in COMPUTED:
             return []
-        operands = {z for z in y.owner.operands if not is_constant(z)}
-        if y.owner.name == "stablehlo.optimization_barrier":
-            operands = {y.owner.operands[y.result_number]}
-        if len(operands) != 1 and y.owner.name not in _PARTS:
+        operands = {z for z in op.operands if not is_constant(z)}
+        if op.name == "stablehlo.optimization_barrier":
+            operands = {op.operands[y.result_number]}
+        if len(operands) != 1 and op.name not in _PARTS:
             return []
         return [z for z in operands if size(z) == size(y)]
 

@@ -20,13 +20,13 @@ def blocks(op: ir.Operation) -> list[ir.Block]:
     return [block for region in op.regions for block in region.blocks]
 
 
-def within(op: ir.Operation) -> Iterator[ir.Operation]:
+def of_host(op: ir.Operation) -> Iterator[ir.Operation]:
     """The ops in an op at any depth, in order, except the ops in executables."""
     for block in blocks(op):
         for inner in operations(block):
             yield inner
             if inner.name not in EXECUTABLES:
-                yield from within(inner)
+                yield from of_host(inner)
 
 
 def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:

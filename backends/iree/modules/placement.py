@@ -23,7 +23,7 @@ from iree.compiler import ir
 
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.modules.invariants import require
-from tiduc.backends.iree.modules.ops import constant, erase, number, operations, segments, within
+from tiduc.backends.iree.modules.ops import constant, erase, number, of_host, operations, segments
 from tiduc.backends.iree.modules.order import (
     ALIGNMENT,
     MOST,
@@ -60,7 +60,7 @@ def place_arrays(module: ir.Operation) -> bool:
     given, best = 0, 0
     placed: list[tuple[ir.Operation, Allocation]] = []
     check_alignment(module)
-    for pack in within(module):
+    for pack in of_host(module):
         if pack.name != PACK:
             continue
         arrays = sized(slices(pack))

@@ -8,7 +8,7 @@ a function remains.
 from iree.compiler import ir, passmanager
 
 from tiduc.backends.iree.modules.invariants import require
-from tiduc.backends.iree.modules.ops import callee, operations, symbol, within
+from tiduc.backends.iree.modules.ops import callee, of_host, operations, symbol
 
 _POLICY, _NEVER = "inlining_policy", "#util.inline.never"
 _FUNCTION = "util.func"
@@ -24,7 +24,7 @@ def inline_repeats(module: ir.Operation) -> bool:
     del functions  # the inliner erases them
     if names:
         passmanager.PassManager.parse(_INLINE, context=module.context).run(module)
-        left = [op for op in within(module) if callee(op) in names or (symbol(op) in names)]
+        left = [op for op in of_host(module) if callee(op) in names or (symbol(op) in names)]
         require(not left, "the inliner inlines all calls of functions of repeats")
     return bool(names)
 

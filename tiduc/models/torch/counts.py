@@ -7,7 +7,8 @@ IREE computes sizes of arrays on the host, and does not compile conversions of i
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, within
+from tiduc.dialect.emitters.bodies import IrEmitter
+from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import integer_in
 from tiduc.dialect.mlir.context import stage
@@ -18,10 +19,10 @@ from tiduc.models.legalize import floor_divide
 @stage
 def count_in_integers(module: ir.Module) -> None:
     """Replaces, in place, rounded-up quotients of integers that are computed in floats by integer arithmetic."""
-    for op in within(module.operation):
+    for op in in_order(module.operation):
         if op.name == "stablehlo.convert" and (found := _dividend_and_divisor(op)):
             n, step = found
-            b = Emitter(ir.InsertionPoint(op), op.location)
+            b = IrEmitter(ir.InsertionPoint(op), op.location)
             count = n if _is_one(step) else b.negate(floor_divide(b, b.negate(n), step))
             op.result.replace_all_uses_with(count)
 

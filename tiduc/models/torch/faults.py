@@ -84,11 +84,11 @@ def located(
     except Exception as error:
         line, name = _traced(error, module)
         line, name_of_module = _recorded(exported, _line_in(str(error)) or line)
-        message = _with_module(f"{step}: {first_line(error)}", name_of_module or name)
+        message = _with_module(f"{step}: {message_of_torch(error)}", name_of_module or name)
         raise kind(message, line) from error
 
 
-def first_line(error: BaseException) -> str:
+def message_of_torch(error: BaseException) -> str:
     """The first line of the error's message, with the next line if the first only announces it; or the type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return _ADVICE.sub("", " ".join(lines[: 2 if _ANNOUNCES.search(lines[0]) else 1]))

@@ -22,7 +22,7 @@ from tiduc.models.model import Model
 from tiduc.models.torch import archive, schema, targets
 from tiduc.models.torch.dialect import import_in_worker
 from tiduc.models.torch.exported import Exported, stablehlo
-from tiduc.models.torch.faults import first_line
+from tiduc.models.torch.faults import message_of_torch
 from tiduc.models.torch.payloads import Payloads, arrays, documents, read_payloads
 from tiduc.models.torch.rebuilt import exported_program, tensors
 from tiduc.runtime.process import Limits
@@ -89,7 +89,7 @@ def _lowered(torch: ModuleType, model: dict[str, Any], payloads: Payloads, given
     except (MemoryError, TiducError):
         raise
     except Exception as error:  # raised by PyTorch or SymPy
-        raise TiducError(f"not a program written by torch.export.save: {first_line(error)}") from error
+        raise TiducError(f"not a program written by torch.export.save: {message_of_torch(error)}") from error
     try:
         lowered = stablehlo(torch, exported, None)
     except TiducError as error:

@@ -23,7 +23,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_static, rewriting
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in, replace
 from tiduc.dialect.graph.graph import operations
@@ -71,7 +71,7 @@ def _fold(block: ir.Block) -> None:
 def _number(op: IrOp) -> ir.Attribute | None:
     """The attribute of the number that all elements of an op's result equal; None if it is not known."""
     (x,), y = op.operands, op.results[0].type
-    if _sizes(x.type) is None or _sizes(y) is None or (number := splat(x)) is None:
+    if _sizes(x.type) is None or _sizes(y) is None or (number := constant_splat(x)) is None:
         return None
     if x.type.element_type == y.element_type:
         return number
@@ -107,7 +107,7 @@ def _is_of_scalars(op: IrOp) -> bool:
     if op.name not in ELEMENTWISE or not (sizes := _sizes(op.results[0].type)):
         return False
     read = [(x, _sizes(x.type)) for x in op.operands]
-    return all(of == sizes or (of is not None and splat(x) is not None) for x, of in read)
+    return all(of == sizes or (of is not None and constant_splat(x) is not None) for x, of in read)
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def _map(group: Sequence[IrOp]) -> bool:
     """Replaces a group of ops by a map, if it reads an array; returns whether it does."""
     inside = {op.results[0] for op in group}
     read = dict.fromkeys(x for op in group for x in op.operands if x not in inside)
-    inputs = [x for x in read if splat(x) is None]
+    inputs = [x for x in read if constant_splat(x) is None]
     if not inputs:
         return False
 
@@ -153,7 +153,7 @@ def _map(group: Sequence[IrOp]) -> bool:
 
 def _splat(x: IrValue) -> ir.DenseElementsAttr:
     """The number that a splat constant repeats, as the value of a constant."""
-    number = splat(x)
+    number = constant_splat(x)
     assert number is not None, x
     return ir.DenseElementsAttr.get_splat(_scalar(x), number)
 

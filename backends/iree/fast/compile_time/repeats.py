@@ -27,6 +27,7 @@ from tiduc.backends.iree.fast.compile_time.runs import Runs, runs
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in, new_function
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.graph.matching import defined_by, definition
 from tiduc.dialect.mlir.constants import has_resources
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -322,28 +323,28 @@ def _part(
 
 def _place(x: IrValue, index: Mapping[Any, int], start: int, period: int) -> tuple[int, int] | None:
     """The op of a copy that computes a value, and the number of the result; None for a value from outside."""
-    if isinstance(x.owner, ir.Block):
+    if (op := definition(x)) is None:
         return None
-    i = index.get(x.owner.operation, -1) - start
+    i = index.get(op.operation, -1) - start
     return (i, ir.OpResult(x).result_number) if 0 <= i < period else None
 
 
 def _identity(x: IrValue) -> Any:
     """A key that is equal for values that IREE merges: equal constants, and equal views of one value."""
-    if isinstance(x.owner, ir.Block):
-        return x
-    if x.owner.name in _CONSTANTS:
-        return x.owner.attributes["value"]
-    return (*_kind(x.owner), *map(_identity, x.owner.operands)) if x.owner.name in VIEWS else x
+    if (constant := defined_by(x, *_CONSTANTS)) is not None:
+        return constant.attributes["value"]
+    view = defined_by(x, *VIEWS)
+    return x if view is None else (*_kind(view), *map(_identity, view.operands))
 
 
 def _constant(values: Sequence[Any]) -> Any | None:
     """The op of a constant that equals all values; None if there is none."""
-    owners = [x.owner for x in values]
-    if any(isinstance(owner, ir.Block) or owner.name not in _CONSTANTS for owner in owners):
+    constants = [defined_by(x, *_CONSTANTS) for x in values]
+    known = [each for each in constants if each is not None]
+    if len(known) < len(constants):
         return None
-    attributes = [owner.attributes["value"] for owner in owners]
-    return owners[0].operation if all(a == b for a, b in pairwise(attributes)) else None
+    attributes = [each.attributes["value"] for each in known]
+    return known[0].operation if all(a == b for a, b in pairwise(attributes)) else None
 
 
 def _outline(ops: Sequence[Any], repeat: Repeat, part: RepeatFunction, name: str, body: Any) -> None:

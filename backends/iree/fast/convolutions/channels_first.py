@@ -50,7 +50,7 @@ def _tiles(registers: int) -> list[ImageTile]:
 
 
 @dataclass(frozen=True)
-class TileShape:
+class ImageSums:
     """The sizes that decide which tile is chosen: features of a group, places of a part, and lanes of a vector.
 
     `steps` is the number of terms of a sum; where phases differ, their mean.
@@ -139,7 +139,7 @@ def _planned(
     flat = planes.flat(rows)
     phases = math.prod(len(each.sizes) for each in elements)
     steps = math.prod(sum(each.sizes) / sum(n > 0 for n in each.sizes) for each in elements)
-    tile = TileShape(group, flat, width, summed * steps).best(registers.number)
+    tile = ImageSums(group, flat, width, summed * steps).best(registers.number)
     # If rows are shorter than a vector, or masked stores are slow, the places between rows are removed later.
     least = width - 1 if registers.bits == MASKED else planes.pitch
     between = planes.places[1] < min(least, planes.pitch)

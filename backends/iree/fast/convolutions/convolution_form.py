@@ -4,8 +4,6 @@ import math
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
-from torch_mlir import ir
-
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.marks import before_mark
 from tiduc.backends.iree.emit.patches import Along, patches, zero
@@ -63,10 +61,10 @@ class Convolution:
         turned = {d for d, backwards in enumerate(reversal(op)) if backwards}
         x, w = op.operands
         spatial = layout.kernel[2:]
-        if not isinstance(w.owner, ir.Block) and w.owner.name == "stablehlo.reverse":
-            dimensions = list(w.owner.attributes["dimensions"])
+        if (reverse := defined_by(w, "stablehlo.reverse")) is not None:
+            dimensions = list(reverse.attributes["dimensions"])
             if set(dimensions) <= set(spatial):
-                w, turned = w.owner.operands[0], turned ^ {spatial.index(d) for d in dimensions}
+                w, turned = reverse.operands[0], turned ^ {spatial.index(d) for d in dimensions}
         groups = group_counts(op)[0]
         return Convolution(x, w, layout, window_of_convolution(op), places, tuple(sorted(turned)), groups)
 

@@ -54,7 +54,7 @@ class KernelTile:
 
 
 @dataclass(frozen=True)
-class Sums:
+class KernelSums:
     """The sizes that decide which tile is chosen: vectors of features, channels, row and column offsets, and steps of a
     sum.
 
@@ -113,10 +113,10 @@ def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
     return sums.cycles(tile)
 
 
-def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[Sums, KernelTile]:
+def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[KernelSums, KernelTile]:
     """The sizes from which the tile is chosen, and the tile."""
     steps = c.features * math.prod(planes.places)
-    sums = Sums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
+    sums = KernelSums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
     return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_static, rewrite
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.mlir.context import stage
@@ -46,7 +46,7 @@ def _of_elements(b: Emitter, op: Any) -> list[Any] | None:
         or not _is_long(op, op.attributes["dimensions"])
     ):
         return None
-    start = splat(op.operands[-1])
+    start = constant_splat(op.operands[-1])
     return [_in_parts(b, op, op.operands[0])] if start is not None and start.value == 0 else None
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, is_static, legalize
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
@@ -76,7 +76,11 @@ def _chosen(indices: IrValue) -> Chosen | None:
         if pool is None or not is_static(x.type):
             continue
         i = x.result_number
-        numbers, none, window = pool.operands[i], splat(pool.operands[len(pool.results) + i]), window_of(pool)
+        numbers, none, window = (
+            pool.operands[i],
+            constant_splat(pool.operands[len(pool.results) + i]),
+            window_of(pool),
+        )
         count = math.prod(shape(numbers))
         nothing = -1 if none is None else int(none.value)
         if none is None or 0 <= nothing < count or any(n != 1 for n in window.base):
@@ -94,7 +98,7 @@ def _limit(x: Any | None, otherwise: int) -> int | None:
     """A limit of a clamp; None if it is unknown. Without a clamp (x is None), `otherwise`."""
     if x is None:
         return otherwise
-    number = splat(x)
+    number = constant_splat(x)
     return None if number is None else int(number.value)
 
 

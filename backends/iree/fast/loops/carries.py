@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import restored, stored
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -49,7 +49,7 @@ def _convert(loop: IrOp, end: IrOp, i: int) -> None:
 def _signed(b: Emitter, x: IrValue) -> Any:
     """x as signed integers; a splat stays a constant, since a kernel can read only a limited number of arrays."""
     type_ = with_element(x.type, signless(max(8, element(x).width)))
-    value = splat(x)
+    value = constant_splat(x)
     if value is not None:
         number, end = int(value.value), 1 << type_.element_type.width
         return b.constant(number - end if 2 * number >= end else number, type_)

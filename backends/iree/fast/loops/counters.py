@@ -6,7 +6,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -36,7 +36,7 @@ def trip_count(loop: IrOp) -> int | None:
     x, y = op.operands
     if x.owner != block:
         x, y, direction = y, x, _SWAPPED.get(direction, direction)
-    limit = splat(y)
+    limit = constant_splat(y)
     if x.owner != block or limit is None:
         return None
     counter = counter_of(loop, x.arg_number)
@@ -77,7 +77,7 @@ def loop_counter(loop: IrOp) -> tuple[int | None, Any]:
 
 def counter_of(loop: IrOp, i: int) -> Counter | None:
     """Carry i of a loop as a counter; None if its start or step is unknown."""
-    start, step = splat(loop.operands[i]), step_of_carry(loop, i)
+    start, step = constant_splat(loop.operands[i]), step_of_carry(loop, i)
     return None if start is None or not step else Counter(int(start.value), step)
 
 
@@ -96,7 +96,7 @@ def step_of_carry(loop: IrOp, i: int) -> int | None:
     is_difference = op.name == "stablehlo.subtract"
     if is_difference and left != x:
         return None
-    number = splat(right if left == x else left)
+    number = constant_splat(right if left == x else left)
     return None if number is None else int(number.value) * (-1 if is_difference else 1)
 
 

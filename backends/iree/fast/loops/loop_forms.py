@@ -18,22 +18,18 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import (
-    is_boolean,
-    is_unsigned,
-    within,
-)
+from tiduc.backends.iree.emit.emitter import is_boolean, is_unsigned
 from tiduc.backends.iree.emit.kernels import KERNEL
-from tiduc.backends.iree.emit.known import splat
-from tiduc.backends.iree.emit.updates import COMPUTED, may_be, size, updated
+from tiduc.backends.iree.emit.known import constant_splat
+from tiduc.backends.iree.emit.updates import CALL_OPS, COMPUTED, may_be, size, updated
 from tiduc.backends.iree.emit.workgroups import DISPATCH
 from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.counters import counter_of, loop_counter, trip_count
 from tiduc.dialect.control.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
 from tiduc.dialect.graph.dependences import reached
-from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in, in_order
 from tiduc.dialect.graph.graph import captured, operations
-from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.graph.matching import defined_by, definition
 from tiduc.dialect.mlir.constants import has_resources
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import CONTROL
@@ -47,7 +43,6 @@ _INLINED = 256
 """The most bytes of a constant that IREE puts into the code."""
 
 _WHILE = "stablehlo.while"
-_CALLS = {"func.call", "stablehlo.composite"}
 _NEW = COMPUTED | {KERNEL, DISPATCH, "stablehlo.constant"}
 """Ops that always compute a new array."""
 _WRITERS = "insert", "transfer_write"
@@ -61,8 +56,8 @@ def _against_kernel(loop: ir.Operation) -> str:
     """A kernel has only some ops, no memory except its results and the stack, and a limited number of arrays."""
     if not wanted(loop):
         return "no op reads its results"
-    stack, ops = 0.0, within(loop)
-    kernels = {op for kernel in ops if kernel.name == KERNEL for op in within(kernel)[1:]}
+    stack, ops = 0.0, in_order(loop)
+    kernels = {op for kernel in ops if kernel.name == KERNEL for op in in_order(kernel)[1:]}
     for inner in ops:
         if inner in kernels:
             continue
@@ -151,7 +146,7 @@ def wanted(loop: IrOp) -> list[Any]:
 def _is_table(x: IrValue) -> bool:
     """Whether a constant becomes an array of the dispatch: not a splat, and large or converted by `signed_carries`."""
     converted = is_boolean(x) or is_unsigned(x)
-    return (converted or _size(x) > _INLINED) and splat(x) is None
+    return (converted or _size(x) > _INLINED) and constant_splat(x) is None
 
 
 # ---- the host counts iterations ------------------------------------------------------------------------------------
@@ -179,7 +174,7 @@ def _against_updates_in_place(loop: ir.Operation) -> str:
     if has_resources(module):
         return "the module has constants that its text does not hold"
     for op in (op for function in functions_in(module) for op in on_host(function)):
-        if op.name in _CALLS:
+        if op.name in CALL_OPS:
             return f"the module has {op.name}, whose function may update a carry"
         if _writes_to_captured(op):
             return "a dispatch in the module may write to a carry"
@@ -206,9 +201,9 @@ def may_be_carry(x: IrValue) -> bool:
 
 def _sources(y: IrValue) -> list[Any]:
     """The values that y may be or be a view of: operands of y's size, unless the op computes a new array."""
-    if isinstance(y.owner, ir.Block) or y.owner.name in _NEW:
+    if (op := definition(y)) is None or op.name in _NEW:
         return []
-    return may_be(y) if y.owner.name in CONTROL else [x for x in y.owner.operands if size(x) == size(y)]
+    return may_be(y) if op.name in CONTROL else [x for x in op.operands if size(x) == size(y)]
 
 
 def _writes_to_captured(op: IrOp) -> bool:
@@ -218,7 +213,7 @@ def _writes_to_captured(op: IrOp) -> bool:
     outside = set(captured(op))
     return any(
         x in outside and x.type in [y.type for y in inner.results] and may_be_carry(x)
-        for inner in within(op)[1:]
+        for inner in in_order(op)[1:]
         if list(inner.regions) or any(name in inner.name for name in _WRITERS) or len(updated(inner))
         for x in inner.operands
     )

@@ -15,10 +15,10 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, within
-from tiduc.backends.iree.emit.known import splat
+from tiduc.backends.iree.emit.emitter import Emitter, is_boolean
+from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.fast.loops.carries import updates_between
-from tiduc.dialect.graph.functions import replace
+from tiduc.dialect.graph.functions import in_order, replace
 from tiduc.dialect.graph.graph import captured, operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -76,7 +76,7 @@ def read_packed(loop: IrOp) -> None:
         part = _packed(x)
         if part is None:
             continue
-        uses = [op for op in within(loop)[1:] if x in list(op.operands)]
+        uses = [op for op in in_order(loop)[1:] if x in list(op.operands)]
         if any(op.name != _SLICE for op in uses):
             continue
         array, n = part
@@ -144,7 +144,7 @@ def _filling(loop: IrOp, block: ir.Block, others: Sequence[int], groups: Sequenc
 def _side_by_side(b: Emitter, xs: Sequence[IrValue]) -> IrValue:
     """The concatenation of arrays of one type along a new first dimension."""
     type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
-    numbers = [splat(x) for x in xs]
+    numbers = [constant_splat(x) for x in xs]
     same = numbers[0]
     if same is not None and all(number is not None and number == same for number in numbers):
         return b.emit("stablehlo.constant", (), type_, {"value": ir.DenseElementsAttr.get_splat(type_, same)})

@@ -19,12 +19,12 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import has_dynamic_shape
-from tiduc.backends.iree.emit.emitter import STORED, Emitter, is_static, rewriting, within
+from tiduc.backends.iree.emit.emitter import STORED, Emitter, is_static, rewriting
 from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.costs import stored_bytes
 from tiduc.dialect.graph.dependences import read_by
-from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in, in_order
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
@@ -44,7 +44,9 @@ def select_reruns(module: ir.Module | IrOp) -> int:
     for function in functions_in(module):
         for block in function.regions[0].blocks:
             _read_in_place(block)
-        reruns = [op for op in within(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)]
+        reruns = [
+            op for op in in_order(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)
+        ]
         for op in reruns:
             _store_waited(op)
             with rewriting(op) as b:

@@ -17,6 +17,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_static, legalize
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.identities import is_splat_of
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_float, shape, with_shape
 
@@ -65,12 +66,8 @@ def _terms(op: IrOp) -> list[IrValue]:
     stack = [op.result]
     while stack:
         x = stack.pop()
-        own = x.owner if isinstance(x, ir.OpResult) else None
-        if (
-            own is not None
-            and own.name == _ADD
-            and (own == op or len(terms) + len(stack) < _MOST and _is_term(own))
-        ):
+        own = defined_by(x, _ADD)
+        if own is not None and (own == op or len(terms) + len(stack) < _MOST and _is_term(own)):
             stack += reversed(own.operands)
         else:
             terms.append(x)
@@ -79,12 +76,11 @@ def _terms(op: IrOp) -> list[IrValue]:
 
 def _part(term: IrValue) -> _Part | None:
     """A term as a part; None if it is not padded with zeros along one dimension, or has another reader."""
-    pad = term.owner if isinstance(term, ir.OpResult) else None
-    if pad is None or pad.name != "stablehlo.pad" or len(list(term.uses)) > 1:
+    pad = defined_by(term, "stablehlo.pad")
+    if pad is None or len(list(term.uses)) > 1:
         return None
     x, value = pad.operands
-    zero = value.owner if isinstance(value, ir.OpResult) else None
-    if zero is None or zero.name != "stablehlo.constant":
+    if (zero := defined_by(value, "stablehlo.constant")) is None:
         return None
     low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
     changed = [i for i, (before, after) in enumerate(zip(low, high, strict=True)) if before or after]

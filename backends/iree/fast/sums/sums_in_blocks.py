@@ -28,6 +28,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, are_floats, rewrite
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.dependences import reached
+from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE
@@ -85,7 +86,7 @@ def _in_blocks(b: Emitter, op: Any) -> list[Any] | None:
 
 def _is_computed(x: IrValue) -> bool:
     """Whether IREE may compute the elements of x inside the sum."""
-    return isinstance(x, ir.OpResult) and x.owner.name in _COMPUTED
+    return defined_by(x, *_COMPUTED) is not None
 
 
 def _is_broadcast(y: IrValue, count: int) -> bool:
