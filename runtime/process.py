@@ -84,13 +84,12 @@ def run_within(
             keeper = _keeper(group=process.pid)  # before the process gets its input
         limit_memory(limits.mebibytes, process.pid)
         deadline = time.monotonic() + limits.seconds if limits.seconds else None
-        given: bytes | None = program
+        _feed(process, program)
         while True:
             try:
-                output, piped = process.communicate(given, _patience(deadline, stop))
+                output, piped = process.communicate(timeout=_patience(deadline, stop))
                 return Ended(process.returncode, output, _text(told, piped))
             except subprocess.TimeoutExpired:
-                given = None  # communicate resumes where it stopped
                 if stop is not None and stop.is_set():
                     raise Stopped from None
                 if deadline is not None and time.monotonic() >= deadline:
@@ -101,6 +100,22 @@ def run_within(
         _dismiss(keeper)
         if errors is not None:
             told.close()
+
+
+def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
+    """Writes the standard input of a process in a thread, which ends when the process has read the input or has died.
+
+    `Popen.communicate` cannot write the input: after a timeout, Python 3.11 drops the rest of it and keeps the pipe open,
+    so that the process waits for ever.
+    """
+    stream, process.stdin = process.stdin, None
+    assert stream is not None
+
+    def write() -> None:
+        with suppress(OSError), stream:  # the process may end before it has read its input
+            stream.write(program)
+
+    threading.Thread(target=write, daemon=True).start()
 
 
 def _text(told: Any, piped: bytes | None) -> str:

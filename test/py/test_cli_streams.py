@@ -17,7 +17,6 @@ PROGRAM = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 }
 """
 NAME = os.fsdecode(b"f\xff.mlir")
-TIDUC = f"{sys.executable} -m tiduc"
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of any bytes, /dev/full")
 
 
@@ -30,7 +29,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shell(line: str) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run(["bash", "-c", line.replace("tiduc", TIDUC)], capture_output=True, timeout=60)
+    variables = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, env=variables)
 
 
 @linux

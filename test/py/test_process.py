@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,13 @@ def test_sigkill_of_the_caller_ends_compiler_and_linker_and_leaves_no_folder(tmp
     assert len(started) == 2
     assert becomes(lambda: not any(map(runs, started)), 5)
     assert becomes(lambda: not os.listdir(left), 5)
+
+
+def test_a_process_that_starts_slowly_gets_its_whole_input() -> None:
+    """While the process starts, the caller looks several times whether it is to stop."""
+    program = bytes(2**20)
+    ended = run_within(["sh", "-c", "sleep 0.7; wc -c"], program, Limits(60), os.environ, threading.Event())
+    assert ended.code == 0 and int(ended.output) == len(program)
 
 
 def test_a_process_that_succeeds_leaves_nothing() -> None:
