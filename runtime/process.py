@@ -105,8 +105,8 @@ def run_within(
 def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
     """Writes the standard input of a process in a thread, which ends when the process has read the input or has died.
 
-    `Popen.communicate` cannot write the input: after a timeout, Python 3.11 drops the rest of it and keeps the pipe open,
-    so that the process waits for ever.
+    `Popen.communicate` cannot write the input: after a timeout, Python 3.11 drops the rest and keeps the pipe open, so
+    that the process waits for ever.
     """
     stream, process.stdin = process.stdin, None
     assert stream is not None
