@@ -4,7 +4,7 @@
 
 and tiduc/tables/help.json, the help texts of the commands.
 
-test/py/test_docs.py fails where a page is not what this gives.
+test/py/test_docs.py fails if a page differs from the generated one.
 """
 
 import inspect
@@ -209,7 +209,7 @@ def _usage(name: str, command: click.Command) -> Iterator[str]:
 
 
 def _row(option: click.Option) -> tuple[str, str]:
-    """An option's spelling with the kind of value it takes, and what it is for."""
+    """An option's spelling with the kind of its value, and its purpose."""
     spelled = ", ".join(f"`{text}`" for text in option.opts + option.secondary_opts)
     if isinstance(option.type, click.Choice):
         spelled += " " + " / ".join(option.type.choices)

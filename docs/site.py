@@ -3,7 +3,7 @@
     reference/NAME.md     a page for each part of the package, from docstrings
     source/PATH           a file of the repository outside docs/ that some page links to
 
-Pages and links stay as they are in the repository, where they can be read too.
+Pages and links are unchanged, so they can also be read in the repository.
 """
 
 import re

@@ -119,7 +119,7 @@ def _report(fault: Fault, names: Sequence[str]) -> str:
 
 def _steps(witness: Witness, fault: Fault) -> Iterator[str]:
     flags = shlex.join(
-        "--iree-llvmcpu-target-cpu=host" if "target-cpu=" in flag else flag  # whatever TIDUC_HOST_CPU names
+        "--iree-llvmcpu-target-cpu=host" if "target-cpu=" in flag else flag  # for any value of TIDUC_HOST_CPU
         for flag in find_target(witness.target).flags
     )
     yield f"`program.mlir`:\n\n```text\n{witness.text.strip()}\n```\n"

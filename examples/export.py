@@ -1,6 +1,6 @@
 """Export the models of models.py from JAX: StableHLO programs, and JAX's own derivatives to compare with.
 
-Writes, beside this file, for each model and for f32 and f64:
+Writes to this folder, for each model and for f32 and f64:
 
     NAME_TYPE.mlir  the loss as JAX lowers it, the arguments named by locations, no other locations
     NAME_TYPE.npz   inputs and tangents, the loss, its gradient, JVP and Hessian-vector product

@@ -3,8 +3,8 @@
     python examples/pinn_beam.py              # 2000 steps
     python examples/pinn_beam.py --jax        # compares the times of making and running a step with JAX's
 
-The derivatives of u in x up to the fourth are a jet of order 4. The loss is written around the text of the jet, and its
-gradient in the weights is reverse mode over Taylor mode.
+The derivatives of u in x up to the fourth are a jet of order 4. The loss contains the text of the jet, and its gradient
+with respect to the weights is reverse mode over Taylor mode.
 """
 
 import argparse

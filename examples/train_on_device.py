@@ -4,8 +4,8 @@
     tiduc compile gradient.mlir examples/sgd_mlp.mlir -o build/train
     python examples/train_on_device.py build/train
 
-`gradient` computes the loss and its gradient, and `sgd_mlp` takes a step along it and overwrites the
-parameters.  Parameters and gradients stay on the device; each step copies only the loss to the host.
+`gradient` computes the loss and its gradient, and `sgd_mlp` takes a gradient step and overwrites the parameters.
+Parameters and gradients stay on the device; each step copies only the loss to the host.
 """
 
 import argparse

@@ -3,7 +3,8 @@
     python examples/train_on_two_processes.py
 
 The script starts itself twice. Each process holds the whole program; XLA splits the arrays among the eight devices, and
-the processes exchange parts by Gloo. On several hosts, start one process a host instead, with the address of the first.
+the processes exchange parts by Gloo. To use several hosts, start one process per host instead, with the address of the
+first.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Convolutions and their gradients by IREE, PyTorch and XLA: python test/bench/convolutions.py [--help]
 
 For shapes of ResNet, MobileNet, EfficientNet, ConvNeXt and UNet, in f32: the convolution (`forward`), and its gradients
-toward the image and toward the kernel, as `tiduc compile` has IREE compile them, by PyTorch op by op, and by XLA. The
-figures are the least time of a call in microseconds, ours divided by the others', and the peak memory of a call in KiB,
-arguments and results included. Calls take turns. With --threads 1 the times are of the processor, so that other load
+toward the image and toward the kernel, compiled by `tiduc compile`, by PyTorch op by op, and by XLA. The figures are
+the least time of a call in microseconds, tiduc's divided by that of each other one, and the peak memory of a call in
+KiB, arguments and results included. Calls take turns. With --threads 1, processor time is measured, so that other load
 on the machine hardly matters. With --write, the table goes to docs/benchmarks.md.
 """
 
@@ -189,7 +189,7 @@ def least(
     while time.perf_counter() < end or rounds < 5:
         rounds += 1
         for way, call in calls.items():
-            for _ in range(2):  # the first one also waits for what the previous way's threads still do
+            for _ in range(2):  # the first call also waits for work left in the previous candidate's threads
                 started = clock()
                 call()
                 times[way] = min(times[way], clock() - started)

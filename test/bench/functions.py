@@ -1,6 +1,6 @@
 """The functions that suite.py differentiates: kinds that benchmarks of differentiation measure, written here in JAX.
 
-Each is what a user would write, with nothing done for the sake of a differentiator or a compiler. Sizes are those of a
+Each is written as a user would write it, without adjustments for a differentiator or a compiler. Sizes are those of a
 laptop: a gradient takes between tens of microseconds and tens of milliseconds.
 """
 
@@ -196,7 +196,7 @@ def hand_arguments(rng: np.random.Generator) -> list[Any]:
     ]
 
 
-# ---- what IREE was slow at -----------------------------------------------------------------------------------------
+# ---- programs on which IREE was slow -------------------------------------------------------------------------------
 
 
 def images(first: Any, second: Any, x: Any) -> Any:

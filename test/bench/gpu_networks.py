@@ -73,7 +73,7 @@ def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: boo
     arguments = [modules.put(np.asarray(x)) for x in derived.arguments(image.numpy())]
     module, image = module.cuda(), image.cuda()
     for part in module.modules():
-        part.train(part.training or isinstance(part, torch.nn.RNNBase))  # as cuDNN's gradients ask for
+        part.train(part.training or isinstance(part, torch.nn.RNNBase))  # cuDNN's gradients require it
 
     def ours() -> Sequence[Any]:
         results = executable.keep(*arguments)

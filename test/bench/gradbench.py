@@ -28,7 +28,7 @@ import tiduc
 jax.config.update("jax_enable_x64", True)
 Call = Callable[[], Sequence[Array]]
 
-# ---- tools: a function that computes what is asked for, without arguments ------------------------------------------
+# ---- tools: a function without arguments that computes what a message requests ---------------------------------------
 
 
 def by_tiduc(function: Callable[..., Any], arrays: list[Array], asked: str, wrt: Sequence[int]) -> Call:
@@ -69,7 +69,8 @@ def rows_alone(function: Callable[..., Any], wrt: Sequence[int]) -> Callable[...
 
 TOOLS = {"tiduc": by_tiduc, "jax": by_jax}
 
-# ---- the protocol: one JSON object a line --------------------------------------------------------------------------
+# ---- the protocol: one JSON object per line
+# ---------------------------------------------------------------------------
 
 
 def answers(tool: str, messages: Iterator[str]) -> Iterator[Json]:
@@ -84,7 +85,7 @@ def answers(tool: str, messages: Iterator[str]) -> Iterator[Json]:
         elif message["kind"] == "evaluate":
             try:
                 response |= evaluated(tool, message["module"], message["function"], message["input"])
-            except Exception as error:  # the other side records it and goes on
+            except Exception as error:  # the other side records it and continues
                 response |= {"success": False, "error": f"{type(error).__name__}: {error}"}
         yield response
 

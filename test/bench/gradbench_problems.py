@@ -18,12 +18,12 @@ Array = NDArray[np.float64]
 Json = dict[str, Any]
 
 VALUE, GRADIENT, NEWTON, BLOCKS = "value", "gradient", "newton", "blocks"
-"""What a function of a problem asks for: the objective, its gradient, the gradient over the Hessian's diagonal, or the
-blocks of its Jacobian, where a row of the results depends on the same row of the arguments."""
+"""The kind of result that a problem requests: the objective, its gradient, the gradient over the Hessian's diagonal, or
+the blocks of its Jacobian, where a row of the results depends on the same row of the arguments."""
 
 
 Form = Callable[[Json, Sequence[Array]], Any]
-"""Of an input and arrays: what GradBench expects."""
+"""The result that GradBench expects, for an input and arrays."""
 
 
 class Problem(NamedTuple):
@@ -32,11 +32,11 @@ class Problem(NamedTuple):
     objective: Callable[[Json], Callable[..., Any]]
     arrays: tuple[str, ...]  # fields of an input, in the order of the objective's arguments
     wrt: tuple[int, ...]
-    functions: dict[str, str]  # GradBench's name of each function, and what it asks for
+    functions: dict[str, str]  # GradBench's name of each function, and its request
     output: Form  # a derivative in GradBench's form
     inputs: Callable[[np.random.Generator], list[tuple[str, Json]]]
     value: Form = lambda _, results: results[0].tolist()  # the objective in GradBench's form
-    whole: Callable[[Json], Json] = lambda given: given  # the input, with the arrays that it abbreviates
+    whole: Callable[[Json], Json] = lambda given: given  # the input, with arrays in place of abbreviations
 
 
 def flat(_: Json, derivatives: Sequence[Array]) -> list[float]:

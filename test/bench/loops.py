@@ -4,14 +4,14 @@ First, run times: for a scan over a sequence, an RNN and an LSTM, our gradient a
 both compiled by XLA, at two lengths; the programs take turns. The time per iteration does not depend on the length if
 an iteration copies only the values that it changes.
 
-Second, memory: for one loop, the gradient and its gradient, reverse over reverse, with stacks, with checkpoints
-of sqrt n and of log n iterations, the run time and the size of XLA's temporary buffers.
+Second, memory: for the gradient of one loop, and for its gradient (reverse over reverse), the run time and the size of
+XLA's temporary buffers: with stacks, and with checkpoints of sqrt n and of log n iterations.
 
     us/iteration          the median time of a call over the number of iterations, in microseconds
     ours/JAX's            our gradient's time over that of JAX's: below 1, ours is faster
-    MB                    XLA's buffers besides arguments and results
+    MB                    XLA's buffers, without arguments and results
 
-Nothing here asserts anything.
+Nothing here checks the figures.
 """
 
 import argparse

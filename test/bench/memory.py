@@ -3,13 +3,13 @@
 For the functions of suite.py and some networks of networks.py, the value and gradient in f32, each within budgets of
 memory ("none" for no budget):
 
-    model, IREE    the peak of the model and the one that IREE allocates, beside arguments and results, in KiB
+    model, IREE    the peak of the model, and IREE's allocated peak, without arguments and results, in KiB
     time           the processor time of a call divided by that without a budget: estimated, and measured
 
 With --xla, the memory of the gradient of each network of networks.py, without a budget, arguments and results included,
 on IREE and on XLA. With --cheap, the time and the memory of the program without a budget, divided by those of the
-program that recomputes no cheap values (`passes/rematerialize/cheap.py`); programs that recompute none anyway are left
-out. Calls take turns, each in one thread.
+program that recomputes no cheap values (`passes/rematerialize/cheap.py`); programs without cheap recomputation are
+omitted. Calls take turns, each in one thread.
 """
 
 import argparse

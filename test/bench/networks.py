@@ -244,7 +244,7 @@ def made(name: str) -> tuple[nn.Module, Any]:
     network = NETWORKS[name]
     module = Loss(network.make()).train(network.training)
     for part in module.modules() if network.training else ():
-        if isinstance(part, nn.BatchNorm2d):  # running statistics would be results besides the loss
+        if isinstance(part, nn.BatchNorm2d):  # running statistics would be additional results
             part.track_running_stats, part.running_mean, part.running_var = False, None, None
             part.num_batches_tracked = None
     if network.vocabulary:

@@ -8,10 +8,10 @@ For the networks of networks.py, in f32, the gradient of the loss toward all par
     XLA              tiduc's gradient, compiled by XLA
     iree-compile     tiduc's gradient, compiled by IREE without tiduc's rewrites; with --threads 1 only
 
-The figures are the least time of a call in milliseconds, and ratios; the peak memory of a call in MiB, results
-included and arguments left out; and the processor time in seconds to compile: for tiduc, its own passes included.
-Calls take turns. With --threads 1 the times are of the processor, so that other load on the machine hardly matters.
-With --write, the table goes to docs/benchmarks.md.
+The figures are the least time of a call in milliseconds, and ratios; the peak memory of a call in MiB, with results and
+without arguments; and the processor time in seconds to compile, for tiduc including its own passes. Calls take turns.
+With --threads 1, processor time is measured, so that other load on the machine hardly matters. With --write, the table
+goes to docs/benchmarks.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The programs that flags.py times, and the rewrites of backends/iree/fast/ that they are for."""
+"""The programs that flags.py times, each with the rewrite of backends/iree/fast/ that it is for."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from jax import lax
 import tiduc
 
 Program = Callable[[], tuple[str, Sequence[Any]]]
-"""Gives a StableHLO text and the arguments of its function."""
+"""Returns a StableHLO text and the arguments of its function."""
 
 
 class Rewrite(NamedTuple):
@@ -74,7 +74,7 @@ REWRITES = {
     "logarithms": Rewrite(("log", "log1p")),
     "remainders": Rewrite(("remainder",)),
 }
-"""By the rewrite's name."""
+"""Keyed by the rewrite's name."""
 
 
 def of(
@@ -178,4 +178,4 @@ PROGRAMS: dict[str, Program] = {
     "log1p": of(jnp.log1p, MANY, dtype=F64),
     "remainder": of(lambda x, y: lax.rem(x, y), MANY, MANY),
 }
-"""By name; those that suite.py has are in f32, and so are the others, except for some functions of f64."""
+"""Keyed by name. Programs from suite.py are in f32, and so are the others, except some functions of f64."""

@@ -2,7 +2,7 @@
 
 For each of the examples' networks and of the functions in functions.py, its value and gradient, in f32:
 
-    tiduc compile    our gradient, as `tiduc compile` has IREE compile it
+    tiduc compile    our gradient, compiled by `tiduc compile`
     iree-compile     our gradient, compiled by IREE for this CPU without tiduc's rewrites
     XLA              our gradient, compiled by XLA
     JAX: ...         JAX's gradient, compiled in these ways
@@ -54,7 +54,7 @@ PLAIN = (
     "--iree-llvmcpu-target-cpu=host",
     "--iree-input-demote-f64-to-f32=false",
 )
-"""What anyone tells iree-compile who wants the numbers of the program, for this CPU."""
+"""The flags of iree-compile for the best speed on this CPU."""
 
 OURS, REFERENCE, TORCH = "tiduc compile", "JAX: XLA", "PyTorch"
 COMPILED = (OURS, "iree-compile", "XLA", "JAX: tiduc compile", "JAX: iree-compile", REFERENCE)
@@ -225,7 +225,7 @@ def least(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, f
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for way, call in calls.items():
-            for _ in range(3):  # the first one also waits for what the previous way's threads still do
+            for _ in range(3):  # the first call also waits for work left in the previous candidate's threads
                 started = time.perf_counter()
                 call()
                 times[way] = min(times[way], time.perf_counter() - started)

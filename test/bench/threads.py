@@ -6,7 +6,8 @@ For networks of networks.py, in f32, the gradient of the loss toward all paramet
     PyTorch          PyTorch's, op by op, with one thread and with all
 
 The figures are the least wall time of a call in milliseconds, and the ratio of the time with one thread to the time
-with all. Calls take turns. Run it on a machine without other load. With --write, the table goes to docs/benchmarks.md.
+with all threads. Calls take turns. Run it on a machine without other load. With --write, the table goes to
+docs/benchmarks.md.
 """
 
 import argparse

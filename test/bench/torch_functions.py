@@ -168,7 +168,7 @@ def hand(pose: Any, base: Any, skin: Any, vertices: Any, seen: Any) -> Any:
 
 def images(first: Any, second: Any, x: Any) -> Any:
     y = functional.relu(functional.conv2d(x, first, padding=1))
-    y = functional.conv2d(functional.pad(y, (0, 1, 0, 1)), second, stride=2)  # XLA's "SAME" pads behind
+    y = functional.conv2d(functional.pad(y, (0, 1, 0, 1)), second, stride=2)  # XLA's "SAME" pads at the end
     return (y**2).mean()
 
 

@@ -9,7 +9,7 @@ op (one op of the function, with what it calls inlined), and the time JAX takes 
     JAX f       jax.jit(f).lower(...)                      trace f and lower it to StableHLO
     JAX vjp     jax.jit(vjp of f).lower(...)               trace f, differentiate, lower to StableHLO
     x stages    (JAX vjp - JAX f) / stages                 JAX's time to differentiate, relative to the stages
-    x total     JAX vjp / (read + stages + print)          from a function, or a file, to StableHLO
+    x total     JAX vjp / (read + stages + print)          from a function or a file to StableHLO
 
 Each number is processor time, the best of several runs; the first run, which loads libraries and fills caches,
 does not count.
@@ -122,7 +122,7 @@ def by_jax(program: Program) -> dict[str, float]:
     arguments, wrt = program.arguments, program.wrt
 
     def function(*arguments: Any) -> Any:
-        return program.function(*arguments)  # another object each time, so that JAX has not seen it
+        return program.function(*arguments)  # a new object each time, which JAX has not seen
 
     def vjp(ct: Any, *arguments: Any) -> Any:
         y, back = jax.vjp(lambda *x: function(*x, *arguments[wrt:]), *arguments[:wrt])

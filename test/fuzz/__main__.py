@@ -3,11 +3,10 @@
     python test/fuzz [--kinds programs,text,...] [--count N] [--seconds S] [--seed N] [--workers N] [--keep FOLDER]
     python test/fuzz --kinds text --seed 0 --only 17 [--minimise]
 
-An input is determined by its kind, the seed and a number. Any outcome other than a result or one of tiduc's
-errors is a finding: a traceback, a death by a signal, a hang, too much memory, IR that does not parse, exit
-status 1 without a diagnostic, an error about the input without a location in it. Findings with one cause are
-counted together; the first is shown and its files are kept. The exit status is 1 if there are findings.
-docs/testing.md lists the kinds.
+An input is determined by its kind, the seed and a number. Any outcome other than a result or one of tiduc's errors is a
+finding: a traceback, a death by a signal, a hang, too much memory, IR that does not parse, exit status 1 without a
+diagnostic, or an error about the input without a location in it. Findings with one cause are counted together; the
+first one is shown, and its files are kept. The exit status is 1 if there are findings. docs/testing.md lists the kinds.
 """
 
 import signal

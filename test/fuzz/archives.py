@@ -1,6 +1,6 @@
 """Mutates `.pt2` archives: fields of their JSON, names, parts, and the structure of the zip archive.
 
-The programs of a stranger try to make a file `RAN`: in Python, in a shell, by an operator of PyTorch.
+The programs of an untrusted author try to make a file `RAN`: in Python, in a shell, by an operator of PyTorch.
 """
 
 import copy
@@ -17,7 +17,7 @@ from cases.archives import CONSTANTS, MODEL, WEIGHTS, argument, node
 from test_models_archives import BOMBS, two_directories
 
 MARK = "RAN"
-"""The file that the programs of a stranger make."""
+"""The file that the programs of an untrusted author make."""
 CODE = f"__import__('os').mkdir('{MARK}')"
 TEXTS = (
     *(
@@ -190,7 +190,7 @@ def _json(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _places(document: Any) -> list[tuple[Any, Any]]:
-    """Every field of a document: the object or the list, and the key."""
+    """Every field of a document: its object or list, and its key."""
     found, waiting = [], [document]
     while waiting:
         each = waiting.pop()
@@ -225,7 +225,7 @@ def _change(holder: Any, key: Any, draw: Random, places: list[tuple[Any, Any]]) 
 
 
 def _stranger(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Adds what once ran in files of strangers."""
+    """Adds a payload that old versions ran from untrusted files."""
     try:
         document = json.loads(parts[MODEL])
         graph = document["graph_module"]["graph"]
@@ -276,7 +276,7 @@ def _part(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _splice(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Takes a part of another archive."""
+    """Copies a part from another archive."""
     other = draw.choice(others)
     name = draw.choice(list(other))
     parts[name] = other[name]
@@ -289,7 +289,7 @@ def _written(parts: Parts, draw: Random) -> bytes:
     with (
         zipfile.ZipFile(out, "w", kind) as archive,
         warnings.catch_warnings(action="ignore"),
-    ):  # about names twice
+    ):  # about duplicate names
         for name, data in parts.items():
             archive.writestr(f"{folder}/{name}" if folder else name, data)
             if draw.randrange(400) == 0:

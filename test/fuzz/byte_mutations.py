@@ -59,7 +59,7 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
     with (
         zipfile.ZipFile(out, "w") as archive,
         warnings.catch_warnings(action="ignore"),
-    ):  # about a name that exists already
+    ):  # about a duplicate name
         for i, (info, contents) in enumerate(members):
             if i == at and how == 0:
                 continue

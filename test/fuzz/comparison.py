@@ -1,8 +1,8 @@
 """Judges the derivatives of one random program at one point, in f64.
 
-The program is f, x a random point, dx a random tangent of a random subset of its inputs, a and b random
-cotangents of its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP
-of the JVP. The checks:
+The program is f. x is a random point, dx a random tangent of a random subset of its inputs, and a and b are random
+cotangents of its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP.
+The checks:
 
 - every derivative returns the values of f too;
 - the JVP agrees with central differences of f;
@@ -204,7 +204,7 @@ def _quotient(values: Sequence[Array], k: int) -> Array:
 
 
 def _has_kink(values: Sequence[Array]) -> bool:
-    """Whether the one-sided slopes differ at the point, by as much for the small step as for the large one."""
+    """Whether the one-sided slopes differ at the point, equally for the small and the large step."""
     bends = []
     for k, step in enumerate(STEPS):
         plus, minus = values[1 + 4 * k : 3 + 4 * k]

@@ -1,8 +1,8 @@
 """Composes random StableHLO programs: a graph of ops on a few small inputs, real or complex.
 
-Every value carries a bound on its entries, starting from the inputs' bound of 1.5. A value that may exceed 4
-is scaled down, and a function with a pole or a branch cut gets arguments away from it. All derivatives are
-therefore moderate, so that central differences can judge them, except near a kink.
+Every value carries a bound on its entries, starting from the inputs' bound of 1.5. A value that may exceed 4 is scaled
+down, and a function with a pole or a branch cut gets arguments at a distance from it. All derivatives are therefore
+moderate, so that central differences can judge them, except near a kink.
 """
 
 import math

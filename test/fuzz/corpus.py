@@ -211,4 +211,4 @@ PREPARE: dict[str, Callable[[], object]] = {
     "cache": compiled,
     "commands": arrays,
 }
-"""What must be loaded for each kind of input before workers are forked."""
+"""The libraries that must be loaded for each kind of input before workers are forked."""

@@ -83,7 +83,7 @@ def broadcasting(c: Composer) -> Value:
 
 
 def _safe(c: Composer, op: str, x: Value, y: Value) -> tuple[Value, Value, float]:
-    """Operands away from poles and branch cuts, and a bound on the result."""
+    """Operands at a distance from poles and branch cuts, and a bound on the result."""
     if op == "power":
         x, y = c.positive(x), c.unary("tanh", y, 1.0)
         return x, y, max(2.0, x.bound)

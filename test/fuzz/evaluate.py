@@ -5,10 +5,10 @@
     python test/fuzz/evaluate.py --seed S --show
     python test/fuzz/evaluate.py --seed S --reduce SECONDS
 
-Programs S to S + N - 1 are drawn (`programs.py`) and judged (`comparison.py`) in workers, K programs in one
-module of the engine. A journal keeps verdicts, and later runs skip its programs. `--show` prints a program
-and its derivatives; `--reduce` makes a program smaller while its verdict stays. Order three is order two of
-the JVP or of the VJP, whose order one is order two of the program. The categories:
+Programs S to S + N - 1 are drawn (`programs.py`) and judged (`comparison.py`) in workers, K programs in one module of
+the engine. A journal keeps verdicts, and later runs skip its programs. `--show` prints a program and its derivatives;
+`--reduce` shrinks a program while its verdict stays the same. Order three is order two of the JVP or of the VJP, whose
+order one is order two of the program. The categories:
 
     ok              all derivatives are right
     not comparable  the function is not smooth at the point, or not finite

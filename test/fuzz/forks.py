@@ -29,7 +29,7 @@ MEMORY = 4 << 30
 PROCESSOR_SECONDS = 30
 """Processor time that an operation may take."""
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
-"""An operation that has run longer, with a lower share of processor time, is blocked."""
+"""An operation that has run longer than this, with a lower share of processor time, is blocked."""
 _CASES, _ARCHIVES = (
     400,
     2500,

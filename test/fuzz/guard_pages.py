@@ -2,10 +2,10 @@
 
     python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
-The programs are those of the tests, `dynamic_programs.py`, `iree_dynamic_cases.py` and `guarded_programs.py`, and
-their derivatives. The modules have no signatures, so only their own assertions check sizes. Each argument
-ends at the end of a page, and the next page is not accessible: a read or write beyond an array ends the
-process. A worker process makes the calls. The output has a line for each program, then the counts of calls:
+The programs are those of the tests, `dynamic_programs.py`, `iree_dynamic_cases.py` and `guarded_programs.py`, and their
+derivatives. The modules have no signatures, so only their own assertions check sizes. Each argument ends at the end of
+a page, and the next page is not accessible, so that a read or write beyond an array ends the process. A worker process
+makes the calls. The output has a line for each program, then the counts of calls:
 
     ok        the call returned results
     refused   an `InputError`, or another `TiducError`
@@ -208,7 +208,7 @@ def fuzz(
             name, _, arguments_ = journal.read_text(encoding="utf-8").partition("\n")
             yield name, ({answer: 1}, [arguments_])
             left.remove(name)
-        elif len(left) > 1 and "" in answer:  # one does not compile
+        elif len(left) > 1 and "" in answer:  # one of them does not compile
             worker.close()
             for one in left:
                 yield from fuzz([one], orders, calls, seed, journal)

@@ -11,7 +11,7 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 def _indexing(c: Composer, x: Value) -> tuple[Indexing, str, str] | None:
     """Dimension numbers for a value, and indices with their type: constant, or rounded from a value.
 
-    Indices are in range or slightly beyond. None where the result would have too many elements.
+    Indices are in range or slightly beyond. None if the result would have too many elements.
     """
     numbers = drawn(c.random, x.shape, SIZES)
     numbers.sizes = [max(1, n) for n in numbers.sizes]

@@ -1,12 +1,12 @@
-"""Derivatives of random programs within random budgets of memory: their values, and the budgets that are refused.
+"""Derivatives of random programs within random memory budgets: checks their values, and the refusals of budgets.
 
     PYTHONPATH=test/py:test/fuzz python test/fuzz/memory_budgets.py --count 300 [--first 0]
 
-For each seed: the VJP of a random program, and the VJP of its VJP, each without a budget and within four: the lowest,
-random shares of the peak or the least number that the error for an infeasible budget names, and the whole peak with all
-cheap values recomputed, as in programs of any size and without regard to the gain. StableHLO's reference
-interpreter evaluates all of them, or XLA where a program has an op that the interpreter lacks. It runs op by op, so the
-values of programs without loops are equal bit for bit.
+For each seed: the VJP of a random program, and the VJP of its VJP, each without a budget and within four budgets: the
+lowest one; two random shares of the peak, or the least budget that the error for an infeasible one names; and the whole
+peak with all cheap values recomputed, regardless of the program's size and of the gain. StableHLO's reference
+interpreter evaluates all of them; XLA does if a program has an op that the interpreter lacks. The interpreter runs op
+by op, so the values of programs without loops are equal bit for bit.
 """
 
 import argparse

@@ -37,7 +37,7 @@ def minimised(request: Request, at: int, signature: str) -> bytes:
 
 
 def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:
-    """Removes ever smaller pieces."""
+    """Removes smaller and smaller pieces."""
     size = len(lines)
     while size := size // 2:
         at = 0

@@ -235,11 +235,11 @@ def _import(s: Subject) -> None:
 
 
 def _import_watched(s: Subject) -> None:
-    """Imports a file in this process, which must touch nothing else; `isolated`, in a worker with limits."""
+    """Imports a file in this process, which must touch nothing else; with `isolated`, in a worker with limits."""
     if s.isolation:
         _import(s)
         return
-    worker._serving = True  # what a worker does, this process does, so that it can be watched
+    worker._serving = True  # runs the worker's code in this process, which is watched
     _import_a_plain_archive()
     with watched(s.path.resolve().parent):
         import_model(s.path, lift_constants=bool(s.draw.randrange(2)))
@@ -262,7 +262,7 @@ def _build_watched(s: Subject) -> None:
 
 @cache
 def _import_a_plain_archive() -> None:
-    """Has PyTorch import all of its modules that an import needs."""
+    """Makes PyTorch import all of its modules that an import needs."""
     with TemporaryDirectory() as folder:
         import_model(write(Path(folder) / "plain.pt2", plain()))
 

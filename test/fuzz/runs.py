@@ -1,4 +1,4 @@
-"""A run of the fuzzer: gives inputs to workers, counts outcomes, and keeps the inputs of findings."""
+"""A run of the fuzzer: distributes inputs to workers, counts outcomes, and keeps the inputs of findings."""
 
 import os
 import re
@@ -155,7 +155,7 @@ class Run:
         self._next(self._worker())
 
     def _confirmed(self, request: Request, at: int, outcome: Outcome) -> Outcome:
-        """The outcome of a Python operation; "isolated" where `isolated=True` gives no finding."""
+        """The outcome of a Python operation; "isolated" if there is no finding with `isolated=True`."""
         if isinstance(case_of(*request).operations[at], str):
             second = self._isolated(request, at)
             if not second.is_finding:

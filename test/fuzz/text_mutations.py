@@ -1,6 +1,6 @@
 """Mutates MLIR text: characters, tokens, lines, or a type, size or op throughout the text.
 
-A mutation throughout the text often gives a valid program with odd types and sizes, which passes the parser.
+A mutation throughout the text often yields a valid program with odd types and sizes, which the parser accepts.
 """
 
 import re

@@ -55,7 +55,7 @@ _LIBRARIES = (
 """Files that modules of Python may be read from."""
 
 _seen: list[str] | None = None
-"""What happened since the watch began; None while nobody watches."""
+"""The events since the watch began; None if there is no watch."""
 _folder = ""
 
 
@@ -80,7 +80,7 @@ def watched(folder: Path) -> Iterator[None]:
 
 
 def _listed(folder: Path) -> set[str]:
-    """The files in the folder and in the one above, without those for temporary files."""
+    """The files in the folder and in its parent, without the folders for temporary files."""
     return {str(path) for place in (folder, folder.parent) for path in place.iterdir()}
 
 
@@ -101,7 +101,10 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _may_change(event: str, path: Any) -> bool:
-    """Whether something outside the folder for temporary files can change. A folder that exists is not made again."""
+    """Whether an operation can change something outside the folder for temporary files.
+
+    Creating a folder that exists changes nothing.
+    """
     exists = event == "os.mkdir" and os.path.isdir(path)
     return not exists and not _is_within(path, os.path.join(_folder, "tmp"))
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 _PDEATHSIG = 1
-LIFE = 12  # items per worker, since what engines compile stays in memory
+LIFE = 12  # items per worker, since modules of engines stay in memory
 
 
 def forked(

@@ -7,7 +7,7 @@ on random arguments in a separate process, and compared with the reference inter
 
     right       it compiles and agrees
     wrong       it compiles and differs, or the process that runs it dies
-    compiles    it compiles, and there is no result to compare with
+    compiles    it compiles, and there is no reference result
     not run     it compiles, and the runtime refuses it
     refused     it does not compile
     -           there is no program: no rule, no float input or output, or the op does not stay in it

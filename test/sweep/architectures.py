@@ -2,11 +2,12 @@
 
     python test/sweep/architectures.py JOURNAL [--seed N --count N] [--only TEXT] [--engine none] [--page]
 
-The architectures are those of `test/zoo/catalog.py`, in a small configuration with random weights. A scalar is derived
-toward all float weights and inputs. An outcome is one of `OUTCOMES`. Each architecture is a request to a worker process
-with limits of memory and time. The journal holds a line of JSON for each, and a later run continues it; with
-`--engine none`, nothing is compiled, and a later run compiles what differentiates. `--page` writes the tables of
-docs/zoo.md from the journal. `--seed` shuffles the architectures, and `--count` takes the first ones.
+The architectures are those of `test/zoo/catalog.py`, in a small configuration with random weights. A scalar is
+differentiated with respect to all float weights and inputs. An outcome is one of `OUTCOMES`. Each architecture is a
+request to a worker process with limits of memory and time. The journal holds a line of JSON for each architecture, and
+a later run continues it. With `--engine none`, nothing is compiled, and a later run compiles the architectures that
+differentiate. `--page` writes the tables of docs/zoo.md from the journal. `--seed` shuffles the architectures, and
+`--count` takes the first ones.
 """
 
 import argparse

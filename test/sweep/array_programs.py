@@ -5,10 +5,10 @@ rewrites that only apply to large arrays. Integers are arbitrary; floats are sma
 results are exact. A function may return an argument, a value twice, or several views of one array; a result
 may be aliased to an argument.
 
-Some programs contain infinities and NaN, and none of the ops whose results would then be undefined: no
-complex numbers, no argmax, and no convolutions, where it matters whether zeros are multiplied. The
-specification leaves open shifts by the bit width or more, quotients by 0 and conversions of floats that are
-out of an integer's range. Integers must then be XLA's, and floats stay in range.
+Some programs contain infinities and NaN, but no ops whose results would then be undefined: no complex numbers, no
+argmax, and no convolutions, for which it matters whether zeros are multiplied. The specification leaves open shifts by
+the bit width or more, quotients by 0 and conversions of floats that are out of an integer's range. Integers must then
+be XLA's, and floats stay in range.
 """
 
 from collections.abc import Callable, Sequence

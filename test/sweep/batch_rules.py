@@ -2,9 +2,9 @@
 
     PYTHONPATH=test/py:test/sweep python -m pytest -p batch_rules test/py/rules
 
-Each program is batched by three in each input alone and in all inputs, and compared with runs one by one.
-Skipped are rules of other op sets and programs of several processes, and programs that cannot be batched:
-those with dynamic dimensions or random numbers.
+Each program is batched by three in each input alone and in all inputs, and compared with separate runs. It skips rules
+of other op sets, programs of several processes, and programs that cannot be batched: those with dynamic dimensions or
+random numbers.
 """
 
 import re

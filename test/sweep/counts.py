@@ -25,7 +25,7 @@ WRONG = (
     *("crash", "crashed", "died", "error", "errors", "failed", "hang", "missed", "differs"),
     "not needed",
 )
-"""The names of outcomes; all other names are those of programs that say nothing, such as `not comparable`."""
+"""The names of outcomes; all other names are those of programs without a verdict, such as `not comparable`."""
 
 _PYTEST = re.compile(r"^=* ?(\d+ [a-z, \d]+) in [\d.]+s")
 

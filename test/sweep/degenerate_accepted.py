@@ -61,4 +61,4 @@ ACCEPTED: dict[str, tuple[str, int, str]] = {
         "toward a target, it is that of the value, whose logarithms are at least -100; PyTorch's is infinite",
     ),
 }
-"""Derivatives that differ from PyTorch's: a pattern of functions' names, the least order, and the reason."""
+"""Derivatives that differ from PyTorch's: a pattern of function names, the lowest order, and the reason."""

@@ -2,9 +2,10 @@
 
     PYTHONPATH=test/py python test/sweep/elementwise_accuracy.py [--filter PATTERN] [--points N] [--write]
 
-The error of a derivative f at x is counted in units of epsilon times |f| + |x f'|: what one rounding of f and one of x
-make. Numbers below the least normal one count as zero, and those above the largest one as infinite. Points are numbers
-of all magnitudes but the last two powers of two. With `--write`, the table in docs/conventions.md is replaced.
+The error of a derivative f at x is counted in units of epsilon times |f| + |x f'|: the effect of one rounding of f and
+one of x. Numbers below the least normal one count as zero, and numbers above the largest one as infinite. Points are
+numbers of all magnitudes except the last two powers of two. With `--write`, the table in docs/conventions.md is
+replaced.
 """
 
 import argparse

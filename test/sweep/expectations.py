@@ -41,7 +41,7 @@ INSIDE: list[tuple[str, Callable[..., Any]]] = [
     ("^igammac?_", lambda a, x, *ct: [abs(a), abs(x), *ct]),
     ("^regularized_incomplete_beta_", lambda a, b, x, *ct: [abs(a) + 1, abs(b) + 1, abs(x) % 1, *ct]),
 ]
-"""Maps arguments into a function's domain; outside, its value is NaN, which does not vary."""
+"""Maps arguments into a function's domain; outside it, the function is NaN."""
 
 
 def of_hermitian(v: Array, w: Array) -> list[Array]:

@@ -1,8 +1,8 @@
-"""Which records of faults the installed IREE no longer needs: python test/sweep/faults.py [--jobs N] [WITNESS...]
+"""Finds records of faults that the installed IREE no longer needs: python test/sweep/faults.py [--jobs N] [WITNESS...]
 
 Compiles the witness of each record (`backends/iree/fault.py`) with IREE's compiler alone, runs it, and compares its
-results. Prints each record whose witness IREE gets right: its workaround can go. Each witness runs in a process of its
-own, since IREE may crash on it.
+results. Prints each record whose witness IREE computes correctly: its workaround can be removed. Each witness runs in a
+process of its own, since IREE may crash on it.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
 
 
 def _right(names: Iterable[str]) -> list[str]:
-    """The witnesses that IREE alone gets right, each judged in a process of its own."""
+    """The witnesses that IREE alone computes correctly, each judged in a process of its own."""
     processes = {name: _FORK.Process(target=_judge, args=(name,)) for name in names}
     for process in processes.values():
         process.start()
@@ -49,7 +49,7 @@ def _right(names: Iterable[str]) -> list[str]:
 
 
 def _judge(name: str) -> None:
-    """Ends the process with 0 if IREE gets the witness right, else with 1."""
+    """Ends the process with 0 if IREE computes the witness correctly, else with 1."""
     sys.exit(int(fails_alone(find_witness(name))))
 
 

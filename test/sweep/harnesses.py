@@ -2,12 +2,11 @@
 
     python test/sweep/harnesses.py [--filter NAME] [--sample N] [--order N] [--json OUT]
 
-Each harness is exported to StableHLO. Its JVP and VJP, derived by tiduc and run by XLA, are compared with
-`jax.jvp` and `jax.vjp` for random tangents and cotangents. Where JAX has no derivative, central differences
-and the adjoint identity replace it. In bf16 and f16, our results may be no farther from double precision than
-JAX's. A harness runs in a worker process, which is replaced where it dies or takes too long. `--sample N`
-takes N harnesses per primitive and element type; order 2 checks the JVP and the VJP of the VJP. The
-categories:
+Each harness is exported to StableHLO. Its JVP and VJP, derived by tiduc and run by XLA, are compared with `jax.jvp` and
+`jax.vjp` for random tangents and cotangents. Where JAX has no derivative, central differences and the adjoint identity
+replace it. In bf16 and f16, our results may be no farther from double precision than JAX's. A harness runs in a worker
+process, which is replaced if it dies or takes too long. `--sample N` takes N harnesses per primitive and element type;
+order 2 checks the JVP and the VJP of the VJP. The categories:
 
     ok          both derivatives agree
     expected    a difference with a known reason, in EXPECTED or SINGULAR

@@ -1,4 +1,4 @@
-"""Reads and differentiates the exports that JAX stores to prove that old ones still load.
+"""Reads and differentiates the exports that JAX stores to test that old exports still load.
 
     python test/sweep/jax_exports.py [--only TEXT] [--evaluate]
 

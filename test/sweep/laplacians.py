@@ -3,9 +3,9 @@
     PYTHONPATH=test/py:test/sweep:test/fuzz python test/sweep/laplacians.py [--first SEED] [--count N]
 
 The programs are those of `test/fuzz/programs.py` with static shapes, and the inputs are their real arrays of at most
-six entries. A Laplacian batches basis vectors and moves sums through ops (`passes/collapse.py`); a jet does neither.
-Each line of the output is a program and its category, unless it is `ok`: `wrong`, `refused`, `no inputs`, or `not run`
-where no engine of the tests runs the program. The exit status is 1 if a program is wrong.
+six entries. A Laplacian batches basis vectors and moves sums through ops (`passes/collapse.py`); a jet does not. Each
+line of the output is a program and its category, unless it is `ok`: `wrong`, `refused`, `no inputs`, or `not run` where
+no engine of the tests runs the program. The exit status is 1 if a program is wrong.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 A seed draws layers of images or of sequences with arrays of 32 KiB to some MiB: attention, convolutions, depthwise and
 transposed ones, normalization, pooling, resizing by index arrays as PyTorch writes it, gathers, recurrences, blocks of
 equal layers, residuals and dense connections (an operand beside its result), several outputs, and sometimes a dynamic
-batch. The program to compare is the VJP toward all parameters and real inputs: it gives the values and the gradients.
+batch. The compared program is the VJP toward all parameters and real inputs: it returns the values and the gradients.
 """
 
 from collections.abc import Callable, Sequence

@@ -80,7 +80,7 @@ def _of_op(op: Any, i: int) -> Iterator[Step]:
 
 @stage
 def _applied(text: str, step: Step) -> str | None:
-    """The program after a step; None where it becomes invalid."""
+    """The program after a step; None if it becomes invalid."""
     kind, i, j = step
     try:
         module = parse(text)

@@ -1,7 +1,6 @@
 """Statements of `loop_programs.py` other than control flow: random ops, and the choice of their operands.
 
-A statement takes the values in scope and a kind; it returns new values, or None where it does not suit the
-kind.
+A statement takes the values in scope and a kind; it returns new values, or None if it does not suit the kind.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """Writes StableHLO on small arrays of many element types: ops, regions, and conversions between kinds.
 
-Where numbers must be exact, sums and products are clamped to a few small integers, which every element type
-holds. Where derivatives are taken, sums and products go through tanh instead, so that loops stay where they
-vary slowly.
+If numbers must be exact, sums and products are clamped to a few small integers, which every element type holds. If
+derivatives are needed, sums and products go through tanh instead, so that loops remain where they vary slowly.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""The option `--check-memory` of sweeps: where arrays lie in memory is checked, too, bit for bit.
+"""The option `--check-memory` of sweeps: also checks, bit for bit, where arrays lie in memory.
 
-The option is passed on to workers by a variable of the environment.
+An environment variable passes the option on to workers.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 """ONNX's backend tests, unmodified: python test/sweep/onnx_backend.py [--every N] [--jobs N] [--light] [NAME...]
 
-Imports the model of each test, runs the program on the test's inputs with StableHLO's interpreter, or with IREE where
-the interpreter lacks an op, and compares the results with the test's. Writes docs/onnx_backend.md and docs/onnx.md.
-Where the import asks for the value of an input or for the size of a result, the test runs again with the test's own
-value or size, and is counted apart. Tests of sequences and strings are not counted. Exits with 1 where a result is
-wrong or a process dies.
-With `--every N` only each N-th test runs, and with names only tests whose name contains one of them; both print the
-tables instead. `--light` adds the nine image models, which take minutes, on the engine that `--engine` names.
+Imports the model of each test, runs the program on the test's inputs with StableHLO's interpreter, or with IREE if the
+interpreter lacks an op, and compares the results with the test's. Writes docs/onnx_backend.md and docs/onnx.md. If the
+import asks for the value of an input or for the size of a result, the test runs again with the test's own value or
+size, and is counted separately. Tests of sequences and strings are not counted. Exits with 1 if a result is wrong or a
+process dies. With `--every N`, only every N-th test runs, and with names only tests whose name contains one of them;
+both print the tables instead. `--light` adds the nine image models, which take minutes, on the engine that `--engine`
+names.
 """
 
 import argparse

@@ -4,13 +4,13 @@
         [--first N] [--count N] [--check-memory] [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
-A case is a derivative, or `program`, and the seed of a loop program (`loop_programs.py`), or `arrays` and the
-seed of a program without loops (`array_programs.py`). The program is compiled as by `tiduc compile` and
-called four times with three sets of arguments (`random_arguments.py`), with which loops run up to three
-times, not at all, and up to five times. Then the calls are repeated with arguments and results that stay on
-the device. Values are compared with XLA's after all calls, so that a call that overwrites the results of
-another is noticed; derivatives are compared with a tolerance. No argument may change, unless a result is
-aliased to it. `--reduce` shrinks a program while it fails in the same way (`loop_reducer.py`). Categories:
+A case is a derivative, or `program`, and the seed of a loop program (`loop_programs.py`), or `arrays` and the seed of a
+program without loops (`array_programs.py`). The program is compiled as by `tiduc compile`, and called four times with
+three sets of arguments (`random_arguments.py`), for which loops run up to three times, not at all, and up to five
+times. Then the calls are repeated with arguments and results that stay on the device. Values are compared with XLA's
+after all calls, so that a call that overwrites the results of another is noticed; derivatives are compared with a
+tolerance. No argument may change, unless a result is aliased to it. `--reduce` shrinks a program while it fails in the
+same way (`loop_reducer.py`). Categories:
 
     ok        the values are XLA's
     refused   a `TiducError` before the compiler, with a location, or from differentiation

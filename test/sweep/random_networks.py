@@ -7,11 +7,11 @@ A seed draws a network of images or of sequences from the layers in `network_lay
 of `backends/iree/fast` apply, its element type, its loss, and a mode: the gradient, the gradient within a budget of
 memory, or a Hessian-vector product. The network is exported by JAX, differentiated by tiduc, compiled for the CPU and
 called with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`, whose values
-and gradients are compared. The reference is JAX's derivative in f64. A result is wrong if its error is
-above 2e-4 of its largest entry for f32 (1e-9 for f64), above 20 times that of JAX's derivative in the element type, and
-above twice the change of the reference where its arguments change by about 1e-6 of their values, since a rounded number
-can be on the other side of a bend such as that of `relu`. In f64, an error within 2^10 roundings of the largest entry
-of all results is none. Categories:
+and gradients are compared. The reference is JAX's derivative in f64. A result is wrong if its error exceeds three
+bounds: 2e-4 of its largest entry for f32 (1e-9 for f64); 20 times the error of JAX's derivative in the element type;
+and twice the change of the reference when its arguments change by about 1e-6 of their values, since rounding can move a
+number across a kink such as that of `relu`. In f64, an error within 2^10 roundings of the largest entry of all results
+does not count. Categories:
 
     ok        the results are close to JAX's
     refused   a `TiducError` before the compiler
@@ -237,7 +237,7 @@ def _worst(
     bad = [
         (i, e) for i, (x, y) in enumerate(zip(found, wanted, strict=True)) if (e := _error(x, y)) > tolerance
     ]
-    # In f64, the reference is no better than the result where a gradient is zero, as of a bias before a normalization.
+    # In f64, the reference is no better than the result if a gradient is zero, as for a bias before a normalization.
     scale = max(float(np.max(np.abs(y), initial=0)) for y in wanted)
     rounding = 2**10 * np.finfo(np.float64).eps * scale
     bad = [(i, e) for i, e in bad if not np.max(np.abs(found[i] - wanted[i]), initial=0) <= rounding]

@@ -2,9 +2,9 @@
 
     PYTHONPATH=test/py python test/sweep/random_products.py [--target NAME] [--first N] [--seconds S]
 
-A seed draws a few ops, with sizes on both sides of what tiles and vectors divide, in f16, bf16, f32, f64 or i8, and
+A seed draws a few ops, in f16, bf16, f32, f64 or i8, with sizes that tiles and vectors divide or nearly divide, and
 compiles them as one program. A result is wrong if an element's error exceeds a few units in the last place of the sum
-of the absolute values of its terms, and the least positive number of its type.
+of the absolute values of its terms, and also the least positive number of its type.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Runs all sweeps: python test/sweep/run_all.py [--full] [--seed N] [--only NAME,...] [--folder FOLDER] [--jobs N]
 
-Without `--full`, a sample of each sweep runs, whose random programs are those of a seed that changes by day: the date,
-such as 20261128. The seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full
-size. A full run keeps the outcome of each sweep in FOLDER (`build/sweeps`), where a later run of one commit continues,
-and writes the row of each sweep into docs/sweeps.md. A sweep that lacks a package or a folder of programs is not run.
+Without `--full`, a sample of each sweep runs. The seed of its random programs changes by day: it is the date, such as
+20261128. The seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full size. A
+full run keeps the outcome of each sweep in FOLDER (`build/sweeps`), where a later run of one commit continues, and
+writes the row of each sweep into docs/sweeps.md. A sweep that lacks a package or a folder of programs is not run.
 
 The exit status is 1 if a sweep fails: a wrong value, a crash, or a sweep that ends without counts.
 """

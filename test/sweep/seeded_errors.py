@@ -2,10 +2,9 @@
 
     python test/sweep/seeded_errors.py [--rules 60] [--every N]
 
-Counts how often the derivatives of the programs in test/lit and examples ask for each rule. For each of the
-most used rules, its tangents, or the cotangents of its transpose, are multiplied by 1.0001, and the smallest
-program that asks for the rule is checked: its derivatives agree without the error, and must not agree with
-the error.
+Counts how often the derivatives of the programs in test/lit and examples request each rule. For each of the most used
+rules, its tangents, or the cotangents of its transpose, are multiplied by 1.0001, and the smallest program that
+requests the rule is checked: its derivatives must agree without the error, and disagree with it.
 """
 
 import argparse
@@ -85,7 +84,7 @@ OWN = (
       return %y : tensor<2xf64>
     }""",
 )
-"""Programs for ops that the files do not have inside the ops' domain."""
+"""Programs for ops that the files do not use inside the ops' domain."""
 
 
 @dataclass(frozen=True)

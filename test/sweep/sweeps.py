@@ -1,7 +1,7 @@
 """The sweeps that `run_all.py` runs: for each, the arguments of a sample and those of a full run.
 
-In arguments, `{seed}` stands for the seed of random programs, `{journal}` for a file in which an interrupted run of the
-sweep continues, and `{folder}` for the folder that the variable `Sweep.folder` names.
+In arguments, `{seed}` stands for the seed of random programs, `{journal}` for a file from which an interrupted run of
+the sweep continues, and `{folder}` for the folder that the variable `Sweep.folder` names.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def _plugin(name: str, *needs: str) -> Sweep:
 
 
 SWEEPS: tuple[Sweep, ...] = (
-    _sweep(  # the longest begins first
+    _sweep(  # the longest sweep starts first
         "random_networks",
         "--count 200 --first {seed}",
         "--count 1000 --journal {journal}",
@@ -96,7 +96,7 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep(
         "stablehlo_suite", "{folder} --sample 1", "{folder} --journal {journal}", folder="STABLEHLO_TESTS"
     ),
-    # A failure may be a choice that StableHLO leaves to engines, so that a person reads it: only in full runs.
+    # A failure may be a choice that StableHLO leaves to engines, which a person must judge: only in full runs.
     Sweep("target_rules", (), (*_RULES, "target_rules", "test/py/rules")),
     _sweep("torch_degenerate", "{journal} --only :.torch.std", "{journal}", "torch"),
     _sweep("torch_gradients", "--only ^[a-d]", "", "torch"),

@@ -3,11 +3,11 @@
     PYTHONPATH=test/py python test/sweep/torch_degenerate.py RESULTS [--only PATTERN] [--again CATEGORY] [--page]
 
 Each function runs on its own inputs, which are at kinks, ties, ends of domains and singular points; on zeros; on ones,
-so that its inputs are equal; on its inputs rounded to integers; and on inputs without elements. The functions are those
-of `degenerate_functions.py`, `degenerate_layers.py` and `torch_gradients.py`. Outcomes are written to RESULTS, a file
-with a line of JSON for each function; functions that RESULTS has are left out, unless their category is CATEGORY.
-Prints what is not right, and counts. `--page` writes docs/torch_degenerate.md from RESULTS instead. Exits with 1 where
-anything is wrong. Takes about 25 minutes.
+so that its inputs are equal; on its inputs rounded to integers; and on empty inputs. The functions are those of
+`degenerate_functions.py`, `degenerate_layers.py` and `torch_gradients.py`. Outcomes are written to RESULTS, a file with
+a line of JSON for each function; functions in RESULTS are skipped, unless their category is CATEGORY. Prints failures
+and counts. `--page` writes docs/torch_degenerate.md from RESULTS instead. Exits with 1 if an outcome is wrong. Takes
+about 25 minutes.
 """
 
 import argparse
@@ -114,7 +114,7 @@ def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
     for (
         order,
         _,
-    ), some in together.items():  # arrays without elements are often refused, which costs more programs
+    ), some in together.items():  # empty arrays are often refused, which costs more programs
         settle(some, order)
     return found
 

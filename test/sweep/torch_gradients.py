@@ -2,8 +2,8 @@
 
     PYTHONPATH=test/py python test/sweep/torch_gradients.py [--only PATTERN] [--table]
 
-Prints each function that is refused or wrong, and counts. `--table` prints the table of docs/models.md instead.
-Exits with 1 where a value or a gradient is wrong, or an exception is no `TiducError`. Takes about five minutes.
+Prints each function that is refused or wrong, and counts. `--table` prints the table of docs/models.md instead. Exits
+with 1 if a value or a gradient is wrong, or if an exception is not a `TiducError`. Takes about five minutes.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """Runs tests with other versions of the libraries: python test/sweep/versions.py [--only NAME,...] [--list]
 
-Each combination of `VERSIONS` gets a virtual environment in `build/versions`, in which pip installs tiduc, its test
-requirements and then the versions of the combination, whatever tiduc's own requirements say. The tests are those of the
-library at hand. A test that fails with another version of IREE is a fault to look at when that version is required.
+Each combination of `VERSIONS` gets a virtual environment in `build/versions`. There, pip installs tiduc, its test
+requirements and then the versions of the combination, even if they contradict tiduc's requirements. The tests are those
+of the library at hand. A test that fails with another version of IREE shows a fault to examine when that version is
+required.
 """
 
 import argparse

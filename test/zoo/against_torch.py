@@ -1,11 +1,11 @@
-"""Compares the gradient of one architecture with PyTorch's, and says what becomes of it.
+"""Compares the gradient of one architecture with PyTorch's, and reports the outcome.
 
 The scalar is `entries.Loss` of the module. A value or gradient in f32 is close if the norm of its difference from
-PyTorch's in f64 is at most `TIMES` that of PyTorch's own in f32, `TOLERANCE` of its norm, or `FLOOR` of the norm of the
-whole gradient, since some gradients are zero in exact arithmetic. Where an array is not close, rounding may have moved
-a kink, so that the arrays are compared in f64.
+PyTorch's in f64 is at most `TIMES` the norm of PyTorch's own difference in f32, `TOLERANCE` of its norm, or `FLOOR` of
+the norm of the whole gradient, since some gradients are zero in exact arithmetic. If an array is not close, rounding
+may have moved a kink, so the arrays are compared in f64.
 
-A module in training mode draws its own dropout masks, which are not PyTorch's; IREE is compared with XLA then.
+A module in training mode draws its own dropout masks, which differ from PyTorch's; IREE is then compared with XLA.
 """
 
 import math

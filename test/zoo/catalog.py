@@ -3,9 +3,9 @@
     for each in architectures():
         module, inputs = each.build(SMALL)
 
-An architecture is a model class of transformers for each type of configuration, the smallest model of each family of
-timm, and a named model of torchvision or diffusers. `draw` chooses architectures by a seed; the sweep of architectures
-and the bench of networks that nobody tuned for draw from the same list.
+The architectures are: a model class of transformers for each type of configuration, the smallest model of each family
+of timm, and the named models of torchvision and diffusers. `draw` chooses architectures by a seed; the sweep of
+architectures and the benchmark of untuned networks use the same list.
 """
 
 import random
@@ -22,7 +22,7 @@ from packages import import_torchvision
 from shrinking import Size
 
 SMALL, REAL = Size(32, 2, 64, 8), Size(384, 6, 224, 128)
-LARGEST = 40_000_000  # parameters; PyTorch's gradient in f64 and ours fit into the limit of memory
+LARGEST = 40_000_000  # parameters; PyTorch's gradient in f64 and ours fit into the memory limit
 
 
 class NotBuilt(Exception):
@@ -94,7 +94,7 @@ def draw(seed: int, count: int, among: Sequence[Architecture] | None = None) -> 
 # ---- transformers ---------------------------------------------------------------------------------------------
 
 TRAINED = ("segformer", "bert", "gpt2", "t5", "vit", "roberta")
-"""The models that are taken in training mode too, with their dropout."""
+"""The models that are also used in training mode, with their dropout."""
 
 
 def transformer_names() -> list[str]:

@@ -49,7 +49,7 @@ def _array(shape: Sequence[Any]) -> torch.Tensor:
 
 
 def _tuples(value: Any) -> Any:
-    """The value of JSON with tuples in place of lists, as the classes have them in their defaults."""
+    """The JSON value with tuples in place of lists, as in the defaults of the classes."""
     if isinstance(value, dict):
         return {name: _tuples(each) for name, each in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

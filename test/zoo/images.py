@@ -1,4 +1,4 @@
-"""Models of timm and torchvision: a model of each family, and how a small one is asked for."""
+"""Models of timm and torchvision: one model of each family, and the options of a small one."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from shrinking import Size
 CLASSES = 10
 LARGEST_SIDE = 224
 BATCH = 2
-"""Images at a time: PyTorch's batch normalization has a wrong gradient for one image in a layout that is transposed."""
+"""Images per batch: PyTorch's batch normalization has a wrong gradient for a single image in a transposed layout."""
 
 TORCHVISION: Mapping[str, Mapping[str, Any]] = {
     "alexnet": {},
@@ -82,7 +82,7 @@ _SMALLER: tuple[Mapping[str, Any], ...] = (
     {"num_blocks": 2},
     {},
 )
-"""Keywords for a shallower model; a model takes the first that it knows."""
+"""Keywords for a shallower model; a model uses the first one that it knows."""
 
 
 def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:

@@ -9,9 +9,9 @@
     run, torch_run          milliseconds of one gradient with its loss, on one thread; the least of several calls
     peak, torch_peak        MiB of memory that the first gradient adds to the process
 
-Each stage prints a line of all figures so far, so that a process that dies leaves the figures of its earlier stages.
-A model that tiduc refuses has the figure "refused", with the message. Without PyTorch's gradient in f64 (some modules
-compute in f32 in any case), the errors are relative to PyTorch's gradient in f32, and "exact" is false.
+Each stage prints a line of all figures so far, so that a process that dies leaves the figures of its earlier stages. A
+model that tiduc refuses has the figure "refused", with the message. Without PyTorch's gradient in f64, because some
+modules always compute in f32, the errors are relative to PyTorch's gradient in f32, and "exact" is false.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from verdict import is_close  # noqa: E402
 import tiduc  # noqa: E402
 
 MARK = "FIGURES "  # before each line of figures
-CALLS = 3  # at least as many, whatever the time
+CALLS = 3  # at least this many, whatever the time
 
 
 def figures(entry: Entry, engine: str, seconds: float) -> Iterator[dict[str, Any]]:
@@ -134,7 +134,7 @@ def _distance(ours: Sequence[Any], exact: Sequence[Any]) -> float:
 
 
 def _processor() -> float:
-    """Seconds of CPU time of this process and its children, of tiduc's workers too, which run on."""
+    """Seconds of CPU time of this process, its children, and tiduc's workers, which continue to run."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     ticks = 0
     for child in children:
@@ -144,7 +144,7 @@ def _processor() -> float:
 
 
 def _peak(call: Callable[[], Any]) -> tuple[float, Any]:
-    """MiB that a call adds to the memory of this process at its peak, and the call's result."""
+    """The MiB by which a call raises the peak memory of this process, and the call's result."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _memory("VmRSS")

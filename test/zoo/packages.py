@@ -1,4 +1,4 @@
-"""The packages of models, imported such that torchvision's wheel for GPUs works beside PyTorch for CPUs."""
+"""The packages of models, imported so that torchvision's wheel for GPUs works with PyTorch for CPUs."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,4 +1,4 @@
-"""A module and its inputs in f64, for the reference that results in f32 are compared with."""
+"""A module and its inputs in f64: the reference for results in f32."""
 
 import copy
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,8 @@
-"""Configurations of transformers with small widths, few layers and few tokens, from the default ones.
+"""Configurations of transformers with small widths, few layers and few tokens, derived from the default ones.
 
-A configuration has numbers of many names: widths, layers, heads, tokens, sizes of images. Patterns of names say what a
-number is. Not every class takes every combination, so that `attempts` gives several configurations, the smallest first.
+A configuration has numbers of many names: widths, layers, heads, tokens, sizes of images. Patterns of names say which
+kind a number is. Not every class accepts every combination, so `attempts` gives several configurations, the smallest
+first.
 """
 
 import re

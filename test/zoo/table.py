@@ -88,7 +88,7 @@ def _summary(entries: Iterable[Entry], found: Mapping[tuple[str, str], Figures])
 
 
 def _any(name: str, found: Mapping[tuple[str, str], Figures]) -> Figures:
-    """The figures of IREE; those of XLA, or without an engine, for a model that IREE has not run."""
+    """The figures of IREE; if IREE has not run a model, those of XLA or without an engine."""
     known = [found.get((name, engine), {}) for engine in ("iree", "xla", "none")]
     return next((figures for stage in ("error", "ops") for figures in known if stage in figures), {})
 

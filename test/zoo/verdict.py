@@ -1,4 +1,4 @@
-"""When a gradient counts as right."""
+"""The conditions under which a gradient counts as right."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ TOLERANCE, TIMES = 1e-4, 10
 """A gradient in f32 is close if its error is at most the tolerance, or this many times PyTorch's own error in f32."""
 
 WIDE_TOLERANCE = 1e-9
-"""Where the gradient in f32 is not close, the gradient in f64 must be: rounding has moved a kink.
+"""If the gradient in f32 is not close, the gradient in f64 must be: rounding has moved a kink.
 
 The error in f64 may also be that of PyTorch's gradient in f32, since some modules, such as T5's normalization, compute
 in f32 in any case.

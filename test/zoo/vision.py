@@ -30,7 +30,7 @@ def _segmentation(name: str, side: int) -> Callable[[], Built]:
 
 
 def _resnet(block: Any, **options: Any) -> Callable[[], Built]:
-    """A ResNet of one block a stage."""
+    """A ResNet of one block per stage."""
     from torchvision.models.resnet import ResNet
 
     return lambda: (ResNet(block, [1, 1, 1, 1], num_classes=10, **options), (images(64),))

@@ -1,7 +1,7 @@
 """The numeric harness of the batching rules: a batched program equals its runs one by one, stacked.
 
-For every subset of a program's inputs, the inputs in the subset get a batched dimension of size 3 and the
-others are shared. An output that does not depend on the subset has no batched dimension.
+For every subset of a program's inputs, the inputs in the subset get a batched dimension of size 3, and the others are
+shared. An output that does not depend on the subset has no batched dimension.
 """
 
 import itertools

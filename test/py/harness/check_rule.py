@@ -7,7 +7,7 @@ For a program f, at a point x, for every subset of its differentiable inputs:
 - VJP against JVP by the adjoint identity Re<ct, dy> = Re<cx, dx>;
 - order two: these checks on the JVP program and on the VJP program, all inputs active.
 
-`order_two.py` says which fast tests leave out order two, and subsets but the whole one.
+`order_two.py` says which fast tests skip order two, and all subsets except the whole one.
 """
 
 import itertools
@@ -64,7 +64,7 @@ def check_rule(
     order = order or (2 if is_due else 1)
     if recorder is not None:
         NOTES.checked(recorder, order)
-    for further in range(2, order + 1):  # in all inputs, of which the new ones come last
+    for further in range(2, order + 1):  # in all inputs; the new ones are the last
         checked, derived, label = derived, [], f"order {further}"
         for p, x, results in checked:
             derived += _check(p, x, active(x), rng, rtol, adjoint_rtol, differences, label, results)

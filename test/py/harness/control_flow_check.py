@@ -38,7 +38,7 @@ def check(text: str, *arguments: Any, subsets: bool = True) -> None:
     counts = range(1, len(floats) + 1) if subsets else [len(floats)]
     for wrt in itertools.chain.from_iterable(itertools.combinations(floats, n) for n in counts):
         derived = _check(program, point, primal, list(wrt), rng)
-    for second, further, results in derived:  # in all arguments, which come last
+    for second, further, results in derived:  # in all arguments; the new ones are the last
         _check(second, further, results, active(further), rng)
 
 

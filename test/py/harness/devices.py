@@ -21,7 +21,7 @@ def by_processes(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
     """The results of `main` run by eight processes; arguments and results have one row per process."""
     with jax.enable_x64(True):
         compiled = _compiled(text, COUNT, 1, False)
-        # Declared as replicated, although the parts differ: JAX only passes the parts on.
+        # Declared as replicated although the parts differ: JAX only passes the parts on.
         each = NamedSharding(Mesh(np.array(jax.devices()), "p"), PartitionSpec())
         buffers = []
         for x in map(np.asarray, arguments):

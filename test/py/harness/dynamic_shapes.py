@@ -78,7 +78,7 @@ class _Case:
 
 
 def _check(program: Program, cases: Sequence[_Case], order: int, everywhere: bool) -> None:
-    """Checks a program and its derivatives, which serve all sizes, at each point, or further ones at the first."""
+    """Checks a program and its derivatives, compiled for all sizes, at each point; at the first, also higher orders."""
     wrt = active(cases[0].point)
     more: dict[str, list[list[Array]]] = {"jvp": [], "vjp": []}
     for case in cases:

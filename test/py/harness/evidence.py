@@ -1,7 +1,8 @@
 """Records what the tests of rules have checked: element types and order per op, and the refusals that they met.
 
-`check_rule` differentiates with an op set that notes which rules are asked for. When all of test/py/rules has run,
-`conftest.py` compares the records with the tables in tiduc/tables, from which `tiduc ops` and docs/ops.md are made.
+`check_rule` differentiates with an op set that records which rules are requested. When all of test/py/rules has run,
+`conftest.py` compares the records with the tables in tiduc/tables, from which `tiduc ops` and docs/ops.md are
+generated.
 """
 
 import functools
@@ -119,7 +120,7 @@ def joined(rows: Iterable[Any]) -> list[Any]:
 
 
 def _checked(rules: Iterable[tuple[str, str, str, int]]) -> list[Checked]:
-    """One row per op that the programs' first-order derivatives ask rules for, before rules emit other ops."""
+    """One row per op for which the programs' first-order derivatives request rules, before rules emit other ops."""
     kinds: dict[str, dict[str, set[str]]] = {}
     orders: dict[str, int] = {}
     for kind, op, element, order in rules:

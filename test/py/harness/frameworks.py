@@ -1,7 +1,7 @@
 """Marks the tests that need PyTorch, which the second ring installs: those that call `importorskip("torch")`.
 
-The call may be in the test's module, in the test, or in a fixture that the test takes. Marks by hand would be a second
-list beside these calls.
+The call may be in the test's module, in the test, or in a fixture that the test uses. Marks set by hand would duplicate
+these calls.
 """
 
 import inspect

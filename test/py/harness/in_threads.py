@@ -1,7 +1,7 @@
 """Public calls of tiduc, which threads of a new process make at once: `python in_threads.py NAME,...`.
 
-Each thread makes all calls, in an order of its own, and writes what is wrong: a call that raises, or that gives another
-result than the same call in one thread.
+Each thread makes all calls in its own order, and prints failures: a call that raises, or whose result differs from that
+of the same call in one thread.
 """
 
 import pickle

@@ -1,11 +1,12 @@
 """Compiles several programs to one module: IREE's compiler takes about a second for a module, however small it is.
 
-`compiled_together` has a function for each program. Each function still takes IREE's compiler a quarter of a second, as
-it gathers the patterns of its passes for each, so `joined` makes one function of functions whose ops do not depend on
-what is around them. `compiled_as_one` compiles that function; `Programs` gathers the programs of a file's tests for it.
+`compiled_together` has a function for each program. IREE's compiler takes a quarter of a second for each further
+function, because it gathers the patterns of its passes per function. `joined` therefore merges functions whose ops do
+not depend on their context. `compiled_as_one` compiles the merged function; `Programs` gathers the programs of a file's
+tests for it.
 
-A program with loops is compiled alone, or with others as `kernels`: if IREE rejects one loop as a kernel, it would
-compile all programs of the module without kernels.
+A program with loops is compiled alone, or with others as `kernels`: if IREE rejects one loop as a kernel, all programs
+of the module are compiled without kernels.
 """
 
 import re
@@ -53,7 +54,7 @@ def module_of(
 
 
 def _compiled(program: Lowered, options: Options, kernels: bool) -> bytes:
-    """The module of a program; with `kernels`, of the first attempt alone."""
+    """The module of a program; with `kernels`, only by the first attempt."""
     return (
         compile_source(next(Prepared(program, options).applicable())) if kernels else build(program, options)
     )
@@ -107,7 +108,7 @@ class Joined:
 
     run: Executable
     examples: Mapping[Any, Sequence[NDArray[Any]]]
-    """The arguments of each program, in the order in which the function takes them."""
+    """The arguments of each program, in the order of the function's arguments."""
     counts: Sequence[tuple[int, int]]
     """The numbers of arguments and results of each program, in this order."""
 
@@ -147,7 +148,7 @@ class Programs:
     """The programs of a file's tests, which are one function for each target."""
 
     of_tests: dict[str, Callable[..., Mapping[str, Given]]] = field(default_factory=dict)
-    """By a test's name: its programs by name, from the parameters of a case.
+    """Keyed by a test's name: its programs by name, from the parameters of a case.
 
     The target is the parameter `target` of a case, or `cpu`.
     """

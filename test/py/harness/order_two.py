@@ -1,9 +1,9 @@
-"""Which checks of rules go on to subsets of the inputs and to order two in the fast tests.
+"""Decides for which checks of rules the fast tests include subsets of the inputs and order two.
 
 Order two differentiates the programs that rules emit, which takes two thirds of a check's time. In the fast tests, a
-case of a parametrized test goes on to both if it asks for a rule, or a rule emits a kind of op, that no earlier case of
-its file did. A test that passes `order=2`, such as one at a zero or a kink, always goes on, and so does a test without
-parameters. `python -m pytest test/py/rules` goes on in all checks.
+case of a parametrized test includes both if it requests a rule, or a rule emits a kind of op, that no earlier case of
+its file did. A test that passes `order=2`, such as one at a zero or a kink, always includes them, and so does a test
+without parameters. `python -m pytest test/py/rules` includes them in all checks.
 """
 
 import re

@@ -5,7 +5,7 @@
     @pytest.mark.parametrize("dtype", [...])
     def test_all(size, dtype): ...
 
-The 12 cases are chosen one by one. Each next case is one that adds the most values of parameters, and pairs of values
+The 12 cases are chosen one by one. Each next case is the one that adds the most parameter values, and pairs of values
 of two parameters, that the chosen cases lack.
 """
 
@@ -40,7 +40,7 @@ def sample(cases: Sequence[Mapping[str, int]], count: int) -> set[int]:
     """
     left = {i: _combinations(case) for i, case in enumerate(cases)}
     order = list(left)
-    random.Random(0).shuffle(order)  # of cases that add as many, the first ones would be alike
+    random.Random(0).shuffle(order)  # among equally good cases, the first ones would be alike
     chosen: set[int] = set()
     while order and len(chosen) < count:
         best = max(order, key=lambda i: len(left[i]))

@@ -1,9 +1,9 @@
-"""The CPUs for which tests look at the text of programs: never this machine's, whose features are not known.
+"""The CPUs for which tests compare the text of programs: never this machine's, whose features are not known.
 
     str(source_of(program, AVX512).stablehlo).count("flow.executable.export") == 1
 
-A test that runs a program compiles it for this machine (`HERE`), and compares values only. The passes read a target's
-features and do not ask whether the CPU is there, so that the text of a program is the same on every machine.
+A test that runs a program compiles it for this machine (`HERE`), and compares only values. The passes read the features
+of a target, whether or not that CPU is present, so the text of a program is the same on every machine.
 """
 
 AVX512, THREADS = "cpu:x86-64-v4", "cpu-threads:x86-64-v4"

@@ -1,4 +1,4 @@
-"""Vulkan devices in tests: whether there is one, and closing devices, which are busy as long as they are open."""
+"""Vulkan devices in tests: whether there is one, and closing of devices, which are busy while they are open."""
 
 import functools
 import gc
@@ -63,4 +63,4 @@ def close_vulkan() -> None:
             del devices_[name]
             closed = True
     if closed:
-        gc.collect()  # modules may be parts of cycles
+        gc.collect()  # modules may be in reference cycles
