@@ -1,9 +1,12 @@
 """A sample of the sweep over random networks of large arrays: test/sweep/random_networks.py --large."""
 
+from typing import Any
+
 import pytest
+import random_networks
 from harness.sources import source_of
 from large_networks import LargeNetwork
-from random_networks import outcome
+from random_networks import ROUNDED, outcome
 
 import tiduc
 
@@ -21,6 +24,25 @@ SLOW = [
 @pytest.mark.parametrize(("seed", "target"), [(0, "cpu"), *SLOW])
 def test_values_and_gradients_are_those_of_xla_in_f64(seed: int, target: str) -> None:
     assert outcome(seed, large=True, target=target) == ("ok", "")
+
+
+@pytest.mark.parametrize(
+    ("error", "in_f64", "category"),
+    [
+        (ROUNDED, "ok", "within rounding"),
+        (2 * ROUNDED, "ok", "wrong"),
+        (ROUNDED, "wrong", "wrong"),
+        (float("inf"), "ok", "wrong"),
+    ],
+)
+def test_an_error_within_rounding_is_small_and_is_none_in_f64(
+    error: float, in_f64: str, category: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compared(network: Any, target: str) -> tuple[str, str, float]:
+        return ("wrong", "result 0", error) if network.dtype == "float32" else (in_f64, "", 0)
+
+    monkeypatch.setattr(random_networks, "compared", compared)
+    assert outcome(1) == (category, "result 0")
 
 
 def test_the_networks_have_all_kinds_of_layers() -> None:

@@ -102,6 +102,18 @@ def test_an_architecture_is_right_on_iree(sweep: dict[str, ModuleType], training
     assert found["outcome"] == "ok" and found["error"] < 1e-5 and found["weights"] == 26
 
 
+def test_a_size_is_reduced_where_none_is_published(sweep: dict[str, ModuleType]) -> None:
+    def candidates(size: Any) -> Any:
+        return iter([] if size.published else [lambda: (Perceptron(), (torch.randn(3, 3),))])
+
+    own = sweep["catalog"].Architecture("own", "perceptron", candidates)
+    record = sweep["comparison"].record
+    found = record(own, "none", ["published", "reduced"])
+    assert (found["outcome"], found["size"]) == ("differentiated", "reduced")
+    assert record(own, "none", ["published"])["outcome"] == "not built"
+    assert [record(own, "none", ["reduced"], n)["outcome"] for n in (3, 4)] == ["left out", "differentiated"]
+
+
 def test_one_wrong_gradient_is_wrong(sweep: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
     run = sweep["comparison"]._run
 
@@ -140,23 +152,37 @@ def test_a_sweep_of_architectures_continues(
 
         def asked(self, request: list[str], seconds: float) -> Any:
             asked.append(request[0])
-            return {"own/a": {"outcome": "ok", "why": ""}, "own/b": "crash"}.get(
+            right = {"outcome": "ok", "why": "", "size": "reduced", "weights": 1234, "error": 3.4e-7}
+            return {"own/a": right, "own/b": "crash", "own/d": {"outcome": "left out", "why": ""}}.get(
                 request[0], {"outcome": "refused", "why": "torch-mlir lowers no torch.aten.x to StableHLO"}
             )
 
         def close(self) -> None: ...
 
     monkeypatch.setattr(architectures, "Worker", Answers)
+    journal = tmp_path / "journal.jsonl"
     given = SimpleNamespace(
-        journal=tmp_path / "journal.jsonl", engine="iree", again=["crash"], limit=1, seconds=60
+        journal=journal, engine="iree", again=["crash"], limit=1, seconds=60, size="published", shapes=5
     )
     for _ in range(2):
-        found = architectures.run(["own/a", "own/b", "own/c"], given)
-    assert asked == ["own/a", "own/b", "own/c", "own/b"]
+        found = architectures.run(["own/d", "own/c", "own/b", "own/a"], given)
+    assert asked == ["own/d", "own/c", "own/b", "own/a", "own/d", "own/b"]
+    titles = [json.loads(line)["title"] for line in journal.read_text().splitlines()]
+    assert titles == ["own/a", "own/b", "own/c"]
     page = sweep["page"].page(found, 9)
     assert "3 of 9 architectures have been tried so far" in page
+    assert f"| own/a | reduced | 1,234 | 3e-07 |  |  | {found['own/a']['day']} | right |" in page
     assert "| own | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 0 | 0 |" in page
     assert "| refused | op without StableHLO: torch.aten.x | own/c |" in page
+
+
+def test_the_page_is_that_of_the_record(sweep: dict[str, ModuleType]) -> None:
+    import architectures
+    from table import PAGE, section_of
+
+    section = section_of(PAGE.read_text())
+    listed = int(section.split(" architectures have been tried")[0].rpartition(" ")[2])
+    assert section == sweep["page"].page(architectures.known(architectures.JOURNAL), listed)
 
 
 def test_draws_are_repeatable(sweep: dict[str, ModuleType]) -> None:

@@ -1,13 +1,16 @@
 """Gradients of all architectures of the installed packages of models, on IREE, against PyTorch's in f64.
 
-    python test/sweep/architectures.py JOURNAL [--seed N --count N] [--only TEXT] [--engine none] [--page]
+    python test/sweep/architectures.py [JOURNAL] [--seed N --count N] [--only TEXT] [--size SIZE] [--shapes N]
+        [--engine none] [--page]
 
-The architectures are those of `test/zoo/catalog.py`, in a small configuration with random weights. A scalar is
-differentiated with respect to all float weights and inputs. An outcome is one of `OUTCOMES`. Each architecture is a
-request to a worker process with limits of memory and time. The journal holds a line of JSON for each architecture, and
-a later run continues it. With `--engine none`, nothing is compiled, and a later run compiles the architectures that
-differentiate. `--page` writes the tables of docs/zoo.md from the journal. `--seed` shuffles the architectures, and
-`--count` takes the first ones.
+The architectures are those of `test/zoo/catalog.py`, with random weights, in the published size where the catalog knows
+one with at most 150 million weights, and else in a reduced size. A scalar is differentiated with respect to all float
+weights and inputs. An outcome is one of `OUTCOMES`. Each architecture is a request to a worker process with limits of
+memory and time. The journal, by default `test/zoo/architectures.jsonl`, holds a line of JSON for each architecture,
+sorted by title, and a later run continues it. With `--engine none`, nothing is compiled, and a later run compiles the
+architectures that differentiate. `--page` writes the tables of docs/zoo.md from the journal. `--seed` shuffles the
+architectures, and `--count` takes the first ones. `--shapes N` leaves out the modules whose weights have more than N
+shapes, so that a run in steps of N has many results soon: IREE compiles code for each shape.
 """
 
 import argparse
@@ -19,13 +22,15 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
-sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
+ZOO = Path(__file__).parents[1] / "zoo"
+sys.path.insert(0, str(ZOO))
 
 from counts import WRONG, summary, total  # noqa: E402
 from worker import Worker, answer_requests  # noqa: E402
@@ -41,7 +46,11 @@ OUTCOMES = {
     "not exported": "PyTorch's own `torch.export` fails",
     "not built": "PyTorch runs none of the configurations that the catalog knows",
 }
-MEBIBYTES = 8000
+SIZES = {"published": ["published", "reduced"], "reduced": ["reduced"]}
+LEFT_OUT = "left out"
+ERRORS = ("error", "torch_error", "wide_error")
+JOURNAL = ZOO / "architectures.jsonl"
+MEBIBYTES = 11000
 Record = dict[str, Any]
 
 
@@ -49,7 +58,7 @@ Record = dict[str, Any]
 
 
 def serve() -> None:
-    """Answers requests (title, engine) with records."""
+    """Answers requests (title, engine, names of sizes, number of shapes) with records."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEBIBYTES * 2**20,) * 2)
     warnings.simplefilter("ignore")
     import torch
@@ -58,10 +67,10 @@ def serve() -> None:
     torch.set_num_threads(1)
     by_title = {each.title: each for each in architectures()}
 
-    def answer(request: Sequence[str]) -> Record:
+    def answer(request: Sequence[Any]) -> Record:
         from against_torch import record
 
-        return record(by_title[request[0]], request[1])
+        return record(by_title[request[0]], *request[1:])
 
     answer_requests(answer)
 
@@ -75,6 +84,15 @@ def known(journal: Path) -> dict[str, Record]:
     return {each["title"]: each for each in map(json.loads, lines)}
 
 
+def keep(journal: Path, record: Record) -> None:
+    """Adds a record to the journal, in which others may have changed meanwhile."""
+    records = known(journal) | {record["title"]: record}
+    text = "".join(f"{json.dumps(records[title])}\n" for title in sorted(records))
+    beside = journal.with_name(f"{journal.name}.{os.getpid()}")
+    beside.write_text(text)
+    beside.replace(journal)
+
+
 def is_open(found: Record | None, engine: str, again: Sequence[str]) -> bool:
     if found is None or found["outcome"] in again:
         return True
@@ -83,21 +101,28 @@ def is_open(found: Record | None, engine: str, again: Sequence[str]) -> bool:
 
 def run(titles: Sequence[str], given: argparse.Namespace) -> dict[str, Record]:
     """Records the architectures that the journal lacks, until the time is over."""
-    done, end = known(given.journal), time.monotonic() + given.seconds
+    end = time.monotonic() + given.seconds
     worker = Worker([sys.executable, __file__, "--worker"])
     for title in titles:
-        if time.monotonic() > end:
+        began = time.monotonic()
+        if began > end:
             break
-        if not is_open(done.get(title), given.engine, given.again):
+        if not is_open(known(given.journal).get(title), given.engine, given.again):
             continue
-        answer = worker.asked([title, given.engine], given.limit)
+        answer = worker.asked([title, given.engine, SIZES[given.size], given.shapes], given.limit)
         record = {"outcome": answer, "why": ""} if isinstance(answer, str) else answer
-        done[title] = {"title": title, **record}
-        with given.journal.open("a") as file:
-            print(json.dumps(done[title]), file=file)
-        print(f"{record['outcome']:14} {title} {record.get('why', '')[:300]}", flush=True)
+        if record["outcome"] != LEFT_OUT:
+            seconds = round(time.monotonic() - began)
+            keep(given.journal, {"title": title, **record, "seconds": seconds, "day": f"{date.today()}"})
+            print(f"{record['outcome']:14} {title} {described(record)} {seconds} s", flush=True)
     worker.close()
-    return {title: done[title] for title in titles if title in done}
+    found = known(given.journal)
+    return {title: found[title] for title in titles if title in found}
+
+
+def described(record: Mapping[str, Any]) -> str:
+    words = [record.get("size", ""), *(f"{record[name]:.0e}" for name in ERRORS if name in record)]
+    return " ".join([*words, record.get("why", "")[:300]])
 
 
 def titles_of(given: argparse.Namespace) -> list[str]:
@@ -114,12 +139,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("journal", type=Path)
+    parser.add_argument("journal", type=Path, nargs="?", default=JOURNAL)
     parser.add_argument("--seed", type=int, help="shuffles the architectures")
     parser.add_argument("--count", type=int, default=0, help="how many architectures; default: all")
     parser.add_argument(
         "--only", default="", help="architectures whose titles this regular expression matches"
     )
+    parser.add_argument(
+        "--size", choices=SIZES, default="published", help="published: reduced only where none is known"
+    )
+    parser.add_argument("--shapes", type=int, default=0, help="leave out modules with more shapes of weights")
     parser.add_argument("--engine", choices=("iree", "none"), default="iree")
     parser.add_argument(
         "--again", action="append", default=[], help="run architectures of this outcome again"

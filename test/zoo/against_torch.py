@@ -9,6 +9,7 @@ A module in training mode draws its own dropout masks, which differ from PyTorch
 """
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from catalog import SMALL, Architecture, NotBuilt
+from catalog import PUBLISHED, SMALL, Architecture, NotBuilt
 from entries import Loss
 from reference import wide
 
@@ -25,23 +26,42 @@ from tiduc.models.torch.faults import quiet
 
 TIMES, TOLERANCE, FLOOR, WIDE = 10, 1e-5, 1e-6, 1e-8
 SEED = np.array([1, 2], np.uint64)
+SIZES = {"published": PUBLISHED, "reduced": SMALL}
+LEFT_OUT = "left out"
 Record = dict[str, Any]
 Arrays = list[Any]
 
 
-def record(architecture: Architecture, engine: str) -> Record:
-    """The outcome of an architecture, the reason, and the seconds of each stage."""
+def record(
+    architecture: Architecture, engine: str, sizes: Sequence[str] = ("reduced",), shapes: int = 0
+) -> Record:
+    """The outcome of an architecture, the reason, and the seconds of its import.
+
+    The first of these sizes that PyTorch runs is taken. A module whose weights have more than `shapes` shapes is left
+    out, if that number is not 0: IREE compiles code for each shape.
+    """
+    why = ""
+    for name in sizes:
+        try:
+            module, inputs = architecture.build(SIZES[name])
+        except NotBuilt as error:
+            why = str(error)
+            continue
+        if 0 < shapes < len({tuple(each.shape) for each in module.parameters()}):
+            return {"outcome": LEFT_OUT, "why": ""}
+        return {"size": name} | _of_module(module, inputs, engine)
+    return {"outcome": "not built", "why": why}
+
+
+def _of_module(module: torch.nn.Module, inputs: Sequence[Any], engine: str) -> Record:
+    """The outcome of a module with its inputs."""
     started = time.process_time()
-    try:
-        module, inputs = architecture.build(SMALL)
-    except NotBuilt as error:
-        return {"outcome": "not built", "why": str(error)}
     torch.manual_seed(0)
     loss = Loss(module)
     found: Record = {"weights": sum(p.numel() for p in module.parameters())}
     try:
         model = tiduc.from_torch(loss, inputs, lift_constants=True)
-        gradient = _gradient(model)
+        gradient = _gradient(model, loss)
         found["import"] = round(time.process_time() - started, 1)
     except tiduc.TiducError as error:
         failure = _own_failure(loss, inputs)
@@ -68,21 +88,37 @@ def compared(loss: Loss, inputs: Sequence[Any], model: Any, gradient: Any) -> Re
     found = _against(ours, exact or narrow, narrow if exact else None, "PyTorch")
     if found["outcome"] == "ok" or exact is None:
         return found
-    with wide(loss, inputs) as (in_f64, given):
-        model = tiduc.from_torch(in_f64, given, lift_constants=True)
-        doubled = _gradient(model)
-        best = _against(_run(doubled, given, "iree"), exact, narrow, "PyTorch", WIDE, 1)
+    best = _in_f64(loss, inputs, exact, narrow)
     if best["outcome"] == "ok":
-        return best | {"why": f"a kink moves in f32: {found['why']}"}
+        return found | {
+            "outcome": "ok",
+            "why": f"a kink moves in f32: {found['why']}",
+            "wide_error": best["error"],
+        }
     on_xla = _against(_run(gradient, inputs, "xla"), exact, narrow, "PyTorch")
     blamed = "IREE alone" if on_xla["outcome"] == "ok" else "XLA too"
     return found | {"why": f"{blamed}: {found['why']}; in f64: {best['why']}"}
 
 
-def _gradient(model: Any) -> Any:
-    """The program of the scalar and its gradient toward all floats."""
+def _in_f64(loss: Loss, inputs: Sequence[Any], exact: Arrays, narrow: Arrays | None) -> Record:
+    """The comparison of the gradient that IREE computes in f64."""
+    try:
+        with wide(loss, inputs) as (module, given):
+            gradient = _gradient(tiduc.from_torch(module, given, lift_constants=True), module)
+            return _against(_run(gradient, given, "iree"), exact, narrow, "PyTorch", WIDE, 1)
+    except tiduc.TiducError as error:
+        return {"outcome": "refused", "why": _short(error)}
+
+
+def _gradient(model: Any, loss: Loss) -> Any:
+    """The program of the scalar and its gradient toward the float weights and inputs.
+
+    PyTorch has no gradient toward constants and toward buffers such as the averages of a batch normalization.
+    """
+    weights = {name for name, _ in loss.named_parameters(remove_duplicate=False)}
+    floats = [each.name for each in model.signature.inputs if each.type.element in _FLOATS]
     return model.grad(
-        [each.name for each in model.signature.inputs if each.type.element in _FLOATS], value=True
+        [name for name in floats if name in weights or re.fullmatch(r"inputs_\d+", name)], value=True
     )
 
 
@@ -108,22 +144,15 @@ def expected(loss: Loss, inputs: Sequence[Any], gradient: Any, in_f64: bool) -> 
 
 def _of_torch(loss: Loss, inputs: Sequence[Any], gradient: Any) -> Arrays:
     given = [x.clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
-    named = dict(loss.named_parameters(remove_duplicate=False)) | dict(loss.named_buffers())
+    named = dict(loss.named_parameters(remove_duplicate=False))
     named |= {f"inputs_{i}": x for i, x in enumerate(given)}
     for tensor in named.values():
-        if tensor.is_floating_point() and tensor.is_leaf:
+        if tensor.is_floating_point():
             tensor.requires_grad_()
     value = loss(*given)
-    names = [each.name.removesuffix(".cotangent") for each in gradient.signature.outputs[1:]]
-    wanted = [named[name] for name in names if name in named]
-    gradients = dict(
-        zip(
-            [name for name in names if name in named],
-            torch.autograd.grad(value, wanted, allow_unused=True),
-            strict=True,
-        )
-    )
-    return [value.detach().numpy(), *(_array(gradients.get(name)) for name in names)]
+    wanted = [named[each.name.removesuffix(".cotangent")] for each in gradient.signature.outputs[1:]]
+    gradients = torch.autograd.grad(value, wanted, allow_unused=True)
+    return [value.detach().numpy(), *map(_array, gradients)]
 
 
 def _array(tensor: Any) -> Any:
@@ -174,4 +203,5 @@ def _own_failure(loss: Loss, inputs: Sequence[Any]) -> str:
 
 
 def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:600]
+    """The message without the folder in which packages lie."""
+    return re.sub(r"\S*/site-packages/", "", " ".join(str(error).split()))[:600]

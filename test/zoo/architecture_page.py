@@ -10,18 +10,24 @@ from table import PAGE, TITLE, head, line, section_of
 Record = Mapping[str, Any]
 
 ABOUT = """
-`test/sweep/architectures.py` takes gradients of architectures of transformers, timm, torchvision and diffusers
-in a small configuration, such as two layers of width 32 and images of 64 x 64: a base model for each type of
-configuration of transformers, the smallest models of each family of timm, and named models of torchvision and
-diffusers. The scalar is the one above; it is derived toward all float weights and inputs, compiled by IREE, and
-compared with PyTorch's in f64. The value, and each gradient by itself, may differ by ten times the error of PyTorch's
-own in f32, by 1e-5 of its norm, or by 1e-6 of the norm of the whole gradient. A larger difference counts as right if
-the gradient in f64 is right: then rounding has moved a kink. A module in training mode draws its own dropout masks,
-for which IREE is compared with XLA.
+`test/sweep/architectures.py` takes gradients of architectures of transformers, timm, torchvision and diffusers: a base
+model for each type of configuration of transformers, the smallest models of each family of timm, and named models of
+torchvision and diffusers. The scalar is the one above; it is derived toward all float weights and inputs, compiled by
+IREE, and compared with PyTorch's in f64. The value, and each gradient by itself, may differ by ten times the error of
+PyTorch's own in f32, by 1e-5 of its norm, or by 1e-6 of the norm of the whole gradient. A larger difference counts as
+right if the gradient in f64 is right: then rounding has moved a kink. XLA computes the gradients that are not right, so
+that the record says whether IREE alone is wrong. A module in training mode draws its own dropout masks, for which IREE
+is compared with XLA.
+
+The size of a model is *published* where its widths and layers are the default of its package, with at most 150 million
+weights. Its images then have the side that the package names (224 where that side is above 288, and in torchvision),
+and its sequences have 8 tokens. All other models have a *reduced* size, such as two layers of width 32 and images of
+64 x 64; all models of diffusers do. There are two images at a time, since PyTorch's batch normalization has a wrong
+gradient for one image in a layout that is transposed.
 
 ```sh
-python test/sweep/architectures.py architectures.jsonl --seed 20261128 --count 40  # continues where the journal ends
-python test/sweep/architectures.py architectures.jsonl --page                      # writes this section
+python test/sweep/architectures.py --seed 20261129 --count 40  # continues the record, test/zoo/architectures.jsonl
+python test/sweep/architectures.py --page                      # writes this section from the record
 ```
 
 """
@@ -77,9 +83,31 @@ def page(records: Mapping[str, Record], listed: int) -> str:
     lines.append(line(["all", *(_count(records.values(), name) for name in _MEANING)]))
     lines += ["", "### Refusals and failures by reason", "", *head(["outcome", "reason", "architectures"])]
     lines += reasons(records)
-    right = ", ".join(title for title in sorted(records) if records[title]["outcome"] == "ok")
-    lines += ["", "### Architectures whose gradient is right on IREE", "", f"{right}."]
+    lines += ["", "### Architectures compared on IREE", "", *_COMPARED, "", *compared(records)]
     return f"{TITLE}\n{ABOUT}" + "\n".join(lines) + "\n"
+
+
+_COMPARED = (
+    "*Error* is the relative error of the value, or the largest norm of a difference toward one weight or input over",
+    "the norm of the whole gradient; PyTorch's results in f64 are the reference. *PyTorch's error* is that of its",
+    "gradient in f32. *In f64* is the error of IREE's gradient in f64, where rounding moves a kink in f32.",
+)
+
+
+def compared(records: Mapping[str, Record]) -> list[str]:
+    """The table of the architectures whose gradients IREE computed."""
+    lines = head(["architecture", "size", "weights", "error", "PyTorch's error", "in f64", "day", "outcome"])
+    for title, each in sorted(records.items()):
+        if "error" in each:
+            errors = (f"{each[name]:.0e}" if name in each else "" for name in _ERRORS)
+            weights = f"{each['weights']:,}"
+            lines.append(
+                line([title, each["size"], weights, *errors, each["day"], _MEANING[each["outcome"]]])
+            )
+    return lines
+
+
+_ERRORS = ("error", "torch_error", "wide_error")
 
 
 def _count(records: Iterable[Record], outcome: str) -> int:

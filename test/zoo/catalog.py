@@ -1,7 +1,9 @@
-"""All architectures of transformers, timm, torchvision and diffusers that are installed, with small and real sizes.
+"""All architectures of transformers, timm, torchvision and diffusers that are installed, in three sizes.
 
     for each in architectures():
         module, inputs = each.build(SMALL)
+
+`SMALL` and `REAL` change widths, layers and images. `PUBLISHED` keeps the widths and layers of the packages' defaults.
 
 The architectures are: a model class of transformers for each type of configuration, the smallest model of each family
 of timm, and the named models of torchvision and diffusers. `draw` chooses architectures by a seed; the sweep of
@@ -22,7 +24,8 @@ from packages import import_torchvision
 from shrinking import Size
 
 SMALL, REAL = Size(32, 2, 64, 8), Size(384, 6, 224, 128)
-LARGEST = 40_000_000  # parameters; PyTorch's gradient in f64 and ours fit into the memory limit
+PUBLISHED = Size(0, 0, 288, 8, published=True)
+LARGEST = 150_000_000  # parameters; PyTorch's gradient in f64 and ours fit into the memory limit
 
 
 class NotBuilt(Exception):

@@ -58,10 +58,11 @@ def torchvision_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built
         import torchvision
 
         options = dict(TORCHVISION[name])
-        side = max(size.side, options.pop("side", 0))
+        least = options.pop("side", 0)
+        side = max(LARGEST_SIDE if size.published else size.side, least)
         frames, pairs = options.pop("frames", 0), options.pop("pairs", False)
         shape = (1, 3, frames, side, side) if frames else (BATCH, 3, side, side)
-        if not pairs:
+        if not pairs and not size.published:
             options["num_classes"] = CLASSES
 
         def build() -> Built:
@@ -89,7 +90,11 @@ def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
     def candidates(size: Size) -> Iterator[Callable[[], Built]]:
         import timm
 
-        side = timm.get_pretrained_cfg(name).input_size[-1]
+        config = timm.get_pretrained_cfg(name)
+        side = config.input_size[-1] if config else LARGEST_SIDE
+        if size.published:
+            yield from _published(name, side, size.side)
+            return
         shallower = _SMALLER if size.layers <= 2 else ({},)
         for sized in ({"img_size": size.side}, {}):
             for options in shallower:
@@ -104,6 +109,22 @@ def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
                     yield build
 
     return candidates
+
+
+def _published(name: str, side: int, largest: int) -> Iterator[Callable[[], Built]]:
+    """The model as timm publishes it, for images of its own side; of `LARGEST_SIDE` if its own is too large."""
+    choices: list[tuple[dict[str, int], int]] = [({}, side)]
+    if side > largest:
+        choices = [({"img_size": LARGEST_SIDE}, LARGEST_SIDE), ({}, LARGEST_SIDE)]
+    for options, each in choices:
+
+        def build(options: Mapping[str, int] = options, each: int = each) -> Built:
+            import timm
+
+            module = timm.create_model(name, **options)
+            return module, (torch.randn(BATCH, getattr(module, "in_chans", 3), each, each),)
+
+        yield build
 
 
 TIMM: tuple[str, ...] = (
@@ -173,7 +194,6 @@ TIMM: tuple[str, ...] = (
     "poolformerv2_s12",
     "convformer_s18",
     "caformer_s18",
-    "randformer_s12",
     "gmlp_ti16_224",
     "resmlp_12_224",
     "mixer_s32_224",

@@ -15,12 +15,16 @@ VOCABULARY = 128
 
 @dataclass(frozen=True)
 class Size:
-    """The width of a network, its layers, the side of its images and the length of its sequences."""
+    """The width of a network, its layers, the side of its images and the length of its sequences.
+
+    A published size has the width and the layers of a package's default instead; `side` then bounds the images.
+    """
 
     width: int
     layers: int
     side: int
     length: int
+    published: bool = False
 
 
 _LAYERS = re.compile(
@@ -165,8 +169,8 @@ class Shrinking:
 
 def attempts(kind: Any, size: Size) -> Iterator[Any]:
     """Configurations of a class, the smallest first; a configuration that the class refuses is left out."""
-    for mode in range(3):
+    for mode in range(1 if size.published else 3):
         try:
-            yield kind(**Shrinking(size, mode).changes(kind))
+            yield kind(**({} if size.published else Shrinking(size, mode).changes(kind)))
         except Exception:  # a class checks its numbers with exceptions of any kind
             continue
