@@ -8,6 +8,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, legalize, signless
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.backends.iree.faults.widen_float8 import from_float8, is_float8, to_float8
+from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shape, with_element, with_shape
 
@@ -28,6 +29,11 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
 @crash(
     "A scalar that depends on a dimension's size does not become unsigned; converts and bitcasts, too.",
     "dynamic/unsigned_size",
+)
+@crash(
+    "A size that becomes a wider integer, and then a float, does not compile, either; a barrier separates the two.",
+    "dynamic/size_in_floats",
+    upstream="https://github.com/iree-org/iree/issues/19375",
 )
 @crash(
     "Calls a function of compilers that is missing at run time where a CPU does not convert integers to bf16; "
@@ -83,10 +89,12 @@ def _needs_barrier(x: IrValue, type_: ir.RankedTensorType) -> bool:
 
     The host computes induction variables of loops, and lacks some of these conversions.
     """
-    of, to = element(x), element(type_)
-    if type_.rank or not _is_signed(x) or not is_float(type_):
+    to = str(element(type_))
+    if type_.rank or not _is_signed(x) or not is_float(type_) or to == "f32":
         return False
-    return (of.width, str(to)) != (64, "f64") and str(to) != "f32"
+    # IREE merges conversions of integers to wider ones with the conversion to a float.
+    merged = [element(y) for y in traced(x, ["stablehlo.convert"])]
+    return to != "f64" or any(isinstance(of, ir.IntegerType) and of.width < 64 for of in merged)
 
 
 def _is_signed(x: IrValue) -> bool:

@@ -35,6 +35,21 @@ def behind_barrier() -> Case:
     return Case(f"(%x: {x}) -> {x}", body, (numbers(3, 2),), {"N": 3, "M": 2})
 
 
+def third_of_a_size() -> Case:
+    """Numbers from 0 to below a third of a size. The third is computed in f64."""
+    body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xf32>) -> tensor<i32>
+      %1 = stablehlo.convert %0 : (tensor<i32>) -> tensor<i64>
+      %2 = stablehlo.convert %1 : (tensor<i64>) -> tensor<f64>
+      %3 = stablehlo.constant dense<3.0> : tensor<f64>
+      %4 = stablehlo.divide %2, %3 : tensor<f64>
+      %5 = stablehlo.ceil %4 : tensor<f64>
+      %6 = stablehlo.convert %5 : (tensor<f64>) -> tensor<i64>
+      %7 = stablehlo.reshape %6 : (tensor<i64>) -> tensor<1xi64>
+      %8 = stablehlo.dynamic_iota %7, dim = 0 : (tensor<1xi64>) -> tensor<?Mxi32>
+      return %8 : tensor<?Mxi32>"""
+    return Case("(%x: tensor<?Nx2xf32>) -> tensor<?Mxi32>", body, (numbers(7, 2),), {"N": 7, "M": 3})
+
+
 def clamped_complex() -> Case:
     """Complex numbers between a number and an array of numbers."""
     x = "tensor<?Nx3xcomplex<f32>>"

@@ -368,6 +368,7 @@ CASES = {
     "concatenate": concatenated(),
     "unsigned": bytes_along(),
     "unsigned_size": twice_a_size(),
+    "size_in_floats": loops.third_of_a_size(),
 }
 
 

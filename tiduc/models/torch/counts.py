@@ -2,7 +2,7 @@
 
     convert(ceil(divide(convert(n), convert(step))))    ->    -floor(-n / step)
 
-IREE computes sizes of arrays on the host, and does not compile conversions of integers to floats there.
+torch-mlir's floats are f64, which some targets lack, and tiduc follows sizes of arrays through integers only.
 """
 
 from torch_mlir import ir
