@@ -28,8 +28,7 @@ class Fault:
     replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the reason
     why the record has no case, or why no test runs IREE on its case. `upstream` is the address of a public report of
     the fault, or of a pull request that mends it. `row`, of a fault of kind "slow", names the row of a benchmark in
-    `test/bench/` that shows the gain of a rewrite, as in "flags.py: argmax"; or it says why there is none, after
-    "none: ".
+    `test/bench/` that shows the gain of a rewrite, as in "flags.py: argmax".
     """
 
     kind: Kind

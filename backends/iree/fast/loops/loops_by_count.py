@@ -24,7 +24,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 @slow(
     "Keeps counters on the device, but for those that rise to a limit; loops count their iterations instead.",
-    "none: the loops of all rows fit into kernels, which are better; loops that do not fit are counted",
+    "flags.py: countdown",
 )
 @stage
 def loops_by_count(module: ir.Module) -> int:
