@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from mmap import mmap
-from typing import Any, Protocol
+from typing import Protocol
 
 SIZE = 8192
 _STAGE = slice(0, 64)
@@ -26,7 +26,7 @@ class Watcher(Protocol):
     def entered(self, stage: str) -> None:
         """Called when a stage begins."""
 
-    def left(self, stage: str, arguments: Sequence[Any], result: Any) -> None:
+    def left(self, stage: str, arguments: Sequence[object], result: object) -> None:
         """Called when a stage ends, with its positional arguments and its result, which is None if it raises."""
 
 
@@ -66,7 +66,7 @@ def begin(stage: str) -> str:
     return enter(stage)
 
 
-def end(stage: str, interrupted: str, arguments: Sequence[Any] = (), result: Any = None) -> None:
+def end(stage: str, interrupted: str, arguments: Sequence[object] = (), result: object = None) -> None:
     """Records the interrupted stage again, and notifies the watchers that `stage` has ended."""
     enter(interrupted)
     for watcher in _watchers:

@@ -46,10 +46,10 @@ class computed_once(Generic[R]):
         self.name = name
 
     @overload
-    def __get__(self, instance: None, owner: Any = None) -> "computed_once[R]": ...
+    def __get__(self, instance: None, owner: type | None = None) -> "computed_once[R]": ...
     @overload
-    def __get__(self, instance: object, owner: Any = None) -> R: ...
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> R: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
         with turn():

@@ -22,7 +22,7 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
-from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.graph.view import BINDING, Reference, View
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.control_ops import LOOP
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
@@ -73,7 +73,7 @@ class Request:
 @stage
 def batch(
     view: View,
-    outputs: Sequence[Value],
+    outputs: Sequence[Value | Reference],
     inputs: Sequence[str],
     size: int,
     opset: OpSet,
@@ -148,7 +148,11 @@ def _batch_ops(
 
 
 def batch_op(
-    request: Request, b: Any, op: Definition, values: dict[Value, Value], plain: dict[Value, Value]
+    request: Request,
+    b: StablehloBuilder,
+    op: Definition,
+    values: dict[Value, Value],
+    plain: dict[Value, Value],
 ) -> None:
     """Batches one op that reads a batched value. Batched results are added to `values`, unbatched ones to `plain`."""
     if op.name == BINDING:
@@ -213,8 +217,8 @@ def _batch_graph(
     values: dict[Value, Value] = {}
     plain: dict[Value, Value] = {}
     for i, (x, flag) in enumerate(zip(graph.inputs.values(), at, strict=True)):
-        given = b.input(f"{b.graph.name}.{i}", stacked(x.type, request.size) if flag else x.type)
-        (values if flag else plain)[x] = given
+        type_ = stacked(x.type, request.size) if flag else x.type
+        (values if flag else plain)[x] = b.input(f"{b.graph.name}.{i}", type_)
     outputs = [y for y in graph.outputs if y is not None]
     order = request.view.schedule(outputs, graph.inputs.values())
     _batch_ops(request, b, order, values, plain, closed=True)
@@ -261,7 +265,7 @@ def _is_dynamic_sequence(x: Value) -> bool:
 
 
 def in_one_loop(
-    b: Any, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
+    b: StablehloBuilder, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
 ) -> None:
     """Computes the outputs in a single loop over the batch."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}

@@ -329,6 +329,7 @@ class _Emitter:
         """Computes a product, and adds it to `values`."""
         if x in self.products and x not in self.values:
             product = self.products[x]
+            assert product.factor is not None
             self.values[x] = self.b.multiply(spread(self.b, product.factor), product.core)
 
     def _emit_on_sums(self, op: Definition, decided: CollapsePlan) -> None:

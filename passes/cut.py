@@ -24,7 +24,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 @stage
-def cut(view: View, linear: Graph, at: Sequence[Any], opset: OpSet) -> tuple[Graph, Graph]:
+def cut(view: View, linear: Graph, at: Sequence[Value], opset: OpSet) -> tuple[Graph, Graph]:
     """Splits a linear graph at the tangents of the primal values `at`, into two linear graphs.
 
     The first graph maps the inputs of `linear` to these tangents, and the second maps these tangents to the outputs.
@@ -77,7 +77,7 @@ def _part(
 
 
 def active_ops(
-    view: View, linear: Graph, wanted: Sequence[Value], given: Mapping[Value, Any] | Sequence[Value] = ()
+    view: View, linear: Graph, wanted: Sequence[Value], given: Mapping[Value, object] | Sequence[Value] = ()
 ) -> list[Definition]:
     """The linear ops of a graph that compute the wanted tangents from the given ones, in order."""
     order = view.schedule(wanted, given)

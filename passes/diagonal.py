@@ -17,6 +17,7 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.costs import seconds
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.view import View
@@ -95,7 +96,7 @@ def _aligned(op: Definition, aligned: dict[Value, int]) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _expanded(b: Any, x: Value, dimension: int) -> Any:
+def _expanded(b: StablehloBuilder, x: Value, dimension: int) -> Value:
     """The batched form of an aligned value: slice i of x for seed i, and zeros elsewhere."""
     type_ = stacked(x.type, shape(x)[dimension])
     numbers = with_element(type_, ir.IntegerType.get_signless(32))
@@ -130,7 +131,7 @@ _SUMMED = {"stablehlo.dot_general": _of_product, "stablehlo.reduce": _of_reduce}
 """For each op, the dimensions of an operand over which the linear op sums."""
 
 
-def _sum_along_diagonal(b: Any, op: Definition, aligned: dict[Value, int]) -> Any | None:
+def _sum_along_diagonal(b: StablehloBuilder, op: Definition, aligned: dict[Value, int]) -> Any | None:
     """The batched result of an op that sums over the aligned dimension of one operand; None for any other op."""
     d = _summed_dimension(op, aligned)
     if d is None:
@@ -148,4 +149,5 @@ def _sum_along_diagonal(b: Any, op: Definition, aligned: dict[Value, int]) -> An
     for both, summed in zip(batching, contracting, strict=True):
         both.insert(0, summed.pop(k))
     given = {name: op.attributes[name] for name in ("precision_config", "algorithm") if name in op.attributes}
-    return b.dot_general(*op.operands, batching, contracting, given)
+    x, y = op.operands
+    return b.dot_general(x, y, batching, contracting, given)

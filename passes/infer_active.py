@@ -8,19 +8,18 @@ A native pass such as `canonicalize` may replace an op by one without a mask. Th
 is active if it depends on an input.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import ACTIVE, INPUT_OF, TERMINATOR
 
 _UNMASKED = ("tidu.name", TERMINATOR)
 
 
 @stage
-def infer_active(graph: Any) -> None:
+def infer_active(graph: IrOp) -> None:
     """Sets the active masks of a `tidu.graph`, in place. Removes masks from a graph that is not linear."""
     linear = INPUT_OF in graph.attributes
     active = set(graph.regions[0].blocks[0].arguments) if linear else set()

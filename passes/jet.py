@@ -18,7 +18,7 @@ from torch_mlir import ir
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.graph.graph import Graph, Value
-from tiduc.dialect.graph.view import View
+from tiduc.dialect.graph.view import Reference, View
 from tiduc.dialect.mlir.context import stage
 from tiduc.passes.jets import control
 from tiduc.passes.jets.series import Series
@@ -35,7 +35,7 @@ MAX_ORDER = 100
 @stage
 def jet(
     view: View,
-    outputs: Sequence[Value],
+    outputs: Sequence[Value | Reference],
     given: Mapping[Value, Sequence[Value | None]],
     order: int,
     opset: OpSet,
@@ -59,7 +59,12 @@ def jet(
 
 @stage
 def jet_graph(
-    view: View, outputs: Sequence[Any], wrt: Sequence[str], order: int, opset: OpSet, name: str | None = None
+    view: View,
+    outputs: Sequence[Value | Reference],
+    wrt: Sequence[str],
+    order: int,
+    opset: OpSet,
+    name: str | None = None,
 ) -> Graph:
     """The graph of the Taylor coefficients of `outputs`, given those of the inputs with the keys `wrt`.
 
@@ -69,10 +74,10 @@ def jet_graph(
     `wrt` names an input that is bound or has no tangent. Other errors are those of `jet`.
     """
     _check_order(order)
-    outputs = view.values(outputs)
+    values = view.values(outputs)
     variables = [view.input(key) for key in wrt]
     check_distinct("wrt", [f"@{key}" for key in wrt], variables)
-    check_distinct("output", [str(view.reference(y)) for y in outputs], outputs)
+    check_distinct("output", [str(view.reference(y)) for y in values], values)
     check_free(wrt, variables)
     b: Any = opset.builder(view, name or view.fresh("J"))
     given = {
@@ -80,10 +85,10 @@ def jet_graph(
         for key, x in zip(wrt, variables, strict=True)
     }
     wanted = []
-    for y, found in zip(outputs, jet(view, outputs, given, order, opset, b), strict=True):
+    for y, found in zip(values, jet(view, values, given, order, opset, b), strict=True):
         last = order if b.tangent_type(y.type) is not None else 0
         wanted += [b.zeros_like(found[0]) if x is None else x for x in found[: last + 1]]
-    sources = dict.fromkeys(y.graph.name for y in outputs)
+    sources = dict.fromkeys(y.graph.name for y in values)
     b.graph.attributes[JET_OF] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(source) for source in sources])
     graph: Graph = b.finish(wanted)
     return graph

@@ -12,14 +12,14 @@ Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode au
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.emitters.masks import everywhere, is_everywhere, reached, set_steep
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
-from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.mlir.context import stage
 from tiduc.passes.engine.close import close
@@ -41,7 +41,7 @@ def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = 
     b.graph.input_of = graph.output_of
     cotangents = _seeds(b, view, graph)
     try:
-        _transpose_ops(b, graph, cotangents, opset)
+        _transpose_ops(b, graph.definitions, cotangents, opset)
     except Unsupported as error:
         raise error.at(b.location) from None
     outputs = [_accumulated(b, cotangents[x]) for x in graph.inputs.values()]
@@ -69,33 +69,48 @@ def transpose_closed(
     of a loop or in an earlier one.
     """
     b = _builder(view, opset, view.fresh("T"))
-    b.tangents, active = set(linear), set(linear)
-    for op in graph.definitions:  # a closed graph has no masks, since these depend on `linear`
-        if not active.isdisjoint(op.operands):
-            op.active = tuple([x in active for x in op.operands])
-            active.update(op.results)
-    cotangents: defaultdict[Any, list[Any]] = defaultdict(list)
+    b.tangents = set(linear)
+    ops, copies = _masked(graph, linear)
+    cotangents: defaultdict[Value, list[Value]] = defaultdict(list)
     for x in (*wanted, *sums):
         if x is not None:
             key = f"{b.graph.name}.{len(b.graph.inputs)}"
-            cotangents[x].append(b.input(key, x.type, linear=True))
+            cotangents[copies.get(x, x)].append(b.input(key, x.type, linear=True))
     set_steep(b, steep)
-    _transpose_ops(b, graph, cotangents, opset)
-    for op in graph.definitions:
-        op.active = None
+    _transpose_ops(b, ops, cotangents, opset)
     masks = [_where(b, x, cotangents, x in sums) for x in steep]
-    return b.finish([*(_accumulated(b, cotangents[x]) for x in linear), *masks])  # type: ignore[no-any-return]
+    transposed: Graph = b.finish([*(_accumulated(b, cotangents[x]) for x in linear), *masks])
+    return transposed
+
+
+def _masked(graph: Graph, linear: Iterable[Value]) -> tuple[list[Definition], dict[Value, Value]]:
+    """Copies of the ops that depend on the inputs `linear`, with active masks; and the copies of their results.
+
+    The ops of a closed graph have no masks, since masks depend on `linear`.
+    """
+    masked, active, copies = Graph(graph.name, graph.location), set(linear), dict[Value, Value]()
+    for op in graph.definitions:
+        if active.isdisjoint(op.operands):
+            continue
+        operands, captures = (tuple([copies.get(x, x) for x in xs]) for xs in (op.operands, op.captures))
+        mask = tuple([x in active for x in op.operands])
+        copy = Definition(op.name, operands, masked, mask, op.given, op.source, captures, op.location)
+        copy.results = tuple([Value(y.type, masked, copy) for y in op.results])
+        masked.definitions.append(copy)
+        copies.update(zip(op.results, copy.results, strict=True))
+        active.update(op.results)
+    return masked.definitions, copies
 
 
 def _builder(view: View, opset: OpSet, name: str) -> Any:
-    b = opset.builder(view, name)
+    b: Any = opset.builder(view, name)
     b.engine = Transposing(partial(transpose_closed, opset=opset), partial(close, opset=opset))
     return b
 
 
-def _seeds(b: Builder, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
+def _seeds(b: Builder, view: View, graph: Graph) -> defaultdict[Value, list[Value]]:
     """Adds one input per output of `graph`; the inputs for active outputs become the first cotangents."""
-    cotangents: defaultdict[Any, list[Any]] = defaultdict(list)
+    cotangents: defaultdict[Value, list[Value]] = defaultdict(list)
     taken: dict[str, int] = {}
     for primal, y in zip(graph.output_of, graph.outputs, strict=True):
         key = f"{b.graph.name}.{view.reference(primal).value[-1]}"
@@ -106,10 +121,12 @@ def _seeds(b: Builder, view: View, graph: Graph) -> defaultdict[Any, list[Any]]:
     return cotangents
 
 
-def _transpose_ops(b: Any, graph: Graph, cotangents: defaultdict[Any, list[Any]], opset: OpSet) -> None:
+def _transpose_ops(
+    b: Builder, ops: Sequence[Definition], cotangents: defaultdict[Value, list[Value]], opset: OpSet
+) -> None:
     """Propagates the cotangents from the outputs back to the inputs."""
     taken = cotangents.pop
-    for op in reversed(graph.definitions):
+    for op in reversed(ops):
         active = op.active
         if active is None:
             continue
@@ -135,7 +152,7 @@ def _accumulated(b: Builder, bucket: Sequence[Value] | None) -> Value | None:
     return bucket[0] if len(bucket) == 1 else b.sum(bucket)
 
 
-def _where(b: Any, x: Value, cotangents: dict[Any, list[Any]], is_summed: bool) -> Value | None:
+def _where(b: Any, x: Value, cotangents: dict[Value, list[Value]], is_summed: bool) -> Value | None:
     """A predicate that is true where the cotangent of an input is not masked; None if it gets no cotangent.
 
     Replaces its cotangents in `cotangents` by their sum.
@@ -151,5 +168,6 @@ def _where(b: Any, x: Value, cotangents: dict[Any, list[Any]], is_summed: bool) 
     if not is_summed:
         return where
     if is_everywhere(where):
-        return everywhere(b, where)  # type: ignore[no-any-return]
-    return b.or_(b.input(f"{b.graph.name}.{len(b.graph.inputs)}", where.type), where)  # type: ignore[no-any-return]
+        return everywhere(b, where)
+    either: Value = b.or_(b.input(f"{b.graph.name}.{len(b.graph.inputs)}", where.type), where)
+    return either

@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph.graph import Graph, Value
-from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.graph.view import BINDING, Reference, View
 from tiduc.dialect.mlir.context import stage
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.split import split
@@ -28,7 +30,11 @@ from tiduc.passes.rules.registry import OpSet
 
 @stage
 def linearize(
-    view: View, outputs: Sequence[Value], wrt: Sequence[str], opset: OpSet, name: str | None = None
+    view: View,
+    outputs: Sequence[Value | Reference],
+    wrt: Sequence[str],
+    opset: OpSet,
+    name: str | None = None,
 ) -> Graph:
     """The linear graph that computes the tangents of `outputs` from tangents of the inputs with the keys `wrt`.
 
@@ -62,7 +68,7 @@ def linearize(
 
 
 def _linearize_ops(
-    b: Builder, view: View, outputs: Sequence[Value], tangents: dict[Any, Any], opset: OpSet
+    b: Builder, view: View, outputs: Sequence[Value], tangents: dict[Value, Value | None], opset: OpSet
 ) -> None:
     """Extends `tangents` from the inputs to all values that depend on them."""
     tangent = b.engine.tangent = tangents.get
@@ -92,7 +98,7 @@ def _linearize_ops(
                     tangents[y] = dy
 
 
-def tangent_type(b: Builder, x: Value, description: str) -> Any:
+def tangent_type(b: Builder, x: Value, description: str) -> ir.Type:
     """The tangent type of a value. Raises `RequestError`, which describes the value, if it has none."""
     type_ = b.tangent_type(x.type)
     if type_ is None:

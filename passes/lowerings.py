@@ -24,6 +24,9 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules.registry import OpSet
 from tiduc.passes.structure.structure import structure
 
+_Kind = tuple[str, int, tuple[ir.Type, ...], ir.DictAttr]
+"""The name of an op, the number of its operands, its types and its attributes."""
+
 
 @stage
 def apply_lowerings(module: IrOp, opset: OpSet) -> None:
@@ -34,7 +37,7 @@ def apply_lowerings(module: IrOp, opset: OpSet) -> None:
     """
     if not opset.known:  # only an extended op set has custom ops
         return
-    body, functions = module.regions[0].blocks[0], dict[Any, str]()
+    body, functions = module.regions[0].blocks[0], dict[_Kind, str]()
     for function in list(operations(body)) if opset.lowerings else ():
         _lower_within(function, body, opset, functions, ())
     for op in within(module):
@@ -43,7 +46,7 @@ def apply_lowerings(module: IrOp, opset: OpSet) -> None:
 
 
 def _lower_within(
-    function: Any, body: Any, opset: OpSet, functions: dict[Any, str], callers: tuple[str, ...]
+    function: IrOp, body: ir.Block, opset: OpSet, functions: dict[_Kind, str], callers: tuple[str, ...]
 ) -> None:
     """Replaces the ops in a function by calls; `functions` maps each kind of op to its function's name."""
     for op in within(function):
@@ -60,7 +63,7 @@ def _lower_within(
         replace_by_call(op, functions[kind])
 
 
-def _kind(op: IrOp) -> tuple[str, int, tuple[ir.RankedTensorType, ir.RankedTensorType], ir.DictAttr]:
+def _kind(op: IrOp) -> _Kind:
     """A hashable key: the op's name, types and attributes."""
     types = tuple([x.type for x in (*op.operands, *op.results)])
     return op.name, len(op.operands), types, ir.DictAttr.get({n: op.attributes[n] for n in op.attributes})

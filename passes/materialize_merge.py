@@ -19,7 +19,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.keys import KeyTable
-from tiduc.dialect.graph.view import BINDING, View
+from tiduc.dialect.graph.view import BINDING, Reference, View
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.verify import MERGED
 from tiduc.dialect.shapes.types import is_dynamic
@@ -34,16 +34,15 @@ class Zero:
     like: Value | None = None
 
 
-def explicit_zero(view: View, type_: ir.RankedTensorType, of: str | Value | Zero) -> Zero:
-    """A zero of a type. Its dynamic dimensions are those of its primal `of`: an input's key, a value, or a `Zero`."""
-    of = view.input(of) if isinstance(of, str) else of
+def explicit_zero(view: View, type_: ir.RankedTensorType, of: Value | Zero) -> Zero:
+    """A zero of a type. Its dynamic dimensions are those of its primal `of`: a value or a `Zero`."""
     return Zero(type_, of.like if isinstance(of, Zero) else of if is_dynamic(type_) else None)
 
 
 @stage
 def materialize_merge(
     view: View,
-    wanted: Sequence[Value | Zero],
+    wanted: Sequence[Value | Zero | Reference],
     inputs: Sequence[str],
     opset: OpSet,
     name: str = "main",
@@ -54,9 +53,9 @@ def materialize_merge(
     Its first inputs are those with the keys `inputs`, in that order. Other required inputs follow, in the view's order.
     Without `keep_dead_inputs`, inputs on which no wanted value depends are omitted.
     """
-    wanted = _with_sizes(view, opset, wanted)
-    read = {x for x in wanted if not isinstance(x, Zero)}
-    schedule = view.schedule((x for x in wanted if not isinstance(x, Zero)), inputs=read)
+    values = _with_sizes(view, opset, wanted)
+    read = {x for x in values if not isinstance(x, Zero)}
+    schedule = view.schedule((x for x in values if not isinstance(x, Zero)), inputs=read)
     b = opset.builder(View(ir.Module.create()), name)
     for key in _needed_inputs(view, read, inputs, keep_dead_inputs):
         b.graph.inputs[key] = view.input(key)
@@ -87,7 +86,7 @@ def materialize_merge(
             definitions.append(taken if as_it_is else taken.reading(operands, captures))
         if results is not op.results:
             stands_for.update(zip(op.results, results, strict=True))
-    outputs = [b.zero(x.type) if isinstance(x, Zero) else stands_for.get(x, x) for x in wanted]
+    outputs = [b.zero(x.type) if isinstance(x, Zero) else stands_for.get(x, x) for x in values]
     if simpler:
         b.graph.definitions = live(definitions, outputs)
     b.graph.held += (view,)
@@ -131,7 +130,7 @@ def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Defini
     return kept[::-1]
 
 
-def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Value | Zero]) -> list[Value | Zero]:
+def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Value | Zero | Reference]) -> list[Value | Zero]:
     """The wanted values, with references followed; zeros of dynamic shape are emitted in a graph of their own."""
     values = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
     if any(isinstance(x, Zero) and x.like is not None for x in values):

@@ -17,10 +17,11 @@ from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.mlir.context import read, stage
+from tiduc.dialect.ops.ir_types import AnyModule
 
 
 @stage
-def resolve(*modules: Any, search_path: Sequence[str | Path] = ()) -> View:
+def resolve(*modules: AnyModule, search_path: Sequence[str | Path] = ()) -> View:
     """The resolved view of the graphs in these modules. Stages add new graphs to the first module.
 
     Raises `ResolveError` for a symbol defined twice, or an input whose type differs between graphs. A reference is

@@ -105,7 +105,7 @@ def _elements(value: ir.DenseFPElementsAttr) -> Any | None:
     """The elements of a constant, widened; None if the bindings cannot read them."""
     if not isinstance(value, ir.DenseElementsAttr):  # a resource
         return None
-    wide = f64_type(value.type)
+    wide = ir.RankedTensorType(f64_type(value.type))
     if isinstance(value, ir.DenseFPElementsAttr):
         if value.is_splat:
             return dense(ir.FloatAttr(value.get_splat_value()).value, wide)
@@ -117,7 +117,7 @@ def _elements(value: ir.DenseFPElementsAttr) -> Any | None:
     return ir.Attribute.parse(text.removesuffix(str(value.type)) + str(wide))
 
 
-def _convert(op: Any, types: Sequence[Any]) -> None:
+def _convert(op: IrOp, types: Sequence[ir.Type]) -> None:
     """Converts the widened operands of an op to these types, and widens its results."""
     before = ir.InsertionPoint(op)
     for i, type_ in enumerate(types):

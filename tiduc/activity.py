@@ -37,7 +37,7 @@ class Activity:
     linear: set[Any] = field(default_factory=set)
     why: dict[Any, str] = field(default_factory=dict)
 
-    def of(self, x: Any) -> str:
+    def of(self, x: IrValue) -> str:
         """`linear` for a tangent or cotangent, `active` for a primal value that a tangent reaches, else `inactive`."""
         return "linear" if x in self.linear else "active" if x in self.active else "inactive"
 
@@ -67,7 +67,7 @@ def name_of(op: IrOp) -> str:
 
 
 def find_activity(
-    module: Any,
+    module: ir.Module,
     wrt: Mapping[str, Iterable[int]],
     opset: OpSet = OPSET,
     tangents: Mapping[str, Iterable[int]] | None = None,
@@ -108,7 +108,7 @@ class _Walk:
             if len(op.results):
                 self.op(op)
 
-    def op(self, op: Any) -> None:
+    def op(self, op: ir.Operation) -> None:
         """Marks the values that one op makes active: in its regions, its callees and its results."""
         if op.name == "tidu.external":
             graph, name = op.attributes["ref"].value
@@ -167,7 +167,7 @@ class _Walk:
         for y, x in zip(to, of, strict=False):
             self.mark([y], [x])
 
-    def mark(self, results: Iterable[Any], because_of: Iterable[Any]) -> None:
+    def mark(self, results: Iterable[IrValue], because_of: Iterable[IrValue | None]) -> None:
         """Marks the results that have a tangent type, if any value in `because_of` is active or linear."""
         because_of = list(because_of)
         if any(x in self.result.linear for x in because_of):
@@ -204,5 +204,5 @@ def named_values(graph: IrOp) -> dict[str, IrValue]:
     return values
 
 
-def _types(op: Any) -> str:
+def _types(op: IrOp) -> str:
     return ", ".join(sorted({str(y.type).removeprefix("tensor<").removesuffix(">") for y in op.results}))

@@ -26,7 +26,7 @@ from tiduc.passes.resolve import check, resolve
 
 
 @stage
-def link(modules: Sequence[tuple[str, Any]], search_path: Sequence[str | Path] = ()) -> ir.Module:
+def link(modules: Sequence[tuple[str, ir.Module]], search_path: Sequence[str | Path] = ()) -> ir.Module:
     """A new module with the contents of `modules`, which are pairs of file name and module.
 
     It has the attributes of the first module. Raises `ResolveError`, which names the file and the reference, for a
@@ -106,7 +106,7 @@ def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
         taken.add(name)
 
 
-def _rename(module: Any, op: Any, name: str) -> None:
+def _rename(module: ir.Operation, op: IrOp, name: str) -> None:
     # Only in functions: keys of graphs are in another namespace.
     for user in operations(module.regions[0].blocks[0]):
         if user.name == "func.func":

@@ -62,10 +62,10 @@ class Stage:
 # ---- lowering a program ------------------------------------------------------------------------------------
 
 
-def _merge(program: Function, _: Any, separated: Sequence[Any]) -> Graph:
+def _merge(program: Function, _: object, separated: Sequence[str]) -> Graph:
     """The flat graph of a program, with the attributes of its function, arguments and results."""
     outputs, inputs = program.outputs, program.inputs
-    values, keys = [port.value for port in outputs], [port.value for port in inputs]
+    values, keys = [port.value for port in outputs], [port.key for port in inputs]
     graph = materialize_merge(program.view, values, keys, program.opset, program.name)
     source = program.view.graph(program.name)
     both = enumerate(zip(source.outputs, outputs, strict=False))

@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph.graph import Graph
+from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.attributes import named_attributes, readable
 from tiduc.dialect.ops.verify import FROZEN, HELD, NAME
 from tiduc.passes.importing.import_stablehlo import name_in
+from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.signature import SignatureValue, TensorType
 
@@ -25,16 +26,28 @@ _PRINTED = re.compile(r"arg([0-9]{1,9})")
 
 @dataclass(frozen=True)
 class Port:
-    """One argument or result of a program: its name, its MLIR type, and its value in the graphs.
-
-    `value` is the key of an input, or the `Value` or `Zero` of a result; `attributes` are those of the MLIR
-    signature.
-    """
+    """One argument or result of a program: its name, its MLIR type, and the attributes in the MLIR signature."""
 
     name: str
     type: Any
-    value: Any
-    attributes: Any = None
+    attributes: ir.Attribute | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class InputPort(Port):
+    """One argument of a program, and its key in the graphs."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class OutputPort(Port):
+    """One result of a program, and its value in the graphs, or a zero."""
+
+    value: Value | Zero
+
+
+P = TypeVar("P", bound=Port)
 
 
 class Function(Protocol):
@@ -47,9 +60,9 @@ class Function(Protocol):
     @property
     def opset(self) -> OpSet: ...
     @property
-    def inputs(self) -> tuple[Port, ...]: ...
+    def inputs(self) -> tuple[InputPort, ...]: ...
     @property
-    def outputs(self) -> tuple[Port, ...]: ...
+    def outputs(self) -> tuple[OutputPort, ...]: ...
     @property
     def beside(self) -> tuple[Any, ...]: ...
     @property
@@ -61,11 +74,11 @@ class Function(Protocol):
     @property
     def module(self) -> Any: ...
 
-    def differentiated(self, wrt: Wrt) -> list[Port]:
+    def differentiated(self, wrt: Wrt) -> list[InputPort]:
         """The inputs that `wrt` names."""
 
 
-def smooth(program: Function, ports: Sequence[Port]) -> list[Port]:
+def smooth(program: Function, ports: Sequence[P]) -> list[P]:
     """The ports whose type has tangents."""
     return [port for port in ports if program.opset.builder.tangent_type(port.type) is not None]
 
@@ -76,13 +89,13 @@ def held_because(port: Port, kinds: Sequence[str] = (FROZEN, HELD)) -> str:
     return next((reason.value for reason in reasons if isinstance(reason, ir.StringAttr)), "")
 
 
-def with_attributes(port: Port, more: Mapping[str, ir.Attribute]) -> Port:
+def with_attributes(port: P, more: Mapping[str, ir.Attribute]) -> P:
     """The port with further attributes."""
     own = {} if port.attributes is None else named_attributes(port.attributes)
     return replace(port, attributes=ir.DictAttr.get({**own, **more}))
 
 
-def differentiated(program: Function, wrt: Wrt) -> list[Port]:
+def differentiated(program: Function, wrt: Wrt) -> list[InputPort]:
     """The inputs that `wrt` names. Raises `RequestError` for an unknown, repeated or nondifferentiable input.
 
     Without `wrt`, all inputs that have tangents and are not frozen. Raises `RequestError` if all of these are frozen.
@@ -125,17 +138,20 @@ def shown(ports: Sequence[Port]) -> str:
     return f"({', '.join(map(one, ports))})"
 
 
-def select_ports(ports: Sequence[Port], wrt: Any) -> list[Port]:
+def select_ports(ports: Sequence[P], wrt: object) -> list[P]:
     """The ports that `wrt` names, by position, by name or as a list.
 
     Raises `RequestError` for unknown or repeated ports. `argN`, as MLIR prints the argument at position N, is that
     position if no port has this name.
     """
-    single = isinstance(wrt, str | Integral)
-    if not single and not isinstance(wrt, Iterable):
+    if isinstance(wrt, str | Integral):
+        entries: Iterable[object] = [wrt]
+    elif isinstance(wrt, Iterable):
+        entries = wrt
+    else:
         raise RequestError(f"wrt is a position, a name, or a list of these, not {wrt!r}")
     named, selected = {port.name: port for port in ports}, {}
-    for entry in [wrt] if single else wrt:
+    for entry in entries:
         port = named.get(entry) if isinstance(entry, str) else None
         position = _position(entry)
         if port is None and position is not None:
@@ -149,7 +165,7 @@ def select_ports(ports: Sequence[Port], wrt: Any) -> list[Port]:
     return list(selected.values())
 
 
-def _position(entry: Any) -> int | None:
+def _position(entry: object) -> int | None:
     """The position for an entry of `wrt`: a number, or `argN`."""
     if isinstance(entry, Integral) and not isinstance(entry, bool):
         return int(entry)
@@ -157,7 +173,7 @@ def _position(entry: Any) -> int | None:
     return int(printed[1]) if printed else None
 
 
-def with_ports(ports: Sequence[Port], more: Sequence[Port]) -> tuple[Port, ...]:
+def with_ports(ports: Sequence[P], more: Sequence[P]) -> tuple[P, ...]:
     """The ports, then `more`, with numbers appended to names that are taken."""
     names = {port.name for port in ports}
     added = []
@@ -191,17 +207,17 @@ def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = (
     return ir.ArrayAttr.get(described)
 
 
-def ports_of(graph: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+def ports_of(graph: Graph) -> tuple[tuple[InputPort, ...], tuple[OutputPort, ...]]:
     """The inputs and outputs of a graph, with the names and attributes of the function that it was imported from."""
     results = [y for y in graph.outputs if y is not None]
     arg_attrs = graph.attributes.get("arg_attrs") or [None] * len(graph.inputs)
     res_attrs = graph.attributes.get("res_attrs") or [None] * len(results)
     inputs = [
-        Port(key, x.type, key, attributes)
+        InputPort(key, x.type, key, attributes=attributes)
         for (key, x), attributes in zip(graph.inputs.items(), arg_attrs, strict=True)
     ]
     outputs = [
-        Port(result_name(attributes, i, graph.location), x.type, x, attributes)
+        OutputPort(result_name(attributes, i, graph.location), x.type, x, attributes=attributes)
         for i, (x, attributes) in enumerate(zip(results, res_attrs, strict=True))
     ]
     return with_ports((), inputs), with_ports((), outputs)

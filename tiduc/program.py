@@ -26,7 +26,7 @@ from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import lowering, run_stages, written
-from tiduc.ports import Port, Wrt, differentiated, ports_of, shown, with_ports
+from tiduc.ports import InputPort, OutputPort, Wrt, differentiated, ports_of, shown, with_ports
 from tiduc.reading import Readable, entry_in, isolated_module, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
@@ -49,8 +49,8 @@ class Program:
 
     view: View
     name: str
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[InputPort, ...]
+    outputs: tuple[OutputPort, ...]
     beside: tuple[Any, ...] = ()  # functions that custom calls name, and Shardy's meshes
     opset: OpSet = OPSET  # the rules that differentiate it
     loop_memory: str = "auto"  # how reverse-mode loops get their residuals: stack, sqrt, log, auto
@@ -216,9 +216,9 @@ class Program:
         return self.lowered()
 
     @stage
-    def lowered(self, separated: Sequence[Port] = ()) -> Any:
+    def lowered(self, separated: Sequence[InputPort] = ()) -> Any:
         """The module, lowered again: loops and branches that depend on inputs `separated` are not fused with others."""
-        keys = [port.value for port in separated]
+        keys = [port.key for port in separated]
         return run_stages(self, lowering("lower")[1:], self.merged, keys)
 
     @stage
@@ -329,15 +329,15 @@ class Program:
             apply_lowerings(module, self.opset)
             return Lowered(module, self.signature, self.name)
 
-    def differentiated(self, wrt: Wrt) -> list[Port]:
+    def differentiated(self, wrt: Wrt) -> list[InputPort]:
         """The inputs that `wrt` names. `RequestError` if unknown, repeated or not differentiable."""
         return differentiated(self, wrt)
 
-    def _with_inputs(self, given: Sequence[Port], results: Sequence[Port]) -> "Program":
+    def _with_inputs(self, given: Sequence[InputPort], results: Sequence[OutputPort]) -> "Program":
         """A program with further inputs that returns these results after the outputs."""
         return replace(self, inputs=with_ports(self.inputs, given), outputs=with_ports(self.outputs, results))
 
-    def _with_results(self, results: Sequence[Port], value: bool) -> "Program":
+    def _with_results(self, results: Sequence[OutputPort], value: bool) -> "Program":
         """A program that returns these results; with `value`, the outputs come first."""
         return replace(self, outputs=with_ports(self.outputs if value else (), results))
 

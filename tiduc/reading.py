@@ -19,6 +19,7 @@ from tiduc.dialect.graph.functions import symbol
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import parse, read, stage
 from tiduc.dialect.mlir.emit import bytecode
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
@@ -109,12 +110,12 @@ def _public(block: ir.Block) -> list[str]:
     ]
 
 
-def _spelled(module: Any, function: str) -> str:
+def _spelled(module: IrOp | None, function: str) -> str:
     """A function's name, preceded by the name of its nested module if that has one."""
     return f"{symbol(module)}::{function}" if module is not None and symbol(module) else function
 
 
-def _unnested(module: Any) -> Any:
+def _unnested(module: IrOp) -> ir.Module:
     """A copy of a nested module's op as a module of its own."""
     copy = ir.Module.create(loc=module.location)
     for name in module.attributes:
@@ -124,6 +125,8 @@ def _unnested(module: Any) -> Any:
     return copy
 
 
-def _is_public(function: Any) -> bool:
+def _is_public(function: IrOp) -> bool:
     visibility = function.attributes.get("sym_visibility")
-    return len(function.regions[0].blocks) > 0 and (visibility is None or visibility.value == "public")
+    return len(function.regions[0].blocks) > 0 and (
+        visibility is None or ir.StringAttr(visibility).value == "public"
+    )

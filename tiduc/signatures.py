@@ -11,7 +11,7 @@ from tiduc.dialect.dynamic.forms import READ, Atoms, Form
 from tiduc.dialect.dynamic.known import known_sizes
 from tiduc.dialect.graph.graph import Value, operations
 from tiduc.dialect.mlir.context import stage
-from tiduc.ports import Function, Port, described
+from tiduc.ports import Function, OutputPort, described
 from tiduc.runtime.required_sizes import RequiredSize
 from tiduc.runtime.signature import KnownSize, Signature
 
@@ -22,11 +22,11 @@ def signature_of(program: Function) -> Signature:
     inputs, outputs = tuple(map(described, program.inputs)), tuple(map(described, _outputs(program)))
     if all(None not in value.type.shape for value in inputs):
         return Signature(inputs, outputs)
-    known = list(known_sizes([program.view.input(port.value) for port in program.inputs]))
+    known = list(known_sizes([program.view.input(port.key) for port in program.inputs]))
     return Signature(inputs, outputs, tuple(KnownSize(*row) for row in known), _required(program, known))
 
 
-def _outputs(program: Function) -> list[Port]:
+def _outputs(program: Function) -> list[OutputPort]:
     """The outputs with the types in the module, where simplification may have found sizes of dynamic dimensions."""
     if all(None not in described(port).type.shape for port in program.outputs):
         return list(program.outputs)

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.facts.costs import stored_bytes
-from tiduc.dialect.graph.graph import captured, operations, terminator
+from tiduc.dialect.graph.graph import Definition, Value, captured, operations, terminator
 from tiduc.dialect.mlir.context import run_passes, stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import CHEAP, VIEWS
@@ -220,7 +220,7 @@ class _Cut:
         return module, function, values, ops
 
 
-def _mixed(op: Any) -> TiducError:
+def _mixed(op: Definition) -> TiducError:
     """The error for an op that computes both an output and a cotangent, located at the op or one in its regions."""
     message = f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split"
     error: TiducError = Unsupported(message, op.location)
@@ -273,7 +273,7 @@ def _keeps_elements(op: IrOp) -> bool:
     return len(op.operands) == 1 and (op.name in VIEWS or op.name == "stablehlo.convert")
 
 
-def _is_no_larger(x: Any, y: Any) -> bool:
+def _is_no_larger(x: Value, y: Value) -> bool:
     """Whether a tensor type takes no more memory than another; false for a dynamic shape."""
     sizes = stored_bytes(x), stored_bytes(y)
     return None not in sizes and sizes[0] <= sizes[1]  # type: ignore[operator]

@@ -13,18 +13,21 @@ from torch_mlir import ir
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
 from tiduc.dialect.ops.shardy import shardings_among
 from tiduc.dialect.shapes.types import is_dynamic, rank, shape, with_shape
 from tiduc.passes.batch import batch
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port
+from tiduc.ports import Function, InputPort, OutputPort, Port
 
 Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
 """The batched dimension of each port: one for all, one per port in order, or by name; None for no such dimension."""
 
 
-def vmap(program: Function, size: int, in_axes: Axes, out_axes: Axes) -> tuple[list[Port], list[Port]]:
+def vmap(
+    program: Function, size: int, in_axes: Axes, out_axes: Axes
+) -> tuple[list[InputPort], list[OutputPort]]:
     """The inputs and outputs of the program that computes `size` values. Their order and names do not change.
 
     Inputs that a mapping omits are shared, and outputs that it omits get the new dimension in front. An output of axis
@@ -37,7 +40,7 @@ def vmap(program: Function, size: int, in_axes: Axes, out_axes: Axes) -> tuple[l
         raise RequestError("in_axes has no batched input")
     mapped = [port for port in program.inputs if axes[port.name] is not None]
     values = list(dict.fromkeys(y.value for y in program.outputs if not isinstance(y.value, Zero)))
-    keys = [port.value for port in mapped]
+    keys = [port.key for port in mapped]
     graph = batch(program.view, values, keys, size, program.opset)
     results = dict(zip(values, graph.outputs, strict=True))
     b: Any = program.opset.builder(program.view, program.view.fresh("V"))
@@ -46,12 +49,12 @@ def vmap(program: Function, size: int, in_axes: Axes, out_axes: Axes) -> tuple[l
         for port, key in zip(mapped, graph.keys, strict=True)
     }
     shared = {p.name: replace(p, attributes=shardings_among(p.attributes)) for p in program.inputs}
-    outputs = [_output(b, port, results.get(port.value), size, ends[port.name]) for port in program.outputs]
+    outputs = [_output(b, port, results, size, ends[port.name]) for port in program.outputs]
     b.finish([])
     return [given.get(port.name, shared[port.name]) for port in program.inputs], outputs
 
 
-def _axes(option: str, given: Any, ports: Sequence[Port], default: int | None) -> dict[str, int | None]:
+def _axes(option: str, given: Axes, ports: Sequence[Port], default: int | None) -> dict[str, int | None]:
     """The axis of each port by name, from 0 to the rank of the port."""
     names = [port.name for port in ports]
     if given is None or isinstance(given, int):
@@ -84,21 +87,26 @@ def _axis(option: str, port: Port, axis: int | None) -> int | None:
     return axis % (rank(port) + 1)
 
 
-def _input(program: Function, b: StablehloBuilder, port: Port, key: str, size: int, axis: int | None) -> Port:
+def _input(
+    program: Function, b: StablehloBuilder, port: InputPort, key: str, size: int, axis: int | None
+) -> InputPort:
     """An input with its new dimension at `axis`, which the batched graph reads under `key`."""
     assert axis is not None
     type_ = stacked(port.type, size)
     if axis == 0:
-        return Port(port.name, type_, key)
+        return InputPort(port.name, type_, key)
     own = f"{b.graph.name}.{key}"
     sizes = shape(port)
     x = b.input(own, with_shape(type_, [*sizes[:axis], size, *sizes[axis:]]))
     program.view.bind(key, b.transpose(x, [axis, *(d for d in range(rank(x)) if d != axis)]))
-    return Port(port.name, x.type, own)
+    return InputPort(port.name, x.type, own)
 
 
-def _output(b: StablehloBuilder, port: Port, value: Any, size: int, axis: int | None) -> Port:
-    """An output with its new dimension at `axis`; `value` is None for a zero."""
+def _output(
+    b: StablehloBuilder, port: OutputPort, results: Mapping[Value, Value | None], size: int, axis: int | None
+) -> OutputPort:
+    """An output with its new dimension at `axis`; `results` has the batched values of outputs that are not zero."""
+    value = None if isinstance(port.value, Zero) else results.get(port.value)
     batched = value is not None and value.type != port.type
     if axis is None:
         if batched:
@@ -108,11 +116,11 @@ def _output(b: StablehloBuilder, port: Port, value: Any, size: int, axis: int | 
     sizes = shape(port)
     moved = with_shape(type_, [*sizes[:axis], size, *sizes[axis:]])
     if value is None:
-        return Port(port.name, moved, Zero(moved))
+        return OutputPort(port.name, moved, Zero(moved))
     others = range(1, type_.rank)
     if not batched:
-        return Port(
+        return OutputPort(
             port.name, moved, b.broadcast_in_dim(value, [d for d in range(moved.rank) if d != axis], moved)
         )
     order = [*others[:axis], 0, *others[axis:]]
-    return Port(port.name, moved, value if axis == 0 else b.transpose(value, order))
+    return OutputPort(port.name, moved, value if axis == 0 else b.transpose(value, order))

@@ -8,7 +8,6 @@ kernel. `is_small` predicts this for the model of memory and time, before loops 
 """
 
 import math
-from typing import Any
 
 from torch_mlir import ir
 
@@ -19,6 +18,7 @@ from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.graph.view import View
+from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.ops.traits import ELEMENTWISE, PRODUCTS, VIEWS
 
 STACK = 2**18
@@ -74,7 +74,7 @@ def _of_op(view: View, op: Definition) -> float:
     return array_bytes(op, flops / 2, in_place=updated(op) is not None)
 
 
-def array_bytes(op: Any, multiplications: float = 0, in_place: bool = False) -> float:
+def array_bytes(op: AnyOp, multiplications: float = 0, in_place: bool = False) -> float:
     """The bytes that the results of an op take on a kernel's stack. Infinite for unsuitable types and sizes.
 
     The op is a `Definition` or an op of MLIR. `multiplications` is the number of its multiplications. With `in_place`,

@@ -1,18 +1,33 @@
 """The trip count of a loop, or an upper bound, from its induction variable."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.mlir.constants import integer_in
 
 _SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
 
 
-def trip_count(loop: Any) -> int | None:
+class CountedLoop(Protocol):
+    """The part of a `Loop` from which its trip count follows."""
+
+    @property
+    def inits(self) -> tuple[Value, ...]: ...
+    @property
+    def sequences(self) -> tuple[Value, ...]: ...
+    @property
+    def invariants(self) -> tuple[Value, ...]: ...
+    @property
+    def body(self) -> Graph: ...
+    @property
+    def cond(self) -> Graph | None: ...
+
+
+def trip_count(loop: CountedLoop) -> int | None:
     """The trip count of a loop whose induction variable has constant start, step and limit; None for other loops.
 
     The induction variable may be of any integer type, count up or down, and be compared in any direction.
@@ -20,10 +35,10 @@ def trip_count(loop: Any) -> int | None:
     if loop.cond is None:
         return None
     (test,) = loop.cond.outputs
-    return _iterations(loop, test)
+    return _iterations(loop, loop.cond, test)
 
 
-def most_iterations(loop: Any) -> int | None:
+def most_iterations(loop: CountedLoop) -> int | None:
     """An upper bound of the trip count from the conjuncts of the condition. None if no conjunct gives a bound.
 
     A loop with the condition `i < 200 and error > 1e-6` runs at most 200 times.
@@ -38,14 +53,14 @@ def most_iterations(loop: Any) -> int | None:
         if test.definition is not None and test.definition.name == "stablehlo.and":
             waiting += (x for x in test.definition.operands if x not in seen)
             seen.update(test.definition.operands)
-        elif (count := _iterations(loop, test)) is not None:
+        elif (count := _iterations(loop, loop.cond, test)) is not None:
             counts.append(count)
     return min(counts, default=None)
 
 
-def _iterations(loop: Any, test: Value) -> int | None:
+def _iterations(loop: CountedLoop, cond: Graph, test: Value | None) -> int | None:
     """The number of iterations for which a comparison of an induction variable with a constant holds."""
-    op = test.definition
+    op = None if test is None else test.definition
     if op is None or op.name != "stablehlo.compare":
         return None
     direction = hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value
@@ -53,7 +68,7 @@ def _iterations(loop: Any, test: Value) -> int | None:
         (op.operands, direction),
         (op.operands[::-1], _SWAPPED[direction]),
     ):
-        inputs = list(loop.cond.inputs.values())
+        inputs = list(cond.inputs.values())
         if induction in inputs[: len(loop.inits)]:
             i = inputs.index(induction)
             start, step = integer(loop.inits[i]), _step(loop, i)
@@ -78,7 +93,7 @@ def integer(x: Value | None) -> int | None:
     return None if attribute.type.rank else integer_in(attribute)
 
 
-def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:
+def _outside(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
     """The loop invariant that an input of the condition holds; any other value itself."""
     if x.definition is not None:
         return x
@@ -86,7 +101,7 @@ def _outside(loop: Any, inputs: list[Value], x: Value) -> Value | None:
     return loop.invariants[i] if i >= 0 else None
 
 
-def _step(loop: Any, i: int) -> int | None:
+def _step(loop: CountedLoop, i: int) -> int | None:
     """The constant that the body adds to carry i; None if there is none."""
     inputs = list(loop.body.inputs.values())
     return increment(
@@ -96,12 +111,12 @@ def _step(loop: Any, i: int) -> int | None:
     )
 
 
-def increment(x: Value, after: Value, outside: Callable[[Value], Value | None]) -> int | None:
+def increment(x: Value, after: Value | None, outside: Callable[[Value], Value | None]) -> int | None:
     """The integer that an iteration adds to a carry x to compute its next value `after`. None if there is none.
 
     `outside` gives the value that an input of the body has outside the loop.
     """
-    op = after.definition
+    op = None if after is None else after.definition
     if op is None or op.name not in ("stablehlo.add", "stablehlo.subtract"):
         return None
     y, step = op.operands
@@ -111,12 +126,12 @@ def increment(x: Value, after: Value, outside: Callable[[Value], Value | None]) 
     return -by if by is not None and op.name == "stablehlo.subtract" else by
 
 
-def _invariant(loop: Any, inputs: list[Value], x: Value) -> Value | None:
+def _invariant(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
     i = inputs.index(x) - len(loop.inits) - len(loop.sequences)
     return loop.invariants[i] if i >= 0 else None
 
 
-def _count(start: int, step: int, stop: int, direction: str, type_: Any) -> int | None:
+def _count(start: int, step: int, stop: int, direction: str, type_: ir.IntegerType) -> int | None:
     """The number of leading k = 0, 1, ... for which `start + k step DIRECTION stop` holds; None if it might wrap."""
     if direction == "EQ":
         return 0 if start != stop else (1 if step else None)

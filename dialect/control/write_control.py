@@ -5,7 +5,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.control.control import Loop, control, options
+from tiduc.dialect.control.control import Branches, Loop, control, options
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.graph.write import write_block, write_definitions
@@ -30,11 +30,11 @@ class ControlWriter:
     def create(self, op: Definition, operands: Sequence[IrValue], ip: ir.InsertionPoint) -> Any:
         """The `ir.Operation` of a `tidu.call`, `tidu.case` or `tidu.loop`."""
         structure = control(self._view, op)
-        if op.name == CALL:
-            return self._call(op, structure, operands, ip)
         types = [y.type for y in op.results]
         if isinstance(structure, Loop):
             return self._while(op, structure, operands, types, ip)
+        if op.name == CALL:
+            return self._call(op, structure, operands, ip)
         return self._case(op, structure, operands, types, ip)
 
     def write_functions(self) -> None:
@@ -67,7 +67,7 @@ class ControlWriter:
             )
 
     def _call(
-        self, op: Definition, call: Any, operands: Sequence[IrValue], ip: ir.InsertionPoint
+        self, op: Definition, call: Branches, operands: Sequence[IrValue], ip: ir.InsertionPoint
     ) -> ir.Operation:
         (graph,) = call.graphs
         callee = ir.FlatSymbolRefAttr.get(self._function_of(graph))
@@ -93,11 +93,12 @@ class ControlWriter:
     def _case(
         self,
         op: Definition,
-        branches: Any,
+        branches: Branches,
         operands: Sequence[IrValue],
         types: Sequence[ir.RankedTensorType],
         ip: ir.InsertionPoint,
     ) -> ir.Operation:
+        assert branches.index is not None
         is_if = branches.index.type.element_type == ir.IntegerType.get_signless(1)
         name = "stablehlo.if" if is_if else "stablehlo.case"
         case = ir.Operation.create(

@@ -11,7 +11,6 @@ need the mark, because they do not see the function that is the body of such a c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +76,7 @@ def _top_k(call: IrOp) -> None:
     _replace(call, "chlo.top_k", [x], types, {"k": i64(given[0])})
 
 
-def _approx_top_k(call: Any) -> None:
+def _approx_top_k(call: IrOp) -> None:
     """Restores the form that stablehlo-canonicalize-dynamism leaves once the shapes are static: no shape operands."""
     *operands, k = call.operands
     given = _constants([k])
@@ -122,7 +121,7 @@ def _copy(body: ir.Block, region: ir.Region) -> None:
     ir.Operation.create(TERMINATOR, operands=[values[y] for y in end.operands], loc=end.location, ip=ip)
 
 
-def _constants(values: Sequence[Any]) -> list[NDArray[np.int64]] | None:
+def _constants(values: Sequence[IrValue]) -> list[NDArray[np.int64]] | None:
     """The numbers in each value; None if a value is not a constant."""
     constants = [defined_by(x, "stablehlo.constant") for x in values]
     known = [each for each in constants if each is not None]

@@ -21,7 +21,7 @@ from tiduc.dialect.dynamic.required import is_ranked, is_understood, requirement
 from tiduc.dialect.dynamic.results import ORIGINS, PLACES_IN, SIZES_IN
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph.graph import Definition, Graph, Value, operations, terminator
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import NAME
 from tiduc.dialect.shapes.origins import DYNAMIC, entries, entry, scalar, size_of, sizes_in
 from tiduc.dialect.shapes.types import is_dynamic
@@ -92,7 +92,7 @@ class FunctionSizes:
         """The size of a dimension of a result."""
         return self._known.form(size_of(self.returned[i], d))
 
-    def _value(self, x: Any, definition: Definition | None = None) -> Value:
+    def _value(self, x: IrValue, definition: Definition | None = None) -> Value:
         value = self.values[x] = Value(x.type, self._graph, definition)
         value.mlir = x
         self._order[value] = len(self._order)
@@ -192,7 +192,7 @@ class FunctionSizes:
 
     # ---- control flow --------------------------------------------------------------------------------------
 
-    def _while(self, op: Any, known: Known, top: bool) -> None:
+    def _while(self, op: IrOp, known: Known, top: bool) -> None:
         """A loop: each iteration must end with values of the sizes that the loop begins with."""
         initial = [self.values[x] for x in op.operands]
         condition, body = (region.blocks[0] for region in op.regions)
@@ -200,8 +200,8 @@ class FunctionSizes:
             self._agree(x, y.type, op, known, top)
         for block in (condition, body):
             inside = known.inner()
-            for x, like in zip(block.arguments, initial, strict=True):
-                self._sized(self._value(x), like)
+            for argument, like in zip(block.arguments, initial, strict=True):
+                self._sized(self._value(argument), like)
             ends, inside = self._block(block, inside, False)
         for x, end in zip(initial, ends, strict=True):
             for d in _dynamic_dimensions(end) or _dynamic_dimensions(x):
@@ -216,7 +216,13 @@ class FunctionSizes:
             self._graph.sizes[x, d] = size_of(like, d)
 
     def _agree(
-        self, x: Value, type_: ir.RankedTensorType, op: IrOp, known: Known, top: bool, before: Any = None
+        self,
+        x: Value,
+        type_: ir.RankedTensorType,
+        op: IrOp,
+        known: Known,
+        top: bool,
+        before: IrOp | None = None,
     ) -> None:
         """Requires that a value has the static sizes of a type."""
         if is_ranked(x):
@@ -224,7 +230,7 @@ class FunctionSizes:
                 if n != DYNAMIC and sizes_in(x.type)[d] == DYNAMIC:
                     self._check(Requirement(EQUAL, size_of(x, d), n), op, known, top, before)
 
-    def _branches(self, op: Any, known: Known, top: bool) -> None:
+    def _branches(self, op: IrOp, known: Known, top: bool) -> None:
         before = len(self._order)
         ends = [self._block(region.blocks[0], known.inner(), False) for region in op.regions]
         for region, (values, inside) in zip(op.regions, ends, strict=True):
@@ -240,12 +246,12 @@ class FunctionSizes:
                 else:  # IREE assumes that these sizes are equal
                     self.beyond = self.beyond or (op, "sizes of its branches are not known to be equal")
 
-    def _inlined(self, op: Any, known: Known, top: bool) -> None:
+    def _inlined(self, op: IrOp, known: Known, top: bool) -> None:
         values, _ = self._block(op.regions[0].blocks[0], known, top)
         for x, y in zip(values, op.results, strict=True):
             self._sized(self._value(y), x)
 
-    def _call(self, op: Any, known: Known, top: bool) -> None:
+    def _call(self, op: IrOp, known: Known, top: bool) -> None:
         arguments = [self.values[x] for x in op.operands]
         results = [self._value(y) for y in op.results]
         name = "decomposition" if op.name == "stablehlo.composite" else "callee"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL, Requirement
+from tiduc.dialect.graph.graph import Definition
 from tiduc.dialect.shapes.origins import entries, entry, scalar, size_of
 from tiduc.dialect.shapes.sizes import Atom, Key, Size, atom
 
@@ -67,7 +68,7 @@ def as_number(form: Form) -> int | None:
     return form[0][1] if len(form) == 1 and not form[0][0] else None
 
 
-def as_size(form: Form, atoms: Atoms, replaced: Mapping[int, Any] | None = None) -> Any:
+def as_size(form: Form, atoms: Atoms, replaced: Mapping[int, int | Size] | None = None) -> Any:
     """A form as an int or a `Size`; `replaced` maps atom numbers to sizes to substitute."""
     total: Any = 0
     for monomial, factor in form:
@@ -82,7 +83,7 @@ def as_size(form: Form, atoms: Atoms, replaced: Mapping[int, Any] | None = None)
     return total
 
 
-def _key(size: Any) -> Key:
+def _key(size: int | Size) -> Key:
     return size.key if isinstance(size, Size) else ((), int(size))
 
 
@@ -142,26 +143,27 @@ class Known:
     def _of_atom(self, one: Atom) -> Form:
         kind, of, where = one
         if kind in READ:
-            followed = self._followed(kind, of, where) if kind != "dimension" and of.definition else None
+            followed = (
+                self._followed(kind, of.definition, where) if kind != "dimension" and of.definition else None
+            )
             return followed if followed is not None else self._read(self.atoms.number(one))
         a, b = self.form(Size(of)), self.form(Size(where))
         return times(a, b) if kind == "product" else self.computed(kind, a, b)
 
-    def _followed(self, kind: str, of: Any, where: Any) -> Form | None:
+    def _followed(self, kind: str, op: Definition, where: int | None) -> Form | None:
         """The form of an integer that the program computes from sizes; None if the op is not understood."""
-        op = of.definition
-        if op.name == "shape.broadcast":
+        if op.name == "shape.broadcast" and where is not None:
             return self._entry_of_broadcast(op, where)
         if op.name not in _COMPUTED:
             return None
-        origins = [scalar(x) if kind == "scalar" else entry(x, where) for x in op.operands]
+        origins = [scalar(x) if where is None else entry(x, where) for x in op.operands]
         a, b = (
             self.form(origin.combine(*(size_of(*place) for place in origin.places))) for origin in origins
         )
         self.in_range += [a, b]
         return _COMPUTED[op.name](self, a, b)
 
-    def _entry_of_broadcast(self, op: Any, i: int) -> Form:
+    def _entry_of_broadcast(self, op: Definition, i: int) -> Form:
         """The size of dimension i of the shape that a `shape.broadcast` returns."""
         shapes = [entries(x) for x in op.operands]
         rank = max(map(len, shapes))

@@ -117,11 +117,12 @@ def aligned(op: Definition) -> Iterator[tuple[int, Dimension]]:
         yield from ((to, (x, i)) for i, to in enumerate(along))
 
 
-def wider(a: Any, b: Any) -> Any:
+def wider(a: int | Size, b: int | Size) -> int | Size:
     """The size to which two sizes broadcast."""
-    for n, other in ((a, b), (b, a)):
-        if not isinstance(n, Size):
-            return other if n == 1 else n
+    if not isinstance(a, Size):
+        return b if a == 1 else a
+    if not isinstance(b, Size):
+        return a if b == 1 else b
     return a if known_equal(a, b) else atom("broadcast", a.key, b.key)
 
 

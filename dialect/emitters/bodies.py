@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from tiduc.dialect.emitters.protocol import Extent, Fill
+from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph.graph import Definition, captured, operations, replace_captured, terminator
 from tiduc.dialect.ops.control_ops import call_target
 from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.ops.shardy import CONSTRAINTS
+from tiduc.dialect.shapes.sizes import Extent
 
 _NUMBERS = int, float
 """The types of operands that `IrEmitter` turns into constants."""

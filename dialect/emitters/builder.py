@@ -11,11 +11,12 @@ from typing import Any, Never
 
 from torch_mlir import ir
 
-from tiduc.dialect.emitters.protocol import Emits, Extent, Fill
+from tiduc.dialect.emitters.protocol import Emits, Fill
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.ir_types import Attributes
+from tiduc.dialect.shapes.sizes import Extent
 
 _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
 """The masks of two operands, shared between ops to save time and memory: most ops have one or two operands."""

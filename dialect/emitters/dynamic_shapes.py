@@ -10,11 +10,11 @@ from torch_mlir import ir
 
 from tiduc.dialect.dynamic.known import carry_sizes
 from tiduc.dialect.emitters.builder import Builder
-from tiduc.dialect.emitters.protocol import Dims, Emits, Extent, N, V
+from tiduc.dialect.emitters.protocol import Dims, Emits, N, V
 from tiduc.dialect.errors import UnknownSize
 from tiduc.dialect.graph.graph import Definition, Graph, Value, operations
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
-from tiduc.dialect.shapes.sizes import Atom, Key, Size, known_equal
+from tiduc.dialect.shapes.sizes import Atom, Extent, Key, Size, known_equal
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, shape, with_element, with_shape
 
 BROADCAST = "stablehlo.dynamic_broadcast_in_dim"

@@ -36,10 +36,10 @@ _REACH = 32
 class Masked:
     """select(predicate, x, zero), or select(predicate, zero, x) if `keeps` is false."""
 
-    predicate: Any
+    predicate: Value
     keeps: bool
-    x: Any
-    zero: Any
+    x: Value
+    zero: Value
 
 
 def masked(y: Value) -> Masked | None:
@@ -66,7 +66,9 @@ def moves(b: RecordEmitter, y: Value) -> bool:
     return y in b.notes.moving
 
 
-def unless_masked(b: RecordEmitter, ct: Value, function: Callable[[Any], Any], depth: int = _DEEPEST) -> Any:
+def unless_masked(
+    b: RecordEmitter, ct: Value, function: Callable[[Value], Value], depth: int = _DEEPEST
+) -> Value:
     """function(ct), for a linear elementwise function.
 
     If ct has a mask that moves, the mask is applied to the result.
@@ -93,14 +95,15 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
         if others:
             sides = [[each.x for _, each in of_predicate if each.keeps is keeps] for keeps in (True, False)]
             x, z = (add(b, add_masked(b, side, depth - 1)) if side else None for side in sides)
-            if x is None or z is None:
-                y = apply_mask(b, replace(mask, x=z if x is None else x), moves(b, y))
-            else:
+            if x is not None and z is not None:
                 y = _joined(b, mask.predicate, x, z)
+            elif (one := z if x is None else x) is not None:
+                y = apply_mask(b, replace(mask, x=one), moves(b, y))
         summands.append(y)
     # A zero of dynamic shape is not recognised, so that its mask stays.
     if len(summands) > 1 and all([moves(b, y) and masked(y) is not None for y in summands]):
-        either = functools.reduce(b.or_, [_broadcast(b, mask_of(b, y), y) for y in summands])
+        own = [_broadcast(b, kept, y) for y in summands if (kept := mask_of(b, y)) is not None]
+        either = functools.reduce(b.or_, own)
         total = add(b, summands)
         return [apply_mask(b, Masked(either, True, total, b.zeros_like(total)), True)]
     return summands
@@ -108,7 +111,7 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
 
 def mask_of(b: RecordEmitter, y: Value) -> Value | None:
     """The predicate of the elements that the masks around y keep, a scalar or of y's shape. None without a mask."""
-    kept: Any | None = None
+    kept: Value | None = None
     x = y
     while (mask := masked(x)) is not None:
         own, x = mask.predicate if mask.keeps else b.not_(mask.predicate), mask.x
@@ -119,17 +122,17 @@ def mask_of(b: RecordEmitter, y: Value) -> Value | None:
     return kept
 
 
-def _broadcast(b: RecordEmitter, scalar: Any, like: Value) -> Any:
+def _broadcast(b: RecordEmitter, scalar: Value, like: Value) -> Value:
     """A scalar in the shape of `like`; any other value as it is."""
     return scalar if rank(scalar) == rank(like) else b.broadcast_in_dim(scalar, [], like)
 
 
-def set_steep(b: RecordEmitter, inputs: Iterable[Any]) -> None:
+def set_steep(b: RecordEmitter, inputs: Iterable[Value]) -> None:
     """Sets the inputs of the graph under transposition that an op outside may map with an infinite slope."""
     b.notes.steep = set(inputs)
 
 
-def reached(b: Any, ct: Any) -> Any:
+def reached(b: RecordEmitter, ct: Value) -> Value:
     """A predicate, of the cotangent's shape, that is true where the cotangent is not masked.
 
     The predicate is constant if the cotangent has no mask.
@@ -141,24 +144,24 @@ def reached(b: Any, ct: Any) -> Any:
     return _broadcast(b, mask, ct)
 
 
-def is_everywhere(reached: Any) -> bool:
+def is_everywhere(reached: Value) -> bool:
     """Whether a result of `reached` is true everywhere."""
     while (scalar := defined_by(reached, "stablehlo.broadcast_in_dim")) is not None:
         (reached,) = scalar.operands
     return defined_by(reached, "stablehlo.constant") is not None
 
 
-def everywhere(b: Any, reached: Any) -> Any:
+def everywhere(b: RecordEmitter, reached: Value) -> Value:
     """The scalar True, of the element type of a result of `reached`."""
     return b.constant(True, with_shape(reached.type, []))
 
 
-def mask_with(b: Any, where: Any, ct: Any) -> Any:
+def mask_with(b: RecordEmitter, where: Value, ct: Value) -> Value:
     """A cotangent that is set to zero where the predicate is false, by a mask that moves."""
     return apply_mask(b, Masked(where, True, ct, b.zeros_like(ct)), True)
 
 
-def add(b: RecordEmitter, terms: Iterable[Value]) -> Any:
+def add(b: RecordEmitter, terms: Iterable[Value]) -> Value:
     """The sum of one or more values, one after the other."""
     return functools.reduce(b.add, terms)
 

@@ -32,7 +32,7 @@ def solve(
     return b.emit("stablehlo.triangular_solve", (a, y), y.type, attributes)
 
 
-def triangle(b: StablehloOps[V, Never], x: Any, lower: bool, strict: bool = False) -> Any:
+def triangle(b: StablehloOps[V, Never], x: V, lower: bool, strict: bool = False) -> V:
     """The matrices in x with zeros outside one triangle. A `strict` triangle excludes the diagonal."""
     return b.select(
         compare_places(b, x, ("GT" if lower else "LT") if strict else "GE" if lower else "LE"),
@@ -41,7 +41,7 @@ def triangle(b: StablehloOps[V, Never], x: Any, lower: bool, strict: bool = Fals
     )
 
 
-def compare_places(b: Any, x: Any, direction: str) -> Any:
+def compare_places(b: StablehloOps[V, Never], x: V, direction: str) -> V:
     """A mask that is true where the row number compares to the column number by `direction`."""
     integer = with_element(x.type, ir.IntegerType.get_signless(32))
     row, column = (b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1))
@@ -56,7 +56,7 @@ def matrix_product(b: StablehloOps[V, Never], x: V, y: V) -> V:
     return b.dot_general(x, y, [batching, batching], [[last], [last - 1]], attributes)
 
 
-def adjoint(b: Any, x: V) -> Any:
+def adjoint(b: StablehloOps[V, Never], x: V) -> V:
     """The adjoints of the matrices in x."""
     return b.conj(b.transpose(x, swapped(x)))
 
@@ -71,12 +71,12 @@ def columns(b: StablehloOps[V, Never], x: V, type_: ir.RankedTensorType) -> V:
     return b.broadcast_in_dim(x, [*range(rank(x) - 1), rank(x)], type_)
 
 
-def rows(b: StablehloOps[V, Never], x: V, type_: ir.RankedTensorType) -> Any:
+def rows(b: StablehloOps[V, Never], x: V, type_: ir.RankedTensorType) -> V:
     """Matrices of the given type whose row i is filled with x_i."""
     return b.broadcast_in_dim(x, range(rank(x)), type_)
 
 
-def diagonal(b: StablehloOps[V, Never], x: Any) -> Any:
+def diagonal(b: StablehloOps[V, Never], x: V) -> V:
     """The diagonals of the square matrices in x."""
     return b.reduce_sum(b.select(compare_places(b, x, "EQ"), x, b.zeros_like(x)), [rank(x) - 1])
 
@@ -129,13 +129,13 @@ def scaled(b: StablehloOps[V, Never], factor: V, x: V) -> V:
     return b.multiply(b.convert(factor, x.type.element_type), x)
 
 
-def packed(b: StablehloOps[V, Never], lower: Any, upper: Any, m: int, n: int) -> Any:
+def packed(b: StablehloOps[V, Never], lower: V, upper: V, m: int, n: int) -> V:
     """m by n matrices of `lower` below the diagonal and `upper` elsewhere; neither is larger than m by n."""
     lower, upper = corner(b, lower, m, n), corner(b, upper, m, n)
     return b.select(compare_places(b, lower, "GT"), lower, upper)
 
 
-def unit_lower(b: StablehloOps[V, Never], x: Any) -> Any:
+def unit_lower(b: StablehloOps[V, Never], x: V) -> V:
     """The matrices in x below the diagonal, with ones on the diagonal."""
     below = triangle(b, x, lower=True, strict=True)
     return b.select(compare_places(b, x, "EQ"), b.constant(1, x), below)
@@ -164,7 +164,7 @@ def rows_taken(b: StablehloOps[V, Never], x: V, at: V) -> V:
     return b.reshape(b.gather(b.reshape(x, [count * m, n]), indices, numbers, [1, n], type_), shape(x))
 
 
-def exchanged(b: Any, pivots: V, count: int) -> Any:
+def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:
     """The numbers 0 to `count` - 1 after swapping entries i and pivots[i], for each i in order."""
     numbers = with_shape(pivots.type, [*shape(pivots)[:-1], count])
     scalar = with_shape(pivots.type, [])
@@ -205,7 +205,7 @@ def _exchange(
     return condition, exchange
 
 
-def shifted(b: Any, x: Any, by: int, dimension: int = -2) -> Any:
+def shifted(b: StablehloOps[V, Never], x: V, by: int, dimension: int = -2) -> V:
     """x shifted along a dimension; zeros are shifted in."""
     low = [0] * rank(x)
     low[dimension] = by

@@ -11,24 +11,21 @@ values are `IrValue`s and whose operands may be numbers, too. A function for bot
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 
-from tiduc.dialect.ops.ir_types import Typed
-from tiduc.dialect.shapes.sizes import Size
+from tiduc.dialect.ops.ir_types import Attributes, Typed
+from tiduc.dialect.shapes.sizes import Extent
 
 V = TypeVar("V", bound=Typed)
 """The values that an emitter emits."""
 
 N = TypeVar("N", contravariant=True)
 """The operands that are not values: numbers, for some carriers."""
-
-Extent = int | Size
-"""The size of a dimension: a number, or a `Size` if the dimension is dynamic."""
 
 Dims = Sequence[int] | NDArray[np.int64]
 """Numbers of dimensions, or of places along dimensions."""
@@ -49,7 +46,7 @@ class Emits(Protocol[V, N]):
         name: str,
         operands: Sequence[V | N],
         type_: ir.Type,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Attributes | None = None,
     ) -> V:
         """Emits an op of one result and no regions, and returns the result."""
 
@@ -59,7 +56,7 @@ class Emits(Protocol[V, N]):
         name: str,
         operands: Sequence[V | N],
         types: Sequence[ir.Type],
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Attributes | None = None,
         regions: Sequence[Fill] = (),
     ) -> tuple[V, ...]:
         """Emits an op and returns its results. Each function in `regions` fills one region, which captures nothing."""

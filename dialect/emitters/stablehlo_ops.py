@@ -5,7 +5,7 @@ The wheel has attribute builders for StableHLO, but no op classes, so the emitte
 
 import functools
 from collections.abc import Sequence
-from typing import Never
+from typing import Any, Never
 
 from numpy.typing import ArrayLike
 from torch_mlir import ir
@@ -13,14 +13,14 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.dynamic_shapes import Sizes, unknown_sizes
 from tiduc.dialect.emitters.elementwise import Elementwise
-from tiduc.dialect.emitters.protocol import Dims, Extent, Fill, N, V
+from tiduc.dialect.emitters.protocol import Dims, Fill, N, V
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.mlir.constants import dense, integer_splat
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction
 from tiduc.dialect.ops.ir_types import Attributes
 from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
-from tiduc.dialect.shapes.sizes import any_dynamic, known_equal
+from tiduc.dialect.shapes.sizes import Extent, any_dynamic, known_equal
 from tiduc.dialect.shapes.types import (
     along,
     dims,
@@ -93,7 +93,7 @@ class StablehloOps(Elementwise[V, N]):
 
     def constant(self, value: ArrayLike | complex, like: V | ir.Type) -> V:
         """A constant with the type and sizes of `like`, a tensor type or a value: a splat, or an array of its shape."""
-        type_ = like if isinstance(like, ir.Type) else like.type
+        type_: Any = like if isinstance(like, ir.Type) else like.type
         if is_dynamic(type_):
             if isinstance(like, ir.Type):
                 raise unknown_sizes(like)

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.graph.matching import defined_by, definition, instead
-from tiduc.dialect.mlir.constants import as_floats, is_splat
+from tiduc.dialect.mlir.constants import as_floats, is_splat, splat_number
 from tiduc.dialect.ops import traits
 from tiduc.dialect.ops.ir_types import AnyOp, Typed
 from tiduc.dialect.shapes.types import dimensions_in, dims
@@ -152,13 +152,13 @@ def picked(dimensions: ir.DenseI64ArrayAttr, which: ir.DenseI64ArrayAttr) -> ir.
 
 
 @functools.cache
-def is_splat_of(value: Any, type_: ir.RankedTensorType, number: int) -> bool:
+def is_splat_of(value: ir.Attribute, type_: ir.RankedTensorType, number: int) -> bool:
     """Whether a constant of that type, which is not quantized, is a splat of `number`."""
     if not is_splat(value) or value.type != type_:
         return False
     if isinstance(type_.element_type, ir.ComplexType):  # the bindings cannot return a complex splat
         return str(value).startswith(f"dense<({number}.000000e+00,0.000000e+00)> ")
-    return bool(value.get_splat_value().value == number)
+    return bool(splat_number(value) == number)
 
 
 def is_zeros(x: Typed) -> bool:
@@ -168,7 +168,9 @@ def is_zeros(x: Typed) -> bool:
 
 
 @functools.cache
-def widened_splat(value: Any, narrow: ir.RankedTensorType, wide: Any) -> ir.Attribute | None:
+def widened_splat(
+    value: ir.Attribute, narrow: ir.RankedTensorType, wide: ir.RankedTensorType
+) -> ir.Attribute | None:
     """A splat constant with the type `wide`. None if the constant is no splat of type `narrow`, or is complex."""
     if not is_splat(value) or value.type != narrow:
         return None

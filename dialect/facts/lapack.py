@@ -15,10 +15,14 @@ from tiduc.dialect.errors import ParseError
 from tiduc.dialect.facts.signatures import contradiction, positions, wrong_setting
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.control_ops import call_target
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import AnyOp
 
 CONFIG = ("mhlo.backend_config", "backend_config")
 """The attributes that hold a call's settings: JAX lowers to the first, and exports the second."""
+
+
+Setting = bool | int | float | str | ir.Attribute
+"""The value of a setting of a call."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,10 @@ class Routine:
     """A routine's call targets, its signature, which may depend on settings, and the letters allowed for settings."""
 
     targets: tuple[str, ...]
-    signature: str | Callable[[Mapping[str, Any]], str]
+    signature: str | Callable[[Mapping[str, Setting]], str]
     letters: Mapping[str, str] = field(default_factory=dict)
 
-    def signature_for(self, given: Mapping[str, Any]) -> str:
+    def signature_for(self, given: Mapping[str, Setting]) -> str:
         """The signature of a call with these settings."""
         return self.signature if isinstance(self.signature, str) else self.signature(given)
 
@@ -50,7 +54,7 @@ def _gpu(name: str) -> tuple[str, ...]:
     return f"cu{name}", f"hip{name}"
 
 
-def _gesvd(given: Mapping[str, Any]) -> str:
+def _gesvd(given: Mapping[str, Setting]) -> str:
     """The signature on GPUs: u and v^H are scalars if no vectors are computed, and swapped for a transposed matrix."""
     u, vh = "T[m u]", "T[v n]"
     if given.get("compute_uv") is not True:
@@ -128,7 +132,7 @@ def targets(*routines: str) -> tuple[str, ...]:
     return tuple(target for name in routines for target in ROUTINES[name].targets)
 
 
-def settings_among(attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute]) -> dict[str, float]:
+def settings_among(attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute]) -> dict[str, Setting]:
     """The settings of a call by name, as numbers, text and flags of Python. {} if they have no names."""
     for name in CONFIG:
         if name in attributes and isinstance(attributes[name], ir.DictAttr):
@@ -152,12 +156,13 @@ class CallSettings(dict[str, Any]):
         raise self.refuse(f"its backend_config has no {name}")
 
 
-def _plain(attribute: Any) -> Any:
-    is_plain = isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr | ir.StringAttr)
-    return attribute.value if is_plain else attribute
+def _plain(attribute: ir.Attribute) -> Setting:
+    if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr | ir.StringAttr):
+        return attribute.value
+    return attribute
 
 
-def check_call(op: Any) -> None:
+def check_call(op: AnyOp) -> None:
     """Raises `ParseError` if a call contradicts the row of its target. Calls of other targets are not checked."""
     target = call_target(op)
     routine = BY_TARGET.get(target)
@@ -170,7 +175,7 @@ def check_call(op: Any) -> None:
         raise ParseError(f"inconsistent call of @{target}: {wrong}", op.location)
 
 
-def _wrong_precision(target: str, op: IrOp) -> str | None:
+def _wrong_precision(target: str, op: AnyOp) -> str | None:
     """The error if the first operand's element type is not that of the LAPACK routine; None if it is."""
     if not target.startswith("lapack_") or not len(op.operands):
         return None

@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.graph.matching import defined_by, definition
-from tiduc.dialect.mlir.constants import as_floats, dense, is_splat
+from tiduc.dialect.mlir.constants import as_floats, dense, is_splat, splat_number
 from tiduc.dialect.ops.ir_types import AnyOp, Typed
 from tiduc.dialect.ops.traits import TRAITS
 from tiduc.dialect.shapes.types import bits, is_float
@@ -49,7 +49,7 @@ def splat(x: Typed) -> float | None:
     if op.name != "stablehlo.constant":
         return None
     value = op.attributes["value"]
-    return float(value.get_splat_value().value) if is_splat(value) else None
+    return float(splat_number(value)) if is_splat(value) else None
 
 
 def _converted(op: AnyOp) -> float | None:

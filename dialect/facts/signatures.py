@@ -20,7 +20,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
 
 _TYPE = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
@@ -55,7 +55,7 @@ def _positions(text: str) -> tuple[Position, ...]:
     )
 
 
-def contradiction(signature: str, op: IrOp, from_right: bool = False) -> str | None:
+def contradiction(signature: str, op: AnyOp, from_right: bool = False) -> str | None:
     """Why the types of a call's operands and results contradict a signature. None if they match.
 
     Operands that hold the shapes of results are not part of a signature.
@@ -81,7 +81,7 @@ def contradiction(signature: str, op: IrOp, from_right: bool = False) -> str | N
     return None
 
 
-def _shape_operands(op: IrOp) -> int:
+def _shape_operands(op: AnyOp) -> int:
     """The number of operands that hold the shapes of results."""
     name = "indices_of_shape_operands"
     return len(ir.DenseElementsAttr(op.attributes[name])) if name in op.attributes else 0
@@ -171,11 +171,11 @@ def compatible(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 _FLAGS = ("compute_uv", "full_matrices", "left", "lower", "right", "transpose", "transposed")
 
 
-def wrong_setting(settings: Mapping[str, Any], letters: Mapping[str, str]) -> str | None:
+def wrong_setting(settings: Mapping[str, object], letters: Mapping[str, str]) -> str | None:
     """The setting that is not the expected flag, or not a letter that LAPACK allows. None if all are right."""
     for name, value in settings.items():
         if name in _FLAGS and not isinstance(value, bool):
             return f"its setting {name} is not a flag"
-        if name in letters and (isinstance(value, bool) or value not in map(ord, letters[name])):
+        if name in letters and (isinstance(value, bool) or value not in [*map(ord, letters[name])]):
             return f"its setting {name} is not one of the letters {', '.join(letters[name])}"
     return None

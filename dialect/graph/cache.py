@@ -8,7 +8,7 @@ in the view, so they live as long as its graphs.
 """
 
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tiduc.dialect.graph.view import View
 
@@ -19,7 +19,7 @@ V = TypeVar("V")
 class Cache(Generic[K, V]):
     """A cache of results of type V by keys of type K."""
 
-    def get(self, view: Any, key: K, compute: Callable[[], V]) -> V:
+    def get(self, view: View, key: K, compute: Callable[[], V]) -> V:
         """The result for a key. `compute` is called if the view has no result."""
         results: dict[K, V] = self.of(view)
         if key not in results:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from torch_mlir import ir
 
 from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph.graph import Definition, Graph
+from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.ops.control_ops import (
     BASE,
     CALL,
@@ -24,7 +24,7 @@ from tiduc.dialect.ops.control_ops import (
 class GraphsByName(Protocol):
     """The graphs of a view, by name."""
 
-    def graph(self, name: str, location: Any = None) -> Graph:
+    def graph(self, name: str, location: ir.Location | None = None) -> Graph:
         """The graph of that name; raises `ResolveError` if there is none."""
 
 
@@ -111,15 +111,17 @@ def _called(graph: Graph) -> list[tuple[Definition, str]]:
     ]
 
 
-def _types(values: Iterable[Any]) -> list[Any]:
+def _types(values: Iterable[Value | None]) -> list[Any]:
     return [x.type for x in values if x is not None]
 
 
-def _elements(op: Definition, types: list[Any]) -> list[Any]:
+def _elements(op: Definition, types: list[ir.Type]) -> list[ir.RankedTensorType]:
+    elements = []
     for type_ in types:
         if not isinstance(type_, ir.RankedTensorType) or not type_.rank:
             raise _error(op, f"expects a sequence with a leading dimension, has {type_}")
-    return [element_type(type_) for type_ in types]
+        elements.append(element_type(type_))
+    return elements
 
 
 def _check_types(

@@ -38,22 +38,28 @@ def behind(x: IrValue) -> tuple[IrValue, ...]:
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
-def computed_from(x: Any, wanted: Callable[[Any], bool], through: Callable[[Any], bool]) -> bool:
+def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[[IrOp], bool]) -> bool:
     """Whether an op for which `wanted` holds computes a value, through ops for which `through` holds."""
-    values = reached([x], lambda y: y.owner.operands if _is_result(y) and through(y.owner) else ())
-    return any(_is_result(y) and wanted(y.owner) for y in values)
+
+    def followed(y: IrValue) -> Iterable[IrValue]:
+        op = y.owner
+        return op.operands if not isinstance(op, ir.Block) and through(op) else ()
+
+    owners = (y.owner for y in reached([x], followed))
+    return any(not isinstance(op, ir.Block) and wanted(op) for op in owners)
 
 
-def is_constant(x: Any, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
+def is_constant(x: IrValue, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
     """Whether a value is computed only from results of `sources`, which are ops without operands."""
-    return all(_is_result(y) and (y.owner.name in sources or behind(y)) for y in reached([x], behind))
+    owners = ((y.owner, y) for y in reached([x], behind))
+    return all(not isinstance(op, ir.Block) and (op.name in sources or behind(y)) for op, y in owners)
 
 
-def awaited_by(op: Any) -> set[ir.Operation]:
+def awaited_by(op: IrOp) -> set[ir.Operation]:
     """The ops of an op's block on which the op depends."""
     block = op.operation.block
 
-    def before(op: Any) -> list[Any]:
+    def before(op: IrOp) -> list[Any]:
         owners = [x.owner.operation for x in read_by(op) if _is_result(x)]
         return [owner for owner in owners if owner.block == block]
 

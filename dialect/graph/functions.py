@@ -1,13 +1,12 @@
 """Functions of a module, and the ops inside an op."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.attributes import readable
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import AnyModule, Attributes, IrOp, IrValue
 
 _ADVANCE = ir.WalkResult.ADVANCE
 
@@ -34,7 +33,7 @@ def _walked(op: IrOp, names: Collection[str], order: ir.WalkOrder) -> list[ir.Op
     return ops
 
 
-def functions_in(module: ir.Module | IrOp) -> list[ir.Operation]:
+def functions_in(module: AnyModule | IrOp) -> list[ir.Operation]:
     """The functions of a module, without those of modules inside it."""
     return [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == "func.func"]
 
@@ -61,7 +60,7 @@ def new_function(
     types: tuple[Sequence[ir.RankedTensorType], Sequence[ir.RankedTensorType]],
     ip: ir.InsertionPoint,
     location: ir.Location,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Attributes | None = None,
 ) -> tuple[ir.Operation, ir.Block]:
     """A new private function of these input and output types, without a terminator, and its block."""
     given = {
@@ -96,7 +95,7 @@ def replace_by_call(
     replace(op, call.results)
 
 
-def replace(op: IrOp, values: Iterable[Any]) -> None:
+def replace(op: IrOp, values: Iterable[IrValue]) -> None:
     """Replaces the results of an op by other values, and erases the op."""
     for y, x in zip(list(op.results), list(values), strict=True):
         y.replace_all_uses_with(x)

@@ -13,7 +13,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPH_CALLS, TARGET
-from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE
 
 
@@ -74,7 +74,7 @@ class Definition:
         operands: tuple[Value, ...],
         graph: "Graph",
         active: tuple[bool, ...] | None = None,
-        given: Mapping[str, Any] | None = None,
+        given: Attributes | None = None,
         source: IrOp | None = None,
         captures: tuple[Value, ...] = (),
         location: ir.Location | None = None,

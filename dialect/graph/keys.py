@@ -11,7 +11,7 @@ The role is the active mask: a linear op never equals a primal op. The two opera
 unordered. A `stateful` op equals no other op.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -111,7 +111,7 @@ class KeyTable:
         described.append("end")
 
 
-def _define(values: Any, number: dict[IrValue, int | Value], described: list[Any]) -> None:
+def _define(values: Iterable[IrValue], number: dict[IrValue, int | Value], described: list[Any]) -> None:
     for x in values:
         number[x] = len(number)
         described.append(x.type)

@@ -9,13 +9,13 @@ are an `AnyOp`. A pattern is therefore written once: the identities (`facts/iden
 (`facts/matchers.py`) apply to graphs when graphs are merged, and to functions when a program is lowered.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import Definition, Value
-from tiduc.dialect.ops.ir_types import AnyOp, Typed
+from tiduc.dialect.ops.ir_types import AnyOp, Attributes, Typed
 
 
 def definition(x: Any) -> Any | None:
@@ -40,7 +40,7 @@ def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
         yield x
 
 
-def instead(op: AnyOp, name: str, operands: Sequence[Any], given: Mapping[str, Any] | None = None) -> AnyOp:
+def instead(op: AnyOp, name: str, operands: Sequence[Any], given: Attributes | None = None) -> AnyOp:
     """Another op with the result type and location of `op`. For an MLIR operation, it is created before `op`."""
     if isinstance(op, Definition):
         return op.instead(name, tuple(operands), given)

@@ -17,7 +17,7 @@ TUPLE = "stablehlo.tuple"
 GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
 
 
-def flatten_tuples(ops: Iterable[Any]) -> list[Any]:
+def flatten_tuples(ops: Iterable[ir.Operation]) -> list[Any]:
     """Replaces, in its module, each custom call whose only result is a tuple. Nested tuples are flattened too."""
     return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
 
@@ -39,7 +39,7 @@ def _flattened(op: IrOp) -> Any:
     return call
 
 
-def _parts(type_: Any) -> Iterator[Any]:
+def _parts(type_: ir.TupleType) -> Iterator[Any]:
     """The types in a tuple type, those of nested tuples included."""
     for i in range(type_.num_types):
         part = type_.get_type(i)
@@ -49,7 +49,9 @@ def _parts(type_: Any) -> Iterator[Any]:
             yield part
 
 
-def _packed(type_: ir.Type, values: Iterator[Any], location: ir.Location, ip: ir.InsertionPoint) -> IrValue:
+def _packed(
+    type_: ir.Type, values: Iterator[IrValue], location: ir.Location, ip: ir.InsertionPoint
+) -> IrValue:
     """The tuple of a type that holds the next values."""
     if not isinstance(type_, ir.TupleType):
         return next(values)

@@ -4,7 +4,7 @@ Nothing is copied. A graph is read when a reference first leads to it, so a view
 that are used.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch_mlir import ir
@@ -15,8 +15,11 @@ from tiduc.dialect.graph.graph import Definition, Graph, Value, captured, defini
 from tiduc.dialect.graph.write import write_graph
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.control_ops import GRAPH_CALLS
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import AnyModule, IrOp
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
+
+Reference = ir.SymbolRefAttr | tuple[str, str]
+"""A reference `@graph::@name`, or the names of the graph and of the value."""
 
 BINDING = "tidu.bind"
 """The name of the definition of a bound input, whose operand is the value that replaces the input."""
@@ -29,7 +32,7 @@ class View:
     """
 
     def __init__(
-        self, module: ir.Module, search: Callable[[str], tuple[Any, Any] | None] | None = None
+        self, module: AnyModule, search: Callable[[str], tuple[IrOp, AnyModule] | None] | None = None
     ) -> None:
         self.graphs: dict[str, Graph] = {}
         self.inputs: dict[str, Value] = {}
@@ -57,7 +60,7 @@ class View:
         return self.write()
 
     @stage
-    def write(self) -> ir.Module | IrOp:
+    def write(self) -> AnyModule:
         """Writes graphs, names and bindings that are new since the last call to the module, and returns the module."""
         for graph in self._unwritten:
             write_graph(graph, self._module)
@@ -76,7 +79,7 @@ class View:
         attributes = self._module.operation.attributes
         return {name: attributes[name] for name in attributes}
 
-    def add(self, op: IrOp, module: ir.Module | IrOp) -> Graph:
+    def add(self, op: IrOp, module: AnyModule) -> Graph:
         """Adds a `tidu.graph` of a module, whose body is read when needed.
 
         Raises `ResolveError` if another graph has its name, or an input with an equal key has another type.
@@ -124,7 +127,7 @@ class View:
         return name
 
     def holder(
-        self, name: str, fills: tuple[Callable[[Any], None], ...], location: ir.Location
+        self, name: str, fills: tuple[Callable[[ir.Region], None], ...], location: ir.Location
     ) -> ir.Operation:
         """An op that holds the regions that these functions fill until the emitted op is written. Cached."""
         held = self._holders.get((name, fills))
@@ -138,14 +141,14 @@ class View:
 
     # ---- values -----------------------------------------------------------------------------------------------
 
-    def value(self, ref: Any, location: Any = None) -> Value:
+    def value(self, ref: Reference, location: ir.Location | None = None) -> Value:
         """The value of a reference `@graph::@name`, or of a pair of names; raises `ResolveError` if there is none."""
         graph_name, name = _names(ref)
         value = self._follow(self._value_of_name(graph_name, name, location))
         self._read_indexed()
         return value
 
-    def values(self, wanted: Iterable[Value]) -> list[Value]:
+    def values(self, wanted: Iterable[Value | Reference]) -> list[Value]:
         """The values for a list of values and references."""
         return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
@@ -161,7 +164,7 @@ class View:
         """The reference `@graph::@name` of a value. A value without a name receives a new one."""
         return value.reference
 
-    def bind(self, key: str, value: Value, location: Any = None) -> None:
+    def bind(self, key: str, value: Value, location: ir.Location | None = None) -> None:
         """Binds an input to a value, which replaces the input from now on.
 
         Raises `ResolveError` if the graph has no input of this name, if the input is already bound, or if the types
@@ -170,7 +173,7 @@ class View:
         self.set_binding(key, value, location)
         self._unwritten_bindings.append((key, value))
 
-    def set_binding(self, key: str, value: Value, location: Any = None) -> None:
+    def set_binding(self, key: str, value: Value, location: ir.Location | None = None) -> None:
         """Binds an input like `bind`, for a `tidu.bind` that is in the module already."""
         bound = self.input(key)
         if bound.definition is not None:
@@ -322,7 +325,7 @@ class View:
         finally:
             self._is_checking = False
 
-    def _followed(self, references: Sequence[Any], graph: Graph) -> tuple[Value, ...]:
+    def _followed(self, references: Iterable[Reference], graph: Graph) -> tuple[Value, ...]:
         return tuple(self._follow(self._value_of_name(*_names(ref), graph.location)) for ref in references)
 
     def _follow(self, x: Value) -> Value:
@@ -342,7 +345,7 @@ class View:
             pending.target = x
         return x
 
-    def _value_of_name(self, graph_name: str, name: str, location: ir.Location) -> Value:
+    def _value_of_name(self, graph_name: str, name: str, location: ir.Location | None) -> Value:
         graph = self._find(graph_name, location)
         self._index(graph)
         value = graph.inputs.get(name) or graph.names.get(name)
@@ -351,7 +354,7 @@ class View:
         return value
 
 
-def _names(ref: ir.SymbolRefAttr) -> tuple[str, str]:
+def _names(ref: Reference) -> tuple[str, str]:
     """The names of a graph and of a value in it, from a reference or a pair."""
     graph_name, name = ref.value if isinstance(ref, ir.SymbolRefAttr) else ref
     return graph_name, name

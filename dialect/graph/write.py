@@ -7,11 +7,14 @@ from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.ops.control_ops import GRAPH_CALLS
-from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.ir_types import AnyModule, IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
+Own = Callable[[Definition, list[IrValue], ir.InsertionPoint], IrOp]
+"""A function that creates the op in place of a call, branch or loop of graphs, from its operands."""
 
-def write_graph(graph: Graph, module: Any) -> None:
+
+def write_graph(graph: Graph, module: AnyModule) -> None:
     """Writes a graph as a `tidu.graph` at the end of a module; values of other graphs become `tidu.external`s."""
     attributes = {
         **graph.attributes,
@@ -39,9 +42,9 @@ def write_graph(graph: Graph, module: Any) -> None:
 def write_block(
     graph: Graph,
     block: ir.Block,
-    local: dict[Value, Any],
+    local: dict[Value, IrValue],
     masks: bool = True,
-    own: Callable[..., Any] | None = None,
+    own: Own | None = None,
 ) -> None:
     """Writes the graph's inputs and definitions into an empty block, and records their `ir.Value`s in `local`.
 
@@ -56,9 +59,9 @@ def write_block(
 def write_definitions(
     graph: Graph,
     ip: ir.InsertionPoint,
-    local: dict[Value, Any],
+    local: dict[Value, IrValue],
     masks: bool = True,
-    own: Callable[..., Any] | None = None,
+    own: Own | None = None,
 ) -> None:
     """Writes the graph's definitions at an insertion point; `local` and `own` are as in `write_block`."""
     written = local.__getitem__

@@ -7,7 +7,7 @@ MLIR keeps equal attributes once, so that these take little memory; the text of 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -21,6 +21,25 @@ MOST = 2**16
 _DEFINED = re.compile(rb"[#!][\w$.]+\s*=")
 # Strings, comments, the begin of an op, and aliases, with "=" where an alias is defined.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|(module |func\.func )|([#!][\w$.]+)(\s*=)?', re.DOTALL)
+
+
+class _Place:
+    """A location that is hashable, as attributes and types are."""
+
+    __match_args__ = ("location",)
+
+    def __init__(self, location: ir.Location) -> None:
+        self.location, self._attribute = location, location.attr
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Place) and self._attribute == other._attribute
+
+    def __hash__(self) -> int:
+        return hash(self._attribute)
+
+
+_Part = bytes | _Place | ir.Type | ir.Attribute
+"""Something with a size: an alias in a text, a location, a type or an attribute."""
 
 
 def may_share(source: str | bytes) -> bool:
@@ -42,13 +61,13 @@ def may_share(source: str | bytes) -> bool:
             defined = None
         elif match[2] and defined is not None:
             named[defined].append(match[2])
-    sizes: dict[Any, int] = {}
+    sizes: dict[_Part, int] = {}
     return any(_size(alias, sizes, named.get) > MOST for alias in list(named))
 
 
 def check_sizes(module: ir.Module, file: str | None) -> None:
     """Raises `ParseError` if a type or attribute in a module has more than `MOST` parts."""
-    sizes: dict[Any, int] = {}
+    sizes: dict[_Part, int] = {}
     large: list[str] = []
 
     def look(op: IrOp) -> ir.WalkResult:
@@ -63,7 +82,7 @@ def check_sizes(module: ir.Module, file: str | None) -> None:
         raise ParseError(message, file)
 
 
-def _of_op(op: IrOp) -> Iterator[Any]:
+def _of_op(op: IrOp) -> Iterator[_Part]:
     yield _Place(op.location)
     for name in op.attributes:
         yield op.attributes[name]
@@ -76,7 +95,7 @@ def _of_op(op: IrOp) -> Iterator[Any]:
                 yield _Place(x.location)
 
 
-def _parts(x: Any) -> Sequence[Any]:
+def _parts(x: _Part) -> Sequence[_Part]:
     """The parts of which an attribute, a type or a location consists."""
     match x:
         case ir.ArrayAttr():
@@ -92,7 +111,7 @@ def _parts(x: Any) -> Sequence[Any]:
         case ir.RankedTensorType():
             return [x.element_type] if x.encoding is None else [x.element_type, x.encoding]
         case _Place(ir.FusedLoc() as location):
-            return [_Place(part) for part in location.locations]
+            return [_Place(part) for part in location.locations if isinstance(part, ir.Location)]
         case _Place(ir.CallSiteLoc() as location):
             return [_Place(location.callee), _Place(location.caller)]
         case _Place(ir.NameLoc() as location):
@@ -100,25 +119,10 @@ def _parts(x: Any) -> Sequence[Any]:
     return ()
 
 
-class _Place:
-    """A location that is hashable, as attributes and types are."""
-
-    __match_args__ = ("location",)
-
-    def __init__(self, location: Any) -> None:
-        self.location, self._attribute = location, location.attr
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Place) and self._attribute == other._attribute
-
-    def __hash__(self) -> int:
-        return hash(self._attribute)
-
-
 def _size(
-    first: bytes | _Place | ir.RankedTensorType | ir.Attribute,
-    sizes: dict[bytes | _Place | ir.Type | ir.Attribute, int],
-    parts_of: Any,
+    first: _Part,
+    sizes: dict[_Part, int],
+    parts_of: Callable[[Any], Sequence[_Part] | None],
 ) -> int:
     """The number of parts of something, itself included, at most `MOST` + 1; it is added to `sizes`."""
     stack = [first]

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 _RESOURCE = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
 
 
-def dense(value: ArrayLike | complex, type_: Any) -> Any:
+def dense(value: ArrayLike | complex, type_: ir.RankedTensorType) -> Any:
     """The elements attribute of a static tensor type: a splat of `value`, or an array of the type's shape."""
     array = np.asarray(value)
     if array.ndim and array.shape != tuple(type_.shape):
@@ -33,9 +33,16 @@ def dense(value: ArrayLike | complex, type_: Any) -> Any:
     return ir.DenseElementsAttr.get_splat(type_, entry).maybe_downcast()
 
 
-def is_splat(value: ir.Attribute | None) -> bool:
+def is_splat(value: ir.Attribute | None) -> TypeGuard[ir.DenseElementsAttr]:
     """Whether an attribute repeats one number: false for resources and for attributes that hold no elements."""
     return isinstance(value, ir.DenseElementsAttr) and bool(value.is_splat)
+
+
+def splat_number(value: ir.DenseElementsAttr) -> float:
+    """The number that a splat of real numbers repeats."""
+    entry: Any = value.get_splat_value()
+    number: float = entry.value
+    return number
 
 
 @functools.cache

@@ -179,7 +179,7 @@ def collected_messages() -> Iterator[list[str]]:
     """
     messages: list[str] = []
 
-    def hear(diagnostic: Any) -> bool:
+    def hear(diagnostic: ir.Diagnostic) -> bool:
         try:
             messages.append(diagnostic.message)
         except RuntimeError:  # not UTF-8, as in `stage`

@@ -17,11 +17,11 @@ _SLICE_OF_SCALAR = ", , sizes = []"
 """StableHLO's printer writes this for a `dynamic_slice` of a scalar, although its parser rejects it."""
 
 
-def text(module: Any) -> bytes:
+def text(module: ir.Module | IrOp) -> bytes:
     """The text of a verified module; in generic form if the pretty form would not parse."""
-    written: str = module.operation.get_asm(assume_verified=True)  # printing would verify the module again
+    written = str(module.operation.get_asm(assume_verified=True))  # printing would verify the module again
     if _SLICE_OF_SCALAR in written:
-        written = module.operation.get_asm(assume_verified=True, print_generic_op_form=True)
+        written = str(module.operation.get_asm(assume_verified=True, print_generic_op_form=True))
     return (written.rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
 
 
@@ -50,7 +50,7 @@ EMITTERS: dict[str, Callable[[Any], bytes]] = {"text": text, "bytecode": bytecod
 
 
 @stage
-def emit(module: Any, kind: str = "text") -> bytes:
+def emit(module: ir.Module | IrOp, kind: str = "text") -> bytes:
     """The module as the bytes of a file; raises `InvalidIR` if the verifier rejects the module."""
     verify(module)
     return EMITTERS[kind](module)

@@ -112,9 +112,9 @@ def _resources_in(attribute: ir.Attribute) -> list[ir.DenseResourceElementsAttr]
         return []
 
 
-def _needed(type_: Any) -> int:
+def _needed(type_: ir.Type) -> int:
     """The bytes of all elements of a type."""
-    return int(math.prod(type_.shape)) * element_bytes(type_)
+    return int(math.prod(ir.ShapedType(type_).shape)) * element_bytes(type_)
 
 
 @functools.cache

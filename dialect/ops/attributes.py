@@ -1,6 +1,7 @@
 """Attributes that the bindings cannot read: names that are not UTF-8, and arrays of unknown element types."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from torch_mlir import ir
@@ -12,7 +13,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 
 
-def named_attributes(attribute: Any) -> dict[str, Any]:
+def named_attributes(attribute: ir.Attribute) -> dict[str, Any]:
     """The entries of a `DictAttr` by name.
 
     Raises `ParseError` for a name that is not UTF-8, and for an array of elements such as f128. The bindings abort on
@@ -28,7 +29,7 @@ def named_attributes(attribute: Any) -> dict[str, Any]:
         raise ParseError(f"an attribute cannot be read: {error}") from None
 
 
-def readable(attributes: Any, name: str) -> Any:
+def readable(attributes: ir.OpAttributeMap | ir.DictAttr | Mapping[str, ir.Attribute], name: str) -> Any:
     """The attribute of this name. None if it is missing or if the bindings cannot read it, such as a location."""
     try:
         return attributes[name] if name in attributes else None
@@ -36,7 +37,7 @@ def readable(attributes: Any, name: str) -> Any:
         return None
 
 
-def readable_entries(attribute: Any) -> list[ir.Attribute] | None:
+def readable_entries(attribute: ir.Attribute | None) -> list[ir.Attribute] | None:
     """The entries of an `ArrayAttr`; None for another attribute, or if the bindings cannot read an entry."""
     try:
         return list(attribute) if isinstance(attribute, ir.ArrayAttr) else None
@@ -44,7 +45,7 @@ def readable_entries(attribute: Any) -> list[ir.Attribute] | None:
         return None
 
 
-def location_name(location: Any) -> str:
+def location_name(location: ir.NameLoc) -> str:
     """The name in a `NameLoc`. Raises `ParseError` for a name that is not UTF-8, on which the bindings abort."""
     name = _QUOTED.search(str(location))  # the location after the name may contain a file name
     if name is not None and _BYTE.search(name[0]):

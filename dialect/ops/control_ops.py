@@ -55,6 +55,6 @@ def sequence_type(type_: ir.RankedTensorType, count: int | None) -> ir.RankedTen
     return ir.RankedTensorType.get(sizes, type_.element_type)
 
 
-def element_type(type_: Any) -> Any:
+def element_type(type_: ir.RankedTensorType) -> ir.RankedTensorType:
     """The type of the elements of a sequence."""
     return ir.RankedTensorType.get(list(type_.shape)[1:], type_.element_type)

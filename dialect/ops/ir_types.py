@@ -19,6 +19,15 @@ Attributes = Mapping[str, ir.Attribute]
 """Attributes by name, to create an operation with."""
 
 
+class AnyModule(Protocol):
+    """A module: an `ir.Module`, or the view of one, which a pass receives."""
+
+    @property
+    def body(self) -> ir.Block: ...
+    @property
+    def operation(self) -> ir.Operation: ...
+
+
 class Typed(Protocol):
     """A value with a type: a `Value` of a graph, or an `IrValue`."""
 

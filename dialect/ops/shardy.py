@@ -23,6 +23,7 @@ from torch_mlir.dialects import ext
 from tiduc.dialect.errors import ParseError, Unsupported
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET
+from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 
 DIALECT = "sdy"
 MESH = "sdy.mesh"
@@ -61,7 +62,7 @@ _MANUAL = re.compile(
 SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
 
 
-def shardings_among(attributes: Any) -> Any:
+def shardings_among(attributes: ir.Attribute | None) -> Any:
     """The sharding attributes among the attributes of an argument or a result; None for None."""
     if attributes is None:
         return None
@@ -122,11 +123,11 @@ _ATTRIBUTES = {
 }
 
 
-def fold(module: Any) -> None:
+def fold(module: ir.Module) -> None:
     """Replaces Shardy's ops in a module by custom calls, in place. Meshes are kept."""
     ops: list[Any] = []
 
-    def look(op: Any) -> Any:
+    def look(op: ir.Operation) -> ir.WalkResult:
         if op.name.startswith((f"{DIALECT}.", "shardy.")):
             ops.append(op)
         return ir.WalkResult.ADVANCE
@@ -137,14 +138,16 @@ def fold(module: Any) -> None:
             if name not in op.attributes:
                 raise ParseError(f"'{op.name}' op requires attribute '{name}'", op.location)
     meshes = {op.attributes["sym_name"].value: op.attributes["mesh"] for op in ops if op.name == MESH}
-    holder = None
+    holder: ir.Operation | None = None
     for op in ops:
         if op.name in (CONSTRAINT, RESHARD):
             y = call(op.name, op.operands[0], op.results[0].type, {"sharding": op.attributes["sharding"]}, op)
             op.results[0].replace_all_uses_with(y)
             op.erase()
         elif op.name == "sdy.manual_computation":
-            _flatten(op, holder if not len(op.regions) else op, meshes)
+            body = op if len(op.regions) else holder
+            assert body is not None
+            _flatten(op, body, meshes)
         elif op.name == "shardy.body":
             holder = op
         elif op.name not in (MESH, "sdy.return"):
@@ -153,14 +156,14 @@ def fold(module: Any) -> None:
             )
 
 
-def call(target: str, x: Any, type_: Any, attributes: dict[str, Any], before: Any) -> Any:
+def call(target: str, x: IrValue, type_: ir.Type, attributes: Attributes, before: IrOp) -> Any:
     """Creates a custom call of one operand before the op `before`. Returns its result."""
     attributes = {**attributes, TARGET: ir.StringAttr.get(target)}
     ip = ir.InsertionPoint(before)
     return ir.Operation.create(CUSTOM_CALL, [type_], [x], attributes, loc=before.location, ip=ip).result
 
 
-def _flatten(op: Any, holder: Any, meshes: dict[str, Any]) -> None:
+def _flatten(op: ir.Operation, holder: ir.Operation, meshes: Attributes) -> None:
     axes, block = op.attributes["manual_axes"], holder.regions[0].blocks[0]
 
     def said(name: str) -> list[dict[str, Any]]:
@@ -177,7 +180,7 @@ def _flatten(op: Any, holder: Any, meshes: dict[str, Any]) -> None:
         emptied.erase()
 
 
-def shardings(per_value: Any) -> Iterator[Any]:
+def shardings(per_value: ir.Attribute) -> Iterator[Any]:
     """The `#sdy.sharding` attributes in a `#sdy.sharding_per_value`."""
     depth, start, text = 0, 0, str(per_value).partition("<[")[2]
     for i, c in enumerate(text):
@@ -192,14 +195,14 @@ def shardings(per_value: Any) -> Iterator[Any]:
                 return
 
 
-def per_value(some: Sequence[Any]) -> Any:
+def per_value(some: Sequence[ir.Attribute]) -> Any:
     """The `#sdy.sharding_per_value` of some `#sdy.sharding` attributes."""
     return ir.Attribute.parse(
         f"#sdy.sharding_per_value<[{', '.join(str(s).removeprefix('#sdy.sharding') for s in some)}]>"
     )
 
 
-def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict[str, Any]:
+def _crossing(sharding: ir.Attribute, axes: ir.Attribute, meshes: Attributes, op: IrOp) -> dict[str, Any]:
     """The attributes of a custom call that splits an array into its parts or joins them (manual computations).
 
     Raises `Unsupported` for a sharding that is not understood, `ParseError` for a mesh that lacks the axes.
@@ -228,6 +231,6 @@ def _crossing(sharding: Any, axes: Any, meshes: dict[str, Any], op: Any) -> dict
     }
 
 
-def manual_axes(attribute: Any) -> list[str]:
+def manual_axes(attribute: ir.Attribute) -> list[str]:
     """The names in a `#sdy<manual_axes{...}>`."""
     return re.findall(r'"([^"]+)"', str(attribute).partition("{")[2])

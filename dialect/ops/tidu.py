@@ -20,6 +20,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 
 from tiduc.dialect.ops import verify
+from tiduc.dialect.ops.ir_types import IrOp
 
 
 class Tidu(ext.Dialect, name="tidu"):
@@ -41,7 +42,7 @@ class GraphOp(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]
     body: ir.Region
 
     @staticmethod
-    def verify_invariants(op: Any) -> bool:
+    def verify_invariants(op: IrOp) -> bool:
         return verify.graph(op)
 
 
@@ -52,7 +53,7 @@ class External(Tidu.Operation, name="external", traits=[ext.Pure]):
     value: ext.Result[Any]
 
     @staticmethod
-    def verify_invariants(op: Any) -> bool:
+    def verify_invariants(op: IrOp) -> bool:
         return verify.external(op)
 
 
@@ -63,7 +64,7 @@ class Name(Tidu.Operation, name="name"):
     value: ext.Operand[Any]
 
     @staticmethod
-    def verify_invariants(op: Any) -> bool:
+    def verify_invariants(op: IrOp) -> bool:
         return verify.name(op)
 
 
@@ -74,5 +75,5 @@ class Bind(Tidu.Operation, name="bind"):
     value: Any
 
     @staticmethod
-    def verify_invariants(op: Any) -> bool:
+    def verify_invariants(op: IrOp) -> bool:
         return verify.bind(op)

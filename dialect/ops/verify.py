@@ -8,7 +8,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.ops.attributes import readable, readable_entries
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 ACTIVE = "tidu.active"
 INPUT_OF = "tidu.input_of"
@@ -39,7 +39,7 @@ RECOMPUTED = "tidu.recomputed"
 """Attribute of a barrier before an op that runs for the second time; nothing reads the barrier's last result."""
 
 
-def graph(op: Any) -> bool:
+def graph(op: IrOp) -> bool:
     """Checks a `tidu.graph`: one block ending in `stablehlo.return`, distinct keys, correct active masks."""
     if len(op.regions) != 1:
         return _fail(op, f"expects one region, has {len(op.regions)}")
@@ -79,7 +79,7 @@ def inside_graph(op: IrOp) -> bool:
     return True
 
 
-def bind(op: Any) -> bool:
+def bind(op: IrOp) -> bool:
     """Checks a `tidu.bind`: an input key, and a reference to a value of a graph."""
     key, value = readable(op.attributes, "input"), readable(op.attributes, "value")
     if not isinstance(key, ir.FlatSymbolRefAttr):
@@ -101,12 +101,12 @@ def _is_reference(ref: ir.Attribute) -> bool:
     return isinstance(ref, ir.SymbolRefAttr) and len(ref.value) == 2
 
 
-def _fail(op: Any, message: str) -> bool:
+def _fail(op: IrOp, message: str) -> bool:
     op.location.emit_error(f"'{op.operation.name}' op {message}")
     return False
 
 
-def _keys(op: Any, block: Any, body: list[Any]) -> bool:
+def _keys(op: IrOp, block: ir.Block, body: list[ir.Operation]) -> bool:
     """Checks that there are as many input keys as block arguments, and that keys and names are distinct."""
     if _symbol(op) is None:
         return _fail(op, f"expects a name in sym_name, has {readable(op.attributes, 'sym_name')}")
@@ -125,7 +125,7 @@ def _keys(op: Any, block: Any, body: list[Any]) -> bool:
     return True
 
 
-def _linear(op: Any, block: Any, body: list[Any]) -> bool:
+def _linear(op: IrOp, block: ir.Block, body: list[ir.Operation]) -> bool:
     """Checks that tangent inputs and outputs align with their primals, and that active masks are correct."""
     attributes = op.attributes
     if INPUT_OF not in attributes:
@@ -155,9 +155,9 @@ def _linear(op: Any, block: Any, body: list[Any]) -> bool:
     return _masks(block, body)
 
 
-def _masks(block: Any, body: list[Any]) -> bool:
+def _masks(block: ir.Block, body: list[ir.Operation]) -> bool:
     """Checks that each mask follows from the tangent inputs, and that each output depends on a tangent input."""
-    active = set(block.arguments)
+    active = set[IrValue](block.arguments)
     for inner in body[:-1]:
         mask = [x in active for x in inner.operands]
         if ACTIVE in inner.attributes:

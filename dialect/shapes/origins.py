@@ -120,7 +120,7 @@ def _always(n: int | Size) -> Origin:
     return Origin((), lambda: n)
 
 
-def _both(a: Origin, b: Origin, combine: Callable[[Any, Any], Any]) -> Origin:
+def _both(a: Origin, b: Origin, combine: Callable[[int | Size, int | Size], int | Size]) -> Origin:
     count = len(a.places)
     return Origin(a.places + b.places, lambda *n: combine(a.combine(*n[:count]), b.combine(*n[count:])))
 

@@ -32,24 +32,24 @@ class Size:
     def __init__(self, key: Key) -> None:
         self.key = key
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: "int | Size") -> Any:
         return _sum([(self, 1), (other, 1)])
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: "int | Size") -> Any:
         return _sum([(self, 1), (other, -1)])
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: "int | Size") -> Any:
         return _sum([(self, -1), (other, 1)])
 
     def __neg__(self) -> Any:
         return _sum([(self, -1)])
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: "int | Size") -> Any:
         if isinstance(other, Size):
             return atom("product", self.key, other.key)
         return _sum([(self, int(other))])
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: "int | Size") -> Any:
         if isinstance(other, Size):
             return 1 if known_equal(self, other) else atom("quotient", self.key, other.key)
         terms, constant = self.key
@@ -57,7 +57,7 @@ class Size:
             return Size((tuple((a, factor // other) for a, factor in terms), constant // other))
         return atom("quotient", self.key, ((), int(other)))
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: int) -> Any:
         return atom("quotient", ((), int(other)), self.key)
 
     __radd__ = __add__
@@ -66,19 +66,19 @@ class Size:
     def __eq__(self, other: object) -> bool:
         return self._compared(other, lambda n: n == 0)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: "int | Size") -> bool:
         return self._compared(other, lambda n: n < 0)
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: "int | Size") -> bool:
         return self._compared(other, lambda n: n <= 0)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: "int | Size") -> bool:
         return self._compared(other, lambda n: n > 0)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: "int | Size") -> bool:
         return self._compared(other, lambda n: n >= 0)
 
-    def __int__(self, *_: Any) -> Any:
+    def __int__(self, *_: object) -> Any:
         raise self._unknown()
 
     __index__ = __float__ = __bool__ = __hash__ = __int__
@@ -102,12 +102,16 @@ class Size:
         )
 
 
+Extent = int | Size
+"""The size of a dimension: a number, or a `Size` if the dimension is dynamic."""
+
+
 def atom(kind: str, of: Any, where: Any = None) -> Size:
     """The size that consists of one atom."""
     return Size(((((kind, of, where), 1),), 0))
 
 
-def positive(n: Any) -> Any:
+def positive(n: Extent) -> Any:
     """max(n, 0)."""
     if not isinstance(n, Size):
         return max(n, 0)
@@ -117,7 +121,7 @@ def positive(n: Any) -> Any:
     return atom("maximum", n.key, ((), 0))
 
 
-def known_equal(a: Any, b: Any) -> bool:
+def known_equal(a: Extent, b: Extent) -> bool:
     """Whether two sizes are certain to be equal."""
     if isinstance(a, Size) or isinstance(b, Size):
         difference = a - b
@@ -125,12 +129,12 @@ def known_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def any_dynamic(*lists: Iterable[Any]) -> bool:
+def any_dynamic(*lists: Iterable[Extent]) -> bool:
     """Whether a size in one of the lists is a `Size`."""
     return any(isinstance(n, Size) for sizes in lists for n in sizes)
 
 
-def product(sizes: Sequence[Any]) -> Any:
+def product(sizes: Sequence[Extent]) -> Any:
     """The number of elements of an array of these sizes."""
     count: Any = 1
     for n in sizes:
@@ -138,7 +142,7 @@ def product(sizes: Sequence[Any]) -> Any:
     return count
 
 
-def _sum(parts: Sequence[tuple[Any, int]]) -> Any:
+def _sum(parts: Sequence[tuple[Extent, int]]) -> Any:
     """The sum of multiples of sizes; an int if all atoms cancel."""
     terms: dict[Atom, int] = {}
     constant = 0

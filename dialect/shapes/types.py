@@ -14,7 +14,7 @@ from tiduc.dialect.errors import UnknownSize, Unsupported
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.ops.ir_types import Typed
 from tiduc.dialect.shapes.origins import DYNAMIC, size_of, sizes_in
-from tiduc.dialect.shapes.sizes import Size
+from tiduc.dialect.shapes.sizes import Extent, Size
 
 LARGEST = 2**63
 """MLIR's sizes are below this number."""
@@ -85,7 +85,7 @@ def with_element(type_: ir.RankedTensorType, element_type: ir.Type) -> ir.Ranked
     return ir.RankedTensorType.get(type_.shape, element_type)
 
 
-def with_shape(type_: ir.RankedTensorType, sizes: Sequence[Any]) -> ir.RankedTensorType:
+def with_shape(type_: ir.RankedTensorType, sizes: Sequence[Extent]) -> ir.RankedTensorType:
     """A tensor type with its shape replaced; a `Size` makes a dynamic dimension.
 
     Raises `Unsupported` for a size that MLIR cannot represent.

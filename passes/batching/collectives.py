@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.passes.batching.registry import BatchRule, emit_batched, spread_all
 from tiduc.passes.batching.shape import next_
 from tiduc.passes.batching.table import batch, leading
@@ -19,7 +20,7 @@ leading(
 def _along(*names: str) -> BatchRule:
     """A rule that adds one to the dimensions that these attributes name."""
 
-    def rule(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+    def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
         count = len(op.operands)
         changed = {name: next_(op.attributes[name]) for name in names}
         return emit_batched(b, op, spread_all(b, x[:count], at[:count]), None, **changed)

@@ -1,7 +1,6 @@
 """Contractions and convolutions: the batch becomes a free, batching, or grouped dimension."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
@@ -16,7 +15,9 @@ from tiduc.passes.batching.table import batch
 
 @batch("stablehlo.dot")
 @batch("stablehlo.dot_general")
-def dot_general(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
+def dot_general(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value]:
     """Turns the batch of two batched operands into a batching dimension.
 
     The batch of one operand becomes a free dimension, which is moved to the front of the result.

@@ -102,7 +102,12 @@ def _same_outputs(b: StablehloBuilder, record: Branches, flags: Flags) -> tuple[
 
 
 def _selected(
-    b: StablehloBuilder, op: Definition, record: Branches, index: Any, operands: Sequence[Value], flags: Flags
+    b: StablehloBuilder,
+    op: Definition,
+    record: Branches,
+    index: Value,
+    operands: Sequence[Value],
+    flags: Flags,
 ) -> list[Value]:
     """Runs all branches and selects by each example's index; an index out of range selects the last branch."""
     if any(draws(b.view, graph) for graph in record.graphs):
@@ -243,7 +248,7 @@ def _inlined(
     return [local[y] for y in graph.outputs if y is not None]
 
 
-def elements(b: Any, x: Value) -> Any:
+def elements(b: StablehloBuilder, x: Value) -> Value:
     """Turns a batch of sequences into a sequence of batches.
 
     If x is a transposed loop result, that result is reused.

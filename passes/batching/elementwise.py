@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.ir_types import Typed
 from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 from tiduc.dialect.shapes.types import dims, rank, with_element
 from tiduc.passes.batching.registry import emit_batched, results_of, spread_all
@@ -43,8 +46,9 @@ def _broadcasting(
     return [b.emit(name, full, result, attributes)]
 
 
-def _element(x: Any) -> Any:
-    return x.type.element_type
+def _element(x: Typed) -> ir.Type:
+    type_: ir.Type = x.type.element_type
+    return type_
 
 
 for _name in sorted(BROADCASTING):

@@ -12,7 +12,6 @@ d * z * z does not. Element types of 16 bits or fewer are therefore left alone, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch_mlir import ir
 
@@ -69,7 +68,7 @@ def _add(
 _RULES = {"stablehlo.add": _add, "stablehlo.multiply": _multiply, "stablehlo.negate": _negate}
 
 
-def _product(b: StablehloBuilder, x: Sequence[Value]) -> Any:
+def _product(b: StablehloBuilder, x: Sequence[Value]) -> Value:
     return x[0] if len(x) == 1 else b.multiply(*x)
 
 

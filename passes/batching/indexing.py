@@ -8,7 +8,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
-from tiduc.dialect.shapes.types import dims, rank, shape
+from tiduc.dialect.shapes.types import rank, shape
 from tiduc.passes.batching.registry import emit_batched, mapped, results_of, spread, spread_all
 from tiduc.passes.batching.shape import longer
 from tiduc.passes.batching.table import batch
@@ -71,19 +71,21 @@ def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 
 
 @batch("stablehlo.dynamic_slice")
-def dynamic_slice(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
+def dynamic_slice(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value]:
     """Batched starts become a gather. Both ops clamp out-of-range starts."""
     operand, *starts = x
     sizes, n = op.attributes["slice_sizes"], rank(op.operands[0])
     if not any(at[1:]):
-        return [b.dynamic_slice(operand, [_zero(b, starts), *starts], longer(sizes, b.engine.size))]
+        return [b.dynamic_slice(operand, [_zero(b, starts), *starts], [b.engine.size, *sizes])]
     of_operand = int(at[0])
     batching = [0] if of_operand else []
     numbers = hlo.GatherDimensionNumbers.get(
         list(range(1, n + 1)), [], batching, batching, [i + of_operand for i in range(n)], 1
     )
-    sizes = longer(sizes, 1) if of_operand else sizes
-    return [b.gather(operand, _vectors(b, starts, at[1:]), numbers, dims(sizes), results_of(b, op)[0])]
+    sizes = [1, *sizes] if of_operand else list(sizes)
+    return [b.gather(operand, _vectors(b, starts, at[1:]), numbers, sizes, results_of(b, op)[0])]
 
 
 @batch("stablehlo.dynamic_update_slice")
@@ -108,7 +110,7 @@ def _zero(b: StablehloBuilder, starts: Sequence[Value]) -> Value:
     return b.constant(0, type_)
 
 
-def _vectors(b: StablehloBuilder, starts: Sequence[Value], at: Sequence[bool]) -> Any:
+def _vectors(b: StablehloBuilder, starts: Sequence[Value], at: Sequence[bool]) -> Value:
     """The starts of all examples, side by side: [k, dimensions]."""
     columns = [v if flag else spread(b, v) for v, flag in zip(starts, at, strict=True)]
     return b.concatenate([b.reshape(v, [b.engine.size, 1]) for v in columns], 1)

@@ -49,10 +49,10 @@ def _with_batch_dimension(op: Definition) -> dict[str, Any]:
     return {FRONTEND: ir.DictAttr.get(notes)}
 
 
-def _layout(layout: Any) -> Any:
+def _layout(layout: ir.DenseIntElementsAttr) -> Any:
     """A layout (dimensions from the fastest to the slowest), with the batch dimension as the slowest."""
     order = np.array(layout).reshape(-1)
-    type_ = ir.RankedTensorType.get([len(order) + 1], layout.type.element_type)
+    type_ = ir.RankedTensorType.get([len(order) + 1], ir.ShapedType(layout.type).element_type)
     return dense(np.append(order + 1, 0).astype(np.int64), type_)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.facts.windows import Window, window_of, window_of_convolution
@@ -74,7 +74,7 @@ def numbered(x: Value) -> Places:
     return np.arange(_size(shape(x)), dtype=np.int64).reshape(shape(x))
 
 
-def _column(places: Any) -> Places:
+def _column(places: ArrayLike) -> Places:
     return np.asarray(places, np.int64).reshape(-1, 1)
 
 

@@ -1,6 +1,6 @@
 """Ops that combine elements by a scalar body: the batch is an extra dimension that they leave alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from torch_mlir import ir
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import dense
+from tiduc.dialect.ops.ir_types import Attributes
 from tiduc.dialect.shapes.types import rank
 from tiduc.passes.batching.registry import BatchRule, emit_batched, mapped, spread_all
 from tiduc.passes.batching.shape import later, longer, next_
@@ -17,7 +18,7 @@ from tiduc.passes.batching.table import batch
 _WINDOW = "window_dimensions", "window_strides", "base_dilations", "window_dilations"
 
 
-def _reducing(arrays: int, changed: Any) -> BatchRule:
+def _reducing(arrays: int, changed: Callable[[Definition], Attributes]) -> BatchRule:
     """A rule for an op whose first `arrays` operands may be batched; 0 means as many operands as the op has results.
 
     Batched initial values or captured values need a loop.

@@ -134,7 +134,7 @@ def unbatchable(op: Definition, reason: str, key: str | None = None) -> Unsuppor
 # ---- building blocks of rules ------------------------------------------------------------------------------
 
 
-def spread(b: StablehloBuilder, x: Any) -> Any:
+def spread(b: StablehloBuilder, x: Value) -> Value:
     """An unbatched value, broadcast along a new batch dimension."""
     return b.broadcast_in_dim(x, range(1, rank(x) + 1), stacked(x.type, b.engine.size))
 
@@ -144,7 +144,7 @@ def spread_all(b: StablehloBuilder, x: Sequence[Value], at: Sequence[bool]) -> l
     return [v if flag else spread(b, v) for v, flag in zip(x, at, strict=True)]
 
 
-def along(b: StablehloBuilder, x: Value, like: Value) -> Any:
+def along(b: StablehloBuilder, x: Value, like: Value) -> Value:
     """A vector x with one number per example, broadcast to the shape of the batched value `like`."""
     return b.broadcast_in_dim(x, [0], with_element(like.type, element(x)))
 
@@ -158,8 +158,8 @@ def emit_batched(
     b: StablehloBuilder,
     op: Definition,
     x: Sequence[Value],
-    types: Sequence[Any] | None = None,
-    **changed: Any,
+    types: Sequence[ir.Type] | None = None,
+    **changed: ir.Attribute | None,
 ) -> tuple[Any, ...]:
     """Emits the op on batched operands, with some attributes changed. By default, all results are batched.
 

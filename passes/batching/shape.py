@@ -39,7 +39,7 @@ def broadcast_in_dim(
 
 
 @batch("stablehlo.broadcast")
-def broadcast(b: StablehloBuilder, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def broadcast(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     """Emits broadcast_in_dim, because broadcast would insert its new dimensions in front of the batch dimension."""
     count = len(op.attributes["broadcast_sizes"])
     places = [0, *(1 + count + d for d in range(rank(op.operands[0])))]
@@ -60,7 +60,7 @@ def get_dimension_size(
 
 
 @batch("stablehlo.pad")
-def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Value]:
+def pad(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """If padding values are batched, a mask of the padding selects them."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     changed = {name: longer(op.attributes[name], 0) for name in names}
@@ -76,12 +76,12 @@ def pad(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequenc
 
 
 @batch("stablehlo.reverse")
-def reverse(b: Any, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def reverse(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     return emit_batched(b, op, x, dimensions=later(op.attributes["dimensions"]))
 
 
 @batch("stablehlo.slice")
-def slice_(b: Any, op: Definition, x: Sequence[Any], at: Sequence[bool]) -> Sequence[Any]:
+def slice_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     start, limit, strides = (op.attributes[name] for name in ("start_indices", "limit_indices", "strides"))
     changed = {
         "start_indices": longer(start, 0),
@@ -99,7 +99,7 @@ def transpose(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Seque
 # ---- merging the batch into a dimension --------------------------------------------------------------------
 
 
-def merged(b: StablehloBuilder, x: Any, d: int, groups: int = 1) -> Any:
+def merged(b: StablehloBuilder, x: Value, d: int, groups: int = 1) -> Value:
     """Merges the batch into dimension d, inside the groups: [k, ..., g m, ...] becomes [..., g k m, ...]."""
     k, *sizes = shape(x)
     return _regrouped(b, x, [k, *sizes[:d], groups, sizes[d] // groups, *sizes[d + 1 :]], 0, d + 1, d)
@@ -112,7 +112,7 @@ def split_dimension(b: StablehloBuilder, y: Value, d: int, groups: int) -> Value
     return _regrouped(b, y, split, d + 1, 0, d + 1)
 
 
-def _regrouped(b: StablehloBuilder, x: Any, sizes: list[int], source: int, target: int, d: int) -> Value:
+def _regrouped(b: StablehloBuilder, x: Value, sizes: list[int], source: int, target: int, d: int) -> Value:
     """Reshapes x to `sizes`, moves dimension `source` to `target`, and merges the parts of dimension d."""
     x = b.transpose(b.reshape(x, sizes), np.insert(np.delete(np.arange(len(sizes)), source), target, source))
     parts = 3 if target else 2
@@ -125,6 +125,6 @@ def moved_first(b: StablehloBuilder, y: Value, d: int) -> Value:
     return b.transpose(y, [d, *(i for i in range(rank(y)) if i != d)])
 
 
-def type_of(like: Value, sizes: Sequence[int]) -> Any:
+def type_of(like: Value, sizes: Sequence[int]) -> ir.RankedTensorType:
     """A tensor type of these sizes, with the element type of `like`."""
     return ir.RankedTensorType.get(list(sizes), element(like))

@@ -17,11 +17,12 @@ from tiduc.dialect.graph.view import BINDING, View
 from tiduc.passes.rules.registry import OpSet
 
 
-def private_builder(view: View, opset: OpSet, prefix: str) -> Any:
+def private_builder(view: View, opset: OpSet, prefix: str) -> StablehloBuilder:
     """A builder of a new private graph, whose name begins with `prefix`."""
-    b = opset.builder(view, view.fresh(prefix))
+    b: Any = opset.builder(view, view.fresh(prefix))
     b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
-    return b
+    built: StablehloBuilder = b
+    return built
 
 
 def close(

@@ -6,7 +6,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 from torch_mlir import ir
 
@@ -79,7 +78,7 @@ class LinearSplit:
         primals = [self.linear.primal_of(t) for t in self.tangents if is_dynamic(t.type)]
         return [x for x in primals if x is not None]
 
-    def extended(self, b: Any, more: Sequence[Any]) -> Graph:
+    def extended(self, b: StablehloBuilder, more: Sequence[Value | ir.Type]) -> Graph:
         """The primal graph with more outputs; a type in `more` is an output of zeros."""
         if not more:
             return self.primal
@@ -108,9 +107,7 @@ class LinearSplit:
                 read.update(dict.fromkeys(x for x, flag in flags if flag))
         return Hoisted(ops, [x for x in read if x in fixed])
 
-    def closed(
-        self, b: StablehloBuilder, wanted: Sequence[Value | ir.RankedTensorType], given: Sequence[Value]
-    ) -> Graph:
+    def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
         """The closed linear graph of `wanted`, in which a type is an output of zeros. Discards `linear`.
 
         A tangent in `given` takes its dynamic dimensions from its primal, if `given` has the primal too.

@@ -109,9 +109,9 @@ def _without_calls(
     sizes: dict[str, int] = {}
     for name in order:
         if name in wanted:
-            function, (call, holder) = functions[name], wanted[name]
+            function, (call, around) = functions[name], wanted[name]
             if not _may_be_inlined(function):
-                message = f"@{name} is called in a region of {holder}, but may not be inlined"
+                message = f"@{name} is called in a region of {around}, but may not be inlined"
                 raise Unsupported(message, call.location)
             flat[name], sizes[name] = function.clone().operation, _size(function)
             for inner, callee in _calls(flat[name]):
@@ -120,13 +120,13 @@ def _without_calls(
     return flat, sizes
 
 
-def _holder(call: Any) -> Any | None:
+def _holder(call: IrOp) -> IrOp | None:
     """The op around a call whose region cannot hold calls of graphs; None if there is none."""
-    op = call.parent
-    while op.name != "func.func":
+    op = call.operation.parent
+    while op is not None and op.name != "func.func":
         if op.name not in CONTROL:
             return op
-        op = op.parent
+        op = op.operation.parent
     return None
 
 

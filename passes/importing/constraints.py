@@ -75,7 +75,7 @@ def _broadcasting(op: IrOp) -> None:
             raise _violation(op, f"cannot broadcast {broadcast} to {result}")
 
 
-def _dynamic_conv(op: Any) -> None:
+def _dynamic_conv(op: IrOp) -> None:
     """Batching and feature dimensions must be as in `convolution`; MLIR's verifier checks only that op."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     groups, batches = (
@@ -121,7 +121,7 @@ def _fft(op: IrOp) -> None:
             )
 
 
-def _real_dynamic_slice(op: Any) -> None:
+def _real_dynamic_slice(op: IrOp) -> None:
     """Operand and result must have equal rank, and each dimension a start, a limit and a stride."""
     rank = len(sizes_in(op.operands[0].type))
     if len(sizes_in(op.results[0].type)) != rank or any(

@@ -25,7 +25,7 @@ from tiduc.dialect.graph.tuples import flatten_tuples
 from tiduc.dialect.mlir.context import run_passes, stage
 from tiduc.dialect.ops.attributes import location_name, readable
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, GRAPHS
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import AnyModule, IrOp
 from tiduc.dialect.ops.verify import ACTIVE, ACTIVE_OUTPUTS, INPUT_OF, NAME, OUTPUT_OF, TERMINATOR
 from tiduc.passes.importing.calls import convert_calls
 from tiduc.passes.importing.constraints import CONSTRAINTS, check_constraints
@@ -54,7 +54,7 @@ _CHECKED = {*CONSTRAINTS, *_NAMING, *_CALLING, RNG}
 
 @stage
 def import_stablehlo(
-    module: ir.Module | IrOp,
+    module: AnyModule,
     only: str | None = None,
     opset: OpSet = OPSET,
     inline: bool = False,
@@ -113,7 +113,10 @@ def _check_ops(module: ir.Module) -> set[str]:
 
 
 def _expand_draws(
-    symbols: Iterable[Any], functions: Mapping[str, Any], roots: Collection[str], kept: Collection[str]
+    symbols: Iterable[ir.Operation],
+    functions: Mapping[str, ir.Operation],
+    roots: Collection[str],
+    kept: Collection[str],
 ) -> None:
     """Expands the `rng`s of the roots; refuses those in graphs, and in functions that stay beside the roots."""
     for op in symbols:
@@ -124,11 +127,13 @@ def _expand_draws(
             expand_rng(functions[name])
 
 
-def _is_root(name: str, function: Any, only: str | None) -> bool:
+def _is_root(name: str, function: IrOp, only: str | None) -> bool:
     if not len(function.regions[0].blocks):
         return False
     visibility = function.attributes.get("sym_visibility")
-    return only == name or (only is None and (visibility is None or visibility.value == "public"))
+    return only == name or (
+        only is None and (visibility is None or ir.StringAttr(visibility).value == "public")
+    )
 
 
 def _named_by_ops(symbols: Iterable[IrOp]) -> set[str]:
@@ -142,7 +147,7 @@ def _named_by_ops(symbols: Iterable[IrOp]) -> set[str]:
     return names
 
 
-def clone(module: Any) -> ir.Module:
+def clone(module: AnyModule) -> ir.Module:
     """A copy of a module."""
     copy = ir.Module.create(loc=module.operation.location)
     for attribute in module.operation.attributes:
@@ -185,13 +190,14 @@ def _to_graph(function: IrOp, is_private: bool) -> None:
         graph.verify()
 
 
-def _keys(block: ir.Block, arg_attrs: Any) -> list[str]:
+def _keys(block: ir.Block, arg_attrs: ir.Attribute | None) -> list[str]:
     """A distinct key for each argument."""
     keys: dict[str, None] = {}
+    given = None if arg_attrs is None else ir.ArrayAttr(arg_attrs)
     for i, argument in enumerate(block.arguments):
         key = f"arg{i}"
-        if arg_attrs is not None and NAME in ir.DictAttr(arg_attrs[i]):
-            key = name_in(arg_attrs[i], argument.location)
+        if given is not None and NAME in ir.DictAttr(given[i]):
+            key = name_in(ir.DictAttr(given[i]), argument.location)
         elif isinstance(argument.location, ir.NameLoc):
             key = location_name(argument.location)
         if not key:

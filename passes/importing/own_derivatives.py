@@ -8,8 +8,8 @@ inlined; its calls are differentiated by the function that it names. A function 
 inlined either.
 """
 
+from collections.abc import Mapping
 from itertools import count
-from typing import Any
 
 from torch_mlir import ir
 
@@ -47,7 +47,9 @@ def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
     return list(derivatives)
 
 
-def _check(function: IrOp, name: str, attribute: str, functions: dict[str, Any], opset: OpSet) -> str:
+def _check(
+    function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation], opset: OpSet
+) -> str:
     """The name in a derivative's attribute, after checks that the function exists and has the right signature."""
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
@@ -76,7 +78,7 @@ def _signature(function: IrOp) -> tuple[list[ir.RankedTensorType], list[ir.Ranke
     return list(type_.inputs), list(type_.results)
 
 
-def _outline_body(function: Any, name: str, functions: dict[str, Any]) -> None:
+def _outline_body(function: ir.Operation, name: str, functions: dict[str, ir.Operation]) -> None:
     """Moves the body and the derivative's name to a new private function, which the public function calls."""
     inner = next(n for i in count() if (n := f"{name}.body{'_' * i}") not in functions)
     moved = [attribute for attribute in (FUNCTION, *DERIVATIVES) if attribute in function.attributes]

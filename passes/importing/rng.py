@@ -17,20 +17,24 @@ seed, so a recomputed op gives the same bits. THREE_FRY, unlike PHILOX, has equa
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Any
 
+from numpy.typing import ArrayLike
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.bodies import IrEmitter
 from tiduc.dialect.emitters.dynamic_shapes import BROADCAST
+from tiduc.dialect.emitters.protocol import Dims, Fill
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.functions import replace, symbol, within
 from tiduc.dialect.graph.graph import operations, terminator
+from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.ops.verify import CHECKPOINT, NAME
+from tiduc.dialect.shapes.sizes import Extent
 from tiduc.dialect.shapes.types import is_dynamic, is_empty, with_element, with_shape
 from tiduc.passes.importing.threefry import threefry
 
@@ -61,21 +65,23 @@ class _Emitter(IrEmitter):
     def emit_all(
         self,
         name: str,
-        operands: Sequence[Any],
-        types: Sequence[Any],
-        attributes: Mapping[str, Any] | None = None,
-        regions: Any = (),
-    ) -> tuple[Any, ...]:
+        operands: Sequence[IrValue | float],
+        types: Sequence[ir.Type],
+        attributes: Attributes | None = None,
+        regions: Sequence[Fill] = (),
+    ) -> tuple[IrValue, ...]:
         return super().emit_all(name, operands, types, {**(attributes or {}), **self._marks}, regions)
 
-    def constant(self, value: Any, like: Any) -> Any:
+    def constant(self, value: ArrayLike | complex, like: IrValue | ir.Type) -> IrValue:
         type_: Any = like if isinstance(like, ir.Type) else like.type
         scalar = super().constant(value, with_shape(type_, []) if is_dynamic(type_) else type_)
         return self.broadcast_in_dim(scalar, [], type_) if is_dynamic(type_) else scalar
 
-    def broadcast_in_dim(self, x: Any, dimensions: Any, like: Any) -> Any:
+    def broadcast_in_dim(
+        self, x: IrValue, dimensions: Dims, like: IrValue | ir.Type | list[Extent]
+    ) -> IrValue:
         """x broadcast to a type; a flat dynamic array is filled with a scalar x."""
-        if not is_dynamic(like):
+        if not isinstance(like, ir.Type) or not is_dynamic(like):
             return super().broadcast_in_dim(x, dimensions, like)
         key = (x, like)
         if key not in self.constants:
@@ -83,7 +89,7 @@ class _Emitter(IrEmitter):
             self.constants[key] = self.emit(BROADCAST, (x, self.count), like, attributes)
         return self.constants[key]
 
-    def bits(self, state: Any, sizes: Sequence[int], width: int = 64) -> tuple[Any, Any]:
+    def bits(self, state: IrValue, sizes: Sequence[int], width: int = 64) -> tuple[IrValue | None, IrValue]:
         """The next state, and an array of random words."""
         type_ = ir.RankedTensorType.get(sizes, ir.IntegerType.get_unsigned(width))
         if is_dynamic(type_):
@@ -96,13 +102,13 @@ class _Emitter(IrEmitter):
         after, words = self.emit_all("stablehlo.rng_bit_generator", (state,), (state.type, type_), algorithm)
         return after, words
 
-    def streams(self, state: Any, count: int) -> tuple[Any, list[Any]]:
+    def streams(self, state: IrValue, count: int) -> tuple[IrValue | None, list[IrValue]]:
         """The next state, and the states of `count` streams."""
         after, words = self.bits(state, [2 * count])
         return after, [self.slice(words, [2 * i], [2 * i + 2], [1]) for i in range(count)]
 
 
-def expand_rng(function: Any) -> None:
+def expand_rng(function: IrOp) -> None:
     """Expands the `rng` ops of a function, in place. A function that uses one gets a last argument for the seed.
 
     Raises `Unsupported` if numbers of the type cannot be drawn, or if the op is in a region other than a branch or a
@@ -125,7 +131,7 @@ def expand_rng(function: Any) -> None:
     _expand(draws, streams)
 
 
-def refuse_rng(op: Any) -> None:
+def refuse_rng(op: IrOp) -> None:
     """Raises `Unsupported` if a function or graph that cannot take a seed has an `rng`."""
     for inner in within(op, (RNG,)):
         raise Unsupported(
@@ -135,7 +141,7 @@ def refuse_rng(op: Any) -> None:
         )
 
 
-def _draws(block: ir.Block) -> list[Any]:
+def _draws(block: ir.Block) -> list[ir.Operation]:
     """The `rng`s in a block and its branches, and the loops around other `rng`s, in order."""
     draws: list[Any] = []
     for op in operations(block):
@@ -152,22 +158,23 @@ def _draws(block: ir.Block) -> list[Any]:
     return draws
 
 
-def _add_seed(function: Any) -> Any:
+def _add_seed(function: IrOp) -> IrValue:
     """Adds the seed as the last argument of a function. Returns the new argument."""
     type_ = ir.RankedTensorType.get([2], ir.IntegerType.get_unsigned(64))
     block = function.regions[0].blocks[0]
     types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     seeded = ir.FunctionType.get([*types.inputs, type_], types.results)
     before = function.attributes.get("arg_attrs")
-    attributes = [ir.DictAttr.get({})] * len(types.inputs) if before is None else list(before)
+    attributes = [ir.DictAttr.get({})] * len(types.inputs) if before is None else list(ir.ArrayAttr(before))
     function.attributes["function_type"] = ir.TypeAttr.get(seeded)
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(
         [*attributes, ir.DictAttr.get({NAME: ir.StringAttr.get(SEED)})]
     )
-    return block.add_argument(type_, function.location)
+    seed: IrValue = block.add_argument(type_, function.location)
+    return seed
 
 
-def _expand(draws: Sequence[Any], streams: Sequence[Any]) -> None:
+def _expand(draws: Sequence[IrOp], streams: Sequence[IrValue]) -> None:
     """Expands ops, each with the state of its own stream; streams may be left over."""
     for op, state in zip(draws, streams, strict=False):
         if op.name == _LOOP:
@@ -177,7 +184,7 @@ def _expand(draws: Sequence[Any], streams: Sequence[Any]) -> None:
             replace(op, [_drawn(b, op, state)])
 
 
-def _expand_loop(op: Any, state: Any) -> None:
+def _expand_loop(op: IrOp, state: IrValue) -> None:
     """Adds a state to the values that a loop carries, and expands the draws in its condition and body."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     types = [*(y.type for y in op.results), state.type]
@@ -193,6 +200,7 @@ def _expand_loop(op: Any, state: Any) -> None:
     if first:
         _expand(first, _streams_in(condition, count)[1])
     after, streams = _streams_in(body, count)
+    assert after is not None  # the state of a loop has a static shape
     _expand(rest, streams[len(first) :])
     end = terminator(body)
     ir.Operation.create(end.name, (), [*end.operands, after], loc=end.location, ip=ir.InsertionPoint(end))
@@ -200,7 +208,7 @@ def _expand_loop(op: Any, state: Any) -> None:
     replace(op, list(loop.results)[:-1])
 
 
-def _streams_in(block: ir.Block, count: int) -> tuple[Any, list[Any]]:
+def _streams_in(block: ir.Block, count: int) -> tuple[IrValue | None, list[IrValue]]:
     """The state after an iteration, and the states of `count` streams, from the last argument of a loop's block."""
     b = _Emitter(ir.InsertionPoint.at_block_begin(block), block.owner.location)
     return b.streams(list(block.arguments)[-1], count)
@@ -209,14 +217,14 @@ def _streams_in(block: ir.Block, count: int) -> tuple[Any, list[Any]]:
 # ---- distributions -----------------------------------------------------------------------------------------
 
 
-def _drawn(b: _Emitter, op: Any, state: Any) -> Any:
+def _drawn(b: _Emitter, op: IrOp, state: IrValue) -> IrValue:
     """The random numbers of an `rng`, from the state of its stream."""
     first, second, sizes = op.operands
     is_uniform = hlo.RngDistributionAttr(op.attributes["rng_distribution"]).value == "UNIFORM"
     type_ = op.result.type
     kind = type_.element_type
     if isinstance(kind, ir.IntegerType) and kind.width >= 8 and is_uniform:
-        draw: Callable[..., Any] = _integers
+        draw: Callable[..., IrValue] = _integers
     elif str(kind) in _DIGITS:
         draw = _uniform if is_uniform else _normal
     else:
@@ -230,7 +238,9 @@ def _drawn(b: _Emitter, op: Any, state: Any) -> Any:
     return b.emit("stablehlo.dynamic_reshape", (draw(b, first, second, flat, state), sizes), type_)
 
 
-def _integers(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
+def _integers(
+    b: _Emitter, low: IrValue, high: IrValue, type_: ir.RankedTensorType, state: IrValue
+) -> IrValue:
     """Integers from `low` to below `high`; `low` if the range is empty.
 
     Arithmetic is modulo 2^64, so signs do not matter.
@@ -242,7 +252,7 @@ def _integers(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
     return b.add(b.broadcast_in_dim(low, [], type_), b.convert(below, type_.element_type))
 
 
-def _uniform(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
+def _uniform(b: _Emitter, low: IrValue, high: IrValue, type_: ir.RankedTensorType, state: IrValue) -> IrValue:
     """Numbers from `low` to below `high`; a number that is rounded up to `high` becomes `low`."""
     u = _fractions(b, type_, _DIGITS[str(type_.element_type)], state)
     if (splat(low), splat(high)) == (0, 1):
@@ -252,7 +262,9 @@ def _uniform(b: _Emitter, low: Any, high: Any, type_: Any, state: Any) -> Any:
     return b.select(b.compare(y, c, "GE"), a, y)
 
 
-def _normal(b: _Emitter, mean: Any, deviation: Any, type_: Any, state: Any) -> Any:
+def _normal(
+    b: _Emitter, mean: IrValue, deviation: IrValue, type_: ir.RankedTensorType, state: IrValue
+) -> IrValue:
     """Normally distributed numbers."""
     u = _fractions(b, type_, 53 if str(type_.element_type) == "f64" else 24, state)
     odd = b.subtract(b.multiply(b.constant(2.0, u), u), b.constant(1.0, u))  # exact
@@ -262,7 +274,9 @@ def _normal(b: _Emitter, mean: Any, deviation: Any, type_: Any, state: Any) -> A
     return _moved(b, z, mean, deviation, type_)
 
 
-def _moved(b: _Emitter, sample: Any, start: Any, scale: Any, type_: Any) -> Any:
+def _moved(
+    b: _Emitter, sample: IrValue, start: IrValue, scale: IrValue, type_: ir.RankedTensorType
+) -> IrValue:
     """start + scale * sample, computed in the sample's type."""
     start, scale = (
         b.broadcast_in_dim(b.convert(x, sample.type.element_type), [], sample.type) for x in (start, scale)
@@ -270,7 +284,7 @@ def _moved(b: _Emitter, sample: Any, start: Any, scale: Any, type_: Any) -> Any:
     return b.convert(b.add(start, b.multiply(scale, sample)), type_.element_type)
 
 
-def _fractions(b: _Emitter, type_: Any, digits: int, state: Any) -> Any:
+def _fractions(b: _Emitter, type_: ir.RankedTensorType, digits: int, state: IrValue) -> IrValue:
     """(2 k + 1) / 2^digits for random k, exactly: in f64 if it has more than 24 digits, else in f32.
 
     The bits of k become the digits of a number from 1 to 2; then 1 - 2^-digits is subtracted.
@@ -278,7 +292,7 @@ def _fractions(b: _Emitter, type_: Any, digits: int, state: Any) -> Any:
     width, real = (64, ir.F64Type.get()) if digits > 24 else (32, ir.F32Type.get())
     _, drawn = b.bits(state, type_.shape, width)
 
-    def shifted(x: Any, by: int, direction: str) -> Any:
+    def shifted(x: IrValue, by: int, direction: str) -> IrValue:
         return b.emit(f"stablehlo.shift_{direction}", (x, b.constant(by, x)), x.type) if by else x
 
     k = shifted(drawn, width - (digits - 1), "right_logical")

@@ -20,7 +20,7 @@ def expand_scans(module: ir.Module) -> None:
     """Replaces each scan in a module by a call of a new private function that holds its loop, in place."""
     scans: list[Any] = []
 
-    def look(op: Any) -> Any:
+    def look(op: ir.Operation) -> Any:
         if op.name == SCAN:
             scans.append(op)
             return ir.WalkResult.SKIP  # the pass also expands nested scans

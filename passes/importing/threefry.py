@@ -5,8 +5,6 @@ The words are those of `rng_bit_generator` with THREE_FRY for 64-bit words: word
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011), section 3.1: Threefry-2x32-20.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.bodies import IrEmitter
@@ -18,7 +16,7 @@ _PARITY = 0x1BD11BDA
 _LOW = 2**32 - 1
 
 
-def threefry(b: IrEmitter, state: Any, count: Any) -> Any:
+def threefry(b: IrEmitter, state: IrValue, count: IrValue) -> IrValue:
     """A flat array of `count` 64-bit random words for a state, which consists of a key and a counter.
 
     `count` is a tensor<1xi64>. The builder's `constant` and `broadcast_in_dim` fill flat arrays of this length.
@@ -26,7 +24,7 @@ def threefry(b: IrEmitter, state: Any, count: Any) -> Any:
     u32, u64 = (ir.IntegerType.get_unsigned(n) for n in (32, 64))
     wide = ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()], u64)
 
-    def halves(x: Any) -> tuple[Any, Any]:
+    def halves(x: IrValue) -> tuple[IrValue, IrValue]:
         low = _two(b, "and", x, _LOW)
         return b.convert(low, u32), b.convert(_two(b, "shift_right_logical", x, 32), u32)
 
@@ -38,7 +36,9 @@ def threefry(b: IrEmitter, state: Any, count: Any) -> Any:
     return _two(b, "or", b.convert(low, u64), _two(b, "shift_left", b.convert(high, u64), 32))
 
 
-def _enciphered(b: IrEmitter, block: tuple[Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any]:
+def _enciphered(
+    b: IrEmitter, block: tuple[IrValue, IrValue], key: tuple[IrValue, IrValue]
+) -> tuple[IrValue, IrValue]:
     """The two halves of the block after 20 rounds."""
     keys = (*key, _two(b, "xor", _two(b, "xor", *key), _PARITY))
     x, y = b.add(block[0], keys[0]), b.add(block[1], keys[1])
@@ -52,7 +52,7 @@ def _enciphered(b: IrEmitter, block: tuple[Any, Any], key: tuple[Any, Any]) -> t
     return x, y
 
 
-def _two(b: IrEmitter, op: str, x: IrValue, y: Any) -> Any:
+def _two(b: IrEmitter, op: str, x: IrValue, y: IrValue | int) -> IrValue:
     """An op on two arrays, or on an array and a number."""
     y = b.constant(y, x) if isinstance(y, int) else y
     return b.emit(f"stablehlo.{op}", (x, y), x.type)

@@ -103,7 +103,7 @@ def _dense(series: Series, operands: Sequence[Value], flags: Flags, order: int) 
     ]
 
 
-def _split(results: Sequence[Any], flags: Sequence[bool], order: int) -> list[Coefficients]:
+def _split(results: Sequence[Value], flags: Sequence[bool], order: int) -> list[Coefficients]:
     """Splits a list of coefficients by value; a value whose flag is set has all orders."""
     rest = iter(results)
     return [[next(rest) for _ in range(order + 1 if flag else 1)] for flag in flags]

@@ -14,19 +14,34 @@ gives.
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), table 13.2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import splat
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import is_complex
 
 POWER = "stablehlo.power"
 
 
-def recurrence(series: Any, op: Definition) -> Callable[[int], Any | None] | None:
+class KnownSeries(Protocol):
+    """The part of `Series` that recurrences read: the coefficients known so far, and the builder."""
+
+    @property
+    def b(self) -> StablehloBuilder: ...
+    @property
+    def limits(self) -> Mapping[Value, int]: ...
+
+    def at(self, x: Value, order: int) -> Value | None:
+        """A known coefficient; None for a zero."""
+
+    def dense(self, x: Value, order: int) -> Value:
+        """A known coefficient, as an explicit value even if it is zero."""
+
+
+def recurrence(series: KnownSeries, op: Definition) -> Callable[[int], Any | None] | None:
     """A function from k to the coefficient y_k, which reads coefficients of lower orders.
 
     None for an op without recurrence.
@@ -41,7 +56,7 @@ def recurrence(series: Any, op: Definition) -> Callable[[int], Any | None] | Non
     return partial(_power, series, op, p)
 
 
-def _power(series: Any, op: Definition, p: float, k: int) -> Any | None:
+def _power(series: KnownSeries, op: Definition, p: float, k: int) -> Value | None:
     b, x, y = series.b, op.operands[0], op.result
     factors = {j: p * j - (k - j) for j in range(1, k + 1)}
     terms = [
@@ -51,7 +66,7 @@ def _power(series: Any, op: Definition, p: float, k: int) -> Any | None:
     ]
     if not terms:
         return None
-    x0 = series.at(x, 0)
+    x0 = series.dense(x, 0)
     yk = b.divide(b.sum(terms), x0)
     zero = b.zeros_like(x0)
     return b.select(b.compare(x0, zero, "EQ"), zero, yk) if k < p else yk
@@ -60,18 +75,18 @@ def _power(series: Any, op: Definition, p: float, k: int) -> Any | None:
 class _Exponential:
     """The coefficients of exp(p log x), with those of the logarithm, and the slopes of the exponent u = p log x."""
 
-    def __init__(self, series: Any, op: Definition) -> None:
+    def __init__(self, series: KnownSeries, op: Definition) -> None:
         self.series, self.op = series, op
-        self.logs: list[Any | None] = []
-        self.slopes: list[Any | None] = [None]  # j u_j
+        self.logs: list[Value | None] = []
+        self.slopes: list[Value | None] = [None]  # j u_j
         self.is_zero: Any = None
         self.x0: Any = None
 
-    def coefficient(self, k: int) -> Any | None:
+    def coefficient(self, k: int) -> Value | None:
         """y_k; call it for k = 1, 2, ... in order."""
         series, b, (x, p), y = self.series, self.series.b, self.op.operands, self.op.result
         if not self.logs:
-            x0 = series.at(x, 0)
+            x0 = series.dense(x, 0)
             self.is_zero = b.compare(x0, b.zeros_like(x0), "EQ")
             self.x0 = b.select(self.is_zero, b.constant(1, x0), x0)
             self.logs.append(b.log(self.x0))
@@ -79,18 +94,18 @@ class _Exponential:
         terms = [(series.at(p, i), self.logs[k - i]) for i in range(k + 1)]
         self.slopes.append(_scaled(b, _sum_of_products(b, terms), k))
         yk = _sum_of_products(b, [(self.slopes[j], series.at(y, k - j)) for j in range(1, k + 1)])
-        return None if yk is None else b.select(self.is_zero, self._at_zero(k), _scaled(b, yk, 1 / k))
+        return None if yk is None else b.select(self.is_zero, self._at_zero(k), _times(b, yk, 1 / k))
 
-    def _log(self, k: int) -> Any | None:
+    def _log(self, k: int) -> Value | None:
         series, b, x = self.series, self.series.b, self.op.operands[0]
         terms = [(_scaled(b, self.logs[j], j), series.at(x, k - j)) for j in range(1, k)]
         xk, total = series.at(x, k), _scaled(b, _sum_of_products(b, terms), -1 / k)
         parts = [part for part in (xk, total) if part is not None]
         return b.divide(b.sum(parts), self.x0) if parts else None
 
-    def _at_zero(self, k: int) -> Any:
+    def _at_zero(self, k: int) -> Value:
         series, b, (x, p) = self.series, self.series.b, self.op.operands
-        x1, p0 = series.dense(x, 1), series.at(p, 0)
+        x1, p0 = series.dense(x, 1), series.dense(p, 0)
         if k == 1:  # p x^(p - 1) x_1, or 0 where p = 0
             zero, one = b.zeros_like(p0), b.constant(1, p0)
             is_singular = b.and_(
@@ -106,10 +121,14 @@ class _Exponential:
         return b.select(b.compare(p0, order, "GT"), b.zeros_like(x1), of_order)
 
 
-def _sum_of_products(b: StablehloBuilder, terms: list[tuple[Any | None, Any | None]]) -> Any | None:
+def _sum_of_products(b: StablehloBuilder, terms: list[tuple[Value | None, Value | None]]) -> Value | None:
     products = [b.multiply(u, v) for u, v in terms if u is not None and v is not None]
     return b.sum(products) if products else None
 
 
-def _scaled(b: StablehloBuilder, x: Any | None, factor: float) -> Any | None:
-    return x if x is None or factor == 1 else b.multiply(b.constant(factor, x), x)
+def _scaled(b: StablehloBuilder, x: Value | None, factor: float) -> Value | None:
+    return None if x is None else _times(b, x, factor)
+
+
+def _times(b: StablehloBuilder, x: Value, factor: float) -> Value:
+    return x if factor == 1 else b.multiply(b.constant(factor, x), x)

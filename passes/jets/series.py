@@ -66,12 +66,12 @@ class Series:
             self.extend([x], 0)
         return self.limits[x] > 0
 
-    def at(self, x: Value, order: int) -> Any | None:
+    def at(self, x: Value, order: int) -> Value | None:
         """A coefficient that `extend` has computed; None for a zero."""
         found = self.coefficients[x]
         return found[order] if order < len(found) else None
 
-    def dense(self, x: Value, order: int) -> Any:
+    def dense(self, x: Value, order: int) -> Value:
         """A coefficient that `extend` has computed, as an explicit value even if it is zero."""
         found = self.at(x, order)
         if found is not None:
@@ -251,7 +251,7 @@ class Series:
             return self.b.sum([*half, *half, *middle]) if half or middle else None
         return self.b.sum(terms.values()) if terms else None
 
-    def _by_recurrence(self, coefficient: Callable[[int], Any | None]) -> Step:
+    def _by_recurrence(self, coefficient: Callable[[int], Value | None]) -> Step:
         def step(op: Definition, order: int) -> None:
             for k in self._missing(op, order):
                 self._append(op, [coefficient(k)])

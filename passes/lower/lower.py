@@ -25,7 +25,7 @@ from tiduc.dialect.graph.view import View
 from tiduc.dialect.graph.write import write_block
 from tiduc.dialect.mlir.context import run_passes, stage, verify
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import AnyOp, IrOp
 from tiduc.dialect.ops.verify import CHECKPOINT, MERGED
 from tiduc.dialect.shapes.types import is_empty
 from tiduc.passes.lower.manual_regions import holds_calls, manual_regions
@@ -113,7 +113,7 @@ def _native(name: str) -> Callable[[Any], None]:
     return manager.run
 
 
-def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[Any], None]]) -> None:
+def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[IrOp], None]]) -> None:
     """Repeats the steps, each of which runs to its own fixed point, until a round of them removes no op."""
     body = function.regions[0].blocks[0].operations
     size = unchanged = 0
@@ -154,7 +154,7 @@ def _to_function(
     return function, [*held, ir.Operation.create("func.return", ip=ip)], described
 
 
-def _return_held(function: IrOp, held: list[Any], described: dict[str, ir.ArrayAttr]) -> None:
+def _return_held(function: IrOp, held: list[ir.Operation], described: dict[str, ir.ArrayAttr]) -> None:
     """Replaces the ops that hold the outputs by a return, and sets the type and the attributes of the results.
 
     Simplification may find the static sizes of a dynamic output; the result's type then has these sizes.
@@ -193,7 +193,7 @@ def _is_misread(definitions: Sequence[Definition]) -> bool:
     return any(op != source and _is_misread_reduce(op) for op, source in nested)
 
 
-def _is_misread_reduce(op: Any) -> bool:
+def _is_misread_reduce(op: AnyOp) -> bool:
     """Whether a reduce (a `Definition` or an op) has no dimensions, or an empty operand of another element type."""
     return not len(op.attributes["dimensions"]) or any(
         is_empty(x) and x.type.element_type != y.type.element_type

@@ -149,19 +149,20 @@ def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
     return (phase, axes.pop()) if axes else FREE
 
 
-def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]], end: Any) -> list[IrOp]:
+def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]], end: IrOp) -> list[IrOp]:
     """The ops of a phase after which it reads only its own parts: other parts arrive stacked, or as copies."""
-    ops: list[Any] = []
-    here: dict[Any, Any] = {}
+    ops: list[IrOp] = []
+    here: dict[IrValue, IrValue] = {}
 
-    def local(x: Any) -> Any:
+    def local(x: IrValue) -> IrValue:
         of = keys.get(x, WHOLE)
         if of != key and (of == FREE or _is_part(of)) and x not in here:
             if of == FREE:
-                copy = x.owner.clone(ir.InsertionPoint(end))
+                op = ir.OpResult(x).owner.operation
+                copy = op.clone(ir.InsertionPoint(end)).operation
                 _read(copy, local)
                 ops.append(copy)
-                here.update(zip(x.owner.results, copy.results, strict=True))
+                here.update(zip(op.results, copy.results, strict=True))
             else:
                 crossing = _stacked(x, phases[of], end)
                 ops.extend(crossing)
@@ -175,7 +176,7 @@ def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]]
     return ops
 
 
-def _read(op: IrOp, local: Callable[[Any], Any]) -> None:
+def _read(op: IrOp, local: Callable[[IrValue], IrValue]) -> None:
     """Replaces each operand and capture x of an op by `local(x)`."""
     for i, x in enumerate(op.operands):
         op.operands[i] = local(x)
@@ -226,7 +227,7 @@ def _region(ops: list[IrOp], end: IrOp) -> None:
         op.erase()
 
 
-def _function(ops: list[Any], end: Any) -> None:
+def _function(ops: list[ir.Operation], end: ir.Operation) -> None:
     """Moves ops on parts into one private function, and calls it between the ops that enter and leave."""
     body = [op for op in ops if call_target(op) not in ENTER + LEAVE]
     computed = dict.fromkeys(y for op in body for y in op.results)
@@ -238,14 +239,14 @@ def _function(ops: list[Any], end: Any) -> None:
     inputs, outputs = ([x.type for x in values] for values in (given, wanted))
     place = end
     while place.name != "func.func":
-        place = place.parent.operation
-    name = unused_symbol(place.parent.regions[0].blocks[0], (f"manual_body{i}" for i in count()))
+        place = _parent(place)
+    name = unused_symbol(_parent(place).regions[0].blocks[0], (f"manual_body{i}" for i in count()))
     _, block = new_function(name, (inputs, outputs), ir.InsertionPoint(place), end.location)
     called = _create("func.call", given, outputs, {"callee": ir.FlatSymbolRefAttr.get(name)}, end)
-    results = dict(zip(wanted, called.results, strict=True))
+    results = dict[IrValue, IrValue](zip(wanted, called.results, strict=True))
     for op in others:
         _read(op, lambda x: results.get(x, x))
-    parts = dict(zip(given, block.arguments, strict=True))
+    parts = dict[IrValue, IrValue](zip(given, block.arguments, strict=True))
     for op in body:
         _read(op, lambda x: parts.get(x, x))
         block.append(op)
@@ -255,6 +256,12 @@ def _function(ops: list[Any], end: Any) -> None:
             op.move_before(called)
         elif call_target(op) in LEAVE:
             op.move_before(end)
+
+
+def _parent(op: ir.Operation) -> ir.Operation:
+    parent = op.parent
+    assert parent is not None
+    return parent.operation
 
 
 def _reads(op: IrOp) -> tuple[IrValue, ...]:

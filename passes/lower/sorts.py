@@ -58,10 +58,12 @@ def _is_movable(op: IrOp, first: IrOp) -> bool:
     return all(not len(x.operands) and not len(x.regions) for x in _later(op, first))
 
 
-def _later(op: IrOp, first: Any) -> list[Any]:
+def _later(op: IrOp, first: IrOp) -> list[ir.Operation]:
     """The ops behind `first` in its block that define operands of `op`."""
     makers = dict.fromkeys(x.owner.operation for x in op.operands if not isinstance(x.owner, ir.Block))
-    return [x for x in makers if x.block == first.block and not x.is_before_in_block(first)]
+    return [
+        x for x in makers if x.block == first.operation.block and not x.is_before_in_block(first.operation)
+    ]
 
 
 def _join(sorts: Sequence[IrOp]) -> None:

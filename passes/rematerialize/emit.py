@@ -23,7 +23,6 @@ virtual op, the compiler would store it. Therefore the virtual op is computed a 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -39,7 +38,7 @@ BARRIER = "stablehlo.optimization_barrier"
 _CONVOLUTION = "stablehlo.convolution"
 
 
-def emit(b: Any, graph: Graph, model: Liveness) -> Graph:
+def emit(b: StablehloBuilder, graph: Graph, model: Liveness) -> Graph:
     """The graph with its ops in the order of the model, built with `b`. The first run of an op is the op of `graph`."""
     b.graph.inputs, b.graph.attributes, b.graph.location = (
         dict(graph.inputs),
@@ -50,7 +49,7 @@ def emit(b: Any, graph: Graph, model: Liveness) -> Graph:
     emitter = _Emitter(b, model)
     for place in range(len(model.ops)):
         emitter.run(place)
-    return b.finish(graph.outputs)  # type: ignore[no-any-return]
+    return b.finish(graph.outputs)
 
 
 class _Emitter:

@@ -9,6 +9,7 @@ model (`liveness.py`); compilers that keep the order of a program and its barrie
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from torch_mlir import ir
 
@@ -97,7 +98,8 @@ def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
     """The graph with its ops in the order of the model; the graph itself if the order is its own."""
     if list(model.ops) == list(graph.definitions):
         return graph
-    return emit(opset.builder(View(ir.Module.create()), graph.name), graph, with_virtual_late(model))
+    b: Any = opset.builder(View(ir.Module.create()), graph.name)
+    return emit(b, graph, with_virtual_late(model))
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def complex_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
 
 
 @linearize("stablehlo.convert")  # by hand: the result of a conversion to integers has no tangent
-def convert(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def convert(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     return [None] if b.tangent_type(op.result.type) is None else list(b.reapply(op, {0: dx[0]}))
 
 
@@ -91,7 +91,7 @@ def imag(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
 
 
 @bilinear("stablehlo.multiply")
-def multiply(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Any:
+def multiply(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value:
     return unless_masked(b, ct, lambda c: b.multiply(b.conj(op.operands[1 - side]), c))
 
 
@@ -136,7 +136,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @linearize("stablehlo.select")  # by hand: a select that guards a call
-def select(b: Any, op: Definition, dx: Tangents) -> Sequence[Any]:
+def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any]:
     """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too."""
     predicate, x, _ = op.operands
     if guards_call(op):

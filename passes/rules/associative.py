@@ -13,6 +13,7 @@ from typing import Any, Never
 from tiduc.dialect.emitters.protocol import V
 from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.facts.windows import Window
+from tiduc.dialect.shapes.sizes import Extent
 from tiduc.dialect.shapes.types import rank, shape
 
 Values = Sequence[Any]
@@ -78,7 +79,7 @@ def over_windows(
     return values if neutral else combine(everywhere(b, inits, shape(values[0])), values)
 
 
-def everywhere(b: StablehloOps[V, Never], scalars: Values, sizes: Sequence[Any]) -> Values:
+def everywhere(b: StablehloOps[V, Never], scalars: Values, sizes: Sequence[Extent]) -> Values:
     """Scalars, each broadcast to `sizes`."""
     return [b.broadcast_in_dim(v, [], list(sizes)) for v in scalars]
 

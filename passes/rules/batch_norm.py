@@ -3,13 +3,15 @@
 One dimension of x holds the features; scale, offset, mean and variance have one entry per feature.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Never
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.protocol import V
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.shapes.sizes import Size, product
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape
 from tiduc.passes.rules.elementwise import times
@@ -58,8 +60,8 @@ def _inference(
 
 
 def gradient(
-    b: Any, op: Definition, x: Value, scale: Value, mean: Value, variance: Value, ct: Value
-) -> Sequence[Any]:
+    b: StablehloOps[V, Never], op: AnyOp, x: V, scale: V, mean: V, variance: V, ct: V
+) -> tuple[V, V, V]:
     """With u = (x - mean) / deviation: scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), sum ct."""
     deviation = _deviation(b, op, variance)
     u = b.divide(b.subtract(x, _spread(b, op, mean)), _spread(b, op, deviation))
@@ -69,22 +71,22 @@ def gradient(
     return b.multiply(_spread(b, op, b.divide(scale, deviation)), rest), to_scale, to_offset
 
 
-def _deviation(b: StablehloBuilder, op: Definition, variance: Value) -> Value:
+def _deviation(b: StablehloOps[V, Never], op: AnyOp, variance: V) -> V:
     epsilon = ir.FloatAttr(op.attributes["epsilon"]).value
     return b.sqrt(b.add(variance, b.constant(epsilon, variance)))
 
 
-def _spread(b: StablehloBuilder, op: Definition, v: Value) -> Value:
+def _spread(b: StablehloOps[V, Never], op: AnyOp, v: V) -> V:
     """A per-feature vector, broadcast to the shape of x."""
     return b.broadcast_in_dim(v, [_feature(op)], op.operands[0])
 
 
-def _total(b: StablehloBuilder, op: Definition, v: Value) -> Value:
+def _total(b: StablehloOps[V, Never], op: AnyOp, v: V) -> V:
     """The sum over all elements of each feature."""
     return b.reduce_sum(v, [i for i in range(rank(v)) if i != _feature(op)])
 
 
-def _shared(b: StablehloBuilder, op: Definition, number: int, v: Value) -> Any:
+def _shared(b: StablehloOps[V, Never], op: AnyOp, number: int, v: V) -> V:
     """number v / n, with n elements per feature."""
     count = product([n for i, n in enumerate(shape(op.operands[0])) if i != _feature(op)])
     if isinstance(count, Size):
@@ -93,5 +95,5 @@ def _shared(b: StablehloBuilder, op: Definition, number: int, v: Value) -> Any:
     return times(b, number / max(count, 1), v)
 
 
-def _feature(op: Definition) -> int:
+def _feature(op: AnyOp) -> int:
     return int(ir.IntegerAttr(op.attributes["feature_index"]).value)

@@ -27,7 +27,7 @@ from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.ops.control_ops import CALL, CALL_VJP, CASE, DERIVATIVES, GRAPHS
 from tiduc.dialect.shapes.types import predicate
-from tiduc.passes.rules.lent import Linearizing, Transposing
+from tiduc.passes.rules.lent import LentSplit, Linearizing, Transposing
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.sites import at_site
@@ -195,8 +195,8 @@ def _placed(residuals: Sequence[Value], slots: Sequence[ir.RankedTensorType]) ->
 
 
 def _extended(
-    b: StablehloBuilder, part: Any, held: Sequence[Value | None], slots: Sequence[ir.RankedTensorType]
-) -> Any:
+    b: StablehloBuilder, part: LentSplit, held: Sequence[Value | None], slots: Sequence[ir.RankedTensorType]
+) -> Graph:
     return part.extended(b, [type_ if x is None else x for x, type_ in zip(held, slots, strict=True)])
 
 
@@ -217,10 +217,10 @@ def _by_jvp(b: StablehloBuilder, op: Definition, dx: Tangents, jvp: Graph) -> li
     return [next(dy) if b.tangent_type(y.type) is not None else None for y in op.results]
 
 
-def _is_linear(b: Any, jvp: LinearizedCall, first: int) -> bool:
+def _is_linear(b: StablehloBuilder, jvp: LinearizedCall, first: int) -> bool:
     """Whether the JVP's linear graph reads nothing that depends on the tangents. Callees are not inspected."""
     (primal,) = jvp.primal
-    residuals = [primal.outputs[i] for i in jvp.residuals]
+    residuals = [y for i in jvp.residuals if (y := primal.outputs[i]) is not None]
     varying = set(list(primal.inputs.values())[first:])
     for op in b.view.schedule(residuals, primal.inputs.values()):
         if not is_control(op) and not varying.isdisjoint(op.operands):
@@ -276,13 +276,14 @@ def call_transpose(
     cx = iter(_emit(b, record.index, back.graphs, [*given, *read]) if any(back.outputs) else ())
     values = [next(cx) if flag else None for flag in back.outputs]
     masks = [next(cx) if flag else None for flag in back.masks]
-    cotangents = iter([y if m is None else mask_with(b, m, y) for y, m in zip(values, masks, strict=True)])
+    pairs = zip(values, masks, strict=True)
+    cotangents = iter([y if m is None or y is None else mask_with(b, m, y) for y, m in pairs])
     of_arguments = [next(cotangents) if flag else None for flag in flags]
     return of_arguments if record.index is None else [None, *of_arguments]
 
 
 def _transpose(
-    b: Any, graphs: Sequence[Graph], active: Flags, with_ct: Flags, steep: Flags
+    b: StablehloBuilder, graphs: Sequence[Graph], active: Flags, with_ct: Flags, steep: Flags
 ) -> TransposedCall:
     engine: Transposing = b.engine
     parts = [transpose_graph(b, graph, active, with_ct, steep=steep) for graph in graphs]
@@ -293,7 +294,7 @@ def _transpose(
     ]
     masks = [dict(zip(places, part.outputs[count:], strict=True)) for part in parts]
     needed = [
-        outputs[j] and j in places and any(of[j] is None or not is_everywhere(of[j]) for of in masks)
+        outputs[j] and j in places and any((m := of[j]) is None or not is_everywhere(m) for of in masks)
         for j in range(count)
     ]
     closed = []

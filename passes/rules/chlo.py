@@ -27,7 +27,7 @@ def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
     return b.select(is_small, b.subtract(one, square(b, x)), product)
 
 
-def _one_plus_square(b: StablehloBuilder, x: Value) -> Any:
+def _one_plus_square(b: StablehloBuilder, x: Value) -> Value:
     """1 + x^2; for types narrower than f32 in f32, since f16 overflows from x = 256 on."""
     return plus(b, square(b, upcast(b, x)), 1)
 
@@ -43,7 +43,7 @@ def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
     return b.convert(b.select(is_large, far, b.rsqrt(near)), element(y))
 
 
-def _trigamma(b: StablehloBuilder, x: Any, y: Value) -> Value:
+def _trigamma(b: StablehloBuilder, x: Value, y: Value) -> Value:
     """polygamma(1, x), or 1 / x + 1 / (2 x^2) for large x, where the expansion of polygamma underflows."""
     is_large = b.compare(x, b.constant(_LARGE[max(element(x).width, 32)], x), "GT")
     return b.select(is_large, _inverse(b, x), b.polygamma(b.constant(1, x), x))
@@ -93,7 +93,7 @@ inactive(
 
 
 @linear("chlo.conj", [0])
-def conj(b: Any, op: Definition, ct: Value) -> list[Any]:
+def conj(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [b.conj(ct)]
 
 

@@ -6,8 +6,6 @@ symmetrizes the operand, (a + a^H) / 2, before the op, so its derivative has hal
 Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 """
 
-from typing import Any
-
 from tiduc.dialect.emitters.matrices import adjoint, compare_places, matrix_product, solve, triangle
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
@@ -23,7 +21,7 @@ def cholesky(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | 
     return [None if is_empty(y) else factor_tangent(b, y, dx[0], flag(op, "lower"))]
 
 
-def factor_tangent(b: StablehloBuilder, y: Value, dx: Value, lower: bool) -> Any:
+def factor_tangent(b: StablehloBuilder, y: Value, dx: Value, lower: bool) -> Value:
     """dL = L h(L^-1 da L^-H), where h takes the lower triangle and halves its diagonal, and da = h(dx) + h(dx)^H.
 
     For U the factors are reversed: dU = h(U^-H da U^-1) U.
@@ -36,7 +34,7 @@ def factor_tangent(b: StablehloBuilder, y: Value, dx: Value, lower: bool) -> Any
     return matrix_product(b, factor, both) if lower else matrix_product(b, both, factor)
 
 
-def _halved(b: StablehloBuilder, x: Any, lower: bool) -> Any:
+def _halved(b: StablehloBuilder, x: Value, lower: bool) -> Value:
     """The triangle of x, with its diagonal halved."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)

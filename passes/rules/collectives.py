@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.bodies import reducer
@@ -45,7 +46,7 @@ def all_reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Va
 
 
 def _extremum(
-    b: StablehloBuilder, op: Definition, dx: Value, x: Value, y: Value, add: Callable[[Any], Any]
+    b: StablehloBuilder, op: Definition, dx: Value, x: Value, y: Value, add: Callable[[Value], Value]
 ) -> Value:
     """dy = (sum of dx where x = y) / (the number of ties), over the group; `add` sums over the group."""
     ties = b.compare(x, b.convert(y, element(x)), "EQ")
@@ -54,17 +55,19 @@ def _extremum(
     return b.convert(b.multiply(even_share(b, number, x), picked), element(op.results[0]))
 
 
-def _sum(b: StablehloBuilder, op: Definition, x: Value) -> Any:
-    return sums(b, op, [x], [x])[0]
+def _sum(b: StablehloBuilder, op: Definition, x: Value) -> Value:
+    (total,) = sums(b, op, [x], [x])
+    assert isinstance(total, Value)
+    return total
 
 
-def _product(b: StablehloBuilder, op: Definition, i: int, dx: Value) -> Any:
+def _product(b: StablehloBuilder, op: Definition, i: int, dx: Value) -> Value | None:
     """Gathers the factors along a new dimension, and multiplies them along it."""
     groups = numbers(op, "replica_groups")
     if groups.size == 0 or groups.min() < 0:
         raise unsupported("jvp", op, "a product needs replica_groups of equal size")
 
-    def build(x: Any) -> list[Value]:
+    def build(x: Value) -> list[Value]:
         x = b.convert(x, element(op.results[i]))
         part = b.reshape(x, [1, *shape(x)])
         factors = gathered(b, op, part, i64(0), [groups.shape[1], *shape(x)])
@@ -92,7 +95,7 @@ def reduce_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequenc
     if name not in EXTREMA:
         raise unsupported("jvp", op, "its body must be one of add, maximum, minimum")
 
-    def add(x: Value) -> Any:
+    def add(x: Value) -> Value:
         return scattered(b, op, x, d, with_shape(x.type, shape(op.result)))
 
     (x,) = op.operands
@@ -144,7 +147,8 @@ def collective_permute(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Value]:
     """Sends cotangents from targets to sources. A process that is not a source gets zeros."""
-    return [permuted(b, op, ct[0], numbers(op, "source_target_pairs")[:, ::-1])]
+    pairs = [(target, source) for source, target in numbers(op, "source_target_pairs").tolist()]
+    return [permuted(b, op, ct[0], pairs)]
 
 
 @transpose("stablehlo.collective_broadcast")
@@ -182,20 +186,22 @@ def sums(b: StablehloBuilder, op: Definition, values: Tangents, like: Sequence[V
 
 def gathered(
     b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, sizes: Sequence[int]
-) -> Any:
+) -> Value:
     """The values of x of all processes of a group of `op`, concatenated along a dimension."""
     attributes = {**among(op), "all_gather_dim": dimension}
     return b.emit("stablehlo.all_gather", (x,), with_shape(x.type, sizes), attributes)
 
 
-def scattered(b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, type_: Any) -> Value:
+def scattered(
+    b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, type_: ir.Type
+) -> Value:
     """The sum over the groups of `op`. Each process gets its part of the sum along a dimension."""
     attributes = {**among(op), "scatter_dimension": dimension}
     body = combiner(ADD, element(type_))
     return b.emit_all("stablehlo.reduce_scatter", [x], [type_], attributes, [body])[0]
 
 
-def permuted(b: StablehloBuilder, op: Definition, x: Value, pairs: Any) -> Value:
+def permuted(b: StablehloBuilder, op: Definition, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     """x sent along pairs of source and target process; all other processes receive zeros."""
     type_ = ir.RankedTensorType.get([len(pairs), 2], ir.IntegerType.get_signless(64))
     attributes = {**among(op, "channel_handle"), "source_target_pairs": dense(np.array(pairs), type_)}
@@ -208,7 +214,7 @@ def among(op: Definition, *names: str) -> dict[str, ir.Attribute]:
     return {name: op.attributes[name] for name in names if name in op.attributes}
 
 
-def numbers(op: Definition, name: str) -> Any:
+def numbers(op: Definition, name: str) -> NDArray[np.int64]:
     """An attribute that lists processes, as a NumPy array."""
     value = op.attributes[name]
     if not isinstance(value, ir.DenseIntElementsAttr):

@@ -13,8 +13,6 @@ Toward w, feature groups become batch groups and vice versa. Toward x, both beco
 and the kernel's dimensions i and (q, o) are regrouped to (q, i) and o.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -37,7 +35,7 @@ def convolution_transpose(b: StablehloBuilder, op: Definition, ct: Value, side: 
     return b.convert(dx, element(x))
 
 
-def _toward_input(b: StablehloBuilder, op: Definition, w: Value, ct: Value) -> Any:
+def _toward_input(b: StablehloBuilder, op: Definition, w: Value, ct: Value) -> Value:
     layout, (features, batches) = Layout.of(op), group_counts(op)
     sizes = [shape(op.operands[0])[d] for d in layout.input[2:]]
     places = [shape(ct)[d] for d in layout.output[2:]]
@@ -52,7 +50,7 @@ def _toward_input(b: StablehloBuilder, op: Definition, w: Value, ct: Value) -> A
     return _move_groups(b, dx, batches, layout.input[1], layout.input[0])
 
 
-def _toward_kernel(b: Any, op: Definition, x: Any, ct: Any) -> Any:
+def _toward_kernel(b: StablehloBuilder, op: Definition, x: Value, ct: Value) -> Value:
     layout, (features, batches) = Layout.of(op), group_counts(op)
     sizes = [shape(x)[d] for d in layout.input[2:]]
     places = [shape(ct)[d] for d in layout.output[2:]]
@@ -64,7 +62,7 @@ def _toward_kernel(b: Any, op: Definition, x: Any, ct: Any) -> Any:
     return b.reverse(dw, flipped) if flipped else dw
 
 
-def _move_groups(b: StablehloBuilder, x: Any, groups: int, source: int, target: int) -> Any:
+def _move_groups(b: StablehloBuilder, x: Value, groups: int, source: int, target: int) -> Value:
     """x with the groups, the major part of dimension `source`, moved to be the major part of dimension `target`."""
     if groups == 1:
         return x

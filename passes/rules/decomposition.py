@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from typing import Any
 
 from torch_mlir import ir
 
@@ -52,7 +51,7 @@ def with_settings(op: Definition, **changed: int | bool) -> dict[str, ir.DictAtt
     return {where: ir.DictAttr.get(given)}
 
 
-def equality_margin(b: StablehloBuilder, op: Definition, w: Value) -> Any:
+def equality_margin(b: StablehloBuilder, op: Definition, w: Value) -> Value:
     """The largest difference at which two values of one matrix count as equal, for the values w of each matrix.
 
     It is `EQUAL_WITHIN` units in the last place of the largest value. The default is 8 times the square root of the

@@ -48,7 +48,9 @@ def _is_plain(op: Definition, labels: Sequence[str], target: str) -> bool:
     return len(sizes) == len({c for c, _ in sizes}) and set(target) <= set("".join(labels))
 
 
-def _contracted(b: Any, op: Definition, operands: Sequence[Any], labels: Sequence[str], target: str) -> Any:
+def _contracted(
+    b: StablehloBuilder, op: Definition, operands: Sequence[Value], labels: Sequence[str], target: str
+) -> Value:
     summed = []
     for i, x in enumerate(operands):
         elsewhere = "".join([target, *labels[:i], *labels[i + 1 :]])
@@ -58,13 +60,13 @@ def _contracted(b: Any, op: Definition, operands: Sequence[Any], labels: Sequenc
     if len(summed) == 2:
         shared = [c for c in names if c in summed[1][1]]
         batch = [c for c in shared if c in target]
-        numbers = [
+        along, over = (
             [[of.index(c) for c in some] for _, of in summed]
             for some in (batch, [c for c in shared if c not in batch])
-        ]
+        )
         kept = [c for _, of in summed for c in of if c not in shared]
         precision = {n: op.attributes[n] for n in ("precision_config",) if n in op.attributes}
-        y, names = b.dot_general(y, summed[1][0], *numbers, precision), [*batch, *kept]
+        y, names = b.dot_general(y, summed[1][0], along, over, precision), [*batch, *kept]
     return b.transpose(y, [names.index(c) for c in target])
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.contractions import Contraction, Pair
 from tiduc.dialect.shapes.origins import sizes_in
 from tiduc.dialect.shapes.types import element, is_empty
@@ -16,7 +17,7 @@ from tiduc.passes.rules.uniform_quantize import dequantized
 
 @bilinear("stablehlo.dot")
 @bilinear("stablehlo.dot_general")
-def dot_general(b: Any, op: Definition, ct: Any, side: int) -> Any | None:
+def dot_general(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Any | None:
     """Contracts the cotangent with the other operand y, over the free dimensions of y.
 
     The cotangent replaces x, so per-operand attributes such as the precision stay valid.
@@ -64,7 +65,7 @@ def _dimensions(
 
 
 @functools.cache
-def _wider(first: ir.Type, second: ir.Type) -> Any:
+def _wider(first: ir.Type, second: ir.Type) -> ir.Type:
     """The wider of two element types; operands and result of a contraction may differ in element type."""
 
     def width(element_type: Any) -> tuple[bool, bool, int]:

@@ -32,7 +32,7 @@ def dynamic_broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> 
 
 
 @linearize("stablehlo.dynamic_conv")
-def dynamic_conv(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def dynamic_conv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     """Linearized as a static convolution, if the padding is constant."""
     ends = entries(b.reshape(op.operands[2], [2 * sizes_in(op.operands[2].type)[0]]))
     if any_dynamic(ends):
@@ -56,7 +56,7 @@ def dynamic_reshape(b: StablehloBuilder, op: Definition, ct: Value) -> list[Valu
 
 
 @linear("stablehlo.dynamic_pad", [0, 1])
-def dynamic_pad(b: StablehloBuilder, op: Definition, ct: Any) -> list[Any]:
+def dynamic_pad(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [*unpadded(b, op, ct, *map(entries, op.operands[2:])), None, None, None]
 
 

@@ -45,7 +45,7 @@ ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the
 
 
 @custom_call(*targets("geev", "geev of reals"))
-def eig(b: Any, op: Definition, dx: Tangents) -> list[Value | None]:
+def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); dvl likewise, with adjoints.
 
     vr^-1 = (vl^H vr)^-1 vl^H, where vl^H vr is diagonal for distinct eigenvalues. LAPACK computes both kinds
@@ -72,8 +72,8 @@ def eig(b: Any, op: Definition, dx: Tangents) -> list[Value | None]:
     dw = b.select(defective, _infinite(b, da, w, vr), diagonal(b, p))
     dw = dw if left or right else _in_order_of(b, first, w, dw)
     inverses = _inverses(b, op, w, defective) if left or right else None
-    of_vl, of_vr = None, _moved(b, inverses, vr, p) if right else None
-    if left:
+    of_vl, of_vr = None, _moved(b, inverses, vr, p) if right and inverses is not None else None
+    if left and inverses is not None:
         q = solve(b, metric, adjoint(b, inner), left=True, lower=False, adjoint=True)
         of_vl = _moved(b, b.conj(inverses), vl, q)
     return [*((b.real(dw), b.imag(dw)) if len(of_w) == 2 else (dw,)), of_vl, of_vr, None]
@@ -97,7 +97,7 @@ def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any 
     return [None, _in_order_of(b, first, w, diagonal(b, p)), None, None, None]
 
 
-def _metric(b: StablehloBuilder, w: Value, metric: Any) -> tuple[Value, Value]:
+def _metric(b: StablehloBuilder, w: Value, metric: Value) -> tuple[Value, Value]:
     """vl^H vr without the rounding errors between different eigenvalues, and which eigenvalues are defective.
 
     An eigenvalue is defective where the diagonal of vl^H vr is at most `ROUNDING` units in the last place.
@@ -116,7 +116,7 @@ def _metric(b: StablehloBuilder, w: Value, metric: Any) -> tuple[Value, Value]:
     return b.select(left_out, unit, metric), defective
 
 
-def _infinite(b: StablehloBuilder, da: Value, w: Value, v: Value) -> Any:
+def _infinite(b: StablehloBuilder, da: Value, w: Value, v: Value) -> Value:
     """A number for each eigenvalue that is not finite, and whose transpose maps 0 to 0.
 
     The cotangent 0 of a defective eigenvalue therefore does not reach the other cotangents, as 0 * NaN would. The
@@ -133,13 +133,13 @@ def _infinite(b: StablehloBuilder, da: Value, w: Value, v: Value) -> Any:
     return scaled(b, large, scaled(b, large, number))
 
 
-def _inverses(b: StablehloBuilder, op: Definition, w: Value, defective: Value) -> Any:
+def _inverses(b: StablehloBuilder, op: Definition, w: Value, defective: Value) -> Value:
     """1 / (w_j - w_i), and 0 between equal eigenvalues; NaN everywhere if an eigenvalue is defective."""
     f = inverse_gaps(b, w, equality_margin(b, op, w))
     return unless(b, some(b, defective, [rank(w) - 1]), f)
 
 
-def _moved(b: StablehloBuilder, inverses: Any, v: Value, p: Value) -> Any:
+def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
     """dv = u + v diag(c) with u = v (f p); c keeps each vector's length, and the phase of its largest component.
 
     If components tie for the largest, the mean of their phase changes is removed.
@@ -153,7 +153,7 @@ def _moved(b: StablehloBuilder, inverses: Any, v: Value, p: Value) -> Any:
     return b.subtract(u, b.multiply(v, columns(b, c, v.type)))
 
 
-def _in_order_of(b: StablehloBuilder, w: Value, other: Any, dw: Any) -> Any:
+def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Value:
     """The tangents dw of the eigenvalues `other`, in the order of w: both have the eigenvalues of one matrix.
 
     LAPACK returns eigenvalues in another order when it computes no vectors. Each eigenvalue of w gets the tangent of
@@ -191,7 +191,7 @@ def _inverse(b: StablehloBuilder, v: Value) -> tuple[Any, Any]:
     return unless(b, some(b, defective, [rank(v) - 2]), x), defective
 
 
-def _unpacked(b: StablehloBuilder, w: Value, v: Value) -> Any:
+def _unpacked(b: StablehloBuilder, w: Value, v: Value) -> Value:
     """Complex vectors from real ones: two columns hold real and imaginary part of a conjugate pair.
 
     The first vector of a pair belongs to the eigenvalue with Im w > 0.
@@ -204,7 +204,7 @@ def _unpacked(b: StablehloBuilder, w: Value, v: Value) -> Any:
     return b.complex(b.select(second, before, v), im)
 
 
-def _packed(b: StablehloBuilder, w: Value, dv: Any, v: Value) -> Any:
+def _packed(b: StablehloBuilder, w: Value, dv: Value, v: Value) -> Value:
     """The inverse of `_unpacked`, for the tangents dv of the vectors v."""
     if is_complex(v):
         return dv

@@ -23,7 +23,7 @@ from tiduc.dialect.emitters.matrices import (
 )
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import config, equality_margin, settings, with_settings
@@ -58,7 +58,7 @@ def _kind(op: Definition) -> tuple[bool, bool]:
     return given["uplo"] == ord("L"), given["mode"] == ord("V")
 
 
-def hermitian(b: StablehloBuilder, x: Any, lower: bool) -> Any:
+def hermitian(b: StablehloBuilder, x: Value, lower: bool) -> Value:
     """The Hermitian matrix with the given triangle of x, and with the real part of x's diagonal."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)

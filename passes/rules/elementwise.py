@@ -5,19 +5,22 @@ types the formulas are those of holomorphic functions, except `abs` and `sign`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.protocol import V
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.shapes.types import element, is_complex, rank
 from tiduc.passes.rules.opset import elementwise, inactive, linearize
 from tiduc.passes.rules.registry import Tangents
 
 
-def quotient(name: str, divisor: Callable[[Any, Any, Any], Any]) -> None:
+def quotient(name: str, divisor: Callable[[StablehloBuilder, Value, Value], Value]) -> None:
     """dy = dx / divisor(b, x, y). The division uses the element type of the divisor, which may be wider."""
 
     @linearize(name)
@@ -26,24 +29,25 @@ def quotient(name: str, divisor: Callable[[Any, Any, Any], Any]) -> None:
         return [b.convert(b.divide(b.convert(dx[0], element(by)), by), element(op.result))]
 
 
-def plus(b: StablehloBuilder, x: Value, number: float) -> Any:
+def plus(b: StablehloBuilder, x: Value, number: float) -> Value:
     """x + number."""
     return b.add(x, b.constant(number, x))
 
 
-def times(b: StablehloBuilder, number: float, x: Value) -> Any:
+def times(b: StablehloOps[V, Never], number: float, x: V) -> V:
     """number * x."""
     return b.multiply(b.constant(number, x), x)
 
 
-def difference(b: Any, first: Any | None, second: Any | None) -> Any:
+def difference(b: StablehloBuilder, first: Value | None, second: Value | None) -> Value:
     """first - second, where either may be a symbolic zero."""
-    if first is None:
-        return b.negate(second)
-    return first if second is None else b.subtract(first, second)
+    if second is None:
+        assert first is not None
+        return first
+    return b.negate(second) if first is None else b.subtract(first, second)
 
 
-def square(b: StablehloBuilder, x: Value) -> Any:
+def square(b: StablehloBuilder, x: Value) -> Value:
     """x * x."""
     return b.multiply(x, x)
 
@@ -118,7 +122,7 @@ inactive(  # the result contains no value of an operand
 )
 
 
-def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Any:
+def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value | None:
     """y x^(y - 1), with x replaced by 1 where x = y = 0, since 0 * 0^-1 is NaN.
 
     The base is replaced rather than the result, because a select on the result would also lose the derivative of that
@@ -177,7 +181,7 @@ elementwise(
 )
 
 
-def _scale(b: StablehloBuilder, size: Any) -> Value:
+def _scale(b: StablehloBuilder, size: Value) -> Value:
     """A power of two that makes squares normal numbers: small for large numbers, large for small ones, else 1."""
     exponent = 64 if element(size).width == 32 else 512
     one, bound = b.constant(1, size), 2.0 ** (exponent - 4)
@@ -247,7 +251,7 @@ RELU = "tidu.relu"
 """On a maximum or minimum: where the operands are equal, the derivative is 0. The value `false` says the opposite."""
 
 
-def is_relu(op: Definition) -> bool:
+def is_relu(op: AnyOp) -> bool:
     """Whether an op, which is a definition in a graph or an MLIR operation, has the attribute `RELU`."""
     if RELU not in op.attributes:
         return False

@@ -5,13 +5,14 @@ from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
 from tiduc.passes.rules.registry import Tangents
 
 
 def expanded(
-    b: StablehloBuilder, operands: Sequence[Value], dx: Tangents, build: Callable[..., Sequence[Any]]
+    b: StablehloBuilder, operands: Sequence[Value], dx: Tangents, build: Callable[..., Sequence[Value]]
 ) -> list[Value | None]:
     """The tangents of `build(*operands)`, given the tangents of the operands.
 
@@ -42,7 +43,7 @@ def of_present(
     values: Tangents,
     like: Sequence[Value],
     attributes: Mapping[str, ir.Attribute],
-    *body: Any,
+    *body: Fill,
 ) -> list[Value | None]:
     """Emits an op on the values that are not None, with results typed as in `like`. The other results are None."""
     at = [i for i, x in enumerate(values) if x is not None]

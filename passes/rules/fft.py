@@ -13,6 +13,7 @@ where w is 1 for points that are their own conjugate (k = 0, and k = N / 2 for e
 from math import prod
 from typing import Any
 
+from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -48,7 +49,7 @@ def fft(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [times(b, count, b.real(_transform(b, full, "IFFT", length, full.type)))]
 
 
-def _transform(b: StablehloBuilder, x: Value, kind: str, length: list[int], type_: Any) -> Any:
+def _transform(b: StablehloBuilder, x: Value, kind: str, length: list[int], type_: ir.Type) -> Value:
     attributes = {"fft_type": hlo.FftTypeAttr.get(kind), "fft_length": dims(length)}
     return b.emit("stablehlo.fft", (x,), type_, attributes)
 

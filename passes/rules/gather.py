@@ -6,12 +6,12 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
-from tiduc.dialect.emitters.protocol import Extent
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import integer_in
+from tiduc.dialect.ops.ir_types import Typed
 from tiduc.dialect.ops.traits import VIEWS
-from tiduc.dialect.shapes.sizes import any_dynamic
+from tiduc.dialect.shapes.sizes import Extent, Size, any_dynamic
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear
 
@@ -51,8 +51,8 @@ def is_sorted(op: Definition) -> bool:
 
 
 def clamp_indices(
-    b: StablehloBuilder, indices: Any, low: Sequence[int], high: Sequence[Extent], vector_dim: int
-) -> Any:
+    b: StablehloBuilder, indices: Value, low: Sequence[int], high: Sequence[Extent], vector_dim: int
+) -> Value:
     """The indices with each component clamped to its range [low, high].
 
     Indices known to be in range are returned unchanged.
@@ -72,27 +72,28 @@ def clamp_indices(
     return b.clamp(at_least, indices, at_most)
 
 
-def components(b: StablehloBuilder, values: Sequence[Any], like: Any, vector_dim: int) -> Any:
+def components(b: StablehloBuilder, values: Sequence[Extent], like: Value, vector_dim: int) -> Value:
     """One index vector, broadcast to the shape of an index tensor."""
-    if any_dynamic(values):
+    numbers = [n for n in values if not isinstance(n, Size)]
+    if len(numbers) < len(values):
         vector = b.convert(b.sizes(values), element(like))
         if vector_dim == rank(like):  # the indices are scalars, without a dimension for their components
             return b.broadcast_in_dim(b.reshape(vector, []), [], like)
         return b.broadcast_in_dim(vector, [vector_dim], like)
-    if len(set(values)) <= 1:
-        return b.constant(values[0] if values else 0, like)
-    vector = b.constant(values, with_shape(like.type, [len(values)]))
+    if len(set(numbers)) <= 1:
+        return b.constant(numbers[0] if numbers else 0, like)
+    vector = b.constant(numbers, with_shape(like.type, [len(numbers)]))
     return b.broadcast_in_dim(vector, [vector_dim], like)
 
 
-def signed(b: StablehloBuilder, indices: Any, up_to: Sequence[Extent]) -> Value:
+def signed(b: StablehloBuilder, indices: Value, up_to: Sequence[Extent]) -> Value:
     """The indices in a type whose signed range has `up_to`. Some targets read unsigned integers as signed."""
     largest = 2**31 - 1 if any_dynamic(up_to) else max(up_to, default=0)
     fits = largest < 2 ** (element(indices).width - 1)
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))
 
 
-def known_range(b: StablehloBuilder, x: Any, depth: int = 8) -> tuple[int, int]:
+def known_range(b: StablehloBuilder, x: Value, depth: int = 8) -> tuple[int, int]:
     """Bounds of integer values, from the constants and iotas that define them, or otherwise from their type."""
     d: Any = x.definition if depth else None
     name = None if d is None else d.name
@@ -116,7 +117,7 @@ def known_range(b: StablehloBuilder, x: Any, depth: int = 8) -> tuple[int, int]:
     return type_range(x)
 
 
-def type_range(x: Any) -> tuple[int, int]:
+def type_range(x: Typed) -> tuple[int, int]:
     """The least and the greatest value of an integer tensor's element type."""
     width = element(x).width
     return (0, 2**width - 1) if element(x).is_unsigned else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)

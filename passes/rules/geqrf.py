@@ -66,7 +66,7 @@ def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
     return [dqr, None, dtau]
 
 
-def _tangents(b: StablehloBuilder, qr: Any, tau: Any, da: Any) -> list[Any | None]:
+def _tangents(b: StablehloBuilder, qr: Value, tau: Value, da: Value) -> list[Any | None]:
     """The tangents of the packed factors and of tau.
 
     Records the factors that `orgqr` needs in `b.notes.factors`: dQ1 = Q1 (w - c) + da R1^-1.
@@ -90,7 +90,7 @@ def _tangents(b: StablehloBuilder, qr: Any, tau: Any, da: Any) -> list[Any | Non
     return [packed(b, dv, dr, m, n), dtau]
 
 
-def _independent(b: StablehloBuilder, r: Any) -> Any:
+def _independent(b: StablehloBuilder, r: Value) -> Value:
     """The matrices in r; NaN for a matrix in which a column is, up to rounding, a combination of the columns before it.
 
     The diagonal entry of such a column is at most `ROUNDING` units in the last place of the column. The derivative
@@ -102,7 +102,7 @@ def _independent(b: StablehloBuilder, r: Any) -> Any:
     return unless(b, some(b, small, [rank(small) - 1]), r)
 
 
-def _skew(b: StablehloBuilder, c: Any) -> Any:
+def _skew(b: StablehloBuilder, c: Value) -> Value:
     """tril(c, -1) - tril(c, -1)^H + i im(diag(c))."""
     below = triangle(b, c, lower=True, strict=True)
     w = b.subtract(below, adjoint(b, below))
@@ -112,7 +112,7 @@ def _skew(b: StablehloBuilder, c: Any) -> Any:
     return b.select(compare_places(b, c, "EQ"), turned, w)
 
 
-def _reflector_tangents(b: StablehloBuilder, v: Any, tau: Any, x: Value) -> tuple[Any, Any]:
+def _reflector_tangents(b: StablehloBuilder, v: Value, tau: Value, x: Value) -> tuple[Any, Any]:
     """dV (to be read below the diagonal) and dtau, given x with dQ1 = Q x."""
     m, k = shape(v)[-2:]
     vh, one = adjoint(b, v), b.constant(1, tau)

@@ -43,7 +43,7 @@ def lu_decomposition(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[
     return [packed_tangent(b, lu, rows_taken(b, dx[0], permutation)), None, None]
 
 
-def packed_tangent(b: StablehloBuilder, lu: Any, dx: Value) -> Any:
+def packed_tangent(b: StablehloBuilder, lu: Value, dx: Value) -> Value:
     """dL below the diagonal and dU on and above it, from dx = dL U + L dU.
 
     With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), dU1 = triu(c)

@@ -31,7 +31,8 @@ def guarded(
     name: str,
     verdict: Verdict,
     symbolic: bool = False,
-    of_emitted: Callable[[Any, Sequence[Definition], Any], str | None] | None = None,
+    of_emitted: Callable[[StablehloBuilder, Sequence[Definition], Sequence[object]], str | None]
+    | None = None,
 ) -> Any:
     """Wraps a user's function of (b, arguments...). Its exceptions and invalid results become `RuleError`s.
 
@@ -87,7 +88,7 @@ def of_partial(b: StablehloBuilder, result: Value, *values: Value) -> str | None
     return _not_a_value(result, "for this operand; pass None in place of the function if that is meant")
 
 
-def of_side(b: StablehloBuilder, result: Any, op: Definition, ct: Value, side: int) -> str | None:
+def of_side(b: StablehloBuilder, result: object, op: Definition, ct: Value, side: int) -> str | None:
     """Judges a transpose of a bilinear op, which must be the cotangent of one operand."""
     return _entry(result, op.operands[side], f"cotangent of operand {side}")
 
@@ -95,20 +96,20 @@ def of_side(b: StablehloBuilder, result: Any, op: Definition, ct: Value, side: i
 def of_linear(operands: Sequence[int]) -> Verdict:
     """Judges a transpose of a linear op: a list of cotangents, which is not None for each of `operands`."""
 
-    def verdict(b: StablehloBuilder, result: Any, op: Definition, ct: Value) -> str | None:
+    def verdict(b: StablehloBuilder, result: object, op: Definition, ct: Value) -> str | None:
         return _list(result, op.operands, [i in operands for i in range(len(op.operands))], "operand")
 
     return verdict
 
 
 def of_transpose(
-    b: StablehloBuilder, result: Any, op: Definition, ct: Sequence[Any], active: Sequence[bool]
+    b: StablehloBuilder, result: object, op: Definition, ct: Sequence[Value | None], active: Sequence[bool]
 ) -> str | None:
     """Judges a transpose rule: a list of cotangents, which is not None for each active operand."""
     return _list(result, op.operands, active, "operand")
 
 
-def of_linearize(b: StablehloBuilder, result: Any, op: Definition, dx: Sequence[Value]) -> str | None:
+def of_linearize(b: StablehloBuilder, result: object, op: Definition, dx: Sequence[Value]) -> str | None:
     """Judges a linearize rule: a list of tangents, which is not None for each result that has a tangent type."""
     wanted = [b.tangent_type(y.type) is not None for y in op.results]
     return _list(result, op.results, wanted, "result")
@@ -121,7 +122,7 @@ def of_lowering(b: StablehloBuilder, result: Value, op: Definition, *operands: V
     return _list(result, op.results, [True] * len(op.results), "result")
 
 
-def _list(result: Any, values: Sequence[Value], wanted: Sequence[bool], kind: str) -> str | None:
+def _list(result: object, values: Sequence[Value], wanted: Sequence[bool], kind: str) -> str | None:
     if result is None:
         return f"returns nothing; expects a list with an entry for each {kind}"
     if not isinstance(result, list | tuple):
@@ -135,19 +136,19 @@ def _list(result: Any, values: Sequence[Value], wanted: Sequence[bool], kind: st
     return None
 
 
-def _entry(entry: Value, like: Value, position: str) -> str | None:
-    if (wrong := _not_a_value(entry, f"as {position}; {_ZERO}, b.zeros_like(x)")) is not None:
-        return wrong
+def _entry(entry: object, like: Value, position: str) -> str | None:
+    if not isinstance(entry, Value):
+        return _not_a_value(entry, f"as {position}; {_ZERO}, b.zeros_like(x)")
     if entry.type != like.type:
         return f"returns {entry.type} as {position}; expects {like.type}"
     return None
 
 
-def _not_a_value(result: Value, where: str) -> str | None:
+def _not_a_value(result: object, where: str) -> str | None:
     if result is None:
         return f"returns nothing {where}"
     return None if isinstance(result, Value) else f"returns {_kind(result)}; expects a value"
 
 
-def _kind(result: Any) -> str:
+def _kind(result: object) -> str:
     return f"a value of Python's type {type(result).__name__}"

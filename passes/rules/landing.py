@@ -1,7 +1,5 @@
 """The places at which the updates of a scatter land: reads from these places, and combines values into them."""
 
-from typing import Any
-
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
@@ -99,7 +97,7 @@ def scatter_like(
     return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)
 
 
-def count_from_one(b: StablehloBuilder, like: Any) -> Any:
+def count_from_one(b: StablehloBuilder, like: Value) -> Value:
     """1, 2, 3, ... in row-major order, in the shape of `like`. Zero stands for no element."""
     count = product(shape(like))
     few = not isinstance(count, Size) and count < 2**31

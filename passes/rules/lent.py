@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from torch_mlir import ir
+
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.view import View
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,13 @@ class LentSplit(Protocol):
     def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "LentSplit":
         """A copy whose residuals take as few bytes as possible."""
 
-    def extended(self, b: StablehloBuilder, more: Sequence[Any]) -> Graph:
+    def extended(self, b: StablehloBuilder, more: Sequence[Value | ir.Type]) -> Graph:
         """The primal graph with more outputs."""
 
     def hoisted(self, b: StablehloBuilder, count: int) -> Hoisted:
         """The linear ops to hoist out of a loop whose last `count` active inputs are loop invariants."""
 
-    def closed(self, b: StablehloBuilder, wanted: Sequence[Any], given: Sequence[Value]) -> Graph:
+    def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
         """The closed linear graph of `wanted`."""
 
 
@@ -61,7 +64,7 @@ class SplitGraph(Protocol):
 class TransposeGraph(Protocol):
     def __call__(
         self,
-        view: Any,
+        view: View,
         graph: Graph,
         linear: Sequence[Value],
         wanted: Sequence[Value | None],
@@ -75,7 +78,9 @@ class TransposeGraph(Protocol):
 
 
 class CloseGraph(Protocol):
-    def __call__(self, view: Any, wanted: Sequence[Any], given: Sequence[Value], *, name: str) -> Graph:
+    def __call__(
+        self, view: View, wanted: Sequence[Value | ir.Type], given: Sequence[Value], *, name: str
+    ) -> Graph:
         """The closed graph that computes `wanted` from `given`."""
 
 

@@ -7,9 +7,10 @@
 Otherwise only the VJP would fail, or would disagree with the JVP.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
+from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import UnknownSize, Unsupported
 from tiduc.dialect.facts.identities import is_zeros
@@ -18,8 +19,28 @@ from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import GRAPHS
 
 
+class Rules(Protocol):
+    """The part of an `OpSet` that the check reads."""
+
+    @property
+    def builder(self) -> type[Builder]: ...
+    @property
+    def transpose_rules(self) -> Mapping[str, object]: ...
+    @property
+    def complete(self) -> frozenset[str]: ...
+
+    def key(self, op: Definition) -> str:
+        """The key of the op's rules."""
+
+    def transpose_rule(self, op: Definition) -> Callable[..., Sequence[object]]:
+        """The op's transpose rule."""
+
+
 def nonlinearity(
-    opset: Any, b: StablehloBuilder, emitted: Sequence[Definition], results: Sequence[Any]
+    opset: Rules,
+    b: StablehloBuilder,
+    emitted: Sequence[Definition],
+    results: Sequence[Value | Callable[[], Value] | None],
 ) -> str | None:
     """Why the results of a rule that emitted these ops are not linear in the tangents. None if they are linear.
 
@@ -36,7 +57,7 @@ def nonlinearity(
     return None
 
 
-def _of_op(b: StablehloBuilder, opset: Any, op: Definition) -> str | None:
+def _of_op(b: StablehloBuilder, opset: Rules, op: Definition) -> str | None:
     """Why an op is not linear in its active operands; None if it is."""
     if opset.key(op) not in opset.transpose_rules:
         is_known = op.name.partition(".")[0] in opset.complete
@@ -57,13 +78,13 @@ def _of_op(b: StablehloBuilder, opset: Any, op: Definition) -> str | None:
 
 
 def _transposed(
-    b: StablehloBuilder, opset: Any, op: Definition, active: Sequence[bool]
-) -> Sequence[Any] | None:
+    b: StablehloBuilder, opset: Rules, op: Definition, active: Sequence[bool]
+) -> Sequence[object] | None:
     """The cotangents of an op's operands, in a graph that is discarded; None if the transpose rule refuses the op."""
     scratch = opset.builder(b.view, b.view.fresh("L"))
     ct = [y if b.tangent_type(y.type) is not None else None for y in op.results]
     try:
-        return opset.transpose_rule(op)(scratch, op, ct, active)  # type: ignore[no-any-return]
+        return opset.transpose_rule(op)(scratch, op, ct, active)
     except Unsupported:
         return None
 

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.control.control import Loop, emit_loop, loop, needs_static_shapes
 from tiduc.dialect.emitters.masks import has_infinite_slope, is_everywhere, mask_with
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -183,7 +185,7 @@ def loop_transpose(
         raise needs_static_shapes(error, op.location) from None
 
 
-def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> list[Value | None]:
+def _backwards(b: StablehloBuilder, record: Loop, ct: Tangents, active: Sequence[bool]) -> list[Value | None]:
     n, m = len(record.inits), len(record.sequences)
     linear = tuple([i < n or flag for i, flag in enumerate(active)])
     flags = tuple([t is not None for t in ct])
@@ -229,7 +231,13 @@ def _backwards(b: Any, record: Loop, ct: Tangents, active: Sequence[bool]) -> li
     return [of.get(i) for i in range(len(active))]
 
 
-def _false(b: StablehloBuilder, type_: Any, like: Value) -> Value:
+def _or_zeros(ct: Value | None, x: Value) -> Value | ir.Type:
+    """A cotangent as `close` takes it: the type of the input for a symbolic zero."""
+    type_: ir.Type = x.type
+    return type_ if ct is None else ct
+
+
+def _false(b: StablehloBuilder, type_: ir.RankedTensorType, like: Value) -> Value:
     """The predicate that is false everywhere: a scalar of the given type, or one of the sizes of `like`."""
     scalar = b.zero(with_shape(type_, []))
     return b.broadcast_in_dim(scalar, [], like) if type_.rank else scalar
@@ -278,9 +286,9 @@ def _transpose(
     given = [*cts[: len(carries)], *(sums[i] for i in summed if got[i])]
     given += [*(before for _, before, _ in masks), *elements, *reads]
     results = [*carries, *(i for i in summed if got[i])]
-    wanted = [inputs[i].type if of[i] is None else of[i] for i in results]
+    wanted: list[Value | ir.Type] = [_or_zeros(of[i], inputs[i]) for i in results]
     wanted += [mask for *_, mask in masks]
-    wanted += [inputs[i].type if of[i] is None else of[i] for i in range(n, n + m) if got[i]]
+    wanted += [_or_zeros(of[i], inputs[i]) for i in range(n, n + m) if got[i]]
     engine: Transposing = b.engine
     body = engine.close(b.view, wanted, given, name=f"{stem(record.body)}.transpose")
     b.view.discard(part)

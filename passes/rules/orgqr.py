@@ -41,7 +41,7 @@ def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
         y, turn = known
         return [b.add(matrix_product(b, op.result, turn), y)]
 
-    def product(a: Any, tau: Any) -> list[Any]:
+    def product(a: Value, tau: Value) -> list[Any]:
         v = reflectors(b, a, shape(tau)[-1])
         one = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
         vh = adjoint(b, corner(b, v, shape(a)[-1], shape(tau)[-1]))
@@ -58,7 +58,7 @@ def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
     if any(0 in shape(x) for x in op.operands):
         return [None if dx[2] is None else b.reapply(op, {2: dx[2]})[0]]
 
-    def product(a: Any, tau: Any, c: Any) -> list[Any]:
+    def product(a: Value, tau: Value, c: Value) -> list[Any]:
         v = reflectors(b, a, shape(tau)[-1])
         if left:
             return [multiplied(b, v, tau, c, turned)]
@@ -80,17 +80,17 @@ def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Any, Any] | None:
     return (y, turn) if a is qr and shape(op.result) == shape(y) else None
 
 
-def reflectors(b: StablehloBuilder, a: Any, count: int) -> Any:
+def reflectors(b: StablehloBuilder, a: Value, count: int) -> Value:
     """V: the first `count` columns of a below the diagonal, with ones on the diagonal."""
     return unit_lower(b, corner(b, a, shape(a)[-2], count))
 
 
-def multiplied(b: StablehloBuilder, v: Value, tau: Value, c: Any, turned: bool) -> Any:
+def multiplied(b: StablehloBuilder, v: Value, tau: Value, c: Value, turned: bool) -> Value:
     """Q c = c - V T (V^H c), or Q^H c = c - V T^H (V^H c)."""
     return b.subtract(c, matrix_product(b, v, middle(b, v, tau, matrix_product(b, adjoint(b, v), c), turned)))
 
 
-def middle(b: StablehloBuilder, v: Value, tau: Value, x: Value, turned: bool = False) -> Any:
+def middle(b: StablehloBuilder, v: Value, tau: Value, x: Value, turned: bool = False) -> Value:
     """T x, or T^H x = D^H (1 + D S)^-H x."""
     overlaps = matrix_product(b, adjoint(b, v), v)
     ds = b.multiply(rows(b, tau, overlaps.type), overlaps)

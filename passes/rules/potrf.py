@@ -24,7 +24,7 @@ def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
     return [b.select(compare_places(b, y, "GE" if lower else "LE"), dy, dx[0]), None]
 
 
-def succeeded(b: StablehloBuilder, y: Value, info: Any) -> Any:
+def succeeded(b: StablehloBuilder, y: Value, info: Value) -> Value:
     """y if `info` is zero, else NaN.
 
     JAX replaces the results of a failed call by NaN with a select, which passes a zero cotangent to the call. With this

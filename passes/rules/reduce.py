@@ -61,13 +61,15 @@ def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[
     return combine(first, total(b, combine, [in_front(x) for x in values], commutes))
 
 
-def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Value | None) -> Value:
+def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
     """dy = dinit + sum dx."""
     terms = [] if dinit is None else [repeated(b, dinit, op.results[i])]
     return b.sum(terms if dx is None else [b.reduce_sum(dx, dropped(op)), *terms])
 
 
-def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value, dinit: Value | None) -> Any:
+def _extremum(
+    b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value | None, dinit: Value | None
+) -> Value | None:
     """dy = (sum of dx where x = y, plus dinit if init = y) / (the number of ties): ties share evenly.
 
     An initial value that is known to be the identity (-inf for a maximum) is not counted, as in JAX. Tangents
@@ -91,7 +93,7 @@ def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value,
     return b.multiply(even_share(b, number, y), b.sum(terms))
 
 
-def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any) -> Any:
+def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
     """dy = dx of the element that the body selects, by a mask: sum (number = selected) dx."""
     x, y = op.operands[i], op.results[i]
     at = selected_by(b, op, i)
@@ -111,7 +113,7 @@ def reduce_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: 
     def to_operand(i: int) -> Value:
         return b.broadcast_in_dim(ct[i], kept_dimensions(op), op.operands[i])
 
-    def to_init(i: int) -> Any:
+    def to_init(i: int) -> Value:
         return b.reduce_sum(ct[i], range(len(kept_dimensions(op))))
 
     return transpose_of_sums(op, ct, to_operand, to_init)

@@ -5,17 +5,17 @@ An initial value enters each window once, and once more for each padding element
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
-from tiduc.dialect.emitters.bodies import RegionBuilder, reducer
+from tiduc.dialect.emitters.bodies import reducer
+from tiduc.dialect.emitters.protocol import V
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
-from tiduc.dialect.emitters.stablehlo_ops import combiner
+from tiduc.dialect.emitters.stablehlo_ops import StablehloOps, combiner
 from tiduc.dialect.emitters.windows import reduce_window
 from tiduc.dialect.facts.windows import Window, window_of
 from tiduc.dialect.graph.graph import Definition, Value
-from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_shape
 from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.opset import linearize, transpose
@@ -41,7 +41,7 @@ def reduce_window_linearize(b: StablehloBuilder, op: Definition, dx: Tangents) -
     )
 
 
-def _doubling(b: StablehloBuilder, op: Definition, *operands: Any) -> Sequence[Any]:
+def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Any]:
     """Applies the body to whole tensors; a product is exact where factors are zero."""
     count = len(operands) // 2
     names = [reducer(op, i) for i in range(count)]
@@ -50,13 +50,13 @@ def _doubling(b: StablehloBuilder, op: Definition, *operands: Any) -> Sequence[A
         for name, init in zip(names, operands[count:], strict=True)
     )
 
-    def combine(x: Sequence[Value], y: Sequence[Any]) -> Sequence[Any]:
+    def combine(x: Sequence[Value], y: Sequence[Value]) -> Sequence[Any]:
         return of_tensors(b, op, [*x, *y])
 
     return over_windows(b, combine, operands[:count], operands[count:], window_of(op), neutral)
 
 
-def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any) -> Any:
+def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
     """Linear in the operand and the initial value together."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     tangents = [b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
@@ -64,7 +64,9 @@ def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any) -> 
     return reduce_window(b, tangents[:1], tangents[1:], window_of(op), fill)[0]
 
 
-def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Any, dinit: Any) -> Any:
+def _extremum(
+    b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value | None, dinit: Value | None
+) -> Value:
     """The tangent of the element that attains the extremum; of several elements, the first in row-major order.
 
     JAX does the same: its window maximum transposes to a select_and_scatter. At a tie of an element with the
@@ -72,10 +74,10 @@ def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Any, d
     """
     x, init = op.operands[i], op.operands[len(op.results) + i]
     direction, window = EXTREMA[name], window_of(op)
-    if window.tiles and is_identity(init, name):
+    if dx is not None and window.tiles and is_identity(init, name):
         return _extremum_in_tiles(b, x, op.results[i], window, dx)
 
-    def prefers(body: RegionBuilder, u: IrValue, v: IrValue) -> Any:
+    def prefers(body: StablehloOps[V, Never], u: V, v: V) -> V:
         return body.compare(u, v, direction)
 
     value, at = selected(b, x, init, window, prefers)
@@ -85,7 +87,7 @@ def _extremum(b: StablehloBuilder, op: Definition, i: int, name: str, dx: Any, d
     return _from(b, op, i, b.select(attained, at, repeated(b, none(b, x, at), at)), dx, dinit)
 
 
-def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
+def _extremum_in_tiles(b: StablehloBuilder, x: Value, y: Value, window: Window, dx: Value) -> Value:
     """Like `_extremum`, for windows that tile x: a mask over x, reshaped so that windows have dimensions of their own.
 
     Compilers optimize the mask better than a gather and its transpose, a scatter.
@@ -94,7 +96,7 @@ def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
     covered = [m * k for m, k in zip(shape(y), window.sizes, strict=True)]
     outer, inner = range(0, len(tiles), 2), range(1, len(tiles), 2)
 
-    def tiled(v: Any) -> Any:
+    def tiled(v: Value) -> Value:
         bare = v if shape(v) == covered else b.slice(v, [0] * rank(v), covered, [1] * rank(v))
         return b.reshape(bare, tiles)
 
@@ -107,14 +109,20 @@ def _extremum_in_tiles(b: Any, x: Any, y: Any, window: Window, dx: Any) -> Any:
     return b.reduce_sum(b.select(mask, tangent, b.zeros_like(tangent)), inner)
 
 
-def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value, dinit: Any) -> Any:
+def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
     """The tangent of the element that the body selects."""
     return _from(b, op, i, selected_by(b, op, i), dx, dinit)
 
 
 def _from(
-    b: StablehloBuilder, op: Definition, i: int, at: Any, dx: Value, dinit: Any, holes: bool = True
-) -> Any:
+    b: StablehloBuilder,
+    op: Definition,
+    i: int,
+    at: Value,
+    dx: Value | None,
+    dinit: Value | None,
+    holes: bool = True,
+) -> Value:
     """The tangents of the elements with the numbers `at`, or of the initial value if it was selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zeros_like(init) if dinit is None else dinit
@@ -139,7 +147,7 @@ def reduce_window_transpose(
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
         return reduce_window(b, [padded], [zero], back.unpadded(), fill)[0]
 
-    def to_init(i: int) -> Any:
+    def to_init(i: int) -> Value:
         """Each result counts the initial value once, and once more per window element that is padding."""
         held = window.elements(shape(op.operands[i]))
         times = b.constant(1 + np.prod(window.sizes) - held, op.results[i])

@@ -6,7 +6,7 @@ from typing import Any
 
 from tiduc.dialect.emitters.bodies import reducer, self_contained
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import ASSOCIATIVE
 from tiduc.dialect.shapes.types import element, is_empty
 from tiduc.passes.rules.expansion import expanded
@@ -17,11 +17,14 @@ from tiduc.passes.rules.selection import EXTREMA, selects
 _WHOLE = "whole"
 """Marks a result that depends on operands of other results; such results are linearized together."""
 
-ResultRule = Callable[[Any, Definition, int, Any, Any], Any]
+ResultRule = Callable[[StablehloBuilder, Definition, int, Value | None, Value | None], Value]
 """(b, op, i, dx, dinit) -> dy: the tangent of result i; dx and dinit belong to its operand and initial value.
 
 At most one of dx and dinit is None.
 """
+
+ExtremumRule = Callable[[StablehloBuilder, Definition, int, str, Value | None, Value | None], Value | None]
+"""As `ResultRule`; it also receives the reducer's name."""
 
 
 def linearize_by_body(
@@ -30,9 +33,9 @@ def linearize_by_body(
     dx: Tangents,
     *,
     total: ResultRule,
-    extremum: Callable[[Any, Definition, int, str, Any, Any], Any],
+    extremum: ExtremumRule,
     chosen: ResultRule,
-    whole: Callable[..., Sequence[Any]],
+    whole: Callable[..., Sequence[Value]],
 ) -> list[Any]:
     """The tangents of a reduction's results, given the tangents of the operands and then of the initial values.
 
@@ -72,14 +75,14 @@ def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | 
     if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
         return None
 
-    def build(*operands: Any) -> Sequence[Any]:
+    def build(*operands: Value) -> Sequence[Any]:
         return b.reapply(op, {i: b.convert(x, wide[i]) for i, x in enumerate(operands)})
 
     return expanded(b, op.operands, dx, build)
 
 
 def transpose_of_sums(
-    op: Definition, ct: Tangents, to_operand: Callable[[int], Any], to_init: Callable[[int], Any]
+    op: Definition, ct: Tangents, to_operand: Callable[[int], Value | None], to_init: Callable[[int], Value]
 ) -> list[Any]:
     """The transpose of a reduction to sums, toward each operand and initial value.
 

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.errors import Unsupported
@@ -56,6 +56,12 @@ LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Value | None]]
 TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
 """Entries may be a value, None, or a function without arguments, called only if the operand is active."""
 Lowering = Callable[..., Any]
+
+Partial = Callable[..., Value | None]
+"""(b, operands..., result) -> d result / d operand, or None for zero."""
+
+F = TypeVar("F", bound=Callable[..., object])
+"""The transpose rule that a decorator takes and returns."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,7 +125,7 @@ class OpSet:
             self._declare(name, "refused")
             self.refused_ops[name] = reason
 
-    def elementwise(self, name: str, *partials: Callable[..., Any | None] | None) -> None:
+    def elementwise(self, name: str, *partials: Partial | None) -> None:
         """Declares an elementwise op by its partial derivatives, one per operand.
 
         A partial is a function (b, operands..., result) -> d result / d operand, or None for zero.
@@ -145,9 +151,7 @@ class OpSet:
 
         self.linearize_rules[name] = rule
 
-    def linear(
-        self, name: str, operands: Sequence[int]
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def linear(self, name: str, operands: Sequence[int]) -> Callable[[F], F]:
         """Declares an op that is jointly linear in `operands`. Decorates its transpose (b, op, ct)."""
         self._declare(name, "linear")
 
@@ -157,7 +161,7 @@ class OpSet:
             }
             return b.reapply(op, tangents)
 
-        def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
+        def decorate(transpose: F) -> F:
             transposed = guarded(transpose, name, of_linear(operands), symbolic=True)
             self.linearize_rules[name] = rule
             self.transpose_rules[name] = lambda b, op, ct, active: transposed(b, op, ct[0])
@@ -165,7 +169,7 @@ class OpSet:
 
         return decorate
 
-    def bilinear(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def bilinear(self, name: str) -> Callable[[F], F]:
         """Declares an op that is linear in each of two operands.
 
         Decorates the transpose (b, op, ct, side) toward one operand.
@@ -178,7 +182,7 @@ class OpSet:
             terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]
             return [terms[0] if len(terms) == 1 else b.sum(terms)]
 
-        def decorate(transpose: Callable[..., Any]) -> Callable[..., Any]:
+        def decorate(transpose: F) -> F:
             toward = guarded(transpose, name, of_side, symbolic=True)
 
             def rule_of_side(

@@ -181,7 +181,7 @@ def _in_sequence(b: StablehloBuilder, op: Definition, operands: Sequence[Value])
     return xs
 
 
-def _only(b: StablehloBuilder, v: Value, dimensions: Sequence[int], at: Sequence[int]) -> Any:
+def _only(b: StablehloBuilder, v: Value, dimensions: Sequence[int], at: Sequence[int]) -> Value:
     """The slice of v at one place in `dimensions`, which keep size 1."""
     start, limit = [0] * rank(v), shape(v)
     for d, i in zip(dimensions, at, strict=True):
@@ -210,8 +210,8 @@ def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[An
 
 
 def _winner(
-    b: StablehloBuilder, op: Definition, i: int, of: tuple[Any, Any], dx: Any | None, du: Any | None
-) -> Any:
+    b: StablehloBuilder, op: Definition, i: int, of: tuple[Value, Value], dx: Value | None, du: Value | None
+) -> Value:
     """The tangent of the update with each element's number, or of the operand where the number is zero.
 
     Numbers and updates are scattered alike, so a deterministic target picks the same winner for both.
@@ -223,7 +223,7 @@ def _winner(
     return dy if du is None else add_updates(b, op, dy, _won(b, op, winners, numbers, du))
 
 
-def _won(b: StablehloBuilder, op: Definition, winners: Any, numbers: Any, du: Any) -> Any:
+def _won(b: StablehloBuilder, op: Definition, winners: Value, numbers: Value, du: Value) -> Value:
     """The tangents of the updates; zero for each update that another update overwrites."""
     won = b.compare(landed(b, op, winners), numbers, "EQ")
     return b.select(won, du, b.zeros_like(du))
@@ -242,7 +242,7 @@ def _extremum(b: StablehloBuilder, op: Definition, dx: Value | None, du: Value |
     return b.convert(b.divide(total, b.convert(count, element(total))), element(x))
 
 
-def _product(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
+def _product(b: StablehloBuilder, op: Definition, dx: Value | None, du: Value | None) -> Value:
     """The operand's tangent times the updates, plus each update's tangent times the operand at its place."""
     terms = [] if dx is None else [b.reapply(op, {0: dx})[0]]
     x, indices, updates = op.operands
@@ -250,5 +250,6 @@ def _product(b: Any, op: Definition, dx: Any | None, du: Any | None) -> Any:
         terms.append(add_updates(b, op, b.zeros_like(x), b.multiply(landed(b, op, x), du)))
     elif du is not None:
         factors = expanded(b, [updates], [du], lambda u: [by_place(b, op, u)])[0]
+        assert factors is not None
         terms.append(b.multiply(x, factors))
     return b.sum(terms)

@@ -20,7 +20,7 @@ from tiduc.passes.rules.landing import count_from_one, landed
 from tiduc.passes.rules.selection import take_elements
 
 
-def by_place(b: StablehloBuilder, op: Definition, updates: Any) -> Any:
+def by_place(b: StablehloBuilder, op: Definition, updates: Value) -> Value:
     """For each element of the operand, the product of the updates that land there; 1 if there is none."""
     x = op.operands[0]
     size, count = math.prod(shape(x)), math.prod(shape(updates))
@@ -39,7 +39,7 @@ def by_place(b: StablehloBuilder, op: Definition, updates: Any) -> Any:
     return b.reshape(factors, shape(x))
 
 
-def _multiply(b: StablehloBuilder, u: Sequence[Any], v: Sequence[Any]) -> Sequence[Any]:
+def _multiply(b: StablehloBuilder, u: Sequence[Value], v: Sequence[Value]) -> Sequence[Any]:
     """Combines two adjacent segments, each given as: whether a new run begins in it, and the product of its last run.
 
     A factor of another run is replaced by 1 before the product, so that its infinities and NaNs do not
@@ -49,7 +49,7 @@ def _multiply(b: StablehloBuilder, u: Sequence[Any], v: Sequence[Any]) -> Sequen
     return b.or_(u[0], v[0]), b.multiply(b.select(v[0], one, u[1]), v[1])
 
 
-def _sorted(b: StablehloBuilder, keys: Any) -> tuple[Any, Any]:
+def _sorted(b: StablehloBuilder, keys: Value) -> tuple[Any, Any]:
     """A vector of integers in ascending order, and the original position of each."""
     where = b.iota(0, keys.type)
 
@@ -63,7 +63,7 @@ def _sorted(b: StablehloBuilder, keys: Any) -> tuple[Any, Any]:
     return places, order
 
 
-def _differs(b: StablehloBuilder, v: Value, step: int) -> Any:
+def _differs(b: StablehloBuilder, v: Value, step: int) -> Value:
     """Whether each element of a vector differs from the previous (step 1) or next (step -1) one; true at the ends."""
     count = shape(v)[0]
     low, high = max(step, 0), max(-step, 0)

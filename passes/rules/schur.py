@@ -72,11 +72,11 @@ def schur(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
     return [dt, matrix_product(b, z, x) if vectors else None, diagonal(b, dt), None, None]
 
 
-def _solved(b: StablehloBuilder, p: Any, y: Value) -> Any:
+def _solved(b: StablehloBuilder, p: Value, y: Value) -> Value:
     return solve(b, p, y, left=True, lower=False, adjoint=False)
 
 
-def _eigenvectors(b: StablehloBuilder, t: Any) -> Any:
+def _eigenvectors(b: StablehloBuilder, t: Value) -> Value:
     """The eigenvectors of an upper triangular t, with ones on the diagonal, from one batched solve.
 
     The system for vector j has t - t_jj in the rows and columns before j, and the unit matrix elsewhere.

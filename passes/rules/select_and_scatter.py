@@ -37,7 +37,7 @@ def select_and_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> lis
     return [b.sum(terms) if terms else None]
 
 
-def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Any, init: Value) -> Any:
+def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Value, init: Value) -> Value:
     """Scatters the sources into an array of initial values, by the number of the element that each window selects."""
     if not self_contained(op):
         raise unsupported("jvp", op, "a region of it reads a value from outside")
@@ -55,7 +55,7 @@ def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Any, init:
     return b.reshape(scatter[0], shape(x))
 
 
-def _selected(b: StablehloBuilder, op: Definition) -> Any:
+def _selected(b: StablehloBuilder, op: Definition) -> Value:
     """The number of the element that each window selects; the last number if the window is empty."""
     x, in_body = op.operands[0], self_contained(op)
 

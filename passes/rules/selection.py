@@ -19,7 +19,7 @@ from tiduc.dialect.emitters.windows import reduce_window
 from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.facts.windows import Window
 from tiduc.dialect.graph.graph import Definition, Value, operations
-from tiduc.dialect.ops.ir_types import Typed
+from tiduc.dialect.ops.ir_types import IrValue, Typed
 from tiduc.dialect.ops.traits import NEUTRAL
 from tiduc.dialect.ops.verify import ACTIVE
 from tiduc.dialect.shapes.sizes import Size, product
@@ -82,7 +82,7 @@ def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | 
     return b.gather(flat, indices, numbering, [1], with_element(at.type, element(dx)))
 
 
-def numbers_along(b: Any, x: Any, indices: Any, d: int) -> Any:
+def numbers_along(b: StablehloBuilder, x: Value, indices: Value, d: int) -> Value:
     """The numbers of elements of x, taken at these indices along dimension d."""
     number, sizes = numbers(b, x), shape(x)
     others = [n for i, n in enumerate(sizes) if i != d]
@@ -140,7 +140,7 @@ def _selected_of_tensors(
 ) -> tuple[V, V]:
     """Like `selected`, without a reduce_window, whose work per result is the size of a window."""
 
-    def combine(first: Sequence[Any], second: Sequence[Any]) -> Sequence[Any]:
+    def combine(first: Sequence[V], second: Sequence[V]) -> Sequence[Any]:
         (u, m), (v, n) = first, second
         last = repeated(b, inits[1], m)
         wins = b.and_(prefers(b, u, v), b.compare(m, last, "NE"))
@@ -176,7 +176,7 @@ def selects(op: Definition, result: int) -> bool:
     return True
 
 
-def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Any:
+def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Value:
     """The number that a reduce or reduce_window selects for `result`. The body must select `result` (`selects`).
 
     The op is emitted again with the numbers as an additional operand. Its body selects numbers as it selects values.
@@ -190,7 +190,7 @@ def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Any:
     return b.emit_all(op.name, operands, types, attributes, [numbering(b, op, result, at)])[count]
 
 
-def numbering(b: StablehloBuilder, op: Definition, result: int, at: Any) -> Fill:
+def numbering(b: StablehloBuilder, op: Definition, result: int, at: Value) -> Fill:
     """A function that fills a region with the body of `op`, extended to select numbers of the type of `at`."""
     block, count = op.regions[0].blocks[0], len(op.results)
     definitions = {y: inner for inner in operations(block) for y in inner.results}
@@ -201,7 +201,7 @@ def numbering(b: StablehloBuilder, op: Definition, result: int, at: Any) -> Fill
         first, second = body.arguments[: count + 1], body.arguments[count + 1 :]
         values = body.copy_of(op, 0, [*first[:count], *second[:count]])
 
-        def number(value: Any) -> Any:
+        def number(value: IrValue) -> IrValue:
             inner = definitions.get(value)
             if inner is None:
                 return first[count] if values[value] == first[result] else second[count]

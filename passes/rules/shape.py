@@ -10,14 +10,14 @@ from torch_mlir import ir
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.origins import sizes_in
-from tiduc.dialect.shapes.sizes import Size, known_equal, positive
+from tiduc.dialect.shapes.sizes import Extent, Size, known_equal, positive
 from tiduc.dialect.shapes.types import dimensions_in, element, is_dynamic, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linear, linearize, transpose
 from tiduc.passes.rules.registry import Tangents
 
 
 @linear("stablehlo.broadcast_in_dim", [0])
-def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Any) -> list[Any]:
+def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     """Sums over the dimensions that are new or had size 1, then transposes the others to the operand's order."""
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
     if is_dynamic(x.type):
@@ -107,7 +107,7 @@ def unpadded(
     b: StablehloBuilder,
     op: Definition,
     ct: Value,
-    low: Sequence[Any],
+    low: Sequence[Extent],
     high: Sequence[int],
     interior: Sequence[int],
 ) -> list[Any]:
@@ -125,7 +125,7 @@ def unpadded(
             start = none
         return b.slice(cropped, start, _ends(start, shape(x), steps), steps)
 
-    def of_value() -> Any:
+    def of_value() -> Value:
         boolean = element(predicate(value.type))
         true, false = b.repeated(True, boolean, x), b.repeated(False, boolean, value)
         is_element = b.pad(true, false, low, high, interior)
@@ -134,18 +134,18 @@ def unpadded(
     return [of_operand, of_value]
 
 
-def _ends(start: Sequence[int], counts: Sequence[Any], steps: Sequence[int]) -> list[int]:
+def _ends(start: Sequence[Extent], counts: Sequence[Extent], steps: Sequence[Extent]) -> list[Extent]:
     """The ends (exclusive) of slices with these starts, element counts and strides."""
     return [at + positive((n - 1) * by + 1) for at, n, by in zip(start, counts, steps, strict=True)]
 
 
 @linear("stablehlo.reshape", [0])
-def reshape(b: Any, op: Definition, ct: Value) -> list[Any]:
+def reshape(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [b.reshape(ct, shape(op.operands[0]))]
 
 
 @linear("stablehlo.reverse", [0])
-def reverse(b: Any, op: Definition, ct: Value) -> list[Any]:
+def reverse(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
     return [b.reverse(ct, op.attributes["dimensions"])]
 
 
@@ -155,7 +155,9 @@ def slice_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [unsliced(b, op.operands[0], ct, start, strides)]
 
 
-def unsliced(b: StablehloBuilder, x: Value, ct: Value, start: Sequence[Any], strides: Sequence[Any]) -> Value:
+def unsliced(
+    b: StablehloBuilder, x: Value, ct: Value, start: Sequence[Extent], strides: Sequence[Extent]
+) -> Value:
     """The transpose of a slice: zeros before, between and after the elements of the slice."""
     after = [n - end for n, end in zip(shape(x), _ends(start, shape(ct), strides), strict=True)]
     return b.pad(ct, b.zero(with_shape(x.type, [])), start, after, [n - 1 for n in strides])

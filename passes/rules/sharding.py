@@ -100,7 +100,7 @@ refuse(
 # ---- equal parts -------------------------------------------------------------------------------------------------
 
 
-def total(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Any:
+def total(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Value:
     """The sum of x over the devices of each group. Returns x itself if each group has one device."""
     if groups.shape[1] == 1:
         return x
@@ -144,7 +144,7 @@ def holders(b: StablehloBuilder, op: Definition, sharding: ir.StringAttr) -> NDA
 
 
 def called(
-    b: StablehloBuilder, name: str, x: Value, type_: Any, attributes: dict[str, ir.Attribute]
+    b: StablehloBuilder, name: str, x: Value, type_: ir.Type, attributes: dict[str, ir.Attribute]
 ) -> Value:
     """A custom call with another target."""
     return b.emit(CUSTOM_CALL, (x,), type_, {**attributes, TARGET: ir.StringAttr.get(name)})

@@ -9,8 +9,9 @@ Source: Giles, "An extended collection of matrix derivative results" (2008), sec
 "Automatic differentiation for complex valued SVD" (2019).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from torch_mlir import ir
 
@@ -48,6 +49,9 @@ _SIZE_INDEPENDENT = (
 """Attributes that do not depend on the sizes of results."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class VectorLayout:
     """The kind of vectors that a singular value call computes, and the order of its results."""
@@ -67,13 +71,13 @@ class VectorLayout:
             raise given.refuse("singular vectors that overwrite the matrix (mode O) are not supported")
         return VectorLayout(given["mode"] != ord("N"), False, False)
 
-    def ordered(self, first: Any, second: Any) -> tuple[Any, Any]:
+    def ordered(self, first: T, second: T) -> tuple[T, T]:
         """(u, v) from the third and fourth results of a call, or the reverse."""
         return (second, first) if self.transposed else (first, second)
 
 
 @custom_call(*targets("gesdd", "gesvd", "gesvdj"))
-def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
+def svd(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     """ds = Re diag(c), du = u x, dv = v y with c = u^H da v, for skew-Hermitian x and y with c = x s + ds - s y.
 
     Entrywise, x + y = (c + c^H) / (s_j - s_i) and x - y = (c - c^H) / (s_j + s_i). The component of da v / s
@@ -101,7 +105,7 @@ def svd(b: Any, op: Definition, dx: Tangents) -> list[Any | None]:
     return [None, ds, *layout.ordered(du, dv if layout.of_v else adjoint(b, dv)), None]
 
 
-def _rotations(b: StablehloBuilder, s: Any, c: Any, margin: Any) -> tuple[Any, Any]:
+def _rotations(b: StablehloBuilder, s: Value, c: Value, margin: Value) -> tuple[Any, Any]:
     """The skew-Hermitian x and y; the diagonal of c, which changes phases, goes into x only."""
     half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
     sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)), margin)
@@ -115,7 +119,7 @@ def _rotations(b: StablehloBuilder, s: Any, c: Any, margin: Any) -> tuple[Any, A
     return b.add(both, more), b.subtract(both, less)
 
 
-def _moved(b: StablehloBuilder, u: Any, u1: Any, x: Value, image: Any, inverse: Any) -> Any:
+def _moved(b: StablehloBuilder, u: Value, u1: Value, x: Value, image: Value, inverse: Value) -> Value:
     """The tangent of u: u1 x, plus the component of `image` / s orthogonal to u1, where `image` is da v1 (or da^H u1).
 
     u1 are the first columns of u, one per singular value; the tangents of further columns keep u unitary.
@@ -134,16 +138,16 @@ def _moved(b: StablehloBuilder, u: Any, u1: Any, x: Value, image: Any, inverse: 
     return b.concatenate([b.add(du1, matrix_product(b, u2, turned)), du2], rank(u) - 1)
 
 
-def _first(b: StablehloBuilder, u: Any, count: int) -> Any:
+def _first(b: StablehloBuilder, u: Value, count: int) -> Value:
     return u if shape(u)[-1] == count else _columns_of(b, u, 0, count)
 
 
-def _columns_of(b: StablehloBuilder, u: Value, start: int, limit: int) -> Any:
+def _columns_of(b: StablehloBuilder, u: Value, start: int, limit: int) -> Value:
     sizes = shape(u)[:-1]
     return b.slice(u, [0] * len(sizes) + [start], [*sizes, limit], [1] * rank(u))
 
 
-def _with_vectors(b: Any, op: Definition, layout: VectorLayout) -> Any:
+def _with_vectors(b: StablehloBuilder, op: Definition, layout: VectorLayout) -> Sequence[Value]:
     """The results of the same call with vectors; with thin vectors if the target can compute them."""
     if layout.of_v:
         return b.reapply(op, {}, with_settings(op, compute_uv=True))

@@ -34,9 +34,9 @@ BERNOULLI = (
 
 
 @linearize("chlo.zeta")
-def zeta(b: Any, op: Definition, dx: Tangents) -> list[Any]:
+def zeta(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     s, q = op.operands
-    terms = []
+    terms: list[Any] = []
     if dx[0] is not None:
         terms += expanded(b, [s], [dx[0]], lambda s: [_euler_maclaurin(b, s, q)])
     if dx[1] is not None:

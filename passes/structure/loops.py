@@ -113,7 +113,7 @@ def _emit_stacked(scope: Scope, cluster: Cluster, step: ClusterIteration, record
     return last | sums.results(stacks, last), [results[x] for x in before]
 
 
-def _test(scope: Scope, member: Member, step: ClusterIteration, count: Any) -> Test:
+def _test(scope: Scope, member: Member, step: ClusterIteration, count: Value | int) -> Test:
     """The loop's test: the condition of `member`, or a bound on the iteration's number."""
     leader, read = member.record, step.loop.read
     if leader.reverse:

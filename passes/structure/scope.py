@@ -40,7 +40,7 @@ class Scope:
         """A builder of a new private closed graph of the view."""
         return private_builder(self.view, self.opset, prefix)
 
-    def closed(self, wanted: Sequence[Any], given: Sequence[Value], name: str = "F") -> Graph:
+    def closed(self, wanted: Sequence[Value | ir.Type], given: Sequence[Value], name: str = "F") -> Graph:
         """The closed and structured graph that computes `wanted` from `given`."""
         return self.structured(close(self.view, wanted, given, self.opset, name=name))
 
@@ -80,6 +80,6 @@ class Scope:
                 self.local.update((y, results[places[y]]) for y in op.results if places.get(y) in results)
 
 
-def index_type() -> Any:
+def index_type() -> ir.RankedTensorType:
     """The type of iteration numbers and indices: `tensor<i32>`."""
     return ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))

@@ -20,6 +20,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.control.control import Loop, branches, emit_call, emit_case, is_control
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
@@ -68,7 +69,7 @@ def structure(
     control = {op.name for op in graph.definitions if is_control(op)}
     if not control:
         return graph
-    b = opset.builder(View(ir.Module.create()), graph.name)
+    b: Any = opset.builder(View(ir.Module.create()), graph.name)
     values = [graph.inputs[key] for key in separated]
     flat = _build(view, graph, b, opset, memory, values, chosen, reuses_ops=control == {CALL})
     flat.held += (view, graph)
@@ -104,7 +105,7 @@ class _Replacements(dict[Value, Value]):
 def _build(
     view: View,
     graph: Graph,
-    b: Any,
+    b: StablehloBuilder,
     opset: OpSet,
     memory: str,
     separated: Collection[Value] = (),
@@ -143,7 +144,7 @@ def _build(
             b.graph.definitions.append(node.reading(*_replaced(node, local)))
         else:
             b.graph.definitions.append(node)
-    return b.finish([local[y] for y in outputs])  # type: ignore[no-any-return]
+    return b.finish([local[y] for y in outputs])
 
 
 def _replaced(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
@@ -223,5 +224,7 @@ def _narrowed(scope: Scope, graph: Graph, read: Sequence[int]) -> Graph:
     return _NARROWED.get(
         scope.view,
         (graph, tuple(read)),
-        lambda: scope.closed(graph.outputs, [inputs[i] for i in read], stem(graph)),
+        lambda: scope.closed(
+            [y for y in graph.outputs if y is not None], [inputs[i] for i in read], stem(graph)
+        ),
     )

@@ -119,7 +119,7 @@ def read_inputs(graph: Graph) -> set[Value]:
     return {x for x in graph.inputs.values() if x in read}
 
 
-def index_test(k: Value, limit: Any, comparison: str) -> Test:
+def index_test(k: Value, limit: Value | int, comparison: str) -> Test:
     """A test that compares an iteration number with a limit, which is an integer or an input of the iteration."""
 
     def test(b: StablehloBuilder, of: dict[Value, Value]) -> Value:

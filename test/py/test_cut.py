@@ -15,7 +15,7 @@ from tiduc.passes.cut import bottleneck, cut
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
-from tiduc.ports import Port
+from tiduc.ports import InputPort, OutputPort
 from tiduc.program import Program, load
 
 RNG = np.random.default_rng(0)
@@ -34,14 +34,14 @@ def two_waists(x: Any, w: Any) -> Any:
 
 
 def linear_of(program: Program) -> Any:
-    values, keys = [y.value for y in program.outputs], [x.value for x in program.inputs]
+    values, keys = [y.value for y in program.outputs], [x.key for x in program.inputs]
     return stage(linearize)(program.view, values, keys, OPSET)
 
 
 def jacobian_of(program: Program, graph: Any, at: Any) -> Any:
     """The program of a linear graph's outputs, of the program's inputs and of the graph's own."""
-    own = [Port(key, x.type, key) for key, x in graph.inputs.items()]
-    outputs = [Port(f"y{i}", y.type, y) for i, y in enumerate(graph.outputs)]
+    own = [InputPort(key, x.type, key) for key, x in graph.inputs.items()]
+    outputs = [OutputPort(f"y{i}", y.type, y) for i, y in enumerate(graph.outputs)]
     return run(Program(program.view, program.name, (*program.inputs, *own), tuple(outputs)), at)
 
 

@@ -61,7 +61,7 @@ def test_alignment(name: str) -> None:
     """The dimensions along which the result's tangent is aligned with the input's."""
     function, sizes, expected = CASES[name]
     program = load(exported(function, np.zeros(sizes)))
-    linear = stage(linearize)(program.view, [program.outputs[0].value], [program.inputs[0].value], OPSET)
+    linear = stage(linearize)(program.view, [program.outputs[0].value], [program.inputs[0].key], OPSET)
     (dx,), (dy,) = linear.inputs.values(), linear.outputs
     assert stage(alignments)(program.view.schedule([dy]), dx)[dy] == expected
 

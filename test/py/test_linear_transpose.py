@@ -10,8 +10,8 @@ from harness.compare import compare
 from harness.stages import EXP_AX, body, graph, lowered, named, numbers, view_of
 
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.dialect.mlir.context import parse
-from tiduc.passes.linear_transpose import linear_transpose
+from tiduc.dialect.mlir.context import parse, stage
+from tiduc.passes.linear_transpose import linear_transpose, transpose_closed
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
 from tiduc.program import load
@@ -220,6 +220,21 @@ def test_a_product_of_two_tangents() -> None:
     assert "a product of two active values is not linear" in str(error.value)
     assert re.match(r"-:\d+:\d+: error", str(error.value))
     assert str(view.module) == before  # a refused transpose leaves nothing in the view
+
+
+def test_a_closed_graph_stays_as_it_is() -> None:
+    """Masks are those of one transpose: of the product below they flag x, or both operands, which is refused."""
+    text = function(op("%0 = stablehlo.multiply %x, %y"), op("%1 = stablehlo.negate %0"), outputs="%1")
+    view = view_of(text)
+    closed = view.graph("F")
+    x, y = closed.inputs.values()
+    given = [(op.active, op.operands, op.results) for op in closed.definitions]
+    transposed = stage(transpose_closed)(view, closed, [x], closed.outputs, opset=OPSET)
+    assert [value is not None for value in transposed.outputs] == [True]
+    with pytest.raises(Unsupported, match="a product of two active values is not linear"):
+        stage(transpose_closed)(view, closed, [x, y], closed.outputs, opset=OPSET)
+    assert [(op.active, op.operands, op.results) for op in closed.definitions] == given
+    assert all(active is None for active, *_ in given)
 
 
 @pytest.mark.parametrize("name", ["exponential", "sine"])

@@ -1,6 +1,6 @@
 """Blocks of a Jacobian: the derivative of one output with respect to one input, by either mode with batched seeds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -18,7 +18,7 @@ from tiduc.passes.diagonal import batch_diagonal
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port
+from tiduc.ports import Function, InputPort, OutputPort, Port
 
 MOST_SEEDS = 2**31 - 1
 """The largest number of seeds of one derivative; their indices are 32-bit integers."""
@@ -33,10 +33,10 @@ class Block:
     entries, without the aligned dimensions of the input: its shape is [output..., free...].
     """
 
-    output: Port
-    input: Port
+    output: OutputPort
+    input: InputPort
     aligned: Alignment | None
-    value: Any = None
+    value: Value | None = None
 
     @property
     def free(self) -> list[int]:
@@ -58,12 +58,12 @@ class Block:
         """The number of seeds of reverse mode."""
         return number_of_seeds(self.output, self.free_of_output)
 
-    def with_value(self, value: Any) -> "Block":
+    def with_value(self, value: Value | None) -> "Block":
         return replace(self, value=value)
 
 
 def blocks_of(
-    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparse: bool
+    program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], sparse: bool
 ) -> list[Block]:
     """One block per output and input, without values; with `sparse`, with their aligned dimensions."""
     if not sparse:
@@ -74,16 +74,23 @@ def blocks_of(
 
 
 def sparse_blocks(
-    program: Function, outputs: Sequence[Port], x: Port, linear: Graph, tangents: dict[str, Value]
+    program: Function,
+    outputs: Sequence[OutputPort],
+    x: InputPort,
+    linear: Graph,
+    tangents: Mapping[str, Value | None],
 ) -> list[Block]:
     """One block per output, with the output dimensions that are aligned with dimensions of one input."""
     (dx,) = linear.inputs.values()
     order = program.view.schedule([dy for dy in tangents.values() if dy is not None])
     known = alignments(order, dx)
-    return [Block(y, x, known.get(tangents[y.name])) for y in outputs]
+    of_outputs = [tangents[y.name] for y in outputs]
+    return [
+        Block(y, x, None if dy is None else known.get(dy)) for y, dy in zip(outputs, of_outputs, strict=True)
+    ]
 
 
-def free_dimensions(program: Function, outputs: Sequence[Port], x: Port) -> list[int]:
+def free_dimensions(program: Function, outputs: Sequence[OutputPort], x: InputPort) -> list[int]:
     """The dimensions of an input that are not aligned for at least one output that depends on the input."""
     return with_common_input_dimensions(sparse_blocks(program, outputs, x, *linear_in(program, outputs, x)))[
         0
@@ -122,10 +129,12 @@ def number_of_seeds(port: Port, free: Sequence[int]) -> int:
 # ---- seeds -------------------------------------------------------------------------------------------------
 
 
-def linear_in(program: Function, outputs: Sequence[Port], x: Port) -> tuple[Any, dict[str, Any]]:
+def linear_in(
+    program: Function, outputs: Sequence[OutputPort], x: InputPort
+) -> tuple[Graph, dict[str, Value | None]]:
     """The linear graph of the outputs in one input, and the tangent of each output, by output name."""
     distinct = list(dict.fromkeys(y.value for y in outputs if not isinstance(y.value, Zero)))
-    linear = linearize(program.view, distinct, [x.value], program.opset)
+    linear = linearize(program.view, distinct, [x.key], program.opset)
     of = dict(zip(distinct, linear.outputs, strict=True))
     return linear, {y.name: None if isinstance(y.value, Zero) else of[y.value] for y in outputs}
 
@@ -157,7 +166,7 @@ def reverse(program: Function, group: Sequence[Block], diagonal: int | None = No
     free = group[0].free_of_output
     if not number_of_seeds(y, free):
         return list(group)
-    wrt = [block.input.value for block in group]
+    wrt = [block.input.key for block in group]
     linear = linearize(program.view, [y.value], wrt, program.opset)
     transposed = linear_transpose(program.view, linear, program.opset)
     b, cotangents = on_basis_vectors(
@@ -182,10 +191,10 @@ def on_basis_vectors(
     keys: Sequence[str],
     ports: Sequence[Port],
     free: Sequence[int],
-    wanted: Sequence[Any],
+    wanted: Sequence[Value | None],
     mapping: Callable[..., Graph] = batch,
     diagonal: int | None = None,
-) -> tuple[StablehloBuilder, list[Value]]:
+) -> tuple[StablehloBuilder, list[Value | None]]:
     """The wanted values of a linear graph for each basis vector along the free dimensions of its input ports.
 
     Also returns a builder for ops on these values. All `keys` are bound to the same seeds. With more than one seed,
@@ -206,11 +215,11 @@ def on_basis_vectors(
 def with_seeds(
     program: Function,
     keys: Sequence[str],
-    seed: Callable[[Any], Any],
+    seed: Callable[[StablehloBuilder], Value],
     count: int,
-    wanted: Sequence[Any],
+    wanted: Sequence[Value | None],
     mapping: Callable[..., Graph] = batch,
-) -> tuple[Any, list[Any]]:
+) -> tuple[StablehloBuilder, list[Value | None]]:
     """The builder and values of `on_basis_vectors`, for `count` seeds that the function `seed` emits."""
     view = program.view
     b: Any = program.opset.builder(view, view.fresh("J"))
@@ -220,7 +229,7 @@ def with_seeds(
     s: Any = program.opset.builder(view, view.fresh("S"))
     seeds = seed(s)
     s.finish([seeds])
-    values_of = dict(zip(values, values, strict=True))
+    values_of = dict[Value, Value | None](zip(values, values, strict=True))
     if count > 1:
         graph = mapping(view, values, keys, size=count, opset=program.opset)
         keys, values_of = graph.keys, dict(zip(values, graph.outputs, strict=True))
@@ -234,9 +243,9 @@ def _along_diagonal(
     keys: Sequence[str],
     port: Port,
     free: Sequence[int],
-    wanted: Sequence[Any],
+    wanted: Sequence[Value | None],
     diagonal: int,
-) -> tuple[Any, list[Any]]:
+) -> tuple[StablehloBuilder, list[Value | None]]:
     """The builder and the values of `on_basis_vectors`; seeds along the dimension `diagonal` are kept as a diagonal."""
     (key,), others = keys, [d for d in free if d != diagonal]
     values = [x for x in dict.fromkeys(wanted) if x is not None]
@@ -277,7 +286,7 @@ def _basis(b: StablehloBuilder, type_: ir.RankedTensorType, free: Sequence[int])
 # ---- results -----------------------------------------------------------------------------------------------
 
 
-def result_of(program: Function, block: Block, sparsity: str | None) -> Port:
+def result_of(program: Function, block: Block, sparsity: str | None) -> OutputPort:
     """A block in the requested form: the whole derivative, its diagonal, or its diagonal blocks."""
     x, y = block.input, block.output
     name = f"{y.name}.jacobian.{x.name}"
@@ -293,18 +302,19 @@ def result_of(program: Function, block: Block, sparsity: str | None) -> Port:
     )
     type_ = with_shape(y.type, sizes)
     if block.value is None:
-        return Port(name, type_, Zero(type_))
+        return OutputPort(name, type_, Zero(type_))
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    array = _dense(b, block, type_) if sparsity in (None, "auto") else b.reshape(block.value, sizes)
+    is_whole = sparsity in (None, "auto")
+    array = _dense(b, block, block.value, type_) if is_whole else b.reshape(block.value, sizes)
     b.finish([array])
-    return Port(name, type_, array)
+    return OutputPort(name, type_, array)
 
 
-def _dense(b: StablehloBuilder, block: Block, type_: ir.RankedTensorType) -> Value:
+def _dense(b: StablehloBuilder, block: Block, value: Value, type_: ir.RankedTensorType) -> Value:
     """The whole derivative: the values of the block in their places, and zeros elsewhere."""
     first = rank(block.output)
     places = [*range(first), *(first + d for d in block.free)]
-    spread = b.broadcast_in_dim(block.value, places, type_) if block.aligned else block.value
+    spread = b.broadcast_in_dim(value, places, type_) if block.aligned else value
     numbers = with_element(type_, ir.IntegerType.get_signless(32))
     for d, e in (block.aligned or {}).items():
         same = b.compare(b.iota(e, numbers), b.iota(first + d, numbers), "EQ")

@@ -19,6 +19,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.derivatives.blocks import Block, linear_in, with_seeds
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import element, shape, with_shape
 from tiduc.passes.batching.colouring import Entries, Numbers, column_colours, is_alone, star_colours
@@ -27,7 +28,7 @@ from tiduc.passes.batching.places import Places, TooManyPlaces
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port
+from tiduc.ports import Function, InputPort, OutputPort, Port
 
 KnownPatterns = Mapping[tuple[str, str], NDArray[np.bool_]]
 """Patterns by the names of an output and an input, with the shape [output..., input...]."""
@@ -56,7 +57,7 @@ class Coloured:
 
 
 def entries_of(
-    program: Function, outputs: Sequence[Port], x: Port, given: KnownPatterns
+    program: Function, outputs: Sequence[OutputPort], x: InputPort, given: KnownPatterns
 ) -> list[Entries] | None:
     """The nonzeros of the blocks of some outputs and one input. None if the graph has too many to enumerate."""
     if all((y.name, x.name) in given for y in outputs):
@@ -68,7 +69,7 @@ def entries_of(
         found = dict(zip(wanted, patterns(program.view, wanted, dx, _Indices(program)), strict=True))
     except TooManyPlaces:
         return None
-    of_y = [found.get(tangents[y.name]) for y in outputs]
+    of_y = [None if (dy := tangents[y.name]) is None else found.get(dy) for y in outputs]
     return [
         _of_array(y, x, given) if (y.name, x.name) in given else _of_pattern(pattern)
         for y, pattern in zip(outputs, of_y, strict=True)
@@ -105,7 +106,7 @@ class _Indices:
         if is_input or any(op.name in self._program.opset.stateful for op in order):
             return None
         program: Any = self._program
-        constant = replace(program, inputs=(), outputs=(Port("indices", x.type, x),), memory="")
+        constant = replace(program, inputs=(), outputs=(OutputPort("indices", x.type, x),), memory="")
         return evaluate(str(constant.module), [])[0]
 
 
@@ -178,7 +179,7 @@ def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
     y = group.blocks[0].output
     if isinstance(y.value, Zero):
         return list(group.blocks)
-    wrt = [block.input.value for block in group.blocks]
+    wrt = [block.input.key for block in group.blocks]
     linear = linearize(program.view, [y.value], wrt, program.opset)
     transposed = linear_transpose(program.view, linear, program.opset)
     b, of_seeds = with_seeds(program, transposed.keys, _seed(group, y), group.count, list(transposed.outputs))
@@ -190,11 +191,11 @@ def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
     return blocks
 
 
-def _seed(group: Coloured, port: Port) -> Callable[[Any], Any]:
+def _seed(group: Coloured, port: Port) -> Callable[[StablehloBuilder], Value]:
     """A function that emits the seeds: seed c is 1 at the elements of colour c, and 0 elsewhere."""
     sizes, count = shape(port), group.count
 
-    def emit(b: Any) -> Any:
+    def emit(b: StablehloBuilder) -> Value:
         numbers = ir.RankedTensorType.get([count, *sizes], ir.IntegerType.get_signless(32))
         colours = b.constant(group.colours.reshape(sizes), with_shape(numbers, sizes))
         spread = b.broadcast_in_dim(colours, range(1, 1 + len(sizes)), numbers)
@@ -205,8 +206,14 @@ def _seed(group: Coloured, port: Port) -> Callable[[Any], Any]:
 
 
 def _expanded(
-    b: Any, block: Block, entries: Entries, values: Any, count: int, colours: Numbers, at: Numbers
-) -> Any:
+    b: StablehloBuilder,
+    block: Block,
+    entries: Entries,
+    values: Value | None,
+    count: int,
+    colours: Numbers,
+    at: Numbers,
+) -> Value | None:
     """The whole block: entry k is element `at[k]` of `values` for the seed `colours[k]`; all other entries are zero.
 
     `values` have a leading dimension of `count` seeds if `count` is not 1. None for a block of zeros.
@@ -233,7 +240,7 @@ def _expanded(
     return b.reshape(whole, [*shape(y), *shape(x)])
 
 
-def _indices(b: Any, at: Numbers, size: int) -> Any:
+def _indices(b: StablehloBuilder, at: Numbers, size: int) -> Value:
     """Indices into an array of this size as the constant operand of a gather or scatter: one index per row."""
     integer = ir.IntegerType.get_signless(32 if size < 2**31 else 64)
     return b.constant(at[:, None], ir.RankedTensorType.get([len(at), 1], integer))

@@ -29,6 +29,7 @@ from tiduc.derivatives.blocks import (
 from tiduc.derivatives.coloured import KnownPatterns
 from tiduc.derivatives.modes import computed_blocks
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.ops.control_ops import DERIVATIVES
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
 from tiduc.dialect.shapes.types import is_complex, is_dynamic, rank, shape
@@ -36,7 +37,7 @@ from tiduc.passes.batch import batch
 from tiduc.passes.collapse import collapse
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port, Wrt, smooth, with_ports
+from tiduc.ports import Function, InputPort, OutputPort, Wrt, smooth, with_ports
 
 MODES = ("auto", "forward", "reverse")
 SPARSITIES = ("auto", "diagonal", "block-diagonal")
@@ -48,7 +49,7 @@ Pattern = Mapping[str, ArrayLike] | NDArray[Any]
 Sparsity = str | Pattern | None
 
 
-def jacobian(program: Function, wrt: Wrt, mode: str = "auto", sparsity: Sparsity = None) -> list[Port]:
+def jacobian(program: Function, wrt: Wrt, mode: str = "auto", sparsity: Sparsity = None) -> list[OutputPort]:
     """The derivative of each differentiable output in each input of `wrt`."""
     _check_option("mode", mode, MODES)
     inputs, outputs = program.differentiated(wrt), program.outputs
@@ -58,13 +59,13 @@ def jacobian(program: Function, wrt: Wrt, mode: str = "auto", sparsity: Sparsity
 
 def _jacobian(
     program: Function,
-    inputs: Sequence[Port],
-    outputs: Sequence[Port],
+    inputs: Sequence[InputPort],
+    outputs: Sequence[OutputPort],
     mode: str,
     sparsity: str | None,
     given: KnownPatterns | None = None,
     symmetric: bool = False,
-) -> list[Port]:
+) -> list[OutputPort]:
     outputs = smooth(program, outputs)
     check_types("jacobian", inputs, outputs, mode)
     derivatives = computed_blocks(program, inputs, outputs, mode, sparsity is not None, given, symmetric)
@@ -73,7 +74,7 @@ def _jacobian(
     return [result_of(program, block, sparsity) for block in wanted]
 
 
-def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[Port]:
+def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[OutputPort]:
     """The second derivatives of each output in each pair of `wrt`: the forward Jacobian of the reverse Jacobian."""
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("hessian", inputs, outputs, "reverse")
@@ -90,7 +91,7 @@ def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[Port
     return [replace(port, name=name) for port, name in zip(second, names.values(), strict=True)]
 
 
-def laplacian(program: Function, wrt: Wrt) -> list[Port]:
+def laplacian(program: Function, wrt: Wrt) -> list[OutputPort]:
     """The sum of the second derivatives of each output in the entries of `wrt`.
 
     Uses forward over forward mode: the first tangents are batched over all basis vectors, and only the sum of the
@@ -99,17 +100,19 @@ def laplacian(program: Function, wrt: Wrt) -> list[Port]:
     """
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("laplacian", inputs, outputs, "forward")
-    terms: dict[str, list[Any]] = {y.name: [] for y in outputs}
+    terms: dict[str, list[Value]] = {y.name: [] for y in outputs}
     for x in inputs:
         first, tangents = linear_in(program, outputs, x)
         blocks = with_common_input_dimensions(sparse_blocks(program, outputs, x, first, tangents))
         reached = {
-            block.output.name: tangents[block.output.name] for block in blocks if block.aligned is not None
+            block.output.name: dy
+            for block in blocks
+            if block.aligned is not None and (dy := tangents[block.output.name]) is not None
         }
         if not reached or not number_of_seeds(x, free := blocks[0].free):
             continue
         once = list(dict.fromkeys(reached.values()))
-        second = linearize(program.view, once, [x.value], program.opset)
+        second = linearize(program.view, once, [x.key], program.opset)
         twice = dict(zip(once, second.outputs, strict=True))
         keys, total = [*first.keys, *second.keys], partial(collapse, linear=second.keys)
         wanted = [twice[dy] for dy in reached.values()]
@@ -120,30 +123,31 @@ def laplacian(program: Function, wrt: Wrt) -> list[Port]:
     return [_sum(program, y, terms[y.name]) for y in outputs]
 
 
-def _sum(program: Function, y: Port, terms: Sequence[Any]) -> Port:
+def _sum(program: Function, y: OutputPort, terms: Sequence[Value]) -> OutputPort:
     """The Laplacian of one output: the sum of its terms over all inputs."""
     name = f"{y.name}.laplacian"
     if not terms:
-        return Port(name, y.type, Zero(y.type))
+        return OutputPort(name, y.type, Zero(y.type))
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     total = b.sum(terms)
     b.finish([total])
-    return Port(name, y.type, total)
+    return OutputPort(name, y.type, total)
 
 
 def batched(
-    program: Function, given: Sequence[Port], results: Sequence[Port], size: int
-) -> tuple[list[Port], list[Port]]:
+    program: Function, given: Sequence[InputPort], results: Sequence[OutputPort], size: int
+) -> tuple[list[InputPort], list[OutputPort]]:
     """Inputs and results with a leading batch dimension of size `size` (vmap).
 
     Raises `RequestError` for a zero result of dynamic shape.
     """
     values = [port.value for port in results if not isinstance(port.value, Zero)]
-    keys = [port.value for port in given]
+    keys = [port.key for port in given]
     graph = batch(program.view, list(dict.fromkeys(values)), keys, size, program.opset)
     of = dict(zip(dict.fromkeys(values), graph.outputs, strict=True))
     inputs = [
-        Port(port.name, stacked(port.type, size), key) for port, key in zip(given, graph.keys, strict=True)
+        InputPort(port.name, stacked(port.type, size), key)
+        for port, key in zip(given, graph.keys, strict=True)
     ]
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     outputs = []
@@ -153,10 +157,10 @@ def batched(
                 f"result {port.name} of type {port.type} cannot be batched; only tensors of static shape can"
             )
         type_ = stacked(port.type, size)
-        value = Zero(type_) if isinstance(port.value, Zero) else of[port.value]
-        if not isinstance(value, Zero) and value.type != type_:  # the output depends on no batched input
+        value = None if isinstance(port.value, Zero) else of[port.value]
+        if value is not None and value.type != type_:  # the output depends on no batched input
             value = b.broadcast_in_dim(value, range(1, rank(value) + 1), type_)
-        outputs.append(Port(port.name, type_, value))
+        outputs.append(OutputPort(port.name, type_, Zero(type_) if value is None else value))
     b.finish([])
     return inputs, outputs
 
@@ -166,8 +170,8 @@ def batched(
 
 def _patterns(
     sparsity: Sparsity,
-    inputs: Sequence[Port],
-    outputs: Sequence[Port],
+    inputs: Sequence[InputPort],
+    outputs: Sequence[OutputPort],
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[str | None, KnownPatterns | None]:
     """The option `sparsity` as one of `SPARSITIES` or None, and the given patterns; None if no block may be coloured.
@@ -202,7 +206,7 @@ def _check_option(name: str, given: str, known: Sequence[str]) -> None:
         raise RequestError(f"{name} must be one of {', '.join(known)}, not {given!r}")
 
 
-def check_types(method: str, inputs: Sequence[Port], outputs: Sequence[Port], mode: str) -> None:
+def check_types(method: str, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], mode: str) -> None:
     for port in (*inputs, *outputs):
         if not port.type.has_static_shape:
             raise RequestError(f"{method} needs static shapes; {port.name!r} is of type {port.type}")

@@ -15,33 +15,38 @@ from tiduc.dialect.ops.control_ops import sequence_type as stacked
 from tiduc.dialect.shapes.types import is_dynamic, rank, shape
 from tiduc.passes.jet import MAX_ORDER, jet
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port, Wrt, described, smooth
+from tiduc.ports import Function, InputPort, OutputPort, Wrt, described, smooth
 
-Ports = list[Port]
-Coefficients = Sequence[Any | None]
+Inputs = list[InputPort]
+Outputs = list[OutputPort]
+Coefficients = Sequence[Value | None]
 """Taylor coefficients by order, None for zeros."""
 
 
-def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Ports, Ports, Ports]:
+def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Inputs, Outputs, Outputs]:
     """The inputs for the series of `wrt`, the outputs, and the series of each differentiable output."""
     check_order(order)
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     series, given = [], {}
     for i, port in enumerate(program.differentiated(wrt)):
         key = f"{b.graph.name}.{i}"
-        series.append(Port(f"{port.name}.series", stacked(port.type, order), key))
+        series.append(InputPort(f"{port.name}.series", stacked(port.type, order), key))
         whole = b.input(key, series[-1].type)
-        given[program.view.input(port.value)] = [_entry(b, whole, k) for k in range(order)]
+        given[program.view.input(port.key)] = [_entry(b, whole, k) for k in range(order)]
     found = coefficients(program, b, given, order)
     results = [
-        Port(f"{port.name}.series", stacked(port.type, order), _series(b, port, found.get(port.value), order))
+        OutputPort(
+            f"{port.name}.series",
+            stacked(port.type, order),
+            _series(b, port, known_coefficients(port, found), order),
+        )
         for port in smooth(program, program.outputs)
     ]
     b.finish([port.value for port in results if not isinstance(port.value, Zero)])
     return series, [_primal(port, found) for port in program.outputs], results
 
 
-def derivatives_of(program: Function, order: int, wrt: Wrt) -> Ports:
+def derivatives_of(program: Function, order: int, wrt: Wrt) -> Outputs:
     """Each differentiable output and its derivatives of orders 1 to `order` in the scalar input `wrt`."""
     check_order(order)
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
@@ -57,20 +62,20 @@ def derivatives_of(program: Function, order: int, wrt: Wrt) -> Ports:
                 f"order {order} is too high for {port.name!r} of type {port.type}: {order}! is infinite"
             )
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    x = program.view.input(inputs[0].value)
+    x = program.view.input(inputs[0].key)
     found = coefficients(program, b, {x: [b.constant(1, x), *([None] * (order - 1))]}, order)
     results = []
     for port in outputs:
         results.append(_primal(port, found))
-        known = found.get(port.value, [None] * (order + 1))
+        known = known_coefficients(port, found) or [None] * (order + 1)
         for k, y in enumerate(known[1:], 1):
             value = zero_like(b, port) if y is None else scaled(b, y, factorial(k))
-            results.append(Port(f"{port.name}.derivative{k}", port.type, value))
+            results.append(OutputPort(f"{port.name}.derivative{k}", port.type, value))
     b.finish([port.value for port in results[1:] if not isinstance(port.value, Zero)])
     return results
 
 
-def flow_of(program: Function, order: int, wrt: Wrt) -> Ports:
+def flow_of(program: Function, order: int, wrt: Wrt) -> Outputs:
     """The series of the solution x(t) of x' = f(x), for a program that computes f of one input.
 
     The coefficient y_k of f(x(t)) depends only on x_0, ..., x_k, and x_{k+1} = y_k / (k + 1).
@@ -84,14 +89,15 @@ def flow_of(program: Function, order: int, wrt: Wrt) -> Ports:
         )
     (x,), (y,) = inputs, program.outputs
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    of = program.view.input(x.value)
-    known: list[Any | None] = [None if isinstance(y.value, Zero) else y.value]
+    of = program.view.input(x.key)
+    known: list[Value | None] = [None if isinstance(y.value, Zero) else y.value]
     for k in range(1, order):
-        y_k = coefficients(program, b, {of: known}, k).get(y.value, [None] * order)[k]
+        found = known_coefficients(y, coefficients(program, b, {of: known}, k))
+        y_k = None if found is None else found[k]
         known.append(None if y_k is None else scaled(b, y_k, 1 / (k + 1)))
     value = _series(b, y, [None, *known], order)
     b.finish([] if isinstance(value, Zero) else [value])
-    return [Port(f"{x.name}.series", stacked(x.type, order), value)]
+    return [OutputPort(f"{x.name}.series", stacked(x.type, order), value)]
 
 
 def coefficients(
@@ -113,29 +119,36 @@ def scaled(b: StablehloBuilder, x: Value, factor: float) -> Value:
     return x if factor == 1 else b.multiply(b.constant(factor, x), x)
 
 
-def zero_like(b: StablehloBuilder, port: Port) -> Any:
+def zero_like(b: StablehloBuilder, port: OutputPort) -> Value | Zero:
     """A zero of the type and sizes of a port."""
     if is_dynamic(port.type) and not isinstance(port.value, Zero):
         return b.zeros_like(port.value)
     return port.value if isinstance(port.value, Zero) else Zero(port.type)
 
 
-def _primal(port: Port, found: Mapping[Any, Coefficients]) -> Port:
+def known_coefficients(port: OutputPort, found: Mapping[Value, Coefficients]) -> Coefficients | None:
+    """The coefficients of an output; None for a zero."""
+    return None if isinstance(port.value, Zero) else found.get(port.value)
+
+
+def _primal(port: OutputPort, found: Mapping[Value, Coefficients]) -> OutputPort:
     """The output port of the coefficient of order 0, which may be a result of a loop of coefficients."""
-    return port if isinstance(port.value, Zero) else replace(port, value=found[port.value][0])
+    known = known_coefficients(port, found)
+    return port if known is None or known[0] is None else replace(port, value=known[0])
 
 
-def _series(b: Any, port: Port, known: Coefficients | None, order: int) -> Any:
+def _series(b: StablehloBuilder, port: OutputPort, known: Coefficients | None, order: int) -> Value | Zero:
     """The coefficients of orders 1 to `order` of an output, in one array."""
     found = known[1:] if known is not None else []
     if all(x is None for x in found) and not is_dynamic(port.type):
         return Zero(stacked(port.type, order))
     of = port.value.like if isinstance(port.value, Zero) else port.value
+    assert of is not None  # a zero of dynamic shape has a value of its shape
     parts = [b.zeros_like(of) if x is None else x for x in found or [None] * order]
     return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in parts], 0)
 
 
-def _entry(b: Any, x: Any, k: int) -> Any:
+def _entry(b: StablehloBuilder, x: Value, k: int) -> Value:
     """x[k]."""
     sizes = shape(x)
     start, limit = [k, *([0] * (len(sizes) - 1))], [k + 1, *sizes[1:]]

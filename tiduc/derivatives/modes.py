@@ -8,7 +8,7 @@ The mode with the least estimated time is chosen: the sum over the linear ops of
 graph, weighted by numbers of elements (`passes/cut.py`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
@@ -36,6 +36,7 @@ from tiduc.derivatives.coloured import (
     reverse_coloured,
 )
 from tiduc.dialect.control.control import only_reverse
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.facts.costs import seconds, size
 from tiduc.dialect.facts.rates import rates
@@ -49,7 +50,7 @@ from tiduc.passes.diagonal import aligned_share
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port
+from tiduc.ports import Function, InputPort, OutputPort, Port
 
 _LEAST_SHARE = 0.2
 """Seeds are kept as a diagonal if that saves at least this share of the time."""
@@ -60,8 +61,8 @@ _WORTH = 0.8
 
 def computed_blocks(
     program: Function,
-    inputs: Sequence[Port],
-    outputs: Sequence[Port],
+    inputs: Sequence[InputPort],
+    outputs: Sequence[OutputPort],
     mode: str,
     sparse: bool,
     given: KnownPatterns | None = None,
@@ -161,8 +162,11 @@ def _with_colours(
 def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
     """The group with the dimension whose diagonal of seeds saves most time, if it saves enough."""
     block = group.blocks[0]
-    port, free = (block.input, block.free) if mode == "forward" else (block.output, block.free_of_output)
-    if group.coloured is not None or isinstance(port.value, Zero) or is_complex(port):
+    port: Port = block.input if mode == "forward" else block.output
+    free = block.free if mode == "forward" else block.free_of_output
+    if group.coloured is not None or is_complex(port):
+        return group
+    if isinstance(port, OutputPort) and isinstance(port.value, Zero):
         return group
     if not (dimensions := [d for d in free if shape(port)[d] > 1]):
         return group
@@ -182,8 +186,10 @@ def _linear(program: Function, group: _Group, mode: str) -> Graph | None:
     if mode == "forward":
         graph: Graph = linear_in(program, [block.output for block in group.blocks], group.blocks[0].input)[0]
         return graph
-    wrt = [block.input.value for block in group.blocks]
-    linear = linearize(program.view, [group.blocks[0].output.value], wrt, program.opset)
+    wrt, y = [block.input.key for block in group.blocks], group.blocks[0].output.value
+    if isinstance(y, Zero):
+        return None
+    linear = linearize(program.view, [y], wrt, program.opset)
     try:
         return linear_transpose(program.view, linear, program.opset)
     except Unsupported:
@@ -201,10 +207,10 @@ def _cheapest(
     if any(is_complex(y) for y in ys):
         return "forward", None
     values = list(dict.fromkeys(y.value for y in ys if not isinstance(y.value, Zero)))
-    linear = linearize(program.view, values, [x.value for x in xs], program.opset)
+    linear = linearize(program.view, values, [x.key for x in xs], program.opset)
     tangent = dict(zip(values, linear.outputs, strict=True))
     of_x = [(dx, g.seeds) for dx, g in zip(linear.inputs.values(), columns, strict=True)]
-    of_y = [(tangent.get(y.value), g.seeds) for y, g in zip(ys, rows, strict=True)]
+    of_y = [(_at(tangent, y), g.seeds) for y, g in zip(ys, rows, strict=True)]
     ops = active_ops(program.view, linear, [dy for dy in linear.outputs if dy is not None])
     if only_reverse(program.view, ops):
         return "reverse", None
@@ -218,6 +224,11 @@ def _cheapest(
     if not at or by_cut > _WORTH * min(by_forward, by_reverse):
         return mode, None
     return mode, lambda blocks: _through(program, linear, at, xs, blocks)
+
+
+def _at(values: Mapping[Value, Value | None], y: OutputPort) -> Value | None:
+    """The entry for the value of an output; None for a zero."""
+    return None if isinstance(y.value, Zero) else values.get(y.value)
 
 
 def _time(times: Iterable[float], seeds: Iterable[float]) -> float:
@@ -267,7 +278,7 @@ def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
 
 
 def _bottleneck(
-    program: Function, linear: Graph, xs: Sequence[Port], ys: Sequence[Port]
+    program: Function, linear: Graph, xs: Sequence[InputPort], ys: Sequence[OutputPort]
 ) -> tuple[list[Value], float]:
     """The values at the cut (the bottleneck), and the time of both modes together; no values if there is none."""
     view, wanted = program.view, [dy for dy in linear.outputs if dy is not None]
@@ -290,7 +301,7 @@ def _elements(x: Value) -> int:
 
 
 def _through(
-    program: Function, linear: Graph, at: Sequence[Value], xs: Sequence[Port], blocks: Sequence[Block]
+    program: Function, linear: Graph, at: Sequence[Value], xs: Sequence[InputPort], blocks: Sequence[Block]
 ) -> list[Block]:
     """The blocks as products of two Jacobians: outputs by the values `at`, and these values by the inputs.
 
@@ -309,13 +320,13 @@ def _through(
     of_y = dict(zip(linear.output_of, tangents, strict=True))
     result = []
     for block in blocks:
-        dy, cx = of_y.get(block.output.value), of_x[block.input.name]
+        dy, cx = _at(of_y, block.output), of_x[block.input.name]
         result.append(block if dy is None or cx is None else block.with_value(_product(b, dy, cx)))
     b.finish([block.value for block in result if block.value is not None])
     return result
 
 
-def _numbered_basis(b: Any, values: Sequence[Value]) -> list[Any]:
+def _numbered_basis(b: StablehloBuilder, values: Sequence[Value]) -> list[Value]:
     """The basis vectors of the elements of all values together: the part of each value, stacked."""
     sizes = [size(x) for x in values]
     count = sum(sizes)
@@ -328,7 +339,9 @@ def _numbered_basis(b: Any, values: Sequence[Value]) -> list[Any]:
     return parts
 
 
-def _seeded(program: Function, b: Any, graph: Graph, seeds: Sequence[Any], count: int) -> list[Any]:
+def _seeded(
+    program: Function, b: StablehloBuilder, graph: Graph, seeds: Sequence[Value], count: int
+) -> list[Value | None]:
     """The outputs of a linear graph for all seeds, along a leading dimension; None for a symbolic zero."""
     view, outputs = program.view, list(dict.fromkeys(y for y in graph.outputs if y is not None))
     keys: Sequence[str] = graph.keys
@@ -342,7 +355,7 @@ def _seeded(program: Function, b: Any, graph: Graph, seeds: Sequence[Any], count
     return [None if y is None else single[y] for y in graph.outputs]
 
 
-def _product(b: Any, dy: Any, cx: Any) -> Any:
+def _product(b: StablehloBuilder, dy: Value, cx: Value) -> Value:
     """J[y..., x...], the sum over all seeds of the products of tangents dy and cotangents cx."""
     precision = {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
     return b.dot_general(dy, b.convert(cx, element(dy)), ([], []), ([0], [0]), precision)

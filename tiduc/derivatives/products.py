@@ -13,17 +13,18 @@ from tiduc.dialect.ops.shardy import shardings_among
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero, explicit_zero
-from tiduc.ports import Function, Port, Wrt, smooth
+from tiduc.ports import Function, InputPort, OutputPort, Wrt, smooth
 
-Ports = list[Port]
+Inputs = list[InputPort]
+Outputs = list[OutputPort]
 
 
-def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Ports, Ports]:
+def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Inputs, Outputs]:
     """The inputs and outputs of the JVP: the tangents of `wrt`, and the tangents of the differentiable outputs."""
     ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
     tangents = [
-        Port(f"{port.name}.tangent", port.type, key, shardings_among(port.attributes))
+        InputPort(f"{port.name}.tangent", port.type, key, attributes=shardings_among(port.attributes))
         for port, key in zip(ports, linear.keys, strict=True)
     ]
     of = dict(zip(distinct_values(outputs), linear.outputs, strict=True))
@@ -34,7 +35,7 @@ def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Ports, P
 
 def vjp(
     program: Function, wrt: Wrt, conjugate: bool = False, batch: int | None = None
-) -> tuple[Ports, Ports]:
+) -> tuple[Inputs, Outputs]:
     """The inputs and outputs of the VJP: the cotangents of the differentiable outputs, and the cotangents of `wrt`."""
     ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
@@ -46,7 +47,7 @@ def vjp(
     return (seeds, results) if batch is None else batched(program, seeds, results, batch)
 
 
-def grad(program: Function, wrt: Wrt, conjugate: bool = False) -> Ports:
+def grad(program: Function, wrt: Wrt, conjugate: bool = False) -> Outputs:
     """The gradient: the cotangents of `wrt` for the cotangent 1 of the only output, a real scalar."""
     ports = program.differentiated(wrt)
     output = program.outputs[0] if len(program.outputs) == 1 else None
@@ -65,21 +66,35 @@ def grad(program: Function, wrt: Wrt, conjugate: bool = False) -> Ports:
     return conjugates(program, results) if conjugate else results
 
 
-def _linearized(program: Function, ports: Sequence[Port]) -> tuple[Ports, Graph]:
+def _linearized(program: Function, ports: Sequence[InputPort]) -> tuple[Outputs, Graph]:
     """The differentiable outputs, and the linear graph of their distinct values."""
     outputs = smooth(program, program.outputs)
-    wrt = [port.value for port in ports]
+    wrt = [port.key for port in ports]
     return outputs, linearize(program.view, distinct_values(outputs), wrt, program.opset)
 
 
-def _aligned(program: Function, ports: Sequence[Port], values: Sequence[Value | None], suffix: str) -> Ports:
+def _aligned(
+    program: Function,
+    ports: Sequence[InputPort | OutputPort],
+    values: Sequence[Value | None],
+    suffix: str,
+) -> Outputs:
     """One result per port; an explicit zero where the value is a symbolic zero."""
     return [
-        Port(
+        OutputPort(
             port.name + suffix,
             port.type,
-            explicit_zero(program.view, port.type, port.value) if value is None else value,
-            shardings_among(port.attributes),
+            _zero_of(program, port) if value is None else value,
+            attributes=shardings_among(port.attributes),
         )
         for port, value in zip(ports, values, strict=True)
     ]
+
+
+def _zero_of(program: Function, port: InputPort | OutputPort) -> Zero:
+    """A zero of the type and sizes of a port."""
+    match port:
+        case InputPort(key=key):
+            return explicit_zero(program.view, port.type, program.view.input(key))
+        case OutputPort(value=value):
+            return explicit_zero(program.view, port.type, value)

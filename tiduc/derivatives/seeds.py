@@ -7,15 +7,15 @@ from typing import Any
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.shardy import shardings_among
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port
+from tiduc.ports import Function, InputPort, OutputPort
 
 
-def distinct_values(outputs: Sequence[Port]) -> list[Value]:
+def distinct_values(outputs: Sequence[OutputPort]) -> list[Value]:
     """The distinct values of outputs, without zeros."""
     return list(dict.fromkeys(port.value for port in outputs if not isinstance(port.value, Zero)))
 
 
-def seeds_of(program: Function, outputs: Sequence[Port], transposed: Graph) -> list[Port]:
+def seeds_of(program: Function, outputs: Sequence[OutputPort], transposed: Graph) -> list[InputPort]:
     """One cotangent input per output. If several outputs are one value, the value's cotangent is the sum of theirs."""
     distinct = distinct_values(outputs)
     keys: Sequence[str] = transposed.keys
@@ -31,12 +31,12 @@ def seeds_of(program: Function, outputs: Sequence[Port], transposed: Graph) -> l
         for key, value in zip(transposed.keys, sums, strict=True):
             program.view.bind(key, value)
     return [
-        Port(f"{port.name}.cotangent", port.type, key, shardings_among(port.attributes))
+        InputPort(f"{port.name}.cotangent", port.type, key, attributes=shardings_among(port.attributes))
         for port, key in zip(outputs, keys, strict=True)
     ]
 
 
-def conjugates(program: Function, results: Sequence[Port]) -> list[Port]:
+def conjugates(program: Function, results: Sequence[OutputPort]) -> list[OutputPort]:
     """The results, with complex ones conjugated."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
@@ -44,12 +44,12 @@ def conjugates(program: Function, results: Sequence[Port]) -> list[Port]:
     return [replace(port, value=x) for port, x in zip(results, values, strict=True)]
 
 
-def conjugate_seeds(program: Function, seeds: Sequence[Port]) -> list[Port]:
+def conjugate_seeds(program: Function, seeds: Sequence[InputPort]) -> list[InputPort]:
     """New inputs in place of the seeds; each seed is bound to the conjugate of its new input."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     keys = [f"{b.graph.name}.{i}" for i in range(len(seeds))]
     values = [b.conj(b.input(key, port.type)) for key, port in zip(keys, seeds, strict=True)]
     b.finish(values)
     for port, x in zip(seeds, values, strict=True):
-        program.view.bind(port.value, x)
-    return [replace(port, value=key) for port, key in zip(seeds, keys, strict=True)]
+        program.view.bind(port.key, x)
+    return [replace(port, key=key) for port, key in zip(seeds, keys, strict=True)]

@@ -33,11 +33,13 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.derivatives.blocks import free_dimensions
 from tiduc.derivatives.jacobians import batched, check_types
-from tiduc.derivatives.jets import check_order, coefficients
+from tiduc.derivatives.jets import check_order, coefficients, known_coefficients
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import element, rank, shape, with_shape
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, Port, Wrt, smooth
+from tiduc.ports import Function, InputPort, OutputPort, Wrt, smooth
 
 MOST_DIRECTIONS = 2048
 """The largest number of directions; the weights are a matrix with at most this many rows and columns."""
@@ -45,7 +47,7 @@ MOST_DIRECTIONS = 2048
 Exponents = tuple[int, ...]
 
 
-def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None) -> list[Port]:
+def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None) -> list[OutputPort]:
     """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt.
 
     With `sparsity` "block-diagonal", derivatives across rows are omitted. Raises `RequestError` if no rows are
@@ -72,13 +74,13 @@ def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None)
             type_ = with_shape(y.type, [*shape(y), weights.shape[1]])
             value = series[k - 1].value if series else Zero(type_)
             whole = Zero(type_) if isinstance(value, Zero) else _interpolated(b, value, weights)
-            results.append(Port(f"{y.name}.derivative{k}", type_, whole))
+            results.append(OutputPort(f"{y.name}.derivative{k}", type_, whole))
     b.finish([])
     return results
 
 
 def _free(
-    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], sparsity: str | None
+    program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], sparsity: str | None
 ) -> list[list[int]]:
     """For each input, the dimensions of the entries that vary separately: all dimensions, or those within one row."""
     if sparsity is None:
@@ -91,25 +93,29 @@ def _free(
     return free
 
 
-def _count(x: Port, dims: Sequence[int]) -> int:
+def _count(x: InputPort, dims: Sequence[int]) -> int:
     return prod(shape(x)[d] for d in dims)
 
 
 def _along_directions(
-    program: Function, inputs: Sequence[Port], outputs: Sequence[Port], free: Sequence[list[int]], order: int
-) -> list[list[Port]]:
+    program: Function,
+    inputs: Sequence[InputPort],
+    outputs: Sequence[OutputPort],
+    free: Sequence[list[int]],
+    order: int,
+) -> list[list[OutputPort]]:
     """For each output, its coefficients of orders 1 to `order` along all directions, batched."""
     view = program.view
     count = sum(_count(x, dims) for x, dims in zip(inputs, free, strict=True))
     b: Any = program.opset.builder(view, view.fresh("J"))
-    given = [Port(x.name, x.type, f"{b.graph.name}.{i}") for i, x in enumerate(inputs)]
-    first = [[b.input(x.value, x.type), *([None] * (order - 1))] for x in given]
-    of_inputs = [view.input(x.value) for x in inputs]
+    given = [InputPort(x.name, x.type, f"{b.graph.name}.{i}") for i, x in enumerate(inputs)]
+    first = [[b.input(x.key, x.type), *([None] * (order - 1))] for x in given]
+    of_inputs = [view.input(x.key) for x in inputs]
     found = coefficients(program, b, dict(zip(of_inputs, first, strict=True)), order)
     series = [
-        Port(y.name, y.type, Zero(y.type) if value is None else value)
+        OutputPort(y.name, y.type, Zero(y.type) if value is None else value)
         for y in outputs
-        for value in found.get(y.value, [None] * (order + 1))[1:]
+        for value in (known_coefficients(y, found) or [None] * (order + 1))[1:]
     ]
     b.finish([y.value for y in series if not isinstance(y.value, Zero)])
     directions = np.array(list(_exponents(count, order)), np.float64)
@@ -125,11 +131,11 @@ def _along_directions(
         at += columns.shape[1]
     s.finish(seeds)
     for key, seed in zip(keys, seeds, strict=True):
-        view.bind(key.value, seed)
+        view.bind(key.key, seed)
     return [results[i : i + order] for i in range(0, len(results), order)]
 
 
-def _interpolated(b: Any, x: Any, weights: NDArray[np.float64]) -> Any:
+def _interpolated(b: StablehloBuilder, x: Value, weights: NDArray[np.float64]) -> Value:
     """The partial derivatives, along a new last dimension, from coefficients whose first dimension is the direction."""
     matrix = b.constant(weights, ir.RankedTensorType.get(weights.shape, element(x)))
     precision = ir.ArrayAttr.get(

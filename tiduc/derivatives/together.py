@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tiduc.dialect.errors import RequestError
-from tiduc.ports import Function, Port, with_ports
+from tiduc.ports import Function, InputPort, with_ports
 
 P = TypeVar("P", bound=Function)
 
@@ -15,12 +15,12 @@ def together(self: P, *others: P) -> P:
     Equal names get numbers. Raises `RequestError` for a program that is not derived from the same loaded program.
     Example: `program.together(program.grad(), program.hvp(), program.jacobian())`.
     """
-    inputs: dict[str, Port] = {}
+    inputs: dict[str, InputPort] = {}
     for other in (self, *others):
         if other.view is not self.view:
             raise RequestError(f"@{other.name} and @{self.name} are not derived from one loaded program")
         for port in other.inputs:
-            inputs.setdefault(port.value, port)
+            inputs.setdefault(port.key, port)
     outputs = [port for other in (self, *others) for port in other.outputs]
     ports: Any = {"inputs": with_ports((), list(inputs.values())), "outputs": with_ports((), outputs)}
     return replace(self, **ports)  # type: ignore[type-var]

@@ -21,7 +21,7 @@ from tiduc.eager.record import EagerInput
 from tiduc.eager.session import Key, Session, executing, is_recording, no_grad, session
 from tiduc.passes.engine.close import inline
 from tiduc.passes.rules import OPSET
-from tiduc.ports import Port
+from tiduc.ports import InputPort, OutputPort
 from tiduc.program import Program
 
 
@@ -91,6 +91,6 @@ def _fused(
         local.update((y.key, values[output]) for y, output in zip(results, graph.outputs, strict=True))
         b.graph.held += (source,)
     b.finish([value_of(y) for y in outputs])
-    ports = tuple(Port(key, x.type, key) for key, x in b.graph.inputs.items())
-    given = tuple(Port(f"result{i}", y.type, y) for i, y in enumerate(b.graph.outputs))
+    ports = tuple(InputPort(key, x.type, key) for key, x in b.graph.inputs.items())
+    given = tuple(OutputPort(f"result{i}", y.type, y) for i, y in enumerate(b.graph.outputs))
     return Program(view, "main", ports, given), read

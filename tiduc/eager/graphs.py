@@ -25,7 +25,7 @@ from tiduc.eager.recent import LIMIT, Recent
 from tiduc.passes.engine.close import close
 from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rules import OPSET
-from tiduc.ports import Port
+from tiduc.ports import InputPort, OutputPort
 from tiduc.program import Program
 from tiduc.runtime.signature import DTYPES, ELEMENTS, TensorType
 
@@ -54,8 +54,10 @@ class RecordedGraph:
                     f"{port.name!r} of type {port.type} cannot be recorded: its shape is dynamic"
                 )
         self.program = program
-        self.inputs: tuple[Value, ...] = tuple(program.view.input(port.value) for port in program.inputs)
-        self.outputs: tuple[Value, ...] = tuple(port.value for port in program.outputs)
+        self.inputs: tuple[Value, ...] = tuple(program.view.input(port.key) for port in program.inputs)
+        self.outputs: tuple[Value, ...] = tuple(
+            port.value for port in program.outputs if not isinstance(port.value, Zero)
+        )
         self.input_types = tuple(value.type for value in program.signature.inputs)
         self.output_types = tuple(value.type for value in program.signature.outputs)
         tangent_type = program.opset.builder.tangent_type
@@ -89,10 +91,11 @@ class RecordedGraph:
         program = self.program
         view, opset = program.view, program.opset
         vjp = replace(program, outputs=tuple(program.outputs[i] for i in slots)).vjp(list(wrt))
-        seeds = [view.input(port.value) for port in vjp.inputs[len(self.inputs) :]]
+        seeds = [view.input(port.key) for port in vjp.inputs[len(self.inputs) :]]
         cotangents = [port.value for port in vjp.outputs[len(slots) :]]
         results = [i for i, x in enumerate(cotangents) if not isinstance(x, Zero)]
-        closed = close(view, [cotangents[i] for i in results], [*given, *seeds], opset)
+        wanted = [x for x in cotangents if not isinstance(x, Zero)]
+        closed = close(view, wanted, [*given, *seeds], opset)
         read = {x for op in closed.definitions for x in (*op.operands, *op.captures)} | set(closed.outputs)
         used = [i for i, x in enumerate(closed.inputs.values()) if x in read]
         keys = [closed.keys[i] for i in used]
@@ -121,14 +124,14 @@ class TransposedLinear:
 def _program_of(program: Program, graph: Graph, keys: Sequence[str]) -> Program:
     """The program of a closed graph, with its inputs at `keys`."""
     graph.attributes.pop("sym_visibility", None)
-    inputs = tuple(Port(f"arg{i}", graph.inputs[key].type, key) for i, key in enumerate(keys))
-    outputs = tuple(Port(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs) if y is not None)
+    inputs = tuple(InputPort(f"arg{i}", graph.inputs[key].type, key) for i, key in enumerate(keys))
+    outputs = tuple(OutputPort(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs) if y is not None)
     return replace(program, name=graph.name, inputs=inputs, outputs=outputs)
 
 
 @stage
 def _with_explicit_zeros(program: Program) -> Program:
-    inputs = [program.view.input(port.value) for port in program.inputs]
+    inputs = [program.view.input(port.key) for port in program.inputs]
     wanted = [port.type if isinstance(port.value, Zero) else port.value for port in program.outputs]
     closed = close(program.view, wanted, inputs, program.opset)
     return _program_of(program, closed, closed.keys)
@@ -172,8 +175,8 @@ def _emitted(specs: Sequence[Spec], emit: Emit) -> RecordedGraph:
     b: Any = OPSET.builder(view, "main")
     inputs = [b.input(f"arg{i}", tensor_type(*spec)) for i, spec in enumerate(specs)]
     graph = b.finish(list(emit(b, *inputs)))
-    ports = tuple(Port(key, x.type, key) for key, x in graph.inputs.items())
-    outputs = tuple(Port(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs))
+    ports = tuple(InputPort(key, x.type, key) for key, x in graph.inputs.items())
+    outputs = tuple(OutputPort(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs))
     return RecordedGraph(Program(view, "main", ports, outputs))
 
 

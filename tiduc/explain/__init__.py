@@ -11,11 +11,12 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.activity import REACHED, find_activity, functions, name_of
+from tiduc.activity import REACHED, Activity, find_activity, functions, name_of
 from tiduc.derivatives.jets import check_order
 from tiduc.dialect.errors import TiducError, Unsupported, describe
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.explain.costs import Cost, OpCost, find_cost
 from tiduc.explain.kinks import Kink, find_kinks
 from tiduc.explain.orders import Prediction, predict
@@ -24,7 +25,7 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rematerialize.inside import total_seconds
 from tiduc.passes.rematerialize.rematerialize import memory_curve, recomputed, unplanned
 from tiduc.pipeline import loops_of, lowering, run_stages
-from tiduc.ports import Wrt
+from tiduc.ports import InputPort, Wrt
 from tiduc.program import Program, lowered
 from tiduc.splitting import split
 from tiduc.view.label import title, type_name
@@ -282,7 +283,7 @@ def _residuals(program: Program, wrt: list[int | str]) -> list[ExplainedResidual
     return sorted(kept, key=lambda each: (each.is_argument, -(each.bytes or 0)))
 
 
-def _input(program: Program, port: Any, chosen: list[Any], zero: set[str]) -> Input:
+def _input(program: Program, port: InputPort, chosen: list[InputPort], zero: set[str]) -> Input:
     why = REACHED
     if program.opset.builder.tangent_type(port.type) is None:
         why = f"{type_name(port.type)} has no tangent"
@@ -293,7 +294,7 @@ def _input(program: Program, port: Any, chosen: list[Any], zero: set[str]) -> In
     return Input(port.name, type_name(port.type), why == REACHED, why)
 
 
-def _reasons(module: ir.Module, activity: Any) -> list[Reason]:
+def _reasons(module: ir.Module, activity: Activity) -> list[Reason]:
     """The ops of a module, grouped by why they are active or inactive; active ones first."""
     counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
@@ -310,6 +311,6 @@ def _reasons(module: ir.Module, activity: Any) -> list[Reason]:
     return [Reason(why == REACHED, why, counts[why], tuple(examples[why])) for why in order]
 
 
-def _line(op: Any) -> str:
+def _line(op: IrOp) -> str:
     """The line and column of an op, in whatever file."""
     return ":" + ":".join(describe(op.location).rsplit(":", 2)[-2:]) if describe(op.location) else ""

@@ -8,6 +8,7 @@ from torch_mlir import ir
 from tiduc.activity import Activity, functions
 from tiduc.dialect.errors import describe
 from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.passes.rules.elementwise import is_relu
 from tiduc.view.label import reducer
 
@@ -96,7 +97,7 @@ def find_kinks(module: ir.Module, activity: Activity) -> list[Kink]:
     """The choices that the active ops of a module rest on, in the order of docs/conventions.md."""
     places_of: dict[tuple[str, KinkChoice], list[str]] = {}
 
-    def look(op: Any) -> Any:
+    def look(op: ir.Operation) -> Any:
         name = op.name.removeprefix("stablehlo.")
         if name in _NAMES and any(x in activity.active for x in op.operands):
             for choice in CHOICES:
@@ -115,7 +116,7 @@ def find_kinks(module: ir.Module, activity: Activity) -> list[Kink]:
 _NAMES = frozenset(name for choice in CHOICES for name in choice.ops)
 
 
-def _fits(op: Any, choice: KinkChoice) -> bool:
+def _fits(op: IrOp, choice: KinkChoice) -> bool:
     element = getattr(op.operands[0].type, "element_type", None)
     if isinstance(element, ir.ComplexType) != (choice.of == "complex"):
         return False

@@ -26,7 +26,7 @@ call.multiple_results = True
 def function(program: Program) -> Callable[..., Any]:
     """The program as a JAX function. Errors are those of `Program.__call__`."""
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: "jax.Array") -> Any:
         results = call.bind(*map(jax.numpy.asarray, arguments), program=program)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -41,7 +41,7 @@ def _types(program: Program) -> list[Any]:
 
 
 @call.def_abstract_eval
-def _abstract(*avals: Any, program: Program) -> list[Any]:
+def _abstract(*avals: "jax.core.ShapedArray", program: Program) -> list[Any]:
     inputs = [described(port) for port in program.inputs]
     if len(avals) != len(inputs):
         raise InputError(f"{program.name} takes {len(inputs)} arguments, got {len(avals)}")
@@ -53,8 +53,8 @@ def _abstract(*avals: Any, program: Program) -> list[Any]:
     return [jax.core.ShapedArray(type_.shape, type_.dtype) for type_ in _types(program)]
 
 
-def _by_callback(*arguments: Any, program: Program) -> list[Any]:
-    def run(*arrays: Any) -> list[NDArray[Any]]:
+def _by_callback(*arguments: "jax.Array", program: Program) -> list[Any]:
+    def run(*arrays: "jax.Array") -> list[NDArray[Any]]:
         return list(program.on("cpu").compiled(*map(np.asarray, arrays)))
 
     results: list[Any] = jax.pure_callback(run, _types(program), *arguments)
@@ -62,7 +62,7 @@ def _by_callback(*arguments: Any, program: Program) -> list[Any]:
 
 
 @call.def_impl
-def _run(*arguments: Any, program: Program) -> list[Any]:
+def _run(*arguments: "jax.Array", program: Program) -> list[Any]:
     _abstract(*map(jax.typeof, arguments), program=program)  # outside jit, JAX checks no types
     return _by_callback(*arguments, program=program)
 
@@ -70,7 +70,9 @@ def _run(*arguments: Any, program: Program) -> list[Any]:
 mlir.register_lowering(call, mlir.lower_fun(_by_callback, multiple_results=True))
 
 
-def _jvp(primals: Sequence[Any], given: Sequence[Any], program: Program) -> tuple[Any, list[Any]]:
+def _jvp(
+    primals: Sequence["jax.Array"], given: Sequence["jax.Array"], program: Program
+) -> tuple[Any, list[Any]]:
     results = call.bind(*primals, program=program)
     active = [i for i, dx in enumerate(given) if not isinstance(dx, ad.Zero)]
     out: list[Any] = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
@@ -82,7 +84,7 @@ def _jvp(primals: Sequence[Any], given: Sequence[Any], program: Program) -> tupl
     return results, out
 
 
-def _transpose(cts: Sequence[Any], *arguments: Any, program: Program) -> list[Any]:
+def _transpose(cts: Sequence["jax.Array"], *arguments: "jax.Array", program: Program) -> list[Any]:
     linear = tuple([i for i, x in enumerate(arguments) if ad.is_undefined_primal(x)])
     at = [jax.numpy.zeros(x.aval.shape, x.aval.dtype) if ad.is_undefined_primal(x) else x for x in arguments]
     seeds = [ad.instantiate_zeros(cts[i]) for i in differentiable_outputs(program)]
@@ -90,7 +92,9 @@ def _transpose(cts: Sequence[Any], *arguments: Any, program: Program) -> list[An
     return [next(results) if i in linear else None for i in range(len(arguments))]
 
 
-def _batch(arguments: Sequence[Any], axes: Sequence[int | None], program: Program) -> tuple[Any, list[int]]:
+def _batch(
+    arguments: Sequence["jax.Array"], axes: Sequence[int | None], program: Program
+) -> tuple[Any, list[int]]:
     where = tuple(axes)  # None for an argument that is not batched
     size = next(x.shape[axis] for x, axis in zip(arguments, where, strict=True) if axis is not None)
     results = call.bind(*arguments, program=batched(program, where, size))

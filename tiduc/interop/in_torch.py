@@ -1,7 +1,7 @@
 """A program as a PyTorch function: `backward` and `vmap` call programs that tiduc derives, as such functions too."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -9,12 +9,16 @@ import torch
 
 from tiduc.interop.derived import batched, cotangents, differentiable_outputs, tangents
 from tiduc.program import Program
+from tiduc.runtime.arrays import Array
+
+if TYPE_CHECKING:
+    from torch._functorch.autograd_function import VmapInfo
 
 
 def function(program: Program) -> Callable[..., Any]:
     """The program as a function of tensors. Errors are those of `Program.__call__`."""
 
-    def run(*arguments: Any) -> torch.Tensor:
+    def run(*arguments: torch.Tensor) -> torch.Tensor:
         results = _Call.apply(program, *arguments)
         return results[0] if len(results) == 1 else results
 
@@ -32,7 +36,9 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def setup_context(
-        ctx: Any, inputs: Sequence[Program | torch.Tensor], output: Sequence[torch.Tensor]
+        ctx: torch.autograd.function.FunctionCtx,
+        inputs: Sequence[Program | torch.Tensor],
+        output: Sequence[torch.Tensor],
     ) -> None:
         ctx.program, *arguments = inputs
         smooth = differentiable_outputs(ctx.program)
@@ -41,7 +47,7 @@ class _Call(torch.autograd.Function):
         ctx.save_for_forward(*arguments)
 
     @staticmethod
-    def backward(ctx: Any, *cts: torch.Tensor) -> tuple[Any, ...]:
+    def backward(ctx: torch.autograd.function.FunctionCtx, *cts: torch.Tensor) -> tuple[Any, ...]:
         wrt = tuple([i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed])
         seeds = [cts[i] for i in differentiable_outputs(ctx.program)]
         results = dict(
@@ -50,7 +56,9 @@ class _Call(torch.autograd.Function):
         return None, *(results.get(i) for i in range(len(ctx.saved_tensors)))
 
     @staticmethod
-    def jvp(ctx: Any, _: Any, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def jvp(
+        ctx: torch.autograd.function.FunctionCtx, _: torch.Tensor | None, *given: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         active = tuple([i for i, dx in enumerate(given) if dx is not None])
         dy = _Call.apply(tangents(ctx.program, active), *ctx.saved_tensors, *(given[i] for i in active))
         of = dict(zip(differentiable_outputs(ctx.program), dy, strict=True))
@@ -58,13 +66,13 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, axes: Sequence[int | None], program: Program, *arguments: torch.Tensor
+        info: "VmapInfo", axes: Sequence[int | None], program: Program, *arguments: torch.Tensor
     ) -> tuple[Any, Any]:
         results = _Call.apply(batched(program, tuple(axes[1:]), info.batch_size), *arguments)
         return results, (0,) * len(results)
 
 
-def to_numpy(x: Any) -> Any:
+def to_numpy(x: torch.Tensor) -> Any:
     """A tensor on the CPU as a NumPy array that shares its memory; bf16 by way of its bits."""
     x = torch.as_tensor(x).detach()
     if x.dtype is torch.bfloat16:
@@ -72,7 +80,7 @@ def to_numpy(x: Any) -> Any:
     return x.resolve_conj().resolve_neg().numpy()
 
 
-def from_numpy(x: Any) -> torch.Tensor:
+def from_numpy(x: Array) -> torch.Tensor:
     """A NumPy array as a tensor that shares its memory."""
     if x.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)

@@ -41,9 +41,11 @@ def entry_of(module: ir.Module) -> ir.Operation:
     return (named or public)[0]
 
 
-def _is_public(function: Any) -> bool:
+def _is_public(function: IrOp) -> bool:
     visibility = function.attributes.get("sym_visibility")
-    return bool(len(function.regions[0].blocks)) and (visibility is None or visibility.value == "public")
+    return bool(len(function.regions[0].blocks)) and (
+        visibility is None or ir.StringAttr(visibility).value == "public"
+    )
 
 
 def _argument_attributes(function: IrOp) -> list[ir.DictAttr]:
@@ -175,10 +177,12 @@ def _array(value: ir.DenseFPElementsAttr) -> Array:
     return evaluate(str(_returning(value, bits)), ())[0].view(dtype)
 
 
-def _returning(value: Any, bits: Any = None) -> Any:
+def _returning(value: ir.DenseElementsAttr, bits: ir.Type | None = None) -> ir.Module:
     """A module whose only function, `main`, returns the constant, bitcast to the element type `bits` if given."""
     module = ir.Module.create()
-    result = ir.RankedTensorType.get(value.type.shape, bits) if bits is not None else value.type
+    result = (
+        ir.RankedTensorType.get(ir.ShapedType(value.type).shape, bits) if bits is not None else value.type
+    )
     type_ = ir.TypeAttr.get(ir.FunctionType.get([], [result]))
     attributes = {"sym_name": ir.StringAttr.get("main"), "function_type": type_}
     function = ir.Operation.create(

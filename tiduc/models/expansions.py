@@ -57,7 +57,7 @@ def _kind(op: IrOp) -> str:
     return _ARITY.sub("", ir.StringAttr(op.attributes["name"]).value)
 
 
-def _replace_operator(op: Any) -> None:
+def _replace_operator(op: IrOp) -> None:
     name = _kind(op)
     with op.location, ir.InsertionPoint(op):
         there = [i for i, x in enumerate(op.operands) if str(x.type) not in _NO_TENSORS]
@@ -68,7 +68,7 @@ def _replace_operator(op: Any) -> None:
         detail = {each.name: each.attr for each in map(op.attributes.__getitem__, range(len(op.attributes)))}
         for x in op.operands:
             if str(x.type) == _STRING:
-                detail[TEXT] = x.owner.attributes["value"]
+                detail[TEXT] = ir.OpResult(x).owner.attributes["value"]
         attributes = {
             TARGET: ir.StringAttr.get(PREFIX + name),
             "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
@@ -121,7 +121,7 @@ def detail(op: IrOp) -> dict[str, Any]:
     return {name.rpartition(".")[2]: value for name, value in given.items() if name != _PRESENT}
 
 
-def present(op: Any) -> list[int]:
+def present(op: IrOp) -> list[int]:
     """The positions of the operator's operands that are not None, in the order of the call's operands."""
     return list(ir.DictAttr(op.attributes[_DETAIL])[_PRESENT])
 

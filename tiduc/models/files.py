@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tiduc.dialect.errors import ParseError, RequestError
 from tiduc.dialect.mlir.context import read
@@ -110,13 +109,13 @@ def _torch(
     return from_torch(path, lift_constants=lift_constants, trust=trust, limits=limits)
 
 
-def _jax(path: str | Path, lift_constants: bool, *_: Any) -> Model:
+def _jax(path: str | Path, lift_constants: bool, *_: object) -> Model:
     from tiduc.models.from_jax import from_jax_export
 
     return from_jax_export(Path(path), lift_constants=lift_constants)
 
 
-def _mlir(path: str | Path, lift_constants: bool, *_: Any, opset: OpSet = OPSET) -> Model:
+def _mlir(path: str | Path, lift_constants: bool, *_: object, opset: OpSet = OPSET) -> Model:
     module = read(path, opset.dialects)
     legalize(module, opset.dialects)
     return model_of(module, lift(module) if lift_constants else {}, opset=opset)

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
@@ -20,16 +20,20 @@ from tiduc.models.jax.export import Export, read_export
 from tiduc.models.jax.lowerings import disabled_checks, expansions, keeps_stops, lowering_rules
 from tiduc.models.model import Model, model_of
 
+if TYPE_CHECKING:
+    import jax
+
+
 _RULES = "_override_lowering_rules"
 """A parameter of `jax.export.export`. JAX may rename it; without it, an export expands functions of CHLO."""
 
 
 def from_jax(
-    function: Callable[..., Any],
-    *example: Any,
+    function: Callable[..., object],
+    *example: object,
     lift_constants: bool = False,
     custom_derivatives: bool = True,
-    **keywords: Any,
+    **keywords: object,
 ) -> Model:
     """The program of a function, traced on example arguments: arrays, pytrees of arrays, or `jax.ShapeDtypeStruct`s.
 
@@ -60,9 +64,9 @@ def from_jax(
 
 def _exported(
     jax: ModuleType,
-    jitted: Any,
-    example: Sequence[Any],
-    keywords: Mapping[str, Any],
+    jitted: "jax.stages.Wrapped",
+    example: Sequence[object],
+    keywords: Mapping[str, object],
     own: OwnDerivatives,
     level: int = 0,
 ) -> Any:
@@ -103,7 +107,9 @@ def _jax() -> Any:
     return jax
 
 
-def _names(jax: ModuleType, function: Any, args: Any, keywords: Any) -> list[str]:
+def _names(
+    jax: ModuleType, function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object]
+) -> list[str]:
     """The name of each leaf: its parameter's name and its path within the argument."""
     parameters = _parameters(function, len(args))
     leaves, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
@@ -114,13 +120,13 @@ def _names(jax: ModuleType, function: Any, args: Any, keywords: Any) -> list[str
     return names
 
 
-def _parameters(function: Any, count: int) -> list[str]:
+def _parameters(function: Callable[..., object], count: int) -> list[str]:
     """The names of the function's first `count` positional parameters."""
     named: list[str] = []
     try:
-        parameters = inspect.signature(function).parameters.values() if function is not None else ()
+        parameters = list(inspect.signature(function).parameters.values()) if function is not None else []
     except (TypeError, ValueError):  # built-in functions have no signature
-        parameters = ()
+        parameters = []
     for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             named.append(parameter.name)

@@ -65,7 +65,7 @@ _STATIC = {
 
 
 def from_onnx(
-    model: Any,
+    model: "onnx.ModelProto | str | Path",
     *,
     lift_constants: bool = False,
     sizes: Mapping[str, int] | None = None,
@@ -85,8 +85,9 @@ def from_onnx(
     """
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
-    is_proto = isinstance(model, onnx.ModelProto)  # a copy, since the import changes it
-    proto, folder = (copy.copy(model), ".") if is_proto else _read(onnx, Path(model))
+    given: Any = model
+    is_proto = isinstance(given, onnx.ModelProto)  # a copy, since the import changes it
+    proto, folder = (copy.copy(given), ".") if is_proto else _read(onnx, Path(given))
     check_model(onnx, proto)
     refuse_types(onnx, proto.graph)
     _set_sizes(onnx, proto, dict(sizes or {}))
@@ -173,7 +174,7 @@ def _set_sizes(onnx: ModuleType, proto: "onnx.ModelProto", sizes: Mapping[str, i
         _set_results(onnx, proto, results)
 
 
-def _set_results(onnx: ModuleType, proto: Any, results: Mapping[str, int]) -> None:
+def _set_results(onnx: ModuleType, proto: "onnx.ModelProto", results: Mapping[str, int]) -> None:
     """Sets the dimensions `RESULT.AXIS` of results of nodes, in place."""
     inferred = onnx.shape_inference.infer_shapes(proto).graph
     values = {value.name: value for value in (*inferred.value_info, *inferred.output)}
@@ -213,7 +214,9 @@ def _weights_to_inputs(
     return weights
 
 
-def _assign(field: Any, entries: "list[onnx.TensorProto | onnx.ValueInfoProto]") -> None:
+def _assign(
+    field: "onnx.TensorShapeProto.Dimension", entries: "list[onnx.TensorProto | onnx.ValueInfoProto]"
+) -> None:
     copies = [type(each)() for each in entries]
     for copied, each in zip(copies, entries, strict=True):
         copied.CopyFrom(each)

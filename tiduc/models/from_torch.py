@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def from_torch(
-    module: Any,
-    example_inputs: Sequence[Any] = (),
-    example_keywords: Mapping[str, Any] | None = None,
+    module: "torch.nn.Module | torch.export.ExportedProgram",
+    example_inputs: Sequence[object] = (),
+    example_keywords: Mapping[str, object] | None = None,
     *,
     lift_constants: bool = False,
-    dynamic_shapes: Any = None,
+    dynamic_shapes: object = None,
     limits: Limits | None = None,
     trust: bool = False,
 ) -> Model:
@@ -102,7 +102,11 @@ def _logged() -> Iterator[list[BaseException]]:
 
 
 def _exported(
-    torch: ModuleType, module: Any, inputs: Sequence[Any], keywords: Any, dynamic_shapes: Any
+    torch: ModuleType,
+    module: "torch.nn.Module",
+    inputs: Sequence[object],
+    keywords: Mapping[str, object] | None,
+    dynamic_shapes: object,
 ) -> "torch.export.ExportedProgram":
     """The `ExportedProgram` of a module; the argument itself if it is an `ExportedProgram`."""
     if isinstance(module, torch.export.ExportedProgram):
@@ -122,11 +126,11 @@ def _exported(
         return torch.export.export(module, inputs, keywords, dynamic_shapes=dynamic_shapes, strict=False)
 
 
-def _distinct(torch: Any, tree: Any) -> Any:
+def _distinct(torch: Any, tree: object) -> Any:
     """The example inputs, with copies of repeated tensors, which PyTorch's export would treat as one input."""
     seen: set[int] = set()
 
-    def distinct(x: Any) -> "torch.Tensor":
+    def distinct(x: object) -> "torch.Tensor":
         if isinstance(x, torch.Tensor) and id(x) in seen:
             return x.detach().clone()
         seen.add(id(x))

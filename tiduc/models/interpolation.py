@@ -10,6 +10,7 @@ import numpy as np
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.tensors import Tensor, absolute, ceil, clip, floor, matmul, maximum, minimum, where
+from tiduc.runtime.arrays import Array
 
 _ROUNDED: dict[str, Callable[[Any], Any]] = {
     "ceil": ceil,
@@ -19,7 +20,13 @@ _ROUNDED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def table(n: int, m: int, scale: Tensor, region: Any, given: Mapping[str, Any]) -> tuple[Any, Any]:
+def table(
+    n: int,
+    m: int,
+    scale: float | Tensor,
+    region: "tuple[Array | Tensor, Array | Tensor] | None",
+    given: Mapping[str, Any],
+) -> tuple[Any, Any]:
     """The weights of n elements in each of m results, and which results are outside, or None.
 
     The weights are an m x n matrix or, for mode `nearest`, the source index of each result. `given` are the attributes
@@ -56,13 +63,19 @@ def _column(x: Tensor) -> Tensor:
     return x.reshape(x.shape[0], 1)
 
 
-def cubic(x: Any, a: float) -> Any:
+def cubic(x: "Array | Tensor", a: float) -> Any:
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((x - 5) * x + 8) * x * a - 4 * a
     return where(x <= 1, near, where(x < 2, far, 0))
 
 
-def _places(n: int, m: int, scale: Any, region: Any, given: Mapping[str, str]) -> Any:
+def _places(
+    n: int,
+    m: int,
+    scale: "float | Tensor",
+    region: "tuple[Array | Tensor, Array | Tensor] | None",
+    given: Mapping[str, str],
+) -> Any:
     """The coordinate of each of the m results among the n elements."""
     kind = given["coordinate_transformation_mode"]
     i = np.arange(m).astype(scale.dtype if isinstance(scale, Tensor) else np.float64)
@@ -77,6 +90,7 @@ def _places(n: int, m: int, scale: Any, region: Any, given: Mapping[str, str]) -
     if kind in ("half_pixel", "pytorch_half_pixel"):
         return (i + 0.5) / scale - 0.5
     if kind == "tf_crop_and_resize":
+        assert region is not None
         first, last = region
         if m == 1:
             return (first + last) * (0.5 * (n - 1)) + np.zeros(1)

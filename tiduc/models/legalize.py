@@ -35,10 +35,11 @@ class _Sizes(IrEmitter):
         super().__init__(ip, location)
         self._known = known
 
-    def shape(self, sizes: Sequence[Any], element: Any) -> Any:
+    def shape(self, sizes: Sequence[int | IrValue], element: ir.Type) -> IrValue:
         """The one-dimensional tensor of these sizes, which are numbers or scalars."""
-        if all(isinstance(n, int) for n in sizes):
-            x = self.constant(list(sizes), ir.RankedTensorType.get([len(sizes)], element))
+        numbers = [n for n in sizes if isinstance(n, int)]
+        if len(numbers) == len(sizes):
+            x = self.constant(numbers, ir.RankedTensorType.get([len(sizes)], element))
         else:
             scalar = ir.RankedTensorType.get([], element)
             scalars = [self.constant(n, scalar) if isinstance(n, int) else n for n in sizes]
@@ -47,7 +48,7 @@ class _Sizes(IrEmitter):
         self._known[x] = list(sizes)
         return x
 
-    def numbers(self, x: Any) -> list[Any]:
+    def numbers(self, x: IrValue) -> list[int | IrValue]:
         """The sizes in a tensor that holds a shape."""
         if x not in self._known:
             count = x.type.shape[0]
@@ -110,7 +111,7 @@ def _without_reshape(op: IrOp) -> None:
         op.erase()
 
 
-def _count_dynamic(type_: Any) -> int:
+def _count_dynamic(type_: ir.RankedTensorType) -> int:
     return sum(type_.is_dynamic_dim(i) for i in range(type_.rank))
 
 
@@ -158,7 +159,7 @@ def _element(type_: ir.Type) -> ir.Type:
 # ---- arith -------------------------------------------------------------------------------------------------
 
 
-def _constant(b: _Sizes, op: IrOp, operands: list[Any]) -> IrValue:
+def _constant(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     value, type_ = op.attributes["value"], _tensor(op.result.type)
     if not isinstance(op.result.type, ir.RankedTensorType):
         entry = (
@@ -173,7 +174,7 @@ def _constant(b: _Sizes, op: IrOp, operands: list[Any]) -> IrValue:
     return b.emit("stablehlo.constant", (), type_, {"value": value})
 
 
-def _const_shape(b: _Sizes, op: IrOp, operands: list[Any]) -> Any:
+def _const_shape(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     sizes = [int(n) for n in ir.DenseIntElementsAttr(op.attributes["shape"])]
     return b.shape(sizes, ir.IntegerType.get_signless(32))
 
@@ -209,7 +210,7 @@ def _select(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 # ---- tensor ------------------------------------------------------------------------------------------------
 
 
-def _dim(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _dim(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     index = defined_by(op.operands[1], "arith.constant")
     if index is None:
         raise Unsupported("the size of a dimension that is known only when the program runs", op.location)
@@ -237,7 +238,7 @@ def _extract(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     return b.reshape(b.dynamic_slice(x, start, [1] * x.type.rank), []) if start else x
 
 
-def _cast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _cast(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     """The operand itself: casts to more or less static types are accepted only if the shape stays equal."""
     if list(operands[0].type.shape) != list(op.result.type.shape):
         raise Unsupported(
@@ -249,7 +250,7 @@ def _cast(b: _Sizes, op: Any, operands: list[Any]) -> Any:
 # ---- shape -------------------------------------------------------------------------------------------------
 
 
-def _shape_of(b: _Sizes, op: IrOp, operands: list[IrValue]) -> Any:
+def _shape_of(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     sizes = [_size(b, operands[0], i) for i in range(operands[0].type.rank)]
     return b.shape(sizes, ir.IntegerType.get_signless(32))
 
@@ -259,17 +260,18 @@ def _num_elements(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     return b.reduce(operands[0], one, [0], "stablehlo.multiply")
 
 
-def _broadcast(b: _Sizes, op: IrOp, operands: list[IrValue]) -> Any:
+def _broadcast(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     """The broadcast of shapes: per dimension the constant that is not 1, else the dynamic size, else 1."""
     shapes = [b.numbers(x)[::-1] for x in operands]
-    sizes = []
+    sizes: list[int | IrValue] = []
     for met in zip_longest(*shapes, fillvalue=1):
         numbers = [n for n in met if isinstance(n, int) and n != 1]
-        sizes.append([*numbers, *(n for n in met if not isinstance(n, int)), 1][0])
+        scalars = [n for n in met if isinstance(n, ir.Value)]
+        sizes.append(numbers[0] if numbers else scalars[0] if scalars else 1)
     return b.shape(sizes[::-1], operands[0].type.element_type)
 
 
-def _forwarded(b: _Sizes, op: Any, operands: list[Any]) -> Any:
+def _forwarded(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     return operands[0]
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
 from torch_mlir import ir
 
 from tiduc.backends.backend import LOOPS, Options
@@ -60,7 +59,7 @@ class Model(Program):
         weights = {name: x for name, x in self.weights.items() if name in own}
         return _with(batched, weights)
 
-    def arguments(self, *others: Any) -> list[NDArray[Any]]:
+    def arguments(self, *others: Array) -> list[Array]:
         """All arguments in order: the weights, and `others` for the remaining inputs.
 
         Raises `InputError` if the number of `others` differs from the number of remaining inputs.

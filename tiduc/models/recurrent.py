@@ -14,6 +14,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.expansions import Expansion, detail, present
 
@@ -107,7 +108,7 @@ _KINDS = {
 }
 
 
-def _expand(name: str, call: Any, module: ir.Module) -> Sequence[Any]:
+def _expand(name: str, call: IrOp, module: ir.Module) -> Sequence[Any]:
     """Adds a function for the node to the module; returns the results of a call to that function."""
     if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
         raise Unsupported(f"{name} needs static shapes, including the batch size")
@@ -122,7 +123,7 @@ def _expand(name: str, call: Any, module: ir.Module) -> Sequence[Any]:
     return list(ir.Operation.create("func.call", types, list(call.operands), attributes).results)
 
 
-def _attributes(name: str, call: Any) -> dict[str, Any]:
+def _attributes(name: str, call: IrOp) -> dict[str, Any]:
     """The node's attributes; `Unsupported` for attributes and activations that are not implemented."""
     given: dict[str, Any] = {}
     for key, attribute in detail(call).items():

@@ -41,11 +41,15 @@ def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
     """Decompositions, by overload, for `ExportedProgram.run_decompositions`."""
     aten, stop = torch.ops.aten, _operator(torch)
 
-    def detach(x: Any) -> "torch.Tensor":
+    def detach(x: "torch.Tensor") -> "torch.Tensor":
         return stop(x) if x.is_floating_point() or x.is_complex() else NotImplemented
 
     def embedding(
-        weight: Any, indices: Any, padding_idx: int = -1, scale: bool = False, sparse: bool = False
+        weight: "torch.Tensor",
+        indices: "torch.Tensor",
+        padding_idx: int = -1,
+        scale: bool = False,
+        sparse: bool = False,
     ) -> Any:
         if scale:
             raise Unsupported(
@@ -85,7 +89,7 @@ def mark_stops(torch: ModuleType, exported: "torch.export.ExportedProgram") -> N
                 _stop_at(torch, module.graph, node.args[0], node, [node.args[0], node])
 
 
-def stop_reads(torch: ModuleType, graph: Any, placeholder: Any) -> None:
+def stop_reads(torch: ModuleType, graph: "torch.fx.Graph", placeholder: "torch.fx.Node") -> None:
     """Stops the gradient at all reads of an input."""
     last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     _stop_at(torch, graph, placeholder, last, [placeholder])
@@ -96,7 +100,7 @@ def _stop_at(
     graph: "torch.fx.Graph",
     value: "torch.fx.Node",
     place: "torch.fx.Node",
-    names: Sequence[Any],
+    names: "Sequence[torch.fx.Node]",
 ) -> None:
     """Makes all readers of the value after this place read the stopped value; `names` are the nodes that return it."""
     tensor = value.meta["val"]

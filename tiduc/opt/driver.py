@@ -2,18 +2,18 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from torch_mlir import ir
+from torch_mlir import ir, passmanager
 from torch_mlir.passmanager import PassManager
 
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import diagnosed, stage
 from tiduc.opt.observe import COUNT, Observe, Statistics, reproducible
-from tiduc.opt.textual import Configured, Native, Pass, Pipeline, elements_of, parse_pipeline
+from tiduc.opt.textual import Configured, Native, Pass, PassFunction, Pipeline, elements_of, parse_pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -83,14 +83,14 @@ def _manager(
     return manager
 
 
-def _failing(run: Callable[[Any, Any], None], failures: list[BaseException]) -> Callable[[Any, Any], None]:
+def _failing(run: PassFunction, failures: list[BaseException]) -> PassFunction:
     """A pass that stores its exception and fails, so that MLIR prints the IR after the failure."""
 
-    def failing(op: Any, pass_: Any) -> None:
+    def failing(op: ir.Operation, pass_: passmanager.ExternalPass) -> None:
         try:
             run(op, pass_)
         except BaseException as error:  # includes interrupts, which must not pass through native code
-            ops = list(operations(op.opview.body))
+            ops = list(operations(op.regions[0].blocks[0]))
             # The pass needs a module with graphs; the error points at the module's first op.
             if isinstance(error, TiducError) and ops and all(each.name != "tidu.graph" for each in ops):
                 error.at(ops[0].location)
@@ -100,7 +100,7 @@ def _failing(run: Callable[[Any, Any], None], failures: list[BaseException]) -> 
     return failing
 
 
-def _failed(error: Any) -> TiducError:
+def _failed(error: ir.MLIRError) -> TiducError:
     """The error of a native pass."""
     if error.error_diagnostics:
         return diagnosed(error)
@@ -141,7 +141,7 @@ def scheduled(name: str, options: str = "") -> str:
     return text
 
 
-def _add_native(manager: Any, text: str, passes: Mapping[str, Pass | Pipeline]) -> None:
+def _add_native(manager: passmanager.PassManager, text: str, passes: Mapping[str, Pass | Pipeline]) -> None:
     try:
         manager.add(text)
     except ValueError as error:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch_mlir import ir
+from torch_mlir import ir, passmanager
 
 from tiduc.dialect.errors import RequestError, TiducError
+from tiduc.dialect.ops.ir_types import IrOp
 
 COUNT = "count-ops"
 """The argument of the passes that count ops for `Statistics`; their IR is not printed."""
@@ -70,7 +71,7 @@ class Observe:
     verify_each: bool = True
     reproducer: str | None = None
 
-    def enable(self, manager: Any) -> None:
+    def enable(self, manager: passmanager.PassManager) -> None:
         """Sets the options of a `PassManager`."""
         any_after = bool(self.after_all or self.after or self.after_change or self.after_failure)
         shared = dict(self.printing.options, print_module_scope=self.module_scope)
@@ -160,10 +161,10 @@ class Statistics:
     def counting(self, name: str) -> Any:
         """A function for `PassManager.add` that counts the ops after the pass of this name."""
 
-        def count(op: Any, _: Any) -> None:
+        def count(op: IrOp, _: object) -> None:
             total = 0
 
-            def visit(_: Any) -> Any:
+            def visit(_: object) -> Any:
                 nonlocal total
                 total += 1
                 return ir.WalkResult.ADVANCE
@@ -217,9 +218,10 @@ def _writable(path: str) -> Iterator[None]:
         raise TiducError(f"cannot write the reproducer: {error.strerror}", path) from None
 
 
-def reproducer(module: Any, pipeline: str, verify_each: bool) -> bytes:
+def reproducer(module: ir.Module, pipeline: str, verify_each: bool) -> bytes:
     """The text of a module with the resource `mlir_reproducer`, as MLIR's tools write and read it."""
-    text: bytes = module.operation.get_asm(binary=True, enable_debug_info=True)
+    text = module.operation.get_asm(binary=True, enable_debug_info=True)
+    assert isinstance(text, bytes)
     fields = f"pipeline: {ir.StringAttr.get(pipeline)}", f"verify_each: {str(verify_each).lower()}"
     body = ",\n      ".join([fields[0], "disable_threading: true", fields[1]])
     resource = f"{{-#\n  external_resources: {{\n    mlir_reproducer: {{\n      {body}\n    }}\n  }}\n#-}}\n"

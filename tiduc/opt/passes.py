@@ -16,10 +16,10 @@ from torch_mlir import ir
 from tiduc.dialect.control.control import called
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.functions import functions_in
-from tiduc.dialect.graph.graph import Graph, operations
-from tiduc.dialect.graph.view import View
+from tiduc.dialect.graph.graph import Graph, Value, operations
+from tiduc.dialect.graph.view import Reference, View
 from tiduc.dialect.graph.write import write_graph
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import AnyModule
 from tiduc.opt.defaults import (
     argument_attributes,
     chosen_graph,
@@ -68,9 +68,8 @@ def _pass(name: str, *options: Option) -> Callable[[Callable[..., None]], Callab
     """Makes a function on modules a pass: its docstring begins with the description, keywords are the options."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
-        PASSES[name] = Pass(
-            name, " ".join(str(inspect.getdoc(function)).partition("\n\n")[0].split()), function, options
-        )
+        first = str(inspect.getdoc(function)).partition("\n\n")[0]
+        PASSES[name] = Pass(name, " ".join(first.split()), function, options)
         return function
 
     return add
@@ -83,7 +82,9 @@ def _pass(name: str, *options: Option) -> Callable[[Callable[..., None]], Callab
         "relu", "bool", "treat every maximum with 0 as a relu, whose derivative at 0 is 0; default: false"
     ),
 )
-def import_in_place(module: Any, inline: bool = False, relu: bool = False, opset: OpSet = OPSET) -> None:
+def import_in_place(
+    module: AnyModule, inline: bool = False, relu: bool = False, opset: OpSet = OPSET
+) -> None:
     """Converts each public function, and each private function called more than once, to a graph."""
     imported = import_stablehlo(module, opset=opset, inline=inline, relu=relu)
     for op in list(operations(module.body)):
@@ -98,7 +99,7 @@ def import_in_place(module: Any, inline: bool = False, relu: bool = False, opset
         "search-path", "names", "directories to search for NAME.mlir, for a graph @NAME that the module lacks"
     ),
 )
-def resolve_in_place(module: ir.Module, search_path: Sequence[str] = ()) -> None:
+def resolve_in_place(module: AnyModule, search_path: Sequence[str] = ()) -> None:
     """Checks all references between graphs: each names one value of the right type, and no value
     depends on itself. Copies the graphs that are found on the search path to the module.
 
@@ -122,9 +123,9 @@ def resolve_in_place(module: ir.Module, search_path: Sequence[str] = ()) -> None
     Option("name", "string", _NAME.format("L", "L")),
 )
 def linearize_in_place(
-    module: IrOp,
+    module: AnyModule,
     graph: str | None = None,
-    outputs: Sequence[Any] | None = None,
+    outputs: Sequence[Value | Reference] | None = None,
     wrt: Sequence[str] | None = None,
     name: str | None = None,
     opset: OpSet = OPSET,
@@ -150,7 +151,7 @@ def linearize_in_place(
     Option("name", "string", _NAME.format("T", "T")),
 )
 def linear_transpose_in_place(
-    module: IrOp, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
+    module: AnyModule, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
 ) -> None:
     """Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs (VJP).
 
@@ -165,7 +166,7 @@ def linear_transpose_in_place(
 
 
 @_pass("tidu-seed", Option("graph", "string", "the linear graph, by symbol; default: the last one"))
-def seed_in_place(module: ir.Module, graph: str | None = None, opset: OpSet = OPSET) -> None:
+def seed_in_place(module: AnyModule, graph: str | None = None, opset: OpSet = OPSET) -> None:
     """Binds the input of a transposed graph, the cotangent of a real scalar output, to 1: the VJP
     becomes a gradient."""
     view = resolve(module)
@@ -194,11 +195,11 @@ def seed_in_place(module: ir.Module, graph: str | None = None, opset: OpSet = OP
     Option("name", "string", _NAME.format("B", "B")),
 )
 def batch_in_place(
-    module: ir.Module,
+    module: AnyModule,
     size: int | None = None,
     graph: str | None = None,
     inputs: Sequence[str] | None = None,
-    outputs: Sequence[Any] | None = None,
+    outputs: Sequence[Value | Reference] | None = None,
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
@@ -224,10 +225,10 @@ def batch_in_place(
     Option("name", "string", _NAME.format("J", "J")),
 )
 def jet_in_place(
-    module: ir.Module,
+    module: AnyModule,
     order: int | None = None,
     graph: str | None = None,
-    outputs: Sequence[Any] | None = None,
+    outputs: Sequence[Value | Reference] | None = None,
     wrt: Sequence[str] | None = None,
     name: str | None = None,
     opset: OpSet = OPSET,
@@ -247,7 +248,7 @@ def jet_in_place(
 
 
 @_pass("tidu-infer-active")
-def infer_active_in_place(module: ir.Module) -> None:
+def infer_active_in_place(module: AnyModule) -> None:
     """Restores the active masks of linear graphs after native passes have dropped them."""
     for op in operations(module.body):
         if op.name == "tidu.graph":
@@ -270,9 +271,9 @@ def infer_active_in_place(module: ir.Module) -> None:
     ),
 )
 def materialize_merge_in_place(
-    module: Any,
+    module: AnyModule,
     graph: str | None = None,
-    values: Sequence[Any] | None = None,
+    values: Sequence[Value | Reference] | None = None,
     inputs: Sequence[str] | None = None,
     name: str | None = None,
     keep_dead_inputs: bool = True,
@@ -303,7 +304,7 @@ def materialize_merge_in_place(
 
 
 @_pass("tidu-structure", _LOOP_MEMORY)
-def structure_in_place(module: IrOp, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
+def structure_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
     """Lowers loops, branches and calls of flat graphs to StableHLO control flow, and fuses loops that
     run in lockstep."""
     view = resolve(module)
@@ -324,7 +325,7 @@ def structure_in_place(module: IrOp, loop_memory: str = "auto", opset: OpSet = O
 
 
 @_pass("tidu-rematerialize", _MEMORY)
-def rematerialize_in_place(module: ir.Module, memory: str = "", opset: OpSet = OPSET) -> None:
+def rematerialize_in_place(module: AnyModule, memory: str = "", opset: OpSet = OPSET) -> None:
     """Orders the ops of flat graphs for a lower peak of memory, and recomputes values to fit a budget."""
     view = resolve(module)
     for graph in [view.graph(name) for name in list(view.graphs)]:
@@ -337,7 +338,7 @@ def rematerialize_in_place(module: ir.Module, memory: str = "", opset: OpSet = O
 
 
 @_pass("tidu-lower", _LOOP_MEMORY)
-def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
+def lower_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
     """Lowers each flat graph to a simplified function of plain StableHLO; lowers loops first if
     tidu-structure has not run."""
     bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)
@@ -360,7 +361,7 @@ def lower_in_place(module: Any, loop_memory: str = "auto", opset: OpSet = OPSET)
 
 
 @_pass("tidu-simplify")
-def simplify_in_place(module: ir.Module) -> None:
+def simplify_in_place(module: AnyModule) -> None:
     """Applies simplifications that MLIR's and StableHLO's passes lack."""
     for op in operations(module.body):
         if op.name == "func.func" and len(op.regions[0].blocks):
@@ -379,10 +380,9 @@ def _check_flat(graph: Graph) -> None:
             raise RequestError(message, op.location)
 
 
-def _no_linear_graph(module: Any) -> RequestError:
+def _no_linear_graph(module: AnyModule) -> RequestError:
     """The error for a module on which `tidu-linearize` has not run, located at its first op."""
-    ops = list(operations(module.body))
-    first = ops[0] if ops else module.operation
+    first = next(iter(operations(module.body)), module.operation)
     why = "run tidu-import,tidu-linearize first" if first.name == "func.func" else "run tidu-linearize first"
     return RequestError(f"the module has no linear graph: {why}", first.location)
 

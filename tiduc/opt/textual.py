@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from torch_mlir import ir
+from torch_mlir import ir, passmanager
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.ops.ir_types import IrOp
 
 _NAME = re.compile(r"\s*([\w.-]*)")
 _WHOLE = re.compile(r"\s*builtin\.module\s*\(")
@@ -24,6 +23,10 @@ _TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|.""", re.DOTALL)
 """A quoted string, or one character; a quote by itself has no partner."""
 
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
+
+
+PassFunction = Callable[[ir.Operation, passmanager.ExternalPass], None]
+"""A pass as `PassManager.add` takes it: a function of the op and of the pass, which may be told to fail."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,11 @@ class Pass:
         """Whether the function has a parameter `opset`."""
         return "opset" in inspect.signature(self.function).parameters
 
-    def bound(self, **options: Any) -> Callable[[Any, Any], None]:
+    def bound(self, **options: Any) -> PassFunction:
         """The pass with these options, as a function for `PassManager.add` (in a manager of `builtin.module`)."""
         return _added(functools.partial(self.function, **options))
 
-    def steps(self, **options: Any) -> list[tuple[str, Callable[[Any, Any], None]]]:
+    def steps(self, **options: Any) -> list[tuple[str, PassFunction]]:
         """The pass, or the passes that it consists of, by name, with these options."""
         if self.parts is None:
             return [(self.name, self.bound(**options))]
@@ -143,10 +146,10 @@ class Pipeline:
         )
 
 
-def _added(function: Callable[[Any], object]) -> Callable[[Any, Any], None]:
+def _added(function: Callable[[ir.OpView], object]) -> PassFunction:
     """A function on modules in the form that `PassManager.add` requires."""
 
-    def run(op: IrOp, _: Any) -> None:
+    def run(op: ir.Operation, _: passmanager.ExternalPass) -> None:
         function(op.opview)
 
     return run

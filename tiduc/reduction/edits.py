@@ -88,7 +88,7 @@ def _retype(function: IrOp, attributes: str, dropped: int) -> None:
 def arguments(module: IrOp) -> list[Place]:
     """Drops arguments of functions that no op uses, the last ones first."""
 
-    def place(function: IrOp, block: Any, i: int) -> Place:
+    def place(function: IrOp, block: ir.Block, i: int) -> Place:
         def drop() -> None:
             block.erase_argument(i)
             _retype(function, "arg_attrs", i)
@@ -136,7 +136,7 @@ def _forwarding(op: IrOp, chosen: Sequence[int]) -> Place:
 def to_zeros(module: IrOp) -> list[Place]:
     """Replaces the results of an op by constants 0."""
 
-    def place(op: IrOp, zeros: Sequence[Any]) -> Place:
+    def place(op: IrOp, zeros: Sequence[ir.Attribute]) -> Place:
         def replace() -> None:
             ip = ir.InsertionPoint(op)
             made = [
@@ -151,9 +151,9 @@ def to_zeros(module: IrOp) -> list[Place]:
 
     places = []
     for op in _inner(module):
-        zeros = [_zero(y.type) for y in op.results]
+        zeros = [zero for y in op.results if (zero := _zero(y.type)) is not None]
         known = op.attributes["value"] if "value" in op.attributes else None
-        if zeros and all(zero is not None for zero in zeros) and (known is None or known != zeros[0]):
+        if zeros and len(zeros) == len(op.results) and (known is None or known != zeros[0]):
             places.append(place(op, zeros))
     return places
 

@@ -56,14 +56,15 @@ class Reduction:
         return self._known[text]
 
 
-def written(module: Any) -> bytes:
+def written(module: IrOp) -> bytes:
     """The text of a module. Arguments keep the names that they have in the source."""
-    text: bytes = module.get_asm(binary=True, use_name_loc_as_prefix=True, assume_verified=True)
+    text = module.operation.get_asm(binary=True, use_name_loc_as_prefix=True, assume_verified=True)
+    assert isinstance(text, bytes)
     return text.rstrip(b"\n") + b"\n"
 
 
 @stage
-def reduce(module: Any, test: Test, seconds: float = 600) -> Reduction:
+def reduce(module: ir.Module, test: Test, seconds: float = 600) -> Reduction:
     """The smallest module that was found within some seconds and that the test finds interesting.
 
     Raises `RequestError` if the module itself is not interesting.

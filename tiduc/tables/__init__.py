@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 FOLDER = Path(__file__).parent
 
@@ -64,7 +64,7 @@ class Table(Generic[Row]):
         self.path.write_text("".join("\t".join(map(_cell, row)) + "\n" for row in rows))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     text = " ".join(value) if isinstance(value, tuple) else str(value)
     return text.replace("\n", " ").replace("\t", " ")
 

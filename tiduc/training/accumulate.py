@@ -13,28 +13,30 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import element
-from tiduc.ports import Port
+from tiduc.ports import InputPort
 
 
 class Accumulation:
     """The sums of gradients, which are part of the state, and whether this call updates the parameters."""
 
     def __init__(
-        self, b: StablehloBuilder, parameters: Sequence[Port], slopes: Sequence[Value], count: int
+        self, b: StablehloBuilder, parameters: Sequence[InputPort], slopes: Sequence[Value], count: int
     ) -> None:
         """Adds the gradients `slopes` to the sums. Raises RequestError if `count` is less than 1."""
         if count < 1:
             raise RequestError(f"accumulate needs a number of batches, at least 1, got {count}")
         scalar = ir.RankedTensorType.get([], ir.F32Type.get())
-        self.ports = [Port("batches", scalar, f"{b.graph.name}.batches")]
-        number = b.add(b.input(self.ports[0].value, scalar), b.constant(1.0, scalar))
+        self.ports = [InputPort("batches", scalar, f"{b.graph.name}.batches")]
+        number = b.add(b.input(self.ports[0].key, scalar), b.constant(1.0, scalar))
         self._b = b
         self._due = b.compare(number, b.constant(float(count), scalar), "GE")
         self.slopes, self.values = [], [b.select(self._due, b.constant(0.0, scalar), number)]
         for port, slope in zip(parameters, slopes, strict=True):
             type_ = ir.RankedTensorType.get(port.type.shape, element(slope))
-            self.ports.append(Port(f"{port.name}.gradient", type_, f"{b.graph.name}.{port.value}.gradient"))
-            total = b.add(b.input(self.ports[-1].value, type_), slope)
+            self.ports.append(
+                InputPort(f"{port.name}.gradient", type_, f"{b.graph.name}.{port.key}.gradient")
+            )
+            total = b.add(b.input(self.ports[-1].key, type_), slope)
             self.slopes.append(b.multiply(total, b.constant(1 / count, total)))
             self.values.append(b.select(self._due, b.zeros_like(total), total))
 

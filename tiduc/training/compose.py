@@ -7,12 +7,14 @@ from torch_mlir import ir
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import stage
-from tiduc.ports import Port, attributes_of, with_ports
+from tiduc.ports import OutputPort, attributes_of, with_ports
 from tiduc.program import Program, from_module
 
 
 @stage
-def compose(model: Program, loss: Program, given: Sequence[Port], updated: Sequence[Port]) -> Program:
+def compose(
+    model: Program, loss: Program, given: Sequence[OutputPort], updated: Sequence[OutputPort]
+) -> Program:
     """(the model's inputs..., the loss's other inputs...) -> (the loss's output, the model's outputs `updated`).
 
     The loss's first inputs are the model's outputs `given`. Raises `RequestError` if their types differ, or if the loss
@@ -46,7 +48,7 @@ def compose(model: Program, loss: Program, given: Sequence[Port], updated: Seque
     return both.rematerialize(model.memory)
 
 
-def _check(loss: Program, given: Sequence[Port]) -> None:
+def _check(loss: Program, given: Sequence[OutputPort]) -> None:
     if len(loss.outputs) != 1:
         raise RequestError(f"a loss must have one output; this one has {len(loss.outputs)}")
     if len(loss.inputs) < len(given):

@@ -33,7 +33,7 @@ from tiduc.dialect.shapes.types import (
     with_element,
     with_shape,
 )
-from tiduc.ports import Port, with_ports
+from tiduc.ports import InputPort, OutputPort, with_ports
 from tiduc.program import Program
 from tiduc.training.compose import compose
 
@@ -68,17 +68,17 @@ def with_loss(model: Program, loss: str | Program) -> Program:
     b: Any = model.opset.builder(model.view, model.view.fresh("loss"))
     target_type, value = LOSSES[loss](b, y.value, f"{b.graph.name}.target")
     b.finish([value])
-    target = Port("target", target_type, f"{b.graph.name}.target")
+    target = InputPort("target", target_type, f"{b.graph.name}.target")
     inputs = with_ports(model.inputs, [target])
-    return replace(model, inputs=inputs, outputs=(Port("loss", value.type, value), *updated))
+    return replace(model, inputs=inputs, outputs=(OutputPort("loss", value.type, value), *updated))
 
 
-def _mse(b: Any, y: Any, key: str) -> tuple[Any, Any]:
+def _mse(b: StablehloBuilder, y: Value, key: str) -> tuple[Any, Any]:
     error = b.subtract(_widened(b, y), _widened(b, b.input(key, y.type)))
     return y.type, _mean(b, b.multiply(error, error))
 
 
-def _softmax_cross_entropy(b: Any, y: Any, key: str) -> tuple[Any, Any]:
+def _softmax_cross_entropy(b: StablehloBuilder, y: Value, key: str) -> tuple[Any, Any]:
     """Subtracts the largest element of each row first, so that no exponential overflows."""
     if not rank(y):
         raise RequestError(
@@ -116,7 +116,7 @@ def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type)
     return b.emit("stablehlo.dynamic_broadcast_in_dim", (target, b.sizes(shape(y))), table, attributes)
 
 
-def wide(type_: Any) -> Any:
+def wide(type_: ir.FloatType) -> ir.FloatType:
     """The element type to accumulate numbers of this type in: no narrower than f32."""
     return type_ if type_.width >= 32 else ir.F32Type.get()
 

@@ -34,7 +34,7 @@ class Sgd:
     counts = False  # whether the update depends on the number of the step
 
     def update(
-        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Any], rate: Value, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and its new state."""
         return _less(b, p, rate, g), []
@@ -52,7 +52,7 @@ class Momentum:
         _is_fraction("momentum", self.momentum)
 
     def update(
-        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and its new velocity."""
         velocity = b.add(b.multiply(b.constant(self.momentum, p), state[0]), g)
@@ -76,7 +76,7 @@ class Adam:
             raise RequestError(f"epsilon must be at least 0, not {self.epsilon}")
 
     def update(
-        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and the new moments of its gradient."""
         first = _mixed(b, self.beta1, state[0], g)
@@ -97,7 +97,7 @@ class AdamW(Adam):
         _is_positive("weight_decay", self.weight_decay)
 
     def update(
-        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and the new moments of its gradient."""
         return super().update(b, _decayed(b, p, rate, self.weight_decay), g, state, rate, step)
@@ -119,7 +119,7 @@ class Lion:
         _is_positive("weight_decay", self.weight_decay)
 
     def update(
-        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Any
+        self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
     ) -> tuple[Any, list[Any]]:
         """The new parameter, and the new moment of its gradient."""
         mixed = _mixed(b, self.beta1, state[0], g)
@@ -192,8 +192,9 @@ def _mixed(b: StablehloBuilder, old: float, x: Value, y: Value) -> Value:
     return b.add(b.multiply(b.constant(old, x), x), b.multiply(b.constant(1 - old, x), y))
 
 
-def _bias(b: StablehloBuilder, beta: float, step: Value) -> Value:
+def _bias(b: StablehloBuilder, beta: float, step: Value | None) -> Value:
     """1 - beta^step, as -expm1(step log beta), which avoids cancellation if beta is near 1."""
+    assert step is not None  # `counts` is set
     if not beta:
         return b.constant(1, step)
     power = b.multiply(step, b.constant(log(beta), step))

@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.ops.attributes import readable
 from tiduc.dialect.ops.verify import ROLE
-from tiduc.ports import Function, Port, with_attributes
+from tiduc.ports import Function, InputPort, with_attributes
 
 PARAMETER, OPTIMIZER, BUFFER, SEED = "parameter", "optimizer", "buffer", "seed"
 FROZEN, INPUT, TARGET, RATE = "frozen", "input", "target", "rate"
@@ -22,12 +22,12 @@ STORED = (*STATE, FROZEN)
 """The roles of inputs that the state file contains."""
 
 
-def with_role(port: Port, role: str) -> Port:
+def with_role(port: InputPort, role: str) -> InputPort:
     """The input with a role."""
     return with_attributes(port, {ROLE: ir.StringAttr.get(role)})
 
 
-def role_of(port: Port) -> str:
+def role_of(port: InputPort) -> str:
     """The role of an input; "" if it has none."""
     role: Any = None if port.attributes is None else readable(ir.DictAttr(port.attributes), ROLE)
     return role.value if isinstance(role, ir.StringAttr) else ""

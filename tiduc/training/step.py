@@ -24,7 +24,7 @@ from tiduc.dialect.ops.verify import HELD
 from tiduc.dialect.shapes.types import element, is_float, with_element
 from tiduc.models.model import Model
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Port, described, held_because, with_attributes, with_ports
+from tiduc.ports import InputPort, OutputPort, described, held_because, with_attributes, with_ports
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.random_seed import MOST, is_random_seed, random_seed
@@ -92,12 +92,13 @@ def train_step(
     seeds = [port for port in gradient.inputs if is_random_seed(described(port))]
     roles = {PARAMETER: parameters, OPTIMIZER: states, BUFFER: buffers, SEED: seeds}
     places = [with_role(port, role) for role, ports in roles.items() for port in ports]
-    values += [*(updated[port.name].value for port in buffers), *_next_seeds(gradient, seeds)]
+    of_buffers = [updated[port.name].value for port in buffers]
+    results = [*values, *of_buffers, *_next_seeds(gradient, seeds)]
     rest = [port for port in gradient.inputs if port not in (*parameters, *buffers, *seeds)]
     rest.sort(key=lambda port: port.name not in weights)  # frozen weights come before inputs and targets
     fixed = [_fixed(port, model, weights, names) for port in rest]
     donated = [_donated(port, i) for i, port in enumerate(places, start=1)]
-    new = [Port(port.name, port.type, value) for port, value in zip(places, values, strict=True)]
+    new = [OutputPort(port.name, port.type, value) for port, value in zip(places, results, strict=True)]
     inputs = (*donated, *fixed, with_role(rate, RATE))
     program = replace(gradient, inputs=inputs, outputs=(gradient.outputs[0], *new))
     known = {each.name: getattr(program, each.name) for each in fields(Program)}
@@ -106,7 +107,7 @@ def train_step(
     return Model(**known, weights={p.name: arrays[p.name] for p in program.inputs if p.name in arrays})
 
 
-def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[Port]]:
+def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[InputPort]]:
     """The loss, its gradient, and the parameters, except those that do not affect the loss.
 
     PyTorch's optimizers skip such parameters too: otherwise decay would change them. Raises `RequestError` if no
@@ -122,7 +123,7 @@ def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[Port]
     return replace(gradient, outputs=tuple(outputs)), parameters
 
 
-def _fixed(port: Port, model: Program, weights: Mapping[str, Array], names: Sequence[str]) -> Port:
+def _fixed(port: InputPort, model: Program, weights: Mapping[str, Array], names: Sequence[str]) -> InputPort:
     """An input that the step does not update, with its role; for a weight, also the reason."""
     if port.name not in weights:
         return with_role(port, INPUT if port.name in {x.name for x in model.inputs} else TARGET)
@@ -135,24 +136,24 @@ def _fixed(port: Port, model: Program, weights: Mapping[str, Array], names: Sequ
 
 def _update(
     gradient: Program,
-    parameters: Sequence[Port],
+    parameters: Sequence[InputPort],
     chosen: Optimizer,
     decay: Sequence[str],
     clip_norm: float | None,
     accumulate: int,
-) -> tuple[list[Port], list[Value]]:
+) -> tuple[list[InputPort], list[Value]]:
     """Adds inputs for the optimizer state and the rate; returns the new values of the parameters and of the state.
 
     For elements narrower than f32, the update is computed in f32, which can hold sums of many small numbers.
     """
     b: Any = gradient.opset.builder(gradient.view, gradient.view.fresh("update"))
     rate, step = _scalar(b, "rate"), _scalar(b, "step")
-    r = b.input(rate.value, rate.type)
-    old_n = b.input(step.value, step.type) if chosen.counts else None
+    r = b.input(rate.key, rate.type)
+    old_n = b.input(step.key, step.type) if chosen.counts else None
     n = b.add(old_n, b.constant(1, step.type)) if chosen.counts else None
     slopes = []
     for port, slope in zip(parameters, gradient.outputs[1:], strict=True):
-        p = gradient.view.input(port.value)
+        p = gradient.view.input(port.key)
         slopes.append(b.convert(slope.value, wide(element(p))))
     sums = Accumulation(b, parameters, slopes, accumulate) if accumulate != 1 else None
     slopes = slopes if sums is None else sums.slopes
@@ -166,13 +167,13 @@ def _update(
         factor = clipping(b, slopes, clip_norm)
         slopes = [scaled(b, factor, g) for g in slopes]
     for port, g in zip(parameters, slopes, strict=True):
-        p = gradient.view.input(port.value)
+        p = gradient.view.input(port.key)
         type_ = with_element(port.type, wide(element(p)))
         beside = [
-            Port(f"{port.name}.{state_name}", type_, f"{b.graph.name}.{port.value}.{state_name}")
+            InputPort(f"{port.name}.{state_name}", type_, f"{b.graph.name}.{port.key}.{state_name}")
             for state_name in chosen.state_names
         ]
-        state = [b.input(each.value, each.type) for each in beside]
+        state = [b.input(each.key, each.type) for each in beside]
         decays = any(fnmatchcase(port.name, pattern) for pattern in decay)
         own = chosen if decays else without_decay(chosen)
         new_p, more = own.update(b, b.convert(p, element(type_)), g, state, r, n)
@@ -185,10 +186,10 @@ def _update(
     return [*states, rate], [*new, *kept]
 
 
-def _next_seeds(program: Program, seeds: Sequence[Port]) -> list[Any]:
+def _next_seeds(program: Program, seeds: Sequence[InputPort]) -> list[Value]:
     """The seeds of the next step."""
     b: Any = program.opset.builder(program.view, program.view.fresh("next"))
-    old = [program.view.input(port.value) for port in seeds]
+    old = [program.view.input(port.key) for port in seeds]
     new = [b.add(x, b.constant([0, 1], x)) for x in old]
     b.finish(new)
     return new
@@ -199,7 +200,7 @@ def trained_names(
     weights: Mapping[str, Array],
     train: Sequence[str],
     freeze: Sequence[str],
-    updated: Mapping[str, Port],
+    updated: Mapping[str, OutputPort],
 ) -> list[str]:
     """The names of the parameters to train, in the order of the inputs."""
     trained: list[str] = []
@@ -226,14 +227,14 @@ def trained_names(
     return trained
 
 
-def _scalar(b: StablehloBuilder, name: str) -> Port:
-    return Port(name, ir.RankedTensorType.get([], ir.F32Type.get()), f"{b.graph.name}.{name}")
+def _scalar(b: StablehloBuilder, name: str) -> InputPort:
+    return InputPort(name, ir.RankedTensorType.get([], ir.F32Type.get()), f"{b.graph.name}.{name}")
 
 
-def _donated(port: Port, output: int) -> Port:
+def _donated(port: InputPort, output: int) -> InputPort:
     return with_attributes(port, {DONATED: ir.IntegerAttr.get(ir.IndexType.get(), output)})
 
 
-def _zeros(port: Port) -> Any:
+def _zeros(port: InputPort) -> Array:
     type_ = described(port).type
     return np.zeros(type_.shape, type_.dtype)

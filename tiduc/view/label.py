@@ -1,7 +1,7 @@
 """The text in boxes: names, types, constants and attributes, short enough to read in a picture."""
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 from torch_mlir import ir
 
@@ -10,7 +10,7 @@ from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.attributes import location_name
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.control_ops import TARGET, call_target
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE, NAME
 
 SHAPE_OPS = frozenset({"broadcast_in_dim", "convert", "reshape"})
@@ -56,7 +56,7 @@ def title(op: IrOp) -> str:
     return f"{short} {inner.removeprefix('stablehlo.')}" if inner else short
 
 
-def reducer(op: Any) -> str:
+def reducer(op: IrOp) -> str:
     """The name of the only op in the op's only region. Empty if there are several."""
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return ""
@@ -137,13 +137,14 @@ def _number(x: float) -> str:
     return f"{x:.6g}" if isinstance(x, float) else str(x)
 
 
-def port_names(values: Any, attrs: Any, default: str) -> list[str]:
+def port_names(values: Sequence[IrValue], attrs: ir.Attribute | None, default: str) -> list[str]:
     """The names of a function's arguments or results: by attribute, else by location, else by number."""
     names = []
+    given = [] if attrs is None else [ir.DictAttr(each) for each in ir.ArrayAttr(attrs)]
     for i, x in enumerate(values):
         name = f"{default}{i}"
-        if attrs is not None and i < len(attrs) and NAME in ir.DictAttr(attrs[i]):
-            name = str(ir.StringAttr(ir.DictAttr(attrs[i])[NAME]).value)
+        if i < len(given) and NAME in given[i]:
+            name = str(ir.StringAttr(given[i][NAME]).value)
         elif default == "arg" and isinstance(x.location, ir.NameLoc):
             name = location_name(x.location)
         names.append(name)

@@ -75,7 +75,7 @@ class _Reader:
     def literal(self, x: IrValue) -> str | None:
         return self.literals.get(self.follow(x))
 
-    def follow(self, x: Any) -> Any:
+    def follow(self, x: IrValue) -> IrValue:
         seen = 0
         while x in self.aliases and seen <= len(self.aliases):
             x, seen = self.aliases[x], seen + 1
@@ -139,7 +139,10 @@ class _Reader:
             str(ir.FlatSymbolRefAttr(op.attributes["input"]).value),
             op.attributes["value"].value,
         )
-        value = self.follow(self.named.get(graph, {}).get(name))
+        value = self.named.get(graph, {}).get(name)
+        if value is None:
+            return
+        value = self.follow(value)
         for reader, values in self.named.items():
             x = values.get(key)
             if x not in self.defined_by:

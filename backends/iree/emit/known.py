@@ -71,7 +71,9 @@ def constant_splat(x: IrValue) -> ir.FloatAttr | ir.IntegerAttr | None:
     """The number that fills a splat constant, as an attribute. None if x is not a splat constant."""
     constant = defined_by(x, "stablehlo.constant")
     value: Any = constant.attributes["value"] if constant else None
-    return value.get_splat_value() if is_splat(value) else None
+    number: Any = value.get_splat_value() if is_splat(value) else None
+    found: ir.FloatAttr | ir.IntegerAttr | None = number
+    return found
 
 
 def is_no_negative_zero(x: IrValue) -> bool:

@@ -16,7 +16,7 @@ from harness.compare import compare
 from tiduc.dialect.mlir.context import stage
 from tiduc.passes.batch import batch
 from tiduc.passes.rules import OPSET
-from tiduc.ports import Port
+from tiduc.ports import InputPort, OutputPort
 from tiduc.program import Program, load
 
 SIZE = 3
@@ -25,14 +25,14 @@ SIZE = 3
 @stage
 def batched(program: Program, positions: Sequence[int], size: int = SIZE) -> Program:
     """The program, batched in the inputs at these positions."""
-    keys = [program.inputs[i].value for i in positions]
+    keys = [program.inputs[i].key for i in positions]
     outputs = [port.value for port in program.outputs]
     graph = batch(program.view, list(dict.fromkeys(outputs)), keys, size, OPSET)
     of = dict(zip(dict.fromkeys(outputs), graph.outputs, strict=True))
     inputs = list(program.inputs)
     for i, (key, x) in zip(positions, graph.inputs.items(), strict=True):
-        inputs[i] = Port(inputs[i].name, x.type, key)
-    results = tuple(Port(port.name, of[port.value].type, of[port.value]) for port in program.outputs)
+        inputs[i] = InputPort(inputs[i].name, x.type, key)
+    results = tuple(OutputPort(port.name, of[port.value].type, of[port.value]) for port in program.outputs)
     return replace(program, inputs=tuple(inputs), outputs=results)
 
 

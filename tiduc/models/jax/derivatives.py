@@ -13,14 +13,29 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.errors import TiducError, Unsupported, first_line
 from tiduc.dialect.graph.functions import functions_in, replace_by_call, symbol, within
 from tiduc.dialect.ops.control_ops import DERIVATIVES
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.passes.rules.composite import NOT_DIFFERENTIABLE
+
+if TYPE_CHECKING:
+    import jax
+    from jax.interpreters import mlir as lowering
+
+
+Traceable = Callable[..., Any]
+"""A function of arrays, which JAX can trace."""
+
+Avals = Sequence["jax.ShapeDtypeStruct | jax.core.ShapedArray"]
+"""The shapes and element types of arrays."""
+
+MakeDerivative = Callable[[int, frozenset[int]], tuple[Traceable, Avals]]
+"""(the number of captured arrays, rejected inputs) -> a derivative, and the types of its arguments."""
 
 _PREFIX = "tidu.own."
 LEVELS = 3
@@ -69,7 +84,13 @@ class OwnDerivatives:
         )
 
     def _lowered(
-        self, primitive: Any, attribute: str, level: int, ctx: Any, *operands: Any, **parameters: Any
+        self,
+        primitive: "jax.extend.core.Primitive",
+        attribute: str,
+        level: int,
+        ctx: "lowering.LoweringRuleContext",
+        *operands: IrValue,
+        **parameters: Any,
     ) -> Any:
         from jax.interpreters import mlir
 
@@ -93,7 +114,9 @@ class OwnDerivatives:
             function = self._rejecting(kept, rejected)
         return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
 
-    def _rejected(self, make: Callable[..., Any], inputs: Sequence[Any], captured: int) -> dict[int, str]:
+    def _rejected(
+        self, make: MakeDerivative, inputs: Sequence["jax.ShapeDtypeStruct"], captured: int
+    ) -> dict[int, str]:
         """The inputs whose tangents the function's derivative rejects by an exception, with its message.
 
         `equinox.filter_custom_vjp` rejects tangents of all arguments except the first one.
@@ -110,7 +133,7 @@ class OwnDerivatives:
             return dict.fromkeys(smooth, message)
         return rejected
 
-    def _error(self, given: tuple[Callable[..., Any], tuple[Any, ...]]) -> str | None:
+    def _error(self, given: tuple[Traceable, Avals]) -> str | None:
         """The message of the exception that a derivative raises while JAX traces it; None if it raises none."""
         function, arguments = given
         try:
@@ -119,10 +142,10 @@ class OwnDerivatives:
             return first_line(error) or f"its derivative raises {type(error).__name__}"
         return None
 
-    def _rejecting(self, function: Callable[..., Any], rejected: Mapping[int, str]) -> Callable[..., Any]:
+    def _rejecting(self, function: Traceable, rejected: Mapping[int, str]) -> Callable[..., Any]:
         """The function, which now refuses tangents of some arguments."""
 
-        def call(*given: Any) -> Any:
+        def call(*given: "jax.Array") -> Any:
             composite = self._jax.lax.composite(lambda x, reason: x, NOT_DIFFERENTIABLE)
             return function(
                 *(composite(x, reason=rejected[i]) if i in rejected else x for i, x in enumerate(given))
@@ -130,7 +153,7 @@ class OwnDerivatives:
 
         return call if rejected else function
 
-    def _is_kept(self, called: Any) -> bool:
+    def _is_kept(self, called: "jax.extend.core.ClosedJaxpr") -> bool:
         where = called.jaxpr.debug_info.func_src_info or ""
         if "jax/_src" in where.replace("\\", "/") and where.partition(" ")[0] in _DIFFERENTIATED_BY_OPS:
             return False
@@ -160,25 +183,25 @@ class OwnDerivatives:
             f"arguments in nondiff_argnums must be constants; {_HINT}"
         )
 
-    def _is_smooth(self, x: Any) -> bool:
+    def _is_smooth(self, x: "jax.ShapeDtypeStruct | jax.core.ShapedArray") -> bool:
         return bool(self._jax.numpy.issubdtype(x.dtype, self._jax.numpy.inexact))
 
-    def _zero(self, x: Any) -> Any:
+    def _zero(self, x: "jax.ShapeDtypeStruct | jax.core.ShapedArray") -> Any:
         """The tangent of an array of integers."""
         return self._jax.numpy.zeros(x.shape, self._jax.dtypes.float0)
 
     def _jvp(
         self,
-        bound: Callable[..., Any],
-        inputs: Sequence[Any],
-        results: Sequence[Any],
+        bound: Traceable,
+        inputs: Avals,
+        results: Avals,
         _: int,
         rejected: frozenset[int],
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """(x..., dx...) -> (y..., dy...), and its arguments; it ignores tangents of the `rejected` inputs."""
         moving = [i for i in range(len(inputs)) if i not in rejected]
 
-        def function(*given: Any) -> list[Any]:
+        def function(*given: "jax.Array") -> list[Any]:
             tangents = iter(given[len(inputs) :])
             dx = [next(tangents) if self._is_smooth(x) else self._zero(x) for x in inputs]
             along = _along(bound, given[: len(inputs)], moving)
@@ -189,9 +212,9 @@ class OwnDerivatives:
 
     def _vjp(
         self,
-        bound: Callable[..., Any],
-        inputs: Sequence[Any],
-        results: Sequence[Any],
+        bound: Traceable,
+        inputs: Avals,
+        results: Avals,
         captured: int,
         rejected: frozenset[int],
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -207,7 +230,7 @@ class OwnDerivatives:
         numpy = self._jax.numpy
         moving = [i for i in range(captured, len(inputs)) if i not in rejected]
 
-        def function(*given: Any) -> list[Any]:
+        def function(*given: "jax.Array") -> list[Any]:
             cotangents = iter(given[len(inputs) :])
             cy = [numpy.conj(next(cotangents)) if self._is_smooth(y) else self._zero(y) for y in results]
             along = _along(bound, given[: len(inputs)], moving)
@@ -222,7 +245,7 @@ class OwnDerivatives:
         return function, (*inputs, *filter(self._is_smooth, results))
 
 
-def _forget_traces(parameters: Mapping[str, Any]) -> None:
+def _forget_traces(parameters: Mapping[str, object]) -> None:
     """Clears JAX's cache of the derivatives that it traced for a call, keyed by which tangents are nonzero.
 
     An exception that ends a trace leaves an entry without the structure of the results in the cache.
@@ -233,12 +256,10 @@ def _forget_traces(parameters: Mapping[str, Any]) -> None:
                 cell.cell_contents.clear()
 
 
-def _along(
-    bound: Callable[..., Any], given: Sequence[Any], moving: Sequence[int]
-) -> Callable[..., list[Any]]:
+def _along(bound: Traceable, given: Sequence["jax.Array"], moving: Sequence[int]) -> Callable[..., list[Any]]:
     """The function of the arguments with the numbers `moving`; the other arguments are fixed."""
 
-    def along(*moved: Any) -> list[Any]:
+    def along(*moved: "jax.Array") -> list[Any]:
         of = dict(zip(moving, moved, strict=True))
         return list(bound(*(of.get(i, x) for i, x in enumerate(given))))
 

@@ -10,7 +10,7 @@ of CHLO, whose derivative is wrong or NaN at some points, and would lose each st
 import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
@@ -18,18 +18,22 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.models.expansions import PREFIX
 from tiduc.passes.rules.opset import OPSET
 
+if TYPE_CHECKING:
+    import jax
+
+
 _CHLO = "chlo."
 
 
 @functools.cache
-def lowering_rules(jax: ModuleType, stops: bool) -> tuple[tuple[Any, Callable[..., Any]], ...]:
+def lowering_rules(jax: Any, stops: bool) -> tuple[tuple[Any, Callable[..., Any]], ...]:
     """Pairs of a primitive of JAX and its lowering rule; with `stops`, that of `stop_gradient` is among them.
 
     The result is one tuple for all exports, since JAX caches lowered functions by it.
     """
     from jax.interpreters import mlir
 
-    def stopped(x: Any) -> Any:
+    def stopped(x: "jax.Array") -> Any:
         return jax.lax.composite(lambda x: x, "tidu.stop_gradient")(x)
 
     functions = {primitive: _as_custom_call(jax, name) for name, primitive in _of_chlo(jax).items()}
@@ -39,7 +43,7 @@ def lowering_rules(jax: ModuleType, stops: bool) -> tuple[tuple[Any, Callable[..
     return tuple((primitive, lowered(function)) for primitive, function in functions.items())
 
 
-def keeps_stops(jaxpr: Any) -> bool:
+def keeps_stops(jaxpr: "jax.extend.core.ClosedJaxpr") -> bool:
     """Whether an export keeps the `stop_gradient`s of a traced function: only if it has no `custom_linear_solve`.
 
     `jnp.linalg.solve` stops the gradients of a matrix before factorizing it, because `custom_linear_solve` has a
@@ -83,8 +87,8 @@ def _of_chlo(jax: ModuleType) -> dict[str, Any]:
     return primitives
 
 
-def _as_custom_call(jax: ModuleType, name: str) -> Callable[..., Any]:
-    def call(*operands: Any, **_: Any) -> Any:
+def _as_custom_call(jax: Any, name: str) -> Callable[..., Any]:
+    def call(*operands: "jax.Array", **_: object) -> Any:
         equal = jax.numpy.broadcast_arrays(*operands)  # an operand of polygamma may be a scalar
         like = jax.ShapeDtypeStruct(equal[0].shape, equal[0].dtype)
         return jax.ffi.ffi_call(PREFIX + name, like)(*equal)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tiduc.models.onnx.nodes import Nodes, operand
 from tiduc.models.onnx.tensors import Tensor, absolute, clip, take, tensor, where
+from tiduc.runtime.arrays import Array
 
 if TYPE_CHECKING:
     import onnx
@@ -23,7 +24,7 @@ def _is_static(nodes: Nodes, node: "onnx.NodeProto") -> bool:
     return all(nodes.is_static(x) for x in (*node.input, node.output[0]) if x)
 
 
-def slice_(nodes: Nodes, node: Any) -> str | None:
+def slice_(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Slice with starts, ends, axes or steps that are known only at run time."""
     if nodes.version < 10 or not _is_static(nodes, node) or not node.output[0]:
         return None
@@ -48,7 +49,7 @@ def slice_(nodes: Nodes, node: Any) -> str | None:
     return x.name if x.name != node.input[0] else nodes.emit("Identity", x.name)
 
 
-def _entry(numbers: Any, axes: NDArray[Any] | Tensor, d: int, rank: int, default: int) -> Any:
+def _entry(numbers: Tensor | Array, axes: NDArray[Any] | Tensor, d: int, rank: int, default: int) -> Any:
     """The parameter for dimension d; `default` if no axis is d."""
     if isinstance(axes, np.ndarray):
         places = [i for i, axis in enumerate(axes.tolist()) if axis % rank == d]
@@ -61,7 +62,7 @@ def _entry(numbers: Any, axes: NDArray[Any] | Tensor, d: int, rank: int, default
     return found
 
 
-def pad(nodes: Nodes, node: Any) -> str | None:
+def pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Pad with widths that are known only at run time."""
     if nodes.version < 11 or nodes.constant(node, 1) is not None or not _is_static(nodes, node):
         return None
@@ -104,7 +105,7 @@ def range_(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     return y.name if isinstance(y, Tensor) else nodes.hold(y)
 
 
-def trilu(nodes: Nodes, node: Any) -> str | None:
+def trilu(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     if nodes.constant(node, 1) is not None or not operand(node, 1) or not nodes.is_static(node.input[0]):
         return None
     x, k = tensor(nodes, node.input[0]), tensor(nodes, node.input[1]).reshape()

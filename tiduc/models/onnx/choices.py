@@ -7,8 +7,8 @@ The number of chosen elements depends on data, so the model, or `sizes`, must st
 many: it omits later elements, and pads with -1 (boxes) or with copies (elements).
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,16 @@ from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.onnx.moves import first_places, take_in_batch
 from tiduc.models.onnx.nodes import Nodes, operand
 from tiduc.models.onnx.tensors import Tensor, call, concatenate, held, maximum, minimum, take, tensor, where
+from tiduc.runtime.arrays import Array
+
+if TYPE_CHECKING:
+    import onnx
+
 
 # ---- boxes -------------------------------------------------------------------------------------------------
 
 
-def non_max_suppression(nodes: Nodes, node: Any) -> str:
+def non_max_suppression(nodes: Nodes, node: "onnx.NodeProto") -> str:
     count = nodes.chosen(node.output[0], 0)
     boxes, scores = (held(nodes, tensor(nodes, node.input[i])) for i in (0, 1))
     batch, classes, n = scores.shape
@@ -55,7 +60,7 @@ def _sorted(x: Tensor, largest: bool) -> tuple[Tensor, Tensor]:
     return Tensor(x.nodes, values, x.dtype, x.shape), Tensor(x.nodes, places, np.int64, x.shape)
 
 
-def _overlaps(boxes: Tensor, is_centred: bool, limit: Any) -> Tensor:
+def _overlaps(boxes: Tensor, is_centred: bool, limit: Array | Tensor) -> Tensor:
     """Whether the intersection over union of two boxes of a row exceeds the limit: (rows, n, n)."""
     if is_centred:  # x, y, width, height
         centre, half = boxes[..., 0:2], boxes[..., 2:4] / 2
@@ -102,7 +107,7 @@ def _remainder(x: Tensor, n: int) -> Tensor:
 # ---- elements ----------------------------------------------------------------------------------------------
 
 
-def unique(nodes: Nodes, node: Any) -> list[str]:
+def unique(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     given = nodes.attributes(node)
     x = held(nodes, tensor(nodes, node.input[0]))
     x = x.reshape(-1) if "axis" not in given else x
@@ -142,7 +147,7 @@ def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
         is_new = body.emit("and", [body.compare(y, y, "NE"), body.compare(x, x, "EQ")], x.sizes)
         return body.emit("or", [less, is_new], x.sizes)
 
-    def comes_before(body: Body, xs: Any, ys: Any) -> TextTensor:
+    def comes_before(body: Body, xs: Sequence[TextTensor], ys: Sequence[TextTensor]) -> TextTensor:
         """Whether the elements xs come before the elements ys in lexicographic order."""
         (x, *others), (y, *more) = xs, ys
         less = is_less(body, x, y)

@@ -117,7 +117,7 @@ def _open_loop(
     return body.emit_all("while", carried, types, regions=regions)[2:]
 
 
-def scan(nodes: Nodes, node: Any) -> list[str]:
+def scan(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     given = nodes.attributes(node)
     scanned = given["num_scan_inputs"]
     kept = len(node.input) - scanned

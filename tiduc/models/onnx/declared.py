@@ -133,19 +133,19 @@ def _tile(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     return {} if 0 in x else {1: [m // n for n, m in zip(x, y, strict=True)]}
 
 
-def _split(nodes: Nodes, node: Any) -> Fixed:
+def _split(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     axis = nodes.attributes(node).get("axis", 0)
     return {1: [nodes.sizes(y)[axis] for y in node.output]}
 
 
-def _top_k(nodes: Nodes, node: Any) -> Fixed:
+def _top_k(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     return {1: [_y(nodes, node)[nodes.attributes(node).get("axis", -1)]]}
 
 
 def _along_axes(position: int) -> Callable[[Nodes, Any], Fixed]:
     """The sizes of the result along the attribute `axes`, by default along all dimensions."""
 
-    def fix(nodes: Nodes, node: Any) -> Fixed:
+    def fix(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
         y = _y(nodes, node)
         axes = nodes.attributes(node).get("axes", range(len(y)))
         return {position: [y[d] for d in axes]}
@@ -158,11 +158,11 @@ def _resize(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     return _along_axes(3)(nodes, node) if policy == "stretch" else {}
 
 
-def _one_hot(nodes: Nodes, node: Any) -> Fixed:
+def _one_hot(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     return {1: _y(nodes, node)[nodes.attributes(node).get("axis", -1)]}
 
 
-def _dft(nodes: Nodes, node: Any) -> Fixed:
+def _dft(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
     """The length, if the result's size is the length."""
     given, axis = nodes.attributes(node), nodes.constant(node, 2)
     if (axis is None and operand(node, 2)) or (given.get("onesided") and not given.get("inverse")):

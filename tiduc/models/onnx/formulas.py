@@ -34,7 +34,7 @@ def _sum(nodes: Nodes, x: str, axis: int) -> str:
     return nodes.emit("ReduceSum", x, axes=[axis], keepdims=1)
 
 
-def _lp_normalization(nodes: Nodes, node: Any) -> str | None:
+def _lp_normalization(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     given = nodes.attributes(node)
     x, axis = node.input[0], given.get("axis", -1) % len(nodes.shape(node.input[0]))
     if given.get("p", 2) == 1:
@@ -45,7 +45,7 @@ def _lp_normalization(nodes: Nodes, node: Any) -> str | None:
     return nodes.emit("Div", x, nodes.emit("Where", is_zero, nodes.like(node, 1), size))
 
 
-def _one_hot(nodes: Nodes, node: Any) -> str | None:
+def _one_hot(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     depth, shape = nodes.constant(node, 1), nodes.shape(node.input[0])
     if depth is None or None in shape:
         raise Unsupported("OneHot is supported for a constant depth and static shapes only")
@@ -61,7 +61,7 @@ def _one_hot(nodes: Nodes, node: Any) -> str | None:
     return nodes.emit("Where", hit, on, off)
 
 
-def _swish(nodes: Nodes, node: Any) -> str | None:
+def _swish(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     x = node.input[0]
     alpha = nodes.like(node, nodes.attributes(node).get("alpha", 1.0))
     return nodes.emit("Mul", x, nodes.emit("Sigmoid", nodes.emit("Mul", x, alpha)))
@@ -79,7 +79,7 @@ def _of_booleans(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     )  # the maximum of no elements is the lowest integer
 
 
-def _hardmax(nodes: Nodes, node: Any) -> str | None:
+def _hardmax(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """One at the first of the greatest elements along the axis, zero elsewhere."""
     shape, dtype = nodes.shape(node.input[0]), nodes.like(node, 0).dtype
     axis = nodes.attributes(node).get("axis", -1 if nodes.version >= 13 else 1) % len(shape)

@@ -3,7 +3,7 @@
 A complex tensor of ONNX has its real and imaginary parts along the last dimension, which has the size 2.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def dft(nodes: Nodes, node: Any) -> list[str]:
+def dft(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     given = nodes.attributes(node)
     x, rank = node.input[0], len(nodes.sizes(node.input[0]))
     axis = given.get("axis", 1)
@@ -73,7 +73,7 @@ def _fft(body: Body, x: TextTensor, kind: str, length: int, result: int, element
     return body.emit("fft", [x], [*x.sizes[:-1], result], settings, element)
 
 
-def stft(nodes: Nodes, node: Any) -> str:
+def stft(nodes: Nodes, node: "onnx.NodeProto") -> str:
     """The DFT of the windows, each multiplied by the window function."""
     signal = held(nodes, tensor(nodes, node.input[0]))
     step = tensor(nodes, node.input[1])

@@ -149,7 +149,7 @@ def _bound(
 
 
 def _bind_graph(
-    onnx: ModuleType, graph: Any, names: dict[str, str], given: Mapping[str, Any], prefix: str
+    onnx: ModuleType, graph: "onnx.GraphProto", names: dict[str, str], given: Mapping[str, Any], prefix: str
 ) -> None:
     """Gives a subgraph of a definition these names and attributes, in place."""
     for x in (*graph.input, *graph.initializer):

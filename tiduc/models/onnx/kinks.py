@@ -4,7 +4,7 @@ Relu(x)        Where(x <= 0, 0, x)           torch-mlir lowers it to a maximum, 
 LeakyRelu(x)   Where(x <= 0, alpha x, x)     torch-mlir lowers it to a sum of two extrema
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tiduc.models.onnx.nodes import Nodes
 
@@ -19,7 +19,7 @@ def relu(nodes: Nodes, node: "onnx.NodeProto") -> None:
     _select(nodes, node, nodes.hold(nodes.like_result(node, 0)))
 
 
-def leaky_relu(nodes: Nodes, node: Any) -> None:
+def leaky_relu(nodes: Nodes, node: "onnx.NodeProto") -> None:
     slope = nodes.like_result(node, nodes.attributes(node).get("alpha", 0.01))
     _select(nodes, node, nodes.emit("Mul", node.input[0], slope))
 

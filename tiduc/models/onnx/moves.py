@@ -101,7 +101,7 @@ def _scattered(
     return body.emit_all("scatter", [x, index, updates], [(x.sizes, x.element)], attributes, [region])
 
 
-def column_to_image(nodes: Nodes, node: Any) -> str:
+def column_to_image(nodes: Nodes, node: "onnx.NodeProto") -> str:
     """Adds the blocks at their places in the image. Elements in the padding are added to one extra place."""
     image, block = (nodes.constant(node, i) for i in (1, 2))
     if image is None or block is None:
@@ -143,7 +143,7 @@ def first_places(nodes: Nodes, condition: Tensor, count: int) -> Tensor:
     return Tensor(nodes, places, np.int64, [count])
 
 
-def compress(nodes: Nodes, node: Any) -> str:
+def compress(nodes: Nodes, node: "onnx.NodeProto") -> str:
     axis = nodes.attributes(node).get("axis")
     x, condition = (held(nodes, tensor(nodes, name)) for name in node.input)
     x = x.reshape(-1) if axis is None else x
@@ -166,7 +166,7 @@ def non_zero(nodes: Nodes, node: "onnx.NodeProto") -> str:
 # ---- batches -----------------------------------------------------------------------------------------------
 
 
-def take_in_batch(x: Tensor, index: Any, batch: int, axis: int) -> Tensor:
+def take_in_batch(x: Tensor, index: Tensor, batch: int, axis: int) -> Tensor:
     """For each entry b of a batch, the elements of x with indices `index[b, i]` along an axis.
 
     The index may be an array.

@@ -71,7 +71,9 @@ def _wide(onnx: ModuleType, kind: int) -> int:
     return int(onnx.TensorProto.UINT8 if name.startswith("U") else onnx.TensorProto.INT8)
 
 
-def _widen_graph(onnx: ModuleType, graph: Any, kinds: dict[int, int], narrow: dict[str, int]) -> None:
+def _widen_graph(
+    onnx: ModuleType, graph: "onnx.GraphProto", kinds: dict[int, int], narrow: dict[str, int]
+) -> None:
     for value in (*graph.input, *graph.value_info, *graph.output):
         type_ = value.type.tensor_type
         if type_.elem_type in kinds:
@@ -88,7 +90,7 @@ def _widen_graph(onnx: ModuleType, graph: Any, kinds: dict[int, int], narrow: di
     graph.node.extend(copies)
 
 
-def _widen_tensor(onnx: ModuleType, tensor: Any, kinds: dict[int, int]) -> None:
+def _widen_tensor(onnx: ModuleType, tensor: "onnx.TensorProto", kinds: dict[int, int]) -> None:
     if tensor.data_type in kinds:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(_wide(onnx, tensor.data_type))
         wide = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor).astype(dtype), tensor.name)

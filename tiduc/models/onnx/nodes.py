@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.emitted_text import Body, TextTensor
@@ -28,7 +29,7 @@ class Nodes:
         self,
         onnx: ModuleType,
         model: "onnx.ModelProto",
-        prepare: Callable[[Any], Any],
+        prepare: "Callable[[onnx.ModelProto], onnx.ModelProto]",
         functions: "list[onnx.ModelProto | None]",
         straight_through: bool = False,
     ) -> None:
@@ -96,7 +97,7 @@ class Nodes:
         """Whether all sizes of a value are known."""
         return self.has_rank(name) and None not in self.shape(name)
 
-    def constant(self, node: Any, i: int) -> Array | None:
+    def constant(self, node: "onnx.NodeProto", i: int) -> Array | None:
         """Operand i of the node if it is a constant. None if it is absent or not a constant."""
         return self.constants.get(node.input[i]) if i < len(node.input) and node.input[i] else None
 
@@ -105,13 +106,14 @@ class Nodes:
         values = {each.name: self.onnx.helper.get_attribute_value(each) for each in node.attribute}
         return {name: x.decode() if isinstance(x, bytes) else x for name, x in values.items()}
 
-    def dtype(self, name: str) -> Any:
+    def dtype(self, name: str) -> np.dtype[Any]:
         """The element type of a value; raises `Unsupported` if it is not known."""
         if name in self.constants:
             return self.constants[name].dtype
         if name not in self.types or not self.types[name].elem_type:
             raise Unsupported(f"the element type of {name!r} is not known")
-        return self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type)
+        dtype: np.dtype[Any] = self.onnx.helper.tensor_dtype_to_np_dtype(self.types[name].elem_type)
+        return dtype
 
     def like(self, node: "onnx.NodeProto", number: float) -> Array:
         """A scalar with the element type of the node's first operand."""
@@ -123,7 +125,7 @@ class Nodes:
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
-    def emit(self, op: str, *inputs: Any, **attributes: Any) -> str:
+    def emit(self, op: str, *inputs: str | ArrayLike, **attributes: Any) -> str:
         """Emits a node and returns the name of its output; inputs are names or arrays."""
         name = self.fresh()
         names = [x if isinstance(x, str) else self.hold(np.asarray(x)) for x in inputs]
@@ -155,7 +157,7 @@ class Nodes:
         self.emitted.append(self.onnx.helper.make_node(CALL, operands, names, domain=CALL, text=text))
         return names
 
-    def stop(self, x: str, shaped: str, dtype: Any) -> str:
+    def stop(self, x: str, shaped: str, dtype: DTypeLike) -> str:
         """x without its derivative. x has the shape of the value `shaped`, and elements of type `dtype`."""
         name = self.fresh()
         info = self.info(name, self._dynamic(shaped), element(dtype))
@@ -185,7 +187,7 @@ def version(model: "onnx.ModelProto") -> int:
     return int(next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx")))
 
 
-def element(dtype: Any) -> str:
+def element(dtype: DTypeLike) -> str:
     """The element type of StableHLO for a type of NumPy; raises `Unsupported` if there is none."""
     if np.dtype(dtype) not in ELEMENTS:
         raise Unsupported(

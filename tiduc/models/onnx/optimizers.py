@@ -4,25 +4,29 @@ Source: ONNX's operators, Adagrad, Adam and Momentum; the names are ONNX's.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiduc.models.onnx.nodes import Nodes
-from tiduc.models.onnx.tensors import held, sqrt, tensor, where
+from tiduc.models.onnx.tensors import Tensor, held, sqrt, tensor, where
 
-_Step = Callable[[Any, Any, list[Any], Mapping[str, Any]], list[Any]]
+if TYPE_CHECKING:
+    import onnx
+
+
+_Step = Callable[[Tensor, Tensor, list[Tensor], Mapping[str, Any]], list[Tensor]]
 """(rate, iteration, parameter with its regularized gradient and states, attributes) -> new parameter and states."""
 
 
-def _adagrad(r: Any, t: Any, values: list[Any], given: Mapping[str, Any]) -> list[Any]:
+def _adagrad(r: Tensor, t: Tensor, values: list[Tensor], given: Mapping[str, Any]) -> list[Tensor]:
     x, g, h = values
     rate = r / (t.astype(r.dtype) * given.get("decay_factor", 0.0) + 1)
     new_h = h + g * g
     return [x - rate * g / (sqrt(new_h) + given.get("epsilon", 1e-6)), new_h]
 
 
-def _adam(r: Any, t: Any, values: list[Any], given: Mapping[str, Any]) -> list[Any]:
+def _adam(r: Tensor, t: Tensor, values: list[Tensor], given: Mapping[str, Any]) -> list[Tensor]:
     x, g, v, h = values
     alpha, beta = given.get("alpha", 0.9), given.get("beta", 0.999)
     new_v, new_h = v * alpha + g * (1 - alpha), h * beta + g * g * (1 - beta)
@@ -38,7 +42,7 @@ def _adam(r: Any, t: Any, values: list[Any], given: Mapping[str, Any]) -> list[A
     return [new_x * (1 - given.get("norm_coefficient_post", 0.0)), new_v, new_h]
 
 
-def _momentum(r: Any, t: Any, values: list[Any], given: Mapping[str, Any]) -> list[Any]:
+def _momentum(r: Tensor, t: Tensor, values: list[Tensor], given: Mapping[str, Any]) -> list[Tensor]:
     x, g, v = values
     alpha, beta = given["alpha"], np.asarray(given["beta"], r.dtype)
     new_v = v * alpha + g * where(t > 0, beta, np.ones((), r.dtype))
@@ -47,7 +51,7 @@ def _momentum(r: Any, t: Any, values: list[Any], given: Mapping[str, Any]) -> li
 
 
 def _rewrite(step: _Step, states: int) -> Callable[[Nodes, Any], list[str]]:
-    def rewrite(nodes: Nodes, node: Any) -> list[str]:
+    def rewrite(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
         given = nodes.attributes(node)
         r, t, *rest = (held(nodes, tensor(nodes, name)) for name in node.input)
         count = len(rest) // (2 + states)

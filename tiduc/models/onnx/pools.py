@@ -6,8 +6,8 @@
 With `ceil_mode` or `auto_pad`, the padding at the end is enlarged, so that the last windows stay inside.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def largest(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     return nodes.emit("MaxPool", node.input[0], **(given | {"pads": [*before, *after]}))
 
 
-def mean(nodes: Nodes, node: Any) -> str | None:
+def mean(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     given = nodes.attributes(node)
     rank = len(given["kernel_shape"])
     if None in nodes.shape(node.input[0])[2:]:
@@ -70,7 +70,7 @@ def mean(nodes: Nodes, node: Any) -> str | None:
     return nodes.emit("Div", sums, count.astype(nodes.like(node, 0).dtype))
 
 
-def norm(nodes: Nodes, node: Any) -> str:
+def norm(nodes: Nodes, node: "onnx.NodeProto") -> str:
     given = nodes.attributes(node)
     before, after = _pads(nodes, node, bool(given.get("ceil_mode", 0)))
     power = nodes.like(node, given.get("p", 2))
@@ -80,7 +80,9 @@ def norm(nodes: Nodes, node: Any) -> str:
     return nodes.emit("Pow", sums, 1 / power)
 
 
-def _window_sums(nodes: Nodes, x: str, given: Any, before: Sequence[int], after: Sequence[int]) -> str:
+def _window_sums(
+    nodes: Nodes, x: str, given: Mapping[str, Sequence[int]], before: Sequence[int], after: Sequence[int]
+) -> str:
     rank = len(before)
     kernel, steps, dilations = (
         [1, 1, *given.get(name, [1] * rank)] for name in ("kernel_shape", "strides", "dilations")
@@ -102,7 +104,7 @@ def _window_sums(nodes: Nodes, x: str, given: Any, before: Sequence[int], after:
     return nodes.call("window_sums", [x], emit)[0]
 
 
-def _pads(nodes: Nodes, node: Any, ceil_mode: bool) -> tuple[list[int], list[int]]:
+def _pads(nodes: Nodes, node: "onnx.NodeProto", ceil_mode: bool) -> tuple[list[int], list[int]]:
     """The padding before and after, enlarged so that the last windows stay inside."""
     given, sizes = nodes.attributes(node), nodes.sizes(node.input[0])[2:]
     rank = len(sizes)

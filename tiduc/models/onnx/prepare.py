@@ -34,7 +34,7 @@ _OWN = ("", "ai.onnx", "ai.onnx.preview", "ai.onnx.preview.training")
 
 
 def prepare(
-    onnx: ModuleType,
+    onnx: Any,
     model: "onnx.ModelProto",
     functions: "list[onnx.ModelProto | None]",
     straight_through: bool = False,
@@ -74,15 +74,18 @@ def _with_shapes(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto
 
 
 def _nodes(
-    onnx: Any,
+    onnx: ModuleType,
     model: "onnx.ModelProto",
     functions: "list[onnx.ModelProto | None]",
     straight_through: bool = False,
 ) -> Nodes:
-    def ready(inner: Any) -> "onnx.ModelProto":
-        return prepare(onnx, inner, functions, straight_through)
-
-    return Nodes(onnx, model, ready, functions, straight_through)
+    return Nodes(
+        onnx,
+        model,
+        lambda inner: prepare(onnx, inner, functions, straight_through),
+        functions,
+        straight_through,
+    )
 
 
 def _fix(onnx: ModuleType, model: "onnx.ModelProto") -> None:
@@ -156,7 +159,7 @@ _DRAWING = frozenset(
 )
 
 
-def _folded(nodes: Nodes, node: Any) -> bool:
+def _folded(nodes: Nodes, node: "onnx.NodeProto") -> bool:
     """Folds a node with constant operands into constants; returns whether it did."""
     names = [name for name in node.output if name]
     if any(a.HasField("g") or a.graphs for a in node.attribute):

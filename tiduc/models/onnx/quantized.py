@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.nodes import Nodes, operand
@@ -44,7 +45,7 @@ def _along(nodes: Nodes, x: str, axis: int, rank: int) -> str:
     return nodes.emit("Reshape", x, np.asarray(sizes, np.int64))
 
 
-def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: Any) -> str:
+def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: DTypeLike) -> str:
     """The quantized numbers minus their zero point, as floats."""
     kind = nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
     number = nodes.emit("Cast", nodes.floats.get(x, x), to=kind)
@@ -53,7 +54,9 @@ def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: Any) -> 
     return nodes.emit("Sub", number, nodes.emit("Cast", _along(nodes, zero, axis, rank), to=kind))
 
 
-def _quantized(nodes: Nodes, x: str, scale: str, zero: str, to: Any, shaped: str, like: Any) -> str:
+def _quantized(
+    nodes: Nodes, x: str, scale: str, zero: str, to: np.dtype[Any], shaped: str, like: np.dtype[Any]
+) -> str:
     """The floats `x` of type `like`, quantized to the type `to`; scale and zero broadcast to `x`.
 
     `shaped` is a value of the shape of `x`.
@@ -79,7 +82,7 @@ def _with_float(nodes: Nodes, quantized: str, number: str) -> str:
     return quantized
 
 
-def _rounded(nodes: Nodes, x: str, shaped: str, like: Any) -> str:
+def _rounded(nodes: Nodes, x: str, shaped: str, like: np.dtype[Any]) -> str:
     """x rounded to the nearest integer, with derivative one for the straight-through estimator."""
     whole = nodes.emit("Round", x)
     if not nodes.straight_through:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def resize(nodes: Nodes, node: Any) -> str:
+def resize(nodes: Nodes, node: "onnx.NodeProto") -> str:
     given = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", **nodes.attributes(node)}
     is_old = node.op_type == "Upsample" or nodes.version < 11
     if is_old:
@@ -58,7 +58,7 @@ def _read(nodes: Nodes, name: str) -> Any:
 
 
 def _scales_and_sizes(
-    nodes: Nodes, node: Any, given: Any, shape: list[int | None], axes: list[int], is_old: bool
+    nodes: Nodes, node: "onnx.NodeProto", given: Any, shape: list[int | None], axes: list[int], is_old: bool
 ) -> tuple[list[Any], list[int | None]]:
     """The scale and the size of the result, for each axis."""
     scales = (

@@ -90,7 +90,7 @@ def _recurrent(nodes: Nodes, node: "onnx.NodeProto") -> None:
 # ---- nodes that torch-mlir lowers wrongly ---------------------------------------------------------------------
 
 
-def _fatal(what: str, ends: Callable[[Nodes, Any], bool]) -> Rewrite:
+def _fatal(what: str, ends: "Callable[[Nodes, onnx.NodeProto], bool]") -> Rewrite:
     def refuse(nodes: Nodes, node: "onnx.NodeProto") -> None:
         if ends(nodes, node):
             raise Unsupported(f"{node.op_type} of {what}: torch-mlir ends the process")

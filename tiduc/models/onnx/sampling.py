@@ -6,7 +6,7 @@ Source: ONNX's operators, GridSample and DeformConv; the cubic weights have a = 
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,10 +25,14 @@ from tiduc.models.onnx.tensors import (
     where,
 )
 
+if TYPE_CHECKING:
+    import onnx
+
+
 _TAPS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 
 
-def grid_sample(nodes: Nodes, node: Any) -> str:
+def grid_sample(nodes: Nodes, node: "onnx.NodeProto") -> str:
     given = nodes.attributes(node)
     mode = given.get("mode", "linear")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
@@ -46,7 +50,7 @@ def grid_sample(nodes: Nodes, node: Any) -> str:
     return str(rows.reshape(count, *places, channels).transpose(*order).name)
 
 
-def _inside(x: Any, n: int, padding: str, is_aligned: bool) -> Any:
+def _inside(x: Tensor, n: int, padding: str, is_aligned: bool) -> Any:
     """A coordinate of a padded dimension as a coordinate of the dimension itself; the caller adds zeros outside."""
     if padding == "border":
         return clip(x, 0, n - 1)
@@ -63,7 +67,7 @@ def _inside(x: Any, n: int, padding: str, is_aligned: bool) -> Any:
     return clip(where(is_odd, high - rest, rest + low), 0, n - 1)
 
 
-def sampled(x: Tensor, points: Sequence[Any], mode: str, padding: str, is_aligned: bool = True) -> Any:
+def sampled(x: Tensor, points: Sequence[Tensor], mode: str, padding: str, is_aligned: bool = True) -> Any:
     """The values of x at points. x is N x C x ..., and the result is N x P x C.
 
     `points` has N x P coordinates for each dimension.
@@ -100,7 +104,7 @@ _WEIGHTS: dict[str, Callable[[Any], Any]] = {
 """The weight of an element at this distance; None for a weight of one."""
 
 
-def deformable(nodes: Nodes, node: Any) -> str:
+def deformable(nodes: Nodes, node: "onnx.NodeProto") -> str:
     """A product of the weights with the elements sampled for each place of the window."""
     given = nodes.attributes(node)
     x, w, offset = (held(nodes, tensor(nodes, node.input[i])) for i in (0, 1, 2))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def _split(nodes: Nodes, node: Any) -> list[str]:
+def _split(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
     """Slices along the axis, of size 1 unless an operand gives their sizes."""
     x, given = node.input[0], nodes.attributes(node)
     shape, counts = nodes.shape(x), nodes.constant(node, 1)

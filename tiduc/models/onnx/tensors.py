@@ -5,14 +5,18 @@ constant when an operator combines it with a tensor. Shapes are static.
 """
 
 from collections.abc import Callable, Sequence
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tiduc.models.emitted_text import TextTensor
 from tiduc.models.onnx.nodes import Nodes, element
 from tiduc.runtime.arrays import Array
+
+Key = int | slice | EllipsisType
+"""One entry of an index."""
 
 
 class Tensor:
@@ -20,44 +24,51 @@ class Tensor:
 
     __array_ufunc__ = None  # NumPy's arrays leave their operators to this class
 
-    def __init__(self, nodes: Nodes, name: str, dtype: Any, shape: Sequence[int]) -> None:
+    def __init__(self, nodes: Nodes, name: str, dtype: DTypeLike, shape: Sequence[int]) -> None:
         self.nodes, self.name, self.dtype, self.shape = nodes, name, np.dtype(dtype), tuple(shape)
 
     def emit(
-        self, op: str, *others: Any, dtype: Any = None, shape: Sequence[int], **attributes: Any
+        self,
+        op: str,
+        *others: "Tensor | ArrayLike",
+        dtype: DTypeLike | None = None,
+        shape: Sequence[int],
+        **attributes: Any,
     ) -> "Tensor":
         """The result of a node that reads this tensor and others."""
         names = [x.name if isinstance(x, Tensor) else x for x in others]
         kind = self.dtype if dtype is None else dtype
         return Tensor(self.nodes, self.nodes.emit(op, self.name, *names, **attributes), kind, shape)
 
-    def _with(self, op: str, other: Any, dtype: Any = None, back: bool = False) -> "Tensor":
+    def _with(
+        self, op: str, other: "Tensor | ArrayLike", dtype: DTypeLike | None = None, back: bool = False
+    ) -> "Tensor":
         other = other if isinstance(other, Tensor) else held(self.nodes, np.asarray(other, self.dtype))
         x, y = (other, self) if back else (self, other)
         return x.emit(op, y, dtype=dtype, shape=np.broadcast_shapes(x.shape, y.shape))
 
-    def __add__(self, other: Any) -> "Tensor":
+    def __add__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Add", other)
 
-    def __radd__(self, other: Any) -> "Tensor":
+    def __radd__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Add", other)
 
-    def __sub__(self, other: Any) -> "Tensor":
+    def __sub__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Sub", other)
 
-    def __rsub__(self, other: Any) -> "Tensor":
+    def __rsub__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Sub", other, back=True)
 
-    def __mul__(self, other: Any) -> "Tensor":
+    def __mul__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Mul", other)
 
-    def __rmul__(self, other: Any) -> "Tensor":
+    def __rmul__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Mul", other)
 
-    def __truediv__(self, other: Any) -> "Tensor":
+    def __truediv__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Div", other)
 
-    def __rtruediv__(self, other: Any) -> "Tensor":
+    def __rtruediv__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Div", other, back=True)
 
     def __neg__(self) -> "Tensor":
@@ -66,31 +77,31 @@ class Tensor:
     def __pow__(self, power: float) -> "Tensor":
         return self._with("Pow", power)
 
-    def __lt__(self, other: Any) -> "Tensor":
+    def __lt__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Less", other, bool)
 
-    def __le__(self, other: Any) -> "Tensor":
+    def __le__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("LessOrEqual", other, bool)
 
-    def __gt__(self, other: Any) -> "Tensor":
+    def __gt__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Greater", other, bool)
 
-    def __ge__(self, other: Any) -> "Tensor":
+    def __ge__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("GreaterOrEqual", other, bool)
 
-    def equals(self, other: Any) -> "Tensor":
+    def equals(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Equal", other, bool)
 
-    def __and__(self, other: Any) -> "Tensor":
+    def __and__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("And", other)
 
-    def __or__(self, other: Any) -> "Tensor":
+    def __or__(self, other: "Tensor | ArrayLike") -> "Tensor":
         return self._with("Or", other)
 
     def __invert__(self) -> "Tensor":
         return self.emit("Not", shape=self.shape)
 
-    def astype(self, dtype: Any) -> "Tensor":
+    def astype(self, dtype: DTypeLike) -> "Tensor":
         to = self.nodes.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self if self.dtype == dtype else self.emit("Cast", dtype=dtype, shape=self.shape, to=to)
 
@@ -115,11 +126,13 @@ class Tensor:
             return self.emit("ReduceMax", np.asarray([axis], np.int64), shape=sizes, keepdims=0)
         return self.emit("ReduceMax", shape=sizes, axes=[axis], keepdims=0)
 
-    def __getitem__(self, key: Any) -> "Tensor":
+    def __getitem__(self, key: Key | tuple[Key, ...]) -> "Tensor":
         """The part at numbers, slices with steps of 1, and ellipses."""
-        parts = key if isinstance(key, tuple) else (key,)
-        gap = len(self.shape) - len([p for p in parts if p is not Ellipsis])
-        parts = tuple(each for p in parts for each in ((slice(None),) * gap if p is Ellipsis else (p,)))
+        given = key if isinstance(key, tuple) else (key,)
+        gap = len(self.shape) - len([p for p in given if not isinstance(p, EllipsisType)])
+        parts = tuple(
+            each for p in given for each in ((slice(None),) * gap if isinstance(p, EllipsisType) else (p,))
+        )
         kept = np.empty(self.shape, bool)[parts].shape
         starts, ends = [], []
         for n, part in zip(self.shape, parts, strict=False):
@@ -129,6 +142,10 @@ class Tensor:
         axes = np.arange(len(starts))
         sizes = [*(max(0, b - a) for a, b in zip(starts, ends, strict=True)), *self.shape[len(starts) :]]
         return self.emit("Slice", np.asarray(starts), np.asarray(ends), axes, shape=sizes).reshape(*kept)
+
+
+Operand = Tensor | ArrayLike
+"""An operand of a function: a tensor of the graph, or numbers."""
 
 
 def call(name: str, operands: Sequence[Tensor], build: Callable[..., Sequence[TextTensor]]) -> list[Tensor]:
@@ -152,7 +169,7 @@ def held(nodes: Nodes, x: NDArray[Any] | Tensor) -> Tensor:
     return x if isinstance(x, Tensor) else Tensor(nodes, nodes.hold(x), x.dtype, x.shape)
 
 
-def _unary(of_array: Callable[[Array], Any], op: str) -> Callable[[Any], Any]:
+def _unary(of_array: Callable[[Array], Array], op: str) -> Callable[[Any], Any]:
     return lambda x: x.emit(op, shape=x.shape) if isinstance(x, Tensor) else of_array(x)
 
 
@@ -160,10 +177,10 @@ floor, ceil, absolute = _unary(np.floor, "Floor"), _unary(np.ceil, "Ceil"), _una
 sqrt, exp, sin = _unary(np.sqrt, "Sqrt"), _unary(np.exp, "Exp"), _unary(np.sin, "Sin")
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
-    found = [v for v in (condition, x, y) if isinstance(v, Tensor)]
-    if not found:
+def where(condition: Operand, x: Operand, y: Operand) -> Any:
+    if not (isinstance(condition, Tensor) or isinstance(x, Tensor) or isinstance(y, Tensor)):
         return np.where(condition, x, y)
+    found = [v for v in (condition, x, y) if isinstance(v, Tensor)]
     like = next((v for v in (x, y) if hasattr(v, "dtype")), None)
     dtype = None if like is None else like.dtype
     nodes = found[0].nodes
@@ -173,15 +190,17 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return condition.emit("Where", x, y, dtype=x.dtype, shape=shape)
 
 
-def minimum(x: Any, y: Any) -> Any:
+def minimum(x: Operand, y: Operand) -> Any:
     return _extreme(np.minimum, "Min", x, y)
 
 
-def maximum(x: Any, y: Any) -> Any:
+def maximum(x: Operand, y: Operand) -> Any:
     return _extreme(np.maximum, "Max", x, y)
 
 
-def _extreme(of_arrays: Callable[[Any, Any], Any], op: str, x: Tensor, y: int) -> Tensor:
+def _extreme(
+    of_arrays: Callable[[ArrayLike, ArrayLike], Array], op: str, x: Operand, y: Operand
+) -> Tensor | Array:
     if isinstance(x, Tensor):
         return x._with(op, y)
     return y._with(op, x) if isinstance(y, Tensor) else of_arrays(x, y)
@@ -198,10 +217,10 @@ def take(x: Tensor, index: NDArray[Any] | Tensor, axis: int) -> Tensor:
     return x.emit("Gather", index, shape=shape, axis=axis)
 
 
-def concatenate(parts: Sequence[Any], axis: int) -> Any:
+def concatenate(parts: Sequence[Tensor | Array], axis: int) -> Any:
     found = [x for x in parts if isinstance(x, Tensor)]
     if not found:
-        return np.concatenate(parts, axis)
+        return np.concatenate([x for x in parts if not isinstance(x, Tensor)], axis)
     first, *others = (held(found[0].nodes, x) for x in parts)
     axis %= len(first.shape)
     sizes = list(first.shape)
@@ -209,10 +228,13 @@ def concatenate(parts: Sequence[Any], axis: int) -> Any:
     return first.emit("Concat", *others, shape=sizes, axis=axis)
 
 
-def matmul(x: Any, y: Any) -> Any:
-    if not isinstance(x, Tensor) and not isinstance(y, Tensor):
+def matmul(x: Tensor | Array, y: Tensor | Array) -> Any:
+    if isinstance(x, Tensor):
+        nodes = x.nodes
+    elif isinstance(y, Tensor):
+        nodes = y.nodes
+    else:
         return np.matmul(x, y)
-    nodes = (x if isinstance(x, Tensor) else y).nodes
     x, y = held(nodes, x), held(nodes, y)
     shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
     return x.emit("MatMul", y, shape=shape)

@@ -16,7 +16,7 @@ from torch_mlir.passmanager import PassManager
 from tiduc.dialect.errors import CompileError, Unsupported
 from tiduc.dialect.mlir.context import parse, stage
 from tiduc.dialect.mlir.emit import bytecode
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.models.expansions import Expansion, expand_calls, replace_operators
 from tiduc.models.legalize import legalize
 from tiduc.models.torch.counts import count_in_integers
@@ -75,7 +75,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
         inner = _published(module)
         said: list[Any] = []
 
-        def hear(diagnostic: Any) -> bool:
+        def hear(diagnostic: ir.Diagnostic) -> bool:
             if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
                 said.append((diagnostic.message, diagnostic.location))
             return True
@@ -88,8 +88,8 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
                     PassManager.parse(pipeline).run(module.operation)
                 except ir.MLIRError as error:
                     message, location = said[0] if said else (str(error), None)
-                    name = _NAMED.fullmatch(str(location))
-                    prefix = f"{name[1]}: " if name else ""
+                    named = _NAMED.fullmatch(str(location))
+                    prefix = f"{named[1]}: " if named else ""
                     raise Unsupported(f"{prefix}{_explained(message, location, module)}", location) from None
         for op in module.body.operations:
             for name in [each for each in op.attributes if each.startswith("torch.")]:
@@ -159,7 +159,7 @@ def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> li
     """The ops of PyTorch at a location; only the op whose C++ class the message names, if it names one."""
     found: dict[str, None] = {}
 
-    def look(op: Any) -> Any:
+    def look(op: ir.Operation) -> Any:
         if op.name.startswith("torch.aten.") and str(op.location) == str(location):
             found[op.name] = None
         return ir.WalkResult.ADVANCE
@@ -174,16 +174,16 @@ def _takers(module: ir.Module, name: str, message: str) -> list[str]:
     """The users of the constants with this op name whose text is in the message, also users through a list."""
     takers: dict[str, None] = {}
 
-    def take(result: Any) -> None:
+    def take(result: IrValue) -> None:
         for use in result.uses:
             if use.owner.name == "torch.prim.ListConstruct":
                 take(use.owner.result)
             else:
                 takers[use.owner.name] = None
 
-    def look(op: Any) -> Any:
+    def look(op: ir.Operation) -> Any:
         if op.name == name:
-            text = op.operation.get_asm(print_generic_op_form=True)
+            text = str(op.operation.get_asm(print_generic_op_form=True))
             if text.partition(" = ")[2].strip() in message:
                 take(op.operation.result)
         return ir.WalkResult.ADVANCE

@@ -122,7 +122,11 @@ def _inputs(
     return [names[name] for name in left], weights, frozen
 
 
-def _tie(torch: ModuleType, exported: Any, group: list[tuple[Any, Any]]) -> bool:
+def _tie(
+    torch: ModuleType,
+    exported: "torch.export.ExportedProgram",
+    group: "list[tuple[torch.fx.Node, torch.export.graph_signature.InputSpec]]",
+) -> bool:
     """Replaces the placeholders of tied weights by the first one; returns whether PyTorch trains them.
 
     PyTorch trains them through those parameters among them that require a gradient. Reads through the other parameters
@@ -141,7 +145,9 @@ def _tie(torch: ModuleType, exported: Any, group: list[tuple[Any, Any]]) -> bool
     return any(flags)
 
 
-def _make_constant(module: Any, placeholder: "torch.fx.Node", tensor: "torch.Tensor") -> None:
+def _make_constant(
+    module: "torch.fx.GraphModule", placeholder: "torch.fx.Node", tensor: "torch.Tensor"
+) -> None:
     """Replaces the placeholder by the tensor; within lists, by attributes of the module.
 
     torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute only once.
@@ -162,7 +168,9 @@ def _make_constant(module: Any, placeholder: "torch.fx.Node", tensor: "torch.Ten
     module.graph.erase_node(placeholder)
 
 
-def _tensor_behind(exported: "torch.export.ExportedProgram", spec: Any) -> Any:
+def _tensor_behind(
+    exported: "torch.export.ExportedProgram", spec: "torch.export.graph_signature.InputSpec"
+) -> Any:
     """The program's tensor behind an input; None for an input of the module."""
     if spec.target is None:
         return None
@@ -170,14 +178,16 @@ def _tensor_behind(exported: "torch.export.ExportedProgram", spec: Any) -> Any:
     return exported.constants.get(spec.target) if array is None else array
 
 
-def _is_weight(tensor: "torch.Tensor", spec: Any, changed: set[str]) -> bool:
+def _is_weight(
+    tensor: "torch.Tensor", spec: "torch.export.graph_signature.InputSpec", changed: set[str]
+) -> bool:
     """Whether the tensor is a float in the `state_dict`, or a buffer that the forward pass updates."""
     floats = tensor.is_floating_point() or tensor.is_complex()
     named = spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent)
     return (floats and named) or spec.target in changed
 
 
-def _place(tensor: "torch.Tensor", spec: Any, changed: set[str]) -> Any:
+def _place(tensor: "torch.Tensor", spec: "torch.export.graph_signature.InputSpec", changed: set[str]) -> Any:
     """A key for the tensor's memory; tied tensors have equal keys."""
     if not tensor.numel() or spec.target in changed:
         return spec.target

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tiduc.dialect.errors import CompileError, TiducError
 
@@ -58,7 +58,7 @@ _WAYS_OUT = (
 def located(
     step: str,
     kind: type[TiducError],
-    module: Any = None,
+    module: "torch.nn.Module | None" = None,
     exported: "torch.export.ExportedProgram | None" = None,
 ) -> Iterator[None]:
     """In a block, adds the user's line and the module to each error. Other exceptions become errors of this kind.
@@ -131,7 +131,7 @@ def _line_of_operator(exported: "torch.export.ExportedProgram", message: str) ->
     return ""
 
 
-def _traced(error: BaseException, module: Any) -> tuple[str, str | None]:
+def _traced(error: BaseException, module: "torch.nn.Module") -> tuple[str, str | None]:
     """The last line of the user's code in the error's traceback, and the innermost submodule that was running."""
     line, name, trace = "", None, error.__traceback__
     paths = (

@@ -18,6 +18,7 @@ import numpy as np
 
 from tiduc.models.torch import archive, pickled, schema
 from tiduc.models.torch.archive import Refused
+from tiduc.models.torch.records import TensorMeta
 from tiduc.runtime.arrays import Array
 
 TYPES = {
@@ -106,12 +107,13 @@ def _folder(
                 f"{name} is a pickle, which is a program: a subclass of torch.Tensor, or an object. If you trust the "
                 "author of the file, pass --trust (in Python, trust=True)"
             )
-        found[name] = _payload(name, folder + record["path_name"], record, sizes)
+        found[name] = _payload(
+            name, folder + record["path_name"], record["tensor_meta"], record["is_param"], sizes
+        )
     return found
 
 
-def _payload(name: str, part: str, record: dict[str, Any], parts: Mapping[str, int]) -> Payload:
-    meta = record["tensor_meta"]
+def _payload(name: str, part: str, meta: TensorMeta, is_parameter: bool, parts: Mapping[str, int]) -> Payload:
     if meta["dtype"] not in TYPES or meta["layout"] != STRIDED:
         raise Refused(f"{name}: an element type or a layout that is not read")
     if part not in parts or part.endswith(".json") or ".pt/" in part:
@@ -122,7 +124,7 @@ def _payload(name: str, part: str, record: dict[str, Any], parts: Mapping[str, i
         tuple(_fixed(name, x) for x in meta["sizes"]),
         tuple(_fixed(name, x) for x in meta["strides"]),
         _fixed(name, meta["storage_offset"]),
-        record["is_param"],
+        is_parameter,
         meta["requires_grad"],
     )
     check_place(name, payload, parts[part])

@@ -9,18 +9,28 @@ inputs and outputs one after the other.
 """
 
 import mmap
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiduc.models.torch.archive import Refused
+from tiduc.models.torch.payloads import Payload
 from tiduc.models.torch.rebuilt_nodes import NodeBuilder
+from tiduc.models.torch.records import ModelRecord, SignatureRecord
 from tiduc.models.torch.sizes import SizeEnvironment
+
+if TYPE_CHECKING:
+    import torch
+
 
 _VERIFIER = "TRAINING"
 
 
 def exported_program(
-    torch: ModuleType, model: dict[str, Any], weights: dict[str, Any], constants: dict[str, Any]
+    torch: ModuleType,
+    model: ModelRecord,
+    weights: "Mapping[str, torch.Tensor]",
+    constants: "Mapping[str, torch.Tensor]",
 ) -> Any:
     """The `ExportedProgram` of a record of `schema.read_model`, with these tensors."""
     from torch._export.verifier import TrainingIRVerifier, Verifier
@@ -47,7 +57,7 @@ def exported_program(
     )
 
 
-def _call(torch: ModuleType, signature: Any) -> Any:
+def _call(torch: ModuleType, signature: "torch.export.ExportGraphSignature") -> Any:
     """The program's call: each input of the module is an argument, and the outputs are a tuple."""
     from torch.export import ModuleCallEntry, ModuleCallSignature
     from torch.utils import _pytree
@@ -60,7 +70,7 @@ def _call(torch: ModuleType, signature: Any) -> Any:
     return ModuleCallEntry("", ModuleCallSignature([], [], inputs, outputs, names))
 
 
-def _signature(torch: ModuleType, record: dict[str, Any]) -> Any:
+def _signature(torch: ModuleType, record: SignatureRecord) -> Any:
     from torch.export import ExportGraphSignature
 
     return ExportGraphSignature(
@@ -123,7 +133,11 @@ def _argument(record: tuple[str, Any]) -> Any:
     raise Refused("an input or output of the module is neither a tensor nor a number")
 
 
-def _check_tensors(signature: Any, weights: dict[str, Any], constants: dict[str, Any]) -> None:
+def _check_tensors(
+    signature: "torch.export.ExportGraphSignature",
+    weights: "Mapping[str, torch.Tensor]",
+    constants: "Mapping[str, torch.Tensor]",
+) -> None:
     """Raises `TiducError` if the archive lacks a tensor of the signature."""
     for spec in signature.input_specs:
         if spec.target is not None:
@@ -135,7 +149,9 @@ def _check_tensors(signature: Any, weights: dict[str, Any], constants: dict[str,
 # ---- tensors -----------------------------------------------------------------------------------------------
 
 
-def tensors(torch: ModuleType, payloads: dict[str, Any], contents: dict[str, Any]) -> dict[str, Any]:
+def tensors(
+    torch: ModuleType, payloads: Mapping[str, Payload], contents: Mapping[str, bytes | int]
+) -> "dict[str, torch.Tensor]":
     """A tensor for each array, of the bytes of its part, or of zeros where `contents` lacks the part.
 
     Arrays of one part share memory. Zeros are pages that are never touched, so that large weights need no memory.
@@ -144,7 +160,12 @@ def tensors(torch: ModuleType, payloads: dict[str, Any], contents: dict[str, Any
     return {name: _tensor(torch, each, storages, contents) for name, each in payloads.items()}
 
 
-def _tensor(torch: ModuleType, payload: Any, storages: dict[str, Any], contents: dict[str, Any]) -> Any:
+def _tensor(
+    torch: ModuleType,
+    payload: Payload,
+    storages: "dict[str, torch.UntypedStorage]",
+    contents: Mapping[str, bytes | int],
+) -> "torch.Tensor":
     dtype = getattr(torch, payload.dtype)
     tensor = torch.empty(0, dtype=dtype)
     if payload.part not in storages:
@@ -155,7 +176,7 @@ def _tensor(torch: ModuleType, payload: Any, storages: dict[str, Any], contents:
     return tensor.requires_grad_(payload.requires_grad)
 
 
-def _storage(torch: ModuleType, given: bytes | int) -> Any:
+def _storage(torch: ModuleType, given: bytes | int) -> "torch.UntypedStorage":
     """Memory with these bytes, or with this number of zeros."""
     if not given:
         return torch.UntypedStorage(0)

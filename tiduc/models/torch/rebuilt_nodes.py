@@ -1,17 +1,23 @@
 """Builds the nodes of a graph of a `.pt2` archive, and of the graphs within it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import getitem
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from torch_mlir import ir
-
 from tiduc.models.torch import schema, targets
 from tiduc.models.torch.archive import Refused
 from tiduc.models.torch.payloads import STRIDED, TYPES
+from tiduc.models.torch.records import (
+    DeviceRecord,
+    GraphRecord,
+    MetadataRecord,
+    NamedGraph,
+    NodeRecord,
+    TensorMeta,
+)
 from tiduc.models.torch.sizes import SizeEnvironment
 
 if TYPE_CHECKING:
@@ -35,19 +41,31 @@ class _Graph:
 
     graph: Any
     module: Any
-    record: dict[str, Any]
+    record: GraphRecord
     nodes: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+
+
+_EMPTY = GraphRecord(
+    inputs=[],
+    outputs=[],
+    nodes=[],
+    tensor_values={},
+    sym_int_values={},
+    sym_bool_values={},
+    sym_float_values=None,
+    is_single_tensor_return=None,
+)
 
 
 class NodeBuilder:
     """Builds graphs. The sizes of all their values belong to one environment."""
 
-    def __init__(self, torch: ModuleType, sizes: SizeEnvironment, module: ir.Module) -> None:
-        self._torch, self._sizes, self._at = torch, sizes, _Graph(torch.fx.Graph(), module, {})
+    def __init__(self, torch: ModuleType, sizes: SizeEnvironment, module: "torch.nn.Module") -> None:
+        self._torch, self._sizes, self._at = torch, sizes, _Graph(torch.fx.Graph(), module, _EMPTY)
         self._depth = 0
 
-    def module_of(self, record: dict[str, Any], names: list[str]) -> Any:
+    def module_of(self, record: GraphRecord, names: list[str]) -> Any:
         """The module of a graph. `names` are the names of its inputs that are constants."""
         with self._within(record):
             for i, given in enumerate(record["inputs"]):
@@ -59,7 +77,7 @@ class NodeBuilder:
             return self._torch.fx.GraphModule(self._at.module, self._at.graph)
 
     @contextmanager
-    def _within(self, record: dict[str, Any]) -> Iterator[None]:
+    def _within(self, record: GraphRecord) -> Iterator[None]:
         if self._depth > _DEEPEST:
             raise Refused(f"the program has more than {_DEEPEST} graphs within each other")
         outer, self._depth = self._at, self._depth + 1
@@ -106,13 +124,13 @@ class NodeBuilder:
                 values[name] = self._sizes.integer(record["sym_int_values"][name])
             elif name in record["sym_bool_values"]:
                 values[name] = self._sizes.boolean(record["sym_bool_values"][name])
-            elif name in (record["sym_float_values"] or {}):
-                values[name] = self._sizes.float(record["sym_float_values"][name])
+            elif name in (floats := record["sym_float_values"] or {}):
+                values[name] = self._sizes.float(floats[name])
             else:
                 raise Refused(f"the file says nothing of the value {name}")
         return values[name]
 
-    def _tensor(self, meta: dict[str, Any]) -> Any:
+    def _tensor(self, meta: TensorMeta) -> Any:
         if meta["layout"] != STRIDED or len(meta["sizes"]) != len(meta["strides"]):
             raise Refused("sparse tensors are not read")
         sizes, strides = ([self._sizes.integer(x) for x in meta[key]] for key in ("sizes", "strides"))
@@ -128,7 +146,7 @@ class NodeBuilder:
             raise Refused(f"element type {number} is not read")
         return getattr(self._torch, TYPES[number])
 
-    def _output(self, record: dict[str, Any]) -> None:
+    def _output(self, record: GraphRecord) -> None:
         results = [self._result(each) for each in record["outputs"]]
         if record["is_single_tensor_return"]:
             if len(results) != 1 or not isinstance(results[0], self._torch.fx.Node):
@@ -152,7 +170,7 @@ class NodeBuilder:
 
     # ---- nodes
 
-    def _node(self, record: dict[str, Any]) -> None:
+    def _node(self, record: NodeRecord) -> None:
         function = targets.target(self._torch, record["target"])
         meta = _metadata(record["metadata"])
         is_operator = isinstance(function, self._torch._ops.OpOverload)
@@ -177,7 +195,7 @@ class NodeBuilder:
         node.meta.setdefault("nn_module_stack", {})
         self._assume(function, node)
 
-    def _name(self, record: dict[str, Any], function: Any) -> str | None:
+    def _name(self, record: NodeRecord, function: object) -> str | None:
         """The name of a node; for PyTorch 2.8, whose files name only results, the name of its result."""
         if record["name"] or len(record["outputs"]) != 1:
             return record["name"] or None
@@ -186,7 +204,9 @@ class NodeBuilder:
             return str(value["name"])
         return str(value[1]) if tag in _SYMBOLIC and value[0] == "as_name" else None
 
-    def _of_schema(self, function: Any, record: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _of_schema(
+        self, function: "torch._ops.OpOverload", record: NodeRecord
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of an operator, by their names in its schema."""
         given = {each["name"]: (each["kind"], self._argument(each["arg"])) for each in record["inputs"]}
         positional: list[Any] = []
@@ -206,7 +226,7 @@ class NodeBuilder:
             raise Refused(f"{record['target']} has no argument {next(iter(given))}")
         return tuple(positional), keywords
 
-    def _in_order(self, record: dict[str, Any], with_names: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _in_order(self, record: NodeRecord, with_names: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a function without a schema: those without a name first."""
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
@@ -217,7 +237,7 @@ class NodeBuilder:
                 positional.append(self._argument(each["arg"]))
         return tuple(positional), keywords
 
-    def _assume(self, function: Any, node: "torch.fx.Node") -> None:
+    def _assume(self, function: object, node: "torch.fx.Node") -> None:
         """Adds an assertion of a node to the environment of sizes."""
         name = function._schema.name if isinstance(function, self._torch._ops.OpOverload) else ""
         if name not in (_ASSERT, _RANGE) or not isinstance(node.args[0], self._torch.fx.Node):
@@ -255,14 +275,14 @@ class NodeBuilder:
     def _optional(self, given: tuple[str, Any]) -> Any:
         return self._known(given[1]["name"]) if given[0] == "as_tensor" else None
 
-    def _inner(self, value: dict[str, Any]) -> Any:
+    def _inner(self, value: NamedGraph) -> Any:
         """The node for a graph within the graph."""
         if hasattr(self._at.module, value["name"]):
             raise Refused(f"two graphs have the name {value['name']}")
         self._at.module.register_module(value["name"], self.module_of(value["graph"], []))
         return self._at.graph.create_node("get_attr", value["name"], name=value["name"])
 
-    def _device(self, value: dict[str, Any]) -> Any:
+    def _device(self, value: DeviceRecord) -> Any:
         if value["type"] not in _DEVICES:
             raise Refused(f"the device {value['type'][:40]} is not read")
         return self._torch.device("cpu")
@@ -280,7 +300,7 @@ class NodeBuilder:
     # ---- results
 
     def _outputs(
-        self, record: dict[str, Any], node: "torch.fx.Node", meta: dict[str, Any], is_higher: bool
+        self, record: NodeRecord, node: "torch.fx.Node", meta: Mapping[str, object], is_higher: bool
     ) -> None:
         """Names the results of a node, and adds a node for each of several results."""
         outputs = record["outputs"]
@@ -297,7 +317,7 @@ class NodeBuilder:
             node.meta["val"] = tuple(self._items(node, several, meta))
             self._at.nodes.setdefault(node.name, node)
 
-    def _items(self, node: "torch.fx.Node", outputs: list[Any], meta: dict[str, Any]) -> list[Any]:
+    def _items(self, node: "torch.fx.Node", outputs: list[Any], meta: Mapping[str, object]) -> list[Any]:
         """The values of a node with several results, each extracted by a further node."""
         values = []
         for i, each in enumerate(outputs):
@@ -342,7 +362,7 @@ _READERS: dict[str, Any] = {
 """The reader of each kind of argument that is neither a number nor a list of numbers."""
 
 
-def _metadata(record: dict[str, Any]) -> dict[str, Any]:
+def _metadata(record: MetadataRecord) -> dict[str, object]:
     """The lines and modules of a node, for messages."""
     meta: dict[str, Any] = {}
     if record["stack_trace"]:

@@ -11,11 +11,12 @@ import json
 import keyword
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tiduc.models.torch.archive import Refused
+from tiduc.models.torch.records import ModelRecord, PayloadRecord
 
 MAJOR = 8
 """The major version of PyTorch's schema: that of PyTorch 2.5 and later."""
@@ -53,13 +54,13 @@ class Maybe:
     kind: Kind
 
 
-def integer(value: Any) -> int:
+def integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -_LARGEST <= value < _LARGEST:
         raise Refused(f"expects an integer of 64 bits, has {_shown(value)}")
     return value
 
 
-def number(value: Any) -> float:
+def number(value: object) -> float:
     if isinstance(value, str) and value in _FLOATS:
         return _FLOATS[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -67,19 +68,19 @@ def number(value: Any) -> float:
     return float(integer(value)) if isinstance(value, int) else value
 
 
-def boolean(value: Any) -> bool:
+def boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise Refused(f"expects true or false, has {_shown(value)}")
     return value
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
         raise Refused(f"expects a short text, has {_shown(value)}")
     return value
 
 
-def name(value: Any) -> str:
+def name(value: object) -> str:
     """The name of a value of the graph: an identifier, since PyTorch writes the name into Python code."""
     if not isinstance(value, str) or len(value) > _LONGEST_NAME or not is_name(value):
         raise Refused(f"expects a name, has {_shown(value)}")
@@ -91,11 +92,11 @@ def is_name(value: str) -> bool:
     return bool(_IDENTIFIER.fullmatch(value)) and not keyword.iskeyword(value) and not value.startswith("__")
 
 
-def _name_or_none(value: Any) -> str:
+def _name_or_none(value: object) -> str:
     return "" if value == "" else name(value)
 
 
-def path(value: Any) -> str:
+def path(value: object) -> str:
     """The name of a parameter or buffer: module names, separated by points."""
     if not isinstance(value, str) or len(value) > _LONGEST_NAME or not _PATH.fullmatch(value):
         raise Refused(f"expects the name of a parameter or buffer, has {_shown(value)}")
@@ -104,20 +105,20 @@ def path(value: Any) -> str:
     return value
 
 
-def _trace(value: Any) -> str:
+def _trace(value: object) -> str:
     """A text for messages only; removes characters that are not printable."""
     if not isinstance(value, str) or len(value) > _LONGEST_TRACE:
         raise Refused(f"expects a text, has {_shown(value)}")
     return "".join(c for c in value if c.isprintable() or c == "\n")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     return repr(value[:60] if isinstance(value, str) else value)[:80]
 
 
-def checked(kind: Kind, value: Any) -> Any:
+def checked(kind: Kind, value: object) -> Any:
     """The value as a record of this kind. Raises `TiducError` if it is not one."""
     if isinstance(kind, Maybe):
         return None if value is None else checked(kind.kind, value)
@@ -136,13 +137,13 @@ def checked(kind: Kind, value: Any) -> Any:
     return kind(value)
 
 
-def _field(key: str, kind: Kind, record: dict[str, Any]) -> Any:
+def _field(key: str, kind: Kind, record: Mapping[str, object]) -> Any:
     if key not in record and not isinstance(kind, Maybe):
         raise Refused(f"{key} is missing")
     return checked(kind, record.get(key))
 
 
-def _chosen(kind: OneOf, value: Any) -> tuple[str, Any]:
+def _chosen(kind: OneOf, value: object) -> tuple[str, Any]:
     if not isinstance(value, dict) or len(value) != 1:
         raise Refused(f"expects an object of one entry, has {_shown(value)}")
     ((tag, inner),) = value.items()
@@ -267,7 +268,7 @@ _PAYLOADS = {
 }
 
 
-def read_model(written: bytes | bytearray) -> dict[str, Any]:
+def read_model(written: bytes | bytearray) -> ModelRecord:
     """The record of the program in `models/model.json`."""
     document = _document(written)
     if not isinstance(document, dict):
@@ -279,21 +280,21 @@ def read_model(written: bytes | bytearray) -> dict[str, Any]:
             f"the file has version {of['major']}.{of['minor']} of the schema of torch.export, of PyTorch "
             f"{version['torch_version']}; tiduc reads version {MAJOR}"
         )
-    return _recorded(_MODEL, document)
+    model: ModelRecord = _recorded(_MODEL, document)
+    return model
 
 
-def read_payloads(written: bytes | bytearray) -> dict[str, dict[str, Any]]:
+def read_payloads(written: bytes | bytearray) -> dict[str, PayloadRecord]:
     """The records of arrays by name, in `data/weights/model_weights_config.json` and similar files."""
-    config: dict[str, dict[str, Any]] = _recorded(_PAYLOADS, _document(written))["config"]
+    config: dict[str, PayloadRecord] = _recorded(_PAYLOADS, _document(written))["config"]
     return config
 
 
-def _recorded(kind: Kind, document: Any) -> dict[str, Any]:
+def _recorded(kind: Kind, document: object) -> Any:
     try:
-        record: dict[str, Any] = checked(kind, document)
+        return checked(kind, document)
     except RecursionError:
         raise Refused("the program nests too deeply") from None
-    return record
 
 
 def _document(written: bytes | bytearray) -> Any:

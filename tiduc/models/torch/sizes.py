@@ -1,10 +1,18 @@
 """Builds PyTorch's symbolic sizes from the expressions of a `.pt2` archive."""
 
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiduc.models.torch.archive import Refused
 from tiduc.models.torch.expressions import as_sympy, read_expression
+from tiduc.models.torch.records import ExpressionRecord, RangeRecord
+
+if TYPE_CHECKING:
+    import sympy
+
+Hint = float | None
+"""The value of a size in the example, if it is known."""
 
 _UNBACKED = {"u": "unbacked_symint_counter", "zuf": "unbacked_symfloat_counter"}
 _MOST_UNBACKED = 10**6
@@ -14,7 +22,7 @@ _MOST_EXPRESSIONS = 10**5
 class SizeEnvironment:
     """The environment of the sizes of one program: symbols, their ranges, and the values of an example."""
 
-    def __init__(self, torch: ModuleType, ranges: dict[str, dict[str, int | None]]) -> None:
+    def __init__(self, torch: ModuleType, ranges: Mapping[str, RangeRecord]) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.fx.experimental import symbolic_shapes
 
@@ -31,7 +39,7 @@ class SizeEnvironment:
         for name in ranges:
             self._count(name)
 
-    def _range(self, given: dict[str, int | None]) -> Any:
+    def _range(self, given: RangeRecord) -> Any:
         from sympy import Integer
         from torch.utils._sympy.numbers import int_oo
 
@@ -76,14 +84,14 @@ class SizeEnvironment:
             return value
         return self.environment.create_symboolnode(self._expression(value["expr_str"], None))
 
-    def _hint(self, value: dict[str, Any], tag: str) -> Any:
+    def _hint(self, value: ExpressionRecord, tag: str) -> Any:
         if value["hint"] is None:
             return None
         if value["hint"][0] != tag:
             raise Refused("the example of a size is of another type")
         return value["hint"][1]
 
-    def _expression(self, text: str, hint: Any) -> Any:
+    def _expression(self, text: str, hint: Hint) -> Any:
         key = text, hint
         if key not in self._read:
             if len(self._read) >= _MOST_EXPRESSIONS:
@@ -91,7 +99,7 @@ class SizeEnvironment:
             self._read[key] = self._known(as_sympy(read_expression(text)), hint)
         return self._read[key]
 
-    def _known(self, expression: Any, hint: Any) -> Any:
+    def _known(self, expression: "sympy.Basic", hint: Hint) -> Any:
         """The expression, after the environment has received its range and its example value."""
         if expression.is_Integer or expression.is_Float or expression.is_Boolean:
             return expression
@@ -118,7 +126,7 @@ class SizeEnvironment:
             self.environment.var_to_stack[expression] = CapturedTraceback.extract(skip=1)
         return expression
 
-    def bindings(self, value: Any) -> Any:
+    def bindings(self, value: object) -> Any:
         """The symbols that depend on data, of a node's value, for which this node is the first; None for none."""
         return self._shapes._free_unbacked_symbols_with_path(
             value, (), shape_env=self.environment, pending=self.pending, simplify=True

@@ -129,7 +129,7 @@ def end_steps(torch: ModuleType) -> None:
         forward_ad.exit_dual_level()
 
 
-def takes_text(torch: ModuleType, function: Any) -> bool:
+def takes_text(torch: ModuleType, function: object) -> bool:
     """Whether the function accepts a text."""
     if isinstance(function, torch._ops.HigherOrderOperator):
         return bool(function.name() == _AUTOCAST)

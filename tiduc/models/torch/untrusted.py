@@ -25,6 +25,7 @@ from tiduc.models.torch.exported import Exported, stablehlo
 from tiduc.models.torch.faults import message_of_torch
 from tiduc.models.torch.payloads import Payloads, arrays, documents, read_payloads
 from tiduc.models.torch.rebuilt import exported_program, tensors
+from tiduc.models.torch.records import ModelRecord
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up
 
@@ -82,7 +83,7 @@ def _program(
         return _lowered(torch, model, payloads, {**sizes, **contents})
 
 
-def _lowered(torch: ModuleType, model: dict[str, Any], payloads: Payloads, given: dict[str, Any]) -> Exported:
+def _lowered(torch: ModuleType, model: ModelRecord, payloads: Payloads, given: dict[str, Any]) -> Exported:
     try:
         weights, constants = (tensors(torch, each, given) for each in (payloads.weights, payloads.constants))
         exported = exported_program(torch, model, weights, constants)
@@ -102,7 +103,7 @@ def _lowered(torch: ModuleType, model: dict[str, Any], payloads: Payloads, given
 
 
 @contextmanager
-def _without_cache(torch: Any) -> Iterator[None]:
+def _without_cache(torch: ModuleType) -> Iterator[None]:
     """Keeps PyTorch away from its compiler's cache, which any user of the machine can write.
 
     The cache is in the shared folder for temporary files, and PyTorch reads settings from it while it decomposes a
@@ -110,7 +111,7 @@ def _without_cache(torch: Any) -> Iterator[None]:
     """
     name = "TORCHINDUCTOR_CACHE_DIR"
     before = os.environ.get(name)
-    os.environ[name] = str(Path(torch.__file__).parent)
+    os.environ[name] = str(Path(torch.__path__[0]))
     try:
         yield
     finally:

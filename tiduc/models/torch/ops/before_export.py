@@ -10,7 +10,7 @@ from tiduc.models.torch.ops.framework import torch
 from tiduc.models.torch.ops.losses import multi_margin_loss
 
 
-def _lstsq(a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
+def _lstsq(a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The least-squares solution: by QR for a tall matrix of full rank, otherwise by the pseudo-inverse."""
     m, n = a.shape[-2:]
     is_vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
@@ -28,7 +28,13 @@ def _lstsq(a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> A
     )
 
 
-def _cov(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+def _cov(
+    x: torch.Tensor,
+    *,
+    correction: int = 1,
+    fweights: torch.Tensor | None = None,
+    aweights: torch.Tensor | None = None,
+) -> Any:
     if fweights is not None or aweights is not None:
         return torch.cov(x, correction=correction, fweights=fweights, aweights=aweights)
     rows = torch.atleast_2d(x)
@@ -40,8 +46,8 @@ def _grouped_mm(
     a: torch.Tensor,
     b: torch.Tensor,
     offs: torch.Tensor | None = None,
-    bias: Any = None,
-    out_dtype: Any = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """Matrix products of groups; `offs` holds the end of each group along the dimension that is divided.
 
@@ -67,7 +73,12 @@ def _grouped_mm(
 
 
 def _gaussian_nll_loss(
-    x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    x: torch.Tensor,
+    target: torch.Tensor,
+    var: float | torch.Tensor,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
 ) -> Any:
     """Omits PyTorch's check that no variance is negative. Below `eps`, the slope of a variance is one."""
     var = var * torch.ones_like(x) if isinstance(var, float) else var
@@ -81,7 +92,7 @@ def _gaussian_nll_loss(
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
-def _pack_padded_sequence(x: Any, lengths: Any, batch_first: bool) -> Any:
+def _pack_padded_sequence(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Any:
     """Refuses the op: PyTorch's export stores the batch sizes in a tensor, but its recurrent layers need numbers."""
     raise Unsupported(
         "pack_padded_sequence is not supported, since torch.export cannot trace a recurrent layer of packed "
@@ -110,7 +121,7 @@ class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
 
     def __torch_function__(
         self,
-        function: Any,
+        function: Callable[..., Any],
         types: Any,
         args: Any = (),
         kwargs: Mapping[str, bool | str | torch.dtype] | None = None,

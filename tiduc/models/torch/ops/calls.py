@@ -71,7 +71,7 @@ def operator(operands: int, results: int) -> Any:
     types = ", ".join(["Tensor"] * results)
     schema = f"({given}SymInt[] sizes, str text) -> {types if results == 1 else f'({types})'}"
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: "torch.Tensor | Sequence[int] | str") -> Any:
         raise Unsupported("a function written in StableHLO cannot run in PyTorch")
 
     def empty(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:

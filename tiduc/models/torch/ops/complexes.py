@@ -57,7 +57,7 @@ def _real(dtype: torch.dtype) -> torch.dtype:
     return {torch.complex64: torch.float32, torch.complex128: torch.float64}.get(dtype, dtype)
 
 
-def _of_complex(function: Callable[..., Any]) -> Callable[..., Any]:
+def _of_complex(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """A decomposition for complex tensors only."""
 
     def run(x: torch.Tensor, *rest: bool | Sequence[int], **keywords: Any) -> Any:
@@ -79,7 +79,7 @@ TABLE[aten.polar.default] = lambda size, angle: together(size * torch.cos(angle)
 
 
 @decomposes(aten.angle.default)
-def angle(x: Any) -> Any:
+def angle(x: torch.Tensor) -> Any:
     """The angle of a real number is pi below zero, 0 from zero on, and NaN for NaN; its derivative is zero."""
     if x.is_complex():
         return torch.atan2(*parts(x)[::-1])
@@ -89,7 +89,7 @@ def angle(x: Any) -> Any:
 
 @decomposes(aten.sgn.default)
 @_of_complex
-def sgn(x: Any) -> Any:
+def sgn(x: torch.Tensor) -> Any:
     size = magnitude(x)
     return x / torch.where(size == 0, 1, size)
 
@@ -109,7 +109,7 @@ def _arithmetic(op: str, x: int | torch.Tensor, y: float | torch.Tensor, *, alph
     return _pair(op, x, y if alpha == 1 else y * alpha)
 
 
-def _of_parts(function: Callable[..., Any]) -> Callable[..., Any]:
+def _of_parts(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """A linear function of a complex tensor, applied to its parts."""
     return _of_complex(
         lambda x, *rest, **keywords: together(*(function(y, *rest, **_of_reals(keywords)) for y in parts(x)))
@@ -138,7 +138,7 @@ TABLE[aten.neg.default] = _of_complex(partial(unary, "negate"))
 TABLE[aten.tanh.default] = _of_complex(partial(unary, "tanh"))
 
 
-def _creates(function: Callable[..., Any]) -> Callable[..., Any]:
+def _creates(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """The decomposition of a function that creates a tensor: torch-mlir lowers no complex ones."""
 
     def run(*arguments: int, dtype: torch.dtype | None = None, **keywords: Any) -> Any:
@@ -156,13 +156,13 @@ TABLE |= {overload: _creates(overload) for overload in (aten.eye.default, aten.e
 
 
 @decomposes(aten._assert_tensor_metadata.default)
-def assert_metadata(x: torch.Tensor, *facts: torch.dtype | None, **keywords: Any) -> None:
+def assert_metadata(x: torch.Tensor, *facts: torch.dtype | None, **keywords: object) -> None:
     """Removes the op. An export asserts what it knows of the operand of `to`, and torch-mlir has no complex `dtype`."""
 
 
 @decomposes(aten._conj.default, aten._conj_physical.default, aten.conj_physical.default)
 @_of_complex
-def conj(x: Any) -> Any:
+def conj(x: torch.Tensor) -> Any:
     real, imaginary = parts(x)
     return together(real, -imaginary)
 

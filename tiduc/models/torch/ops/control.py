@@ -6,9 +6,8 @@
 The subgraphs become functions of the module, with the names of their attributes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.emitted_text import Body, TextTensor
@@ -26,7 +25,7 @@ def lower_control(exported: torch.export.ExportedProgram) -> None:
     _lower(exported.graph_module, count())
 
 
-def _lower(module: Any, numbers: Any) -> None:
+def _lower(module: torch.fx.GraphModule, numbers: Iterator[int]) -> None:
     names = {}
     for old, inner in list(module.named_children()):
         _lower(inner, numbers)

@@ -72,7 +72,7 @@ def _padded(targets: torch.Tensor, lengths: torch.Tensor, batch: int) -> torch.T
 def _scanned(first: torch.Tensor, skips: torch.Tensor, scores: torch.Tensor, runs: torch.Tensor) -> Any:
     """The last row of the recursion; the row stays unchanged after the end of a sequence."""
 
-    def step(carried: Any, given: Any) -> Any:
+    def step(carried: tuple[torch.Tensor, torch.Tensor], given: tuple[torch.Tensor, torch.Tensor]) -> Any:
         (row, skips), (score, runs) = carried, given
         never = torch.full_like(row, _NEVER)
         one = torch.cat([never[:, :1], row[:, :-1]], 1)

@@ -18,7 +18,7 @@ _OF_COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd"}
 Type = tuple[Sequence[int], str]
 
 
-def cholesky(x: Any) -> Any:
+def cholesky(x: torch.Tensor) -> Any:
     """The lower factor. As in PyTorch, the derivative is that of the mean of the matrix and its adjoint."""
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
@@ -62,7 +62,7 @@ def lu(x: torch.Tensor) -> tuple[Any, Any]:
     return call("lu", [_supported(x)], emit)  # type: ignore[no-any-return]
 
 
-def order(pivots: Any, m: int) -> Any:
+def order(pivots: torch.Tensor, m: int) -> Any:
     """The numbers of m rows after the swap of row i with row `pivots[i] - 1`, for each i."""
     return call("pivots", [pivots], lambda body, x: [_rows(body, x, m)]).long()
 
@@ -95,7 +95,7 @@ def _only(body: Body, x: TextTensor, at: TextTensor) -> TextTensor:
     return body.broadcast(total, range(len(batch)), x.sizes)
 
 
-def reflectors(x: Any) -> tuple[Any, Any]:
+def reflectors(x: torch.Tensor) -> tuple[Any, Any]:
     """R above the reflectors, and the factors of the reflectors: `torch.geqrf`."""
     *batch, m, n = x.shape
 
@@ -105,7 +105,7 @@ def reflectors(x: Any) -> tuple[Any, Any]:
     return call("geqrf", [_supported(x)], emit)  # type: ignore[no-any-return]
 
 
-def product(x: Any, tau: Any) -> Any:
+def product(x: torch.Tensor, tau: torch.Tensor) -> Any:
     """The first columns of the product of reflectors: `torch.linalg.householder_product`."""
     return call(
         "householder_product",
@@ -114,7 +114,7 @@ def product(x: Any, tau: Any) -> Any:
     )
 
 
-def singular(x: Any, full: bool = False) -> tuple[Any, Any, Any]:
+def singular(x: torch.Tensor, full: bool = False) -> tuple[Any, Any, Any]:
     """U, the singular values, and the adjoint of V."""
     *batch, m, n = x.shape
     k = min(m, n)
@@ -129,7 +129,7 @@ def singular(x: Any, full: bool = False) -> tuple[Any, Any, Any]:
     return call("svd", [_supported(x)], emit)  # type: ignore[no-any-return]
 
 
-def hermitian(x: Any, upper: bool = False) -> tuple[Any, Any]:
+def hermitian(x: torch.Tensor, upper: bool = False) -> tuple[Any, Any]:
     """The eigenvalues and eigenvectors of a Hermitian matrix."""
     *batch, n, _ = x.shape
 

@@ -20,7 +20,7 @@ from tiduc.runtime.arrays import Array
 Number = bool | int | float | complex
 
 
-def filled(sizes: Sequence[Any], value: Number, dtype: torch.dtype | None = None) -> Any:
+def filled(sizes: Sequence[int | torch.SymInt], value: Number, dtype: torch.dtype | None = None) -> Any:
     """The tensor of these sizes, of which some may be dynamic, filled with a number.
 
     The element type is PyTorch's for the number if `dtype` is None. `NotImplemented` where StableHLO lacks it.
@@ -54,7 +54,7 @@ def _constant(sizes: Sequence[int], value: Number, dtype: torch.dtype) -> Callab
     return lambda body: [body.constant(_written(value, dtype), sizes, element)]
 
 
-def tabulated(array: Array) -> Any:
+def tabulated(array: Array) -> torch.Tensor:
     """The tensor of an array of i64 or f64, as a constant of the program: a decomposition can hold no other tensor."""
     written = f'"0x{np.ascontiguousarray(array).tobytes().hex()}"'
     element = ELEMENTS[str(array.dtype)]
@@ -91,52 +91,60 @@ def _written(value: Number, dtype: torch.dtype) -> str:
 
 
 @decomposes(aten.full.default)
-def full(sizes: Sequence[int], value: Number, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+def full(
+    sizes: Sequence[int], value: Number, *, dtype: torch.dtype | None = None, **_: object
+) -> torch.Tensor:
     return filled(sizes, value, dtype)
 
 
 @decomposes(aten.scalar_tensor.default)
-def scalar(value: Number, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
+def scalar(value: Number, *, dtype: torch.dtype | None = None, **_: object) -> Any:
     return filled([], value, dtype or torch.get_default_dtype())
 
 
 @decomposes(aten.zeros.default)
-def zeros(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
+def zeros(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> Any:
     return filled(sizes, 0, dtype or torch.get_default_dtype())
 
 
 @decomposes(aten.ones.default)
-def ones(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+def ones(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
     return filled(sizes, 1, dtype or torch.get_default_dtype())
 
 
 @decomposes(aten.full_like.default, aten.fill.Scalar)
-def full_like(x: torch.Tensor, value: Number, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+def full_like(
+    x: torch.Tensor, value: Number, *, dtype: torch.dtype | None = None, **_: object
+) -> torch.Tensor:
     return filled(x.shape, value, dtype or x.dtype)
 
 
 @decomposes(aten.zeros_like.default, aten.zero.default)
-def zeros_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+def zeros_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: object) -> Any:
     return filled(x.shape, 0, dtype or x.dtype)
 
 
 @decomposes(aten.ones_like.default)
-def ones_like(x: torch.Tensor, *, dtype: Any = None, **_: Any) -> torch.Tensor:
+def ones_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
     return filled(x.shape, 1, dtype or x.dtype)
 
 
 @decomposes(aten.new_full.default)
 def new_full(
-    x: torch.Tensor, sizes: Sequence[int], value: Number, *, dtype: Any = None, **_: Any
+    x: torch.Tensor, sizes: Sequence[int], value: Number, *, dtype: torch.dtype | None = None, **_: object
 ) -> torch.Tensor:
     return filled(sizes, value, dtype or x.dtype)
 
 
 @decomposes(aten.new_zeros.default)
-def new_zeros(x: torch.Tensor, sizes: Sequence[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
+def new_zeros(
+    x: torch.Tensor, sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: object
+) -> torch.Tensor:
     return filled(sizes, 0, dtype or x.dtype)
 
 
 @decomposes(aten.new_ones.default)
-def new_ones(x: torch.Tensor, sizes: Sequence[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
+def new_ones(
+    x: torch.Tensor, sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: object
+) -> torch.Tensor:
     return filled(sizes, 1, dtype or x.dtype)

@@ -11,7 +11,7 @@ from tiduc.models.torch.ops.framework import aten, decomposes, torch
 _LONGEST = 3  # dimensions in one transform of StableHLO
 
 
-def _transformed(x: Any, dims: Sequence[int], kind: str, lengths: Sequence[int], result: int) -> Any:
+def _transformed(x: torch.Tensor, dims: Sequence[int], kind: str, lengths: Sequence[int], result: int) -> Any:
     """The transform along these dimensions; the last one gets the size `result`."""
     count = len(dims)
     others = [d for d in range(x.dim()) if d not in dims]
@@ -30,7 +30,7 @@ def _transformed(x: Any, dims: Sequence[int], kind: str, lengths: Sequence[int],
     return call(kind.lower(), [x.permute(permutation)], emit).permute(inverse)
 
 
-def _scaled(x: torch.Tensor, normalization: int, sizes: Sequence[int], is_inverse: bool) -> Any:
+def _scaled(x: torch.Tensor, normalization: int, sizes: Sequence[int], is_inverse: bool) -> torch.Tensor:
     """The transform with PyTorch's normalization 0 (none), 1 (by the root of the size) or 2 (by the size).
 
     StableHLO's inverse transforms divide by the size; PyTorch's do not.
@@ -48,7 +48,7 @@ def _batches(dims: Sequence[int], rank: int) -> list[list[int]]:
 
 
 @decomposes(aten._fft_c2c.default)
-def complex_to_complex(x: Any, dims: Sequence[int], normalization: int, forward: bool) -> Any:
+def complex_to_complex(x: torch.Tensor, dims: Sequence[int], normalization: int, forward: bool) -> Any:
     sizes = [x.shape[d] for d in dims]
     for group in _batches(dims, x.dim()):
         lengths = [x.shape[d] for d in group]
@@ -57,7 +57,7 @@ def complex_to_complex(x: Any, dims: Sequence[int], normalization: int, forward:
 
 
 @decomposes(aten._fft_r2c.default)
-def real_to_complex(x: Any, dims: Sequence[int], normalization: int, onesided: bool) -> Any:
+def real_to_complex(x: torch.Tensor, dims: Sequence[int], normalization: int, onesided: bool) -> Any:
     sizes = [x.shape[d] for d in dims]
     if not onesided:
         return complex_to_complex(x.to(torch.complex(x, x).dtype), dims, normalization, True)
@@ -80,12 +80,12 @@ def complex_to_real(x: torch.Tensor, dims: Sequence[int], normalization: int, la
 
 
 @decomposes(aten.fft_fftfreq.default)
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, **keywords: Any) -> Any:
+def fftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **keywords: object) -> Any:
     """The frequencies 0, 1, ..., then -n // 2, ..., -1, over n d."""
     numbers = torch.arange(n, dtype=dtype or torch.get_default_dtype())
     return torch.where(numbers < (n + 1) // 2, numbers, numbers - n) / (n * d)
 
 
 @decomposes(aten.fft_rfftfreq.default)
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, **keywords: Any) -> Any:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **keywords: object) -> Any:
     return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype()) / (n * d)

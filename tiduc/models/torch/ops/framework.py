@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 torch: Any = import_module("torch")
 
@@ -23,6 +23,9 @@ class _Aten:
 
 aten = _Aten()
 
+F = TypeVar("F", bound=Callable[..., Any])
+"""The function that a decorator takes and returns."""
+
 TABLE: dict[Any, Callable[..., Any]] = {}
 """The decomposition of each overload, for `ExportedProgram.run_decompositions`.
 
@@ -31,10 +34,10 @@ to keep the op.
 """
 
 
-def decomposes(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def decomposes(*overloads: Any) -> Callable[[F], F]:
     """Decorates the decomposition of these overloads."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: F) -> F:
         TABLE.update(dict.fromkeys(overloads, function))
         return function
 

@@ -8,7 +8,6 @@ The derivatives are those of the loops, also with respect to a, for which PyTorc
 
 from collections.abc import Callable, Sequence
 from math import pi
-from typing import Any
 
 from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call
@@ -46,7 +45,7 @@ def _converging(
     return body.emit_all("while", carried, types, regions=regions)[2:]
 
 
-def _series(a: Any, x: Any) -> Any:
+def _series(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
     least = torch.finfo(a.dtype).eps / 4
 
@@ -63,7 +62,7 @@ def _series(a: Any, x: Any) -> Any:
     return call("gamma_series", [a, x], build)
 
 
-def _fraction(a: Any, x: Any) -> Any:
+def _fraction(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)), by the algorithm of Lentz."""
     least = torch.finfo(a.dtype).eps
 
@@ -97,7 +96,7 @@ def _fraction(a: Any, x: Any) -> Any:
     return call("gamma_fraction", [a, x], build)
 
 
-def _scale(a: Any, x: Any) -> Any:
+def _scale(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """x^a e^-x / Gamma(a); above 20 by Stirling's series, DLMF 5.11.1, which does not cancel where x is near a."""
     is_large = a >= 20
     small, large = torch.where(is_large, 1, a), torch.where(is_large, a, 20)
@@ -111,7 +110,7 @@ def _scale(a: Any, x: Any) -> Any:
     return torch.where(is_large, above, below)
 
 
-def _gamma(a: Any, x: Any, is_upper: bool) -> Any:
+def _gamma(a: torch.Tensor, x: torch.Tensor, is_upper: bool) -> torch.Tensor:
     a, x = torch.broadcast_tensors(a, x)
     wide = torch.float64 if a.dtype == torch.float64 else torch.float32
     kind, a, x = a.dtype, a.to(wide), x.to(wide)

@@ -3,7 +3,7 @@
 These functions of floats also accept integers, for some of which torch-mlir has no lowering.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tiduc.models.torch.ops.calls import call
@@ -11,7 +11,9 @@ from tiduc.models.torch.ops.fills import as_tensors
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 
 
-def _with_tensors(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _with_tensors(
+    function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> Callable[[Any, Any], Any]:
     """The function of two tensors, with a tensor in place of a number."""
     return lambda x, y: function(*as_tensors(x, y))
 
@@ -43,14 +45,20 @@ def isclose(
 
 
 @decomposes(aten.reciprocal.default)
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: torch.Tensor) -> Any:
     if x.is_floating_point() or x.is_complex():
         return NotImplemented
     return torch.reciprocal(x.to(torch.get_default_dtype()))
 
 
 @decomposes(aten.mean.default, aten.mean.dim)
-def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def mean(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Any:
     """The mean in another type than the type of x."""
     if dtype in (None, x.dtype):
         return NotImplemented

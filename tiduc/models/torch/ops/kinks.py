@@ -44,7 +44,7 @@ def clamp(x: torch.Tensor, low: int | None = None, high: int | None = None) -> A
 
 
 @decomposes(aten.copysign.Tensor, aten.copysign.Scalar)
-def copysign(x: Any, y: Any) -> Any:
+def copysign(x: float | torch.Tensor, y: float | torch.Tensor) -> Any:
     """|x| with the sign of y; the derivative at x = 0 is zero."""
     x, y = as_tensors(x, y)
     size = abs_(x if x.is_floating_point() else x.float())
@@ -52,14 +52,14 @@ def copysign(x: Any, y: Any) -> Any:
 
 
 @decomposes(aten.fmax.default)
-def fmax(x: Any, y: Any) -> Any:
+def fmax(x: torch.Tensor, y: torch.Tensor) -> Any:
     """The maximum, which ignores a NaN. Of two equal operands, the first gets the whole derivative."""
     x, y = as_tensors(x, y)
     return where((x >= y) | torch.isnan(y), x, y)
 
 
 @decomposes(aten.fmin.default)
-def fmin(x: Any, y: Any) -> Any:
+def fmin(x: torch.Tensor, y: torch.Tensor) -> Any:
     x, y = as_tensors(x, y)
     return where((x <= y) | torch.isnan(y), x, y)
 
@@ -80,7 +80,7 @@ def elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float 
 
 
 @decomposes(aten.log_sigmoid_forward.default)
-def log_sigmoid_forward(x: Any) -> Any:
+def log_sigmoid_forward(x: torch.Tensor) -> Any:
     """-log(1 + exp(-x)), from exp(-|x|) in two smooth parts, so that the second derivative is right at zero."""
     above, below = where(x > 0, x, 0), where(x > 0, 0, x)
     y = where(x > 0, -torch.log1p(torch.exp(-above)), below - torch.log1p(torch.exp(below)))
@@ -89,7 +89,11 @@ def log_sigmoid_forward(x: Any) -> Any:
 
 @decomposes(aten.rrelu.default)
 def rrelu(
-    x: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None
+    x: torch.Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: torch.Generator | None = None,
 ) -> Any:
     return NotImplemented if training else where(x > 0, x, x * ((lower + upper) / 2))
 

@@ -20,7 +20,7 @@ def _info(x: torch.Tensor) -> torch.Tensor:
 # ---- LU ----------------------------------------------------------------------------------------------------
 
 
-def _split(factors: Any) -> tuple[Any, Any]:
+def _split(factors: torch.Tensor) -> tuple[Any, Any]:
     """L and U from a matrix that holds both."""
     m, n = factors.shape[-2:]
     k = min(m, n)
@@ -47,14 +47,14 @@ def _solved(
     return lapack.triangular(factors, y, upper=True)
 
 
-def _sign(pivots: Any, like: Any) -> Any:
+def _sign(pivots: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """The determinant of the permutation."""
     swaps = (pivots != torch.arange(1, pivots.shape[-1] + 1, dtype=torch.int32)).sum(-1)
     return (1 - 2 * (swaps % 2)).to(like.dtype)
 
 
 @decomposes(aten._linalg_solve_ex.default)
-def solve_ex(a: Any, b: Any, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(a: torch.Tensor, b: torch.Tensor, left: bool = True, check_errors: bool = False) -> Any:
     is_vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
     matrix, right = (a, b.unsqueeze(-1) if is_vector else b) if left or is_vector else (a.mT, b.mT)
     factors, pivots = lapack.lu(matrix)
@@ -70,7 +70,7 @@ def inv_ex(x: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor, t
 
 
 @decomposes(aten._linalg_det.default)
-def det(x: Any) -> Any:
+def det(x: torch.Tensor) -> Any:
     """The product of the pivots. For up to three rows, a polynomial, whose derivatives are finite everywhere."""
     factors, pivots = lapack.lu(x)
     if x.shape[-1] in (1, 2, 3):
@@ -79,7 +79,7 @@ def det(x: Any) -> Any:
     return torch.prod(diagonal, -1) * _sign(pivots, x), factors, pivots
 
 
-def _polynomial(x: Any) -> Any:
+def _polynomial(x: torch.Tensor) -> torch.Tensor:
     """The determinant of a matrix of at most three rows, by the minors of its first row."""
     n = x.shape[-1]
     top = [x[..., 0, i] for i in range(n)]
@@ -93,7 +93,7 @@ def _polynomial(x: Any) -> Any:
 
 
 @decomposes(aten._linalg_slogdet.default)
-def slogdet(x: Any) -> Any:
+def slogdet(x: torch.Tensor) -> Any:
     factors, pivots = lapack.lu(x)
     diagonal = torch.diagonal(factors, dim1=-2, dim2=-1)
     sign = torch.prod(torch.sgn(diagonal), -1) * _sign(pivots, x)
@@ -109,13 +109,15 @@ def lu_factor_ex(
 
 
 @decomposes(aten.linalg_lu.default)
-def lu(x: Any, pivot: bool = True) -> Any:
+def lu(x: torch.Tensor, pivot: bool = True) -> Any:
     _refuse(not pivot, "an LU factorization without pivots")
     return lu_unpack(*lapack.lu(x))
 
 
 @decomposes(aten.lu_unpack.default)
-def lu_unpack(factors: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+def lu_unpack(
+    factors: torch.Tensor, pivots: torch.Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> Any:
     m = factors.shape[-2]
     rows = lapack.order(pivots, m)
     permutation = (rows.unsqueeze(-2) == torch.arange(m).unsqueeze(-1)).to(factors.dtype)
@@ -133,38 +135,40 @@ def lu_solve(
 
 
 @decomposes(aten.linalg_solve_triangular.default)
-def solve_triangular(a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+def solve_triangular(
+    a: torch.Tensor, b: torch.Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> torch.Tensor:
     return lapack.triangular(a, b, upper=upper, left=left, unit=unitriangular)
 
 
 @decomposes(aten.triangular_solve.default)
 def triangular_solve(
-    b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    b: torch.Tensor, a: torch.Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
     kind = "TRANSPOSE" if transpose else "NO_TRANSPOSE"
     return lapack.triangular(a, b, upper=upper, unit=unitriangular, transpose=kind), a.clone()
 
 
 @decomposes(aten.linalg_cholesky_ex.default)
-def cholesky_ex(x: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(x: torch.Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     return cholesky(x, upper=upper), _info(x)
 
 
 @decomposes(aten.linalg_cholesky.default)
-def cholesky(x: Any, *, upper: bool = False) -> Any:
+def cholesky(x: torch.Tensor, *, upper: bool = False) -> torch.Tensor:
     lower = lapack.cholesky(x)
     return lower.mH if upper else lower
 
 
 @decomposes(aten.cholesky_solve.default)
-def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
+def cholesky_solve(b: torch.Tensor, factor: torch.Tensor, upper: bool = False) -> torch.Tensor:
     lower = factor.mH if upper else factor
     y = lapack.triangular(lower, b, upper=False)
     return lapack.triangular(lower, y, upper=False, transpose="ADJOINT")
 
 
 @decomposes(aten.cholesky_inverse.default)
-def cholesky_inverse(factor: Any, upper: bool = False) -> Any:
+def cholesky_inverse(factor: torch.Tensor, upper: bool = False) -> torch.Tensor:
     return cholesky_solve(eye(factor.shape[-1], factor.shape[-1], factor).expand_as(factor), factor, upper)
 
 
@@ -172,7 +176,7 @@ def cholesky_inverse(factor: Any, upper: bool = False) -> Any:
 
 
 @decomposes(aten.linalg_qr.default)
-def qr(x: Any, mode: str = "reduced") -> Any:
+def qr(x: torch.Tensor, mode: str = "reduced") -> Any:
     m, n = x.shape[-2:]
     packed, tau = lapack.reflectors(x)
     if mode == "r":
@@ -188,7 +192,9 @@ TABLE[aten.linalg_householder_product.default] = lapack.product
 
 
 @decomposes(aten.ormqr.default)
-def ormqr(x: Any, tau: Any, b: Any, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(
+    x: torch.Tensor, tau: torch.Tensor, b: torch.Tensor, left: bool = True, transpose: bool = False
+) -> torch.Tensor:
     m = x.shape[-2]
     q = lapack.product(torch.nn.functional.pad(x, (0, m - x.shape[-1])), tau)
     q = q.mH if transpose else q
@@ -196,13 +202,21 @@ def ormqr(x: Any, tau: Any, b: Any, left: bool = True, transpose: bool = False) 
 
 
 @decomposes(aten._linalg_svd.default)
-def svd(x: Any, full_matrices: bool = False, compute_uv: bool = True, driver: str | None = None) -> Any:
+def svd(
+    x: torch.Tensor, full_matrices: bool = False, compute_uv: bool = True, driver: str | None = None
+) -> Any:
     u, s, vh = lapack.singular(x, full_matrices and compute_uv)
     return (u, s, vh) if compute_uv else (x.new_empty([0]), s, x.new_empty([0]))
 
 
 @decomposes(aten.linalg_pinv.atol_rtol_tensor)
-def pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+def pinv(
+    x: torch.Tensor,
+    *,
+    atol: torch.Tensor | None = None,
+    rtol: torch.Tensor | None = None,
+    hermitian: bool = False,
+) -> torch.Tensor:
     if hermitian:
         s, u = lapack.hermitian(x)
         vh, size = u.mH, torch.abs(s)
@@ -220,7 +234,7 @@ def pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False)
 
 
 @decomposes(aten._linalg_eigh.default)
-def eigh(x: Any, uplo: str = "L", compute_v: bool = True) -> Any:
+def eigh(x: torch.Tensor, uplo: str = "L", compute_v: bool = True) -> Any:
     values, vectors = lapack.hermitian(x, uplo.upper() == "U")
     return values, vectors if compute_v else x.new_empty([0])
 
@@ -233,7 +247,7 @@ TABLE[aten._linalg_eigvals.default] = TABLE[aten.linalg_eigvals.default] = lambd
 
 
 @decomposes(aten.linalg_matrix_exp.default)
-def matrix_exp(x: Any) -> Any:
+def matrix_exp(x: torch.Tensor) -> torch.Tensor:
     """The approximant of Pade of order 13 with scaling and squaring: Higham 2005, SIAM J. Matrix Anal. Appl. 26."""
     order, greatest, squarings = 13, 5.371920351148152, 16
     norm = torch.abs(x.detach()).sum(-2).amax(-1)
@@ -266,11 +280,11 @@ def matrix_exp(x: Any) -> Any:
 
 
 @decomposes(aten.linalg_ldl_factor.default, aten.linalg_ldl_factor_ex.default, aten.linalg_ldl_solve.default)
-def ldl(*arguments: Any, **keywords: Any) -> Any:
+def ldl(*arguments: object, **keywords: object) -> Any:
     raise Unsupported("torch.linalg.ldl_factor has no StableHLO; torch.linalg.lu_factor has")
 
 
-def tensorinv(x: Any, ind: int = 2) -> Any:
+def tensorinv(x: torch.Tensor, ind: int = 2) -> torch.Tensor:
     n = prod(x.shape[ind:])
     return inv_ex(x.reshape(n, n))[0].reshape(*x.shape[ind:], *x.shape[:ind])
 

@@ -1,7 +1,5 @@
 """Decompositions of losses, so that their derivatives at the ends of their domains equal PyTorch's."""
 
-from typing import Any
-
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
@@ -10,7 +8,9 @@ _LEAST_LOG, _LEAST_VARIANCE = -100.0, 1e-12
 
 
 @decomposes(aten.binary_cross_entropy.default)
-def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
+def binary_cross_entropy(
+    x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, reduction: int = 1
+) -> torch.Tensor:
     """-(t log(x) + (1 - t) log(1 - x)), with the slope (x - t) / 1e-12 where x is zero or one."""
     fixed = x.detach()
     is_end = fixed * (1 - fixed) < _LEAST_VARIANCE
@@ -23,20 +23,20 @@ def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: int
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 
-def _reduced(loss: Any, reduction: int) -> Any:
+def _reduced(loss: torch.Tensor, reduction: int) -> torch.Tensor:
     return loss.mean() if reduction == 1 else loss.sum() if reduction == 2 else loss
 
 
 def multi_margin_loss(
-    x: Any,
-    target: Any,
+    x: torch.Tensor,
+    target: torch.Tensor,
     p: float = 1,
     margin: float = 1,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    weight: torch.Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
+) -> torch.Tensor:
     """The mean over other classes of max(0, margin - x[target] + x)^p; the slope of max is zero at its kink.
 
     It replaces `torch.nn.functional.multi_margin_loss`: PyTorch decomposes the op before a table of decompositions can.

@@ -41,10 +41,11 @@ def select_masked(exported: torch.export.ExportedProgram) -> None:
             module.recompile()
 
 
-def assigned(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
+def assigned(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool
+) -> Any:
     """x after x[:, mask] = values. Every place of the mask gets equal values, such as a number or a row."""
-    lead = next(d for d, index in enumerate(indices) if index is not None)
-    mask = indices[lead]
+    lead, mask = next((d, index) for d, index in enumerate(indices) if index is not None)
     trail = x.dim() - lead - mask.dim()
     rows = values.dim() - trail  # the dimensions of x before the mask, and the dimension of the mask's places
     if any(index is not None for index in indices[lead + 1 :]) or (rows > 0 and values.shape[rows - 1] != 1):
@@ -57,7 +58,7 @@ def assigned(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> A
     return torch.where(mask, x + values if accumulate else values, x)
 
 
-def _rewrite(graph: Any, node: torch.fx.Node) -> bool:
+def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> bool:
     """Replaces one assignment if its values are a function of elements of its mask alone."""
     target, indices, values, *accumulate = node.args
     mask = indices[0] if len(indices) == 1 else None
@@ -86,14 +87,14 @@ def _rewrite(graph: Any, node: torch.fx.Node) -> bool:
     return True
 
 
-def _filled(graph: Any, mask: Any, x: Any) -> Any:
+def _filled(graph: torch.fx.Graph, mask: torch.fx.Node, x: torch.fx.Node) -> torch.fx.Node:
     """x with ones outside the mask, where f(x) may have no value or derivative."""
     if x.meta["val"].dtype == torch.bool:
         return graph.call_function(aten.clone.default, (x,))
     return graph.call_function(aten.where.ScalarOther, (_reshaped(graph, mask, x), x, 1))
 
 
-def _reshaped(graph: Any, mask: Any, like: Any) -> Any:
+def _reshaped(graph: torch.fx.Graph, mask: torch.fx.Node, like: torch.fx.Node) -> torch.fx.Node:
     """The mask with as many dimensions as `like`."""
     sizes = list(mask.meta["val"].shape)
     rest = like.meta["val"].dim() - len(sizes)
@@ -104,7 +105,7 @@ def _is_mask(node: torch.fx.Node) -> bool:
     return isinstance(node, torch.fx.Node) and node.meta["val"].dtype == torch.bool
 
 
-def _is_part(node: torch.fx.Node, mask: Any) -> bool:
+def _is_part(node: torch.fx.Node, mask: torch.fx.Node) -> bool:
     """Whether the node is x[mask]."""
     if node.target is aten.masked_select.default:
         return node.args[1] is mask and node.args[0].meta["val"].shape == mask.meta["val"].shape
@@ -115,7 +116,7 @@ def _is_static(node: torch.fx.Node) -> bool:
     return all(isinstance(n, int) for n in node.meta["val"].shape)
 
 
-def _is_elementwise(mask: Any, node: torch.fx.Node, chain: dict[Any, None]) -> bool:
+def _is_elementwise(mask: torch.fx.Node, node: torch.fx.Node, chain: dict[torch.fx.Node, None]) -> bool:
     """Whether elementwise functions lead from parts x[mask] to the node; adds both to `chain`, in order."""
     if node in chain:
         return True
@@ -136,14 +137,14 @@ def _is_elementwise(mask: Any, node: torch.fx.Node, chain: dict[Any, None]) -> b
     return True
 
 
-def _is_pointwise(function: Any) -> bool:
+def _is_pointwise(function: object) -> bool:
     if not isinstance(function, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in function.tags:
         return False
     named = function in _SAME_SHAPE or "stop_gradient" in str(function)
     return named or torch.Tag.pointwise in function.tags
 
 
-def _is_mutable(function: Any) -> bool:
+def _is_mutable(function: torch._ops.OpOverload) -> bool:
     return bool(function._schema.is_mutable)
 
 
@@ -152,14 +153,14 @@ def _is_last(node: torch.fx.Node) -> bool:
     return all(user is node or user.target in _CHECKS for user in node.args[0].users)
 
 
-def _is_changed(nodes: Sequence[Any], known: set[Any]) -> bool:
+def _is_changed(nodes: Sequence[torch.fx.Node], known: set[torch.fx.Node]) -> bool:
     """Whether a function other than the known ones returns a view of one of the nodes, or changes one in place."""
     users = {user for node in nodes for user in node.users} - known
     schemas = [getattr(user.target, "_schema", None) for user in users]
     return any(s is not None and any(y.alias_info is not None for y in s.returns) for s in schemas)
 
 
-def _remove_checks(graph: Any) -> None:
+def _remove_checks(graph: torch.fx.Graph) -> None:
     """Erases parts x[mask] that only checks read, and these checks."""
     for node in [n for n in graph.nodes if n.target in _PARTS]:
         readers, todo = {node: None}, [node]

@@ -13,7 +13,7 @@ def attention(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    attn_mask: Any = None,
+    attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
@@ -52,7 +52,9 @@ def view(x: torch.Tensor, size: Sequence[int]) -> Any:
 
 
 @decomposes(aten.rms_norm.default)
-def rms_norm(x: Any, sizes: Any, weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(
+    x: torch.Tensor, sizes: Sequence[int], weight: torch.Tensor | None = None, eps: float | None = None
+) -> Any:
     """x / sqrt(mean of squares + eps), in f32 for narrower types. The default `eps` is that of the type of the sums."""
     kind = torch.promote_types(x.dtype, torch.float32)
     wide = x.to(kind)
@@ -63,7 +65,14 @@ def rms_norm(x: Any, sizes: Any, weight: Any = None, eps: float | None = None) -
 
 @decomposes(aten.native_group_norm.default)
 def native_group_norm(
-    x: Any, weight: Any, bias: Any, batch: Any, channels: Any, places: Any, groups: int, eps: float
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    batch: int,
+    channels: int,
+    places: int,
+    groups: int,
+    eps: float,
 ) -> Any:
     """(x - mean) / sqrt(variance + eps) of each group of channels, and the means and 1 / sqrt(variance + eps).
 
@@ -84,13 +93,13 @@ def native_group_norm(
 
 @decomposes(aten.embedding_bag.padding_idx)
 def embedding_bag(
-    weight: Any,
-    indices: Any,
-    offsets: Any,
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
     scale_grad_by_freq: bool = False,
     mode: int = 0,
     sparse: bool = False,
-    per_sample_weights: Any = None,
+    per_sample_weights: torch.Tensor | None = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:

@@ -16,7 +16,12 @@ where = torch.where
 
 @decomposes(aten.linalg_vector_norm.default)
 def vector_norm(
-    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    x: torch.Tensor,
+    ord: float = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     x = x if dtype is None else x.to(dtype)
     if x.dim() == 0:
@@ -28,39 +33,48 @@ def vector_norm(
 @decomposes(
     aten.norm.Scalar, aten.norm.ScalarOpt_dim, aten.norm.ScalarOpt_dtype, aten.norm.ScalarOpt_dim_dtype
 )
-def norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def norm(
+    x: torch.Tensor,
+    p: float | None = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
     return vector_norm(x, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
 @decomposes(aten.dist.default)
-def dist(x: Any, y: Any, p: Any = 2) -> Any:
+def dist(x: torch.Tensor, y: torch.Tensor, p: float = 2) -> torch.Tensor:
     return vector_norm(x - y, p)
 
 
 @decomposes(aten.pairwise_distance.default)
-def pairwise_distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Any:
+def pairwise_distance(
+    x: torch.Tensor, y: torch.Tensor, p: float = 2, eps: float = 1e-6, keepdim: bool = False
+) -> torch.Tensor:
     return vector_norm(x - y + eps, p, [-1], keepdim)
 
 
 @decomposes(aten._cdist_forward.default)
-def cdist(x: Any, y: Any, p: float, compute_mode: Any = None) -> Any:
+def cdist(x: torch.Tensor, y: torch.Tensor, p: float, compute_mode: int | None = None) -> torch.Tensor:
     return _distance(x.unsqueeze(-2) - y.unsqueeze(-3), p)
 
 
 @decomposes(aten._pdist_forward.default)
-def pdist(x: Any, p: float = 2.0) -> Any:
+def pdist(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
     rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1)
     return _distance(torch.index_select(x, 0, rows) - torch.index_select(x, 0, columns), p)
 
 
 @decomposes(aten.std.correction)
-def std(x: Any, dim: Any = None, **keywords: Any) -> torch.Tensor:
+def std(x: torch.Tensor, dim: Sequence[int] | None = None, **keywords: Any) -> torch.Tensor:
     """The derivative of a standard deviation of zero is zero."""
     return NotImplemented if x.is_complex() else root(torch.var(x, dim, **keywords))
 
 
 @decomposes(aten.std_mean.correction)
-def std_mean(x: Any, dim: Any = None, **keywords: Any) -> Any:
+def std_mean(x: torch.Tensor, dim: Sequence[int] | None = None, **keywords: Any) -> Any:
     """The standard deviation, computed as in `std`, and the mean."""
     if x.is_complex():
         return NotImplemented
@@ -73,7 +87,7 @@ def root(x: torch.Tensor) -> torch.Tensor:
     return where(x == 0, 0, torch.sqrt(where(x == 0, 1, x)))
 
 
-def _distance(x: Any, p: float) -> Any:
+def _distance(x: torch.Tensor, p: float) -> torch.Tensor:
     """The norm of each row. Each coordinate that attains the greatest distance has slope one, as in PyTorch."""
     if p != inf or x.shape[-1] == 0:
         return _norm(x, p, [-1], False)
@@ -101,6 +115,6 @@ def _norm(x: torch.Tensor, p: float, dims: Sequence[int], keepdim: bool) -> torc
     return _power(total, 1 / p)
 
 
-def _power(x: Any, p: float) -> Any:
+def _power(x: torch.Tensor, p: float) -> torch.Tensor:
     """The power of a nonnegative number, with derivative zero at zero."""
     return where(x == 0, 0.0 if p > 0 else inf, where(x == 0, 1, x) ** p)

@@ -7,7 +7,7 @@
 `graph` traces the function's `forward` and `backward`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -28,10 +28,10 @@ class _Context:
     def save_for_backward(self, *tensors: torch.Tensor) -> None:
         self.saved_tensors = tensors
 
-    def save_for_forward(self, *tensors: Any) -> None:
+    def save_for_forward(self, *tensors: torch.Tensor) -> None:
         """Does nothing: forward derivatives of these functions are refused."""
 
-    def mark_non_differentiable(self, *outputs: Any) -> None:
+    def mark_non_differentiable(self, *outputs: torch.Tensor) -> None:
         if any(map(_is_active, outputs)):
             raise Unsupported(
                 "mark_non_differentiable of floats is not supported; detach the result of apply instead"
@@ -48,7 +48,7 @@ class _Context:
 def own_derivatives() -> Iterator[None]:
     """In a block around an export, `apply` of each `torch.autograd.Function` keeps its derivative."""
 
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls: type[torch.autograd.Function], /, *args: torch.Tensor | float, **kwargs: object) -> Any:
         if cls.__module__.startswith(
             ("torch._higher_order_ops", "torch._library")
         ):  # torch.cond, custom operators
@@ -64,7 +64,7 @@ def own_derivatives() -> Iterator[None]:
 
 
 def _applied(
-    cls: Any, args: Sequence[torch.Tensor | float], kwargs: dict[str, Any]
+    cls: type[torch.autograd.Function], args: Sequence[torch.Tensor | float], kwargs: Mapping[str, object]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The results of the function, as results of a subgraph that also computes the cotangents."""
     places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
@@ -105,7 +105,7 @@ def _applied(
     return tuple(computed[: len(tensors)]) if isinstance(results, tuple | list) else computed[0]
 
 
-def _all(cls: Any, results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _all(cls: type, results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The results as a list of tensors."""
     found = list(results) if isinstance(results, tuple | list) else [results]
     if not all(isinstance(y, torch.Tensor) for y in found):

@@ -12,7 +12,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
 
-def _largest(pool: Any, rank: int) -> Callable[..., Any]:
+def _largest(pool: torch._ops.OpOverload, rank: int) -> Callable[..., Any]:
     def emit(
         x: torch.Tensor,
         size: Sequence[int],
@@ -32,13 +32,13 @@ def _largest(pool: Any, rank: int) -> Callable[..., Any]:
     return emit
 
 
-def _with_indices(pool: Any, rank: int) -> Callable[..., Any]:
+def _with_indices(pool: torch._ops.OpOverload, rank: int) -> Callable[..., Any]:
     def emit(
         x: torch.Tensor,
         size: Sequence[int],
         stride: Sequence[int] = (),
-        padding: Any = 0,
-        dilation: Any = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         ceil_mode: bool = False,
     ) -> Any:
         if ceil_mode and any(_beyond(x.shape[-rank:], *_of_rank(rank, size, stride, padding, dilation))):
@@ -58,7 +58,7 @@ def _mean(rank: int) -> Callable[..., Any]:
         padding: int | Sequence[int] = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
-        divisor_override: Any = None,
+        divisor_override: int | None = None,
     ) -> Any:
         if not ceil_mode:
             return NotImplemented
@@ -78,7 +78,11 @@ def _mean(rank: int) -> Callable[..., Any]:
 
 
 def _of_rank(
-    rank: int, size: Sequence[int], stride: Sequence[int], padding: Any, dilation: int | Sequence[int]
+    rank: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
 ) -> list[list[int]]:
     """The four parameters as lists with one number per dimension; the stride defaults to the window size."""
     given = [size, size if stride is None or stride == [] or stride == () else stride, padding, dilation]

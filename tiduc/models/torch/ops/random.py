@@ -4,6 +4,7 @@ torch-mlir draws no numbers of a dynamic shape. Its dropout divides 0 by 0 for p
 normal numbers from uniform numbers of the result's type, which may have 8 digits.
 """
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -15,7 +16,7 @@ _NUMBERS = count()
 """Numbers for function names: MLIR would merge calls of functions with equal names and operands."""
 
 
-def _drawn(like: Any, dtype: Any, distribution: str) -> Any:
+def _drawn(like: torch.Tensor, dtype: torch.dtype, distribution: str) -> torch.Tensor:
     """Numbers in the shape of a tensor: uniform ones, greater than 0 and less than 1, or standard normal ones."""
     kind = ELEMENTS[str(dtype).removeprefix("torch.")]
 
@@ -35,43 +36,43 @@ def _drawn(like: Any, dtype: Any, distribution: str) -> Any:
     return call(f"{distribution.lower()}.{next(_NUMBERS)}", [like], emit)
 
 
-def _of_size(size: Any, dtype: Any, distribution: str) -> Any:
+def _of_size(size: Sequence[int], dtype: torch.dtype | None, distribution: str) -> torch.Tensor:
     dtype = torch.get_default_dtype() if dtype is None else dtype
     return _drawn(torch.zeros(size, dtype=dtype), dtype, distribution)
 
 
 @decomposes(aten.rand.default)
-def rand(size: Any, *, dtype: Any = None, **_: Any) -> Any:
+def rand(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
     """Uniform numbers of this shape."""
     return _of_size(size, dtype, "UNIFORM")
 
 
 @decomposes(aten.rand_like.default)
-def rand_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+def rand_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
     """Uniform numbers of the shape of x."""
     return _drawn(x, x.dtype if dtype is None else dtype, "UNIFORM")
 
 
 @decomposes(aten.uniform.default)
-def uniform(x: Any, low: float = 0.0, high: float = 1.0, **_: Any) -> Any:
+def uniform(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **_: object) -> torch.Tensor:
     """Uniform numbers between two numbers, of the shape of x."""
     return low + (high - low) * rand_like(x)
 
 
 @decomposes(aten.randn.default)
-def randn(size: Any, *, dtype: Any = None, **_: Any) -> Any:
+def randn(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
     """Standard normal numbers of this shape."""
     return _of_size(size, dtype, "NORMAL")
 
 
 @decomposes(aten.randn_like.default)
-def randn_like(x: Any, *, dtype: Any = None, **_: Any) -> Any:
+def randn_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
     """Standard normal numbers of the shape of x."""
     return _drawn(x, x.dtype if dtype is None else dtype, "NORMAL")
 
 
 @decomposes(aten.native_dropout.default)
-def native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
+def native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[Any, Any]:
     """Two results: x / (1 - p) where the mask is True, else 0; and the mask."""
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
@@ -80,19 +81,19 @@ def native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
 
 
 @decomposes(aten.dropout.default)
-def dropout(x: Any, p: float, train: bool) -> Any:
+def dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
     """The first result of `native_dropout`; x itself outside of training."""
     return native_dropout(x, p, train)[0] if train and p else x
 
 
 @decomposes(aten.bernoulli.default)
-def bernoulli(p: Any, **_: Any) -> Any:
+def bernoulli(p: torch.Tensor, **_: object) -> torch.Tensor:
     """1 with probability p, else 0."""
     return (rand_like(p, dtype=torch.float32) < p).to(p.dtype)
 
 
 @decomposes(aten.bernoulli.p)
-def bernoulli_of_number(x: Any, p: float, **_: Any) -> Any:
+def bernoulli_of_number(x: torch.Tensor, p: float, **_: object) -> torch.Tensor:
     """1 with probability p, else 0, in the shape of x."""
     return (rand_like(x, dtype=torch.float32) < p).to(x.dtype)
 
@@ -103,7 +104,12 @@ def bernoulli_of_number(x: Any, p: float, **_: Any) -> Any:
     aten.normal.float_Tensor,
     aten.normal_functional.default,
 )
-def normal(mean: Any, std: Any = 1.0, *deviation: Any, generator: Any = None) -> Any:
+def normal(
+    mean: float | torch.Tensor,
+    std: float | torch.Tensor = 1.0,
+    *deviation: float | torch.Tensor,
+    generator: torch.Generator | None = None,
+) -> torch.Tensor:
     """Normal numbers; `normal_functional` takes an array of the shape before the mean and the deviation."""
     like = next(x for x in (mean, std) if isinstance(x, torch.Tensor))
     if deviation:
@@ -114,6 +120,8 @@ def normal(mean: Any, std: Any = 1.0, *deviation: Any, generator: Any = None) ->
 
 
 @decomposes(aten.normal.float_float)
-def normal_of_size(mean: float, std: float, size: Any, *, dtype: Any = None, **_: Any) -> Any:
+def normal_of_size(
+    mean: float, std: float, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object
+) -> torch.Tensor:
     """Normal numbers of this shape."""
     return mean + std * randn(size, dtype=dtype)

@@ -4,7 +4,7 @@ PyTorch orders gates differently from ONNX: i, f, g, o instead of i, o, f, g for
 for a GRU.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,9 +22,9 @@ _ACTIVATIONS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"],
 def _network(
     kind: str,
     activations: Sequence[str],
-    unrolled: Any,
-    x: Any,
-    states: Any,
+    unrolled: Callable[..., tuple[torch.Tensor, ...]],
+    x: torch.Tensor,
+    states: torch.Tensor | Sequence[torch.Tensor],
     *rest: Any,
 ) -> Any:
     """The output, and the last states of all layers, for `aten.lstm.input`, `aten.gru.input` and others."""
@@ -76,7 +76,7 @@ def _layer(
     return y.transpose(1, 2).flatten(2), *last
 
 
-def _refused(*arguments: Any) -> Any:
+def _refused(*arguments: object) -> Any:
     raise Unsupported("a recurrent network on packed sequences is not supported: pad the sequences")
 
 

@@ -15,7 +15,7 @@ from tiduc.runtime.arrays import Array
 
 
 @decomposes(*(getattr(aten, f"adaptive_max_pool{rank}d").default for rank in (1, 2, 3)))
-def adaptive_max_pool(x: Any, sizes: Sequence[int]) -> Any:
+def adaptive_max_pool(x: torch.Tensor, sizes: Sequence[int]) -> Any:
     """The first maximum of each window, and its place in the flat image; NaN counts as a maximum."""
     image = x.shape[-len(sizes) :]
     if not all(isinstance(n, int) for n in image):
@@ -43,7 +43,7 @@ def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
     return places, inside
 
 
-def _crossed(outer: Array, inner: Array, combine: Callable[[Any, Any], Any]) -> Array:
+def _crossed(outer: Array, inner: Array, combine: Callable[[Array, Array], Array]) -> Array:
     """Each row of `outer` combined with each row of `inner`, and their elements likewise."""
     crossed = combine(outer[:, None, :, None], inner[None, :, None, :])
     result: Array = crossed.reshape(len(outer) * len(inner), -1)
@@ -54,11 +54,13 @@ def _crossed(outer: Array, inner: Array, combine: Callable[[Any, Any], Any]) -> 
 
 
 def _resized(mode: str) -> Callable[..., Any]:
-    def emit(x: Any, sizes: Any, align_corners: bool, factors: Any = None) -> Any:
+    def emit(
+        x: torch.Tensor, sizes: Sequence[int], align_corners: bool, factors: Sequence[float] | None = None
+    ) -> Any:
         image = x.shape[-2:]
         if not all(isinstance(n, int) for n in image):
             return NotImplemented
-        sizes = sizes or [floor(n * factor) for n, factor in zip(image, factors, strict=True)]
+        sizes = sizes or [floor(n * factor) for n, factor in zip(image, factors or (), strict=True)]
         for axis, (n, m) in enumerate(zip(image, sizes, strict=True)):
             factor = m / n if factors is None else factors[axis]
             if align_corners:

@@ -24,8 +24,8 @@ def scatter_reduce(
 ) -> torch.Tensor:
     """One scatter of scalar updates; without `include_self`, the places that updates reach start from the identity."""
     if x.dim() == 0:
-        one = [y.reshape(1) for y in (x, index, source)]
-        return scatter_reduce(one[0], 0, *one[1:], reduce, include_self=include_self).reshape([])
+        x, index, source = (y.reshape(1) for y in (x, index, source))
+        return scatter_reduce(x, 0, index, source, reduce, include_self=include_self).reshape([])
     if any(not isinstance(n, int) for y in (x, index) for n in y.shape):
         raise Unsupported(
             f"scatter_reduce by {reduce!r} takes no dynamic dimensions; export the module with static sizes"
@@ -45,7 +45,15 @@ def scatter_reduce(
 
 
 @decomposes(aten.index_reduce.default)
-def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+def index_reduce(
+    x: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    source: torch.Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> torch.Tensor:
     shape = [1] * source.dim()
     if source.dim():
         shape[dim] = -1
@@ -86,7 +94,7 @@ def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: 
 
 
 @decomposes(aten.take.default)
-def take(x: Any, index: Any) -> Any:
+def take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """The elements at places of the flat tensor. Negative places count from its end."""
     flat = x.reshape(-1)
     places = torch.where(index < 0, index + flat.shape[0], index)

@@ -13,7 +13,7 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 where = torch.where
 
 
-def _binary(op: str, x: Any, y: Any) -> Any:
+def _binary(op: str, x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
     """An elementwise op of CHLO on two tensors, or a tensor and a number."""
     like = x if isinstance(x, torch.Tensor) else y
     x, y = (v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in (x, y))
@@ -38,7 +38,7 @@ TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2.0 * p - 1)
 
 
 @decomposes(aten.digamma.default)
-def digamma(x: Any) -> Any:
+def digamma(x: torch.Tensor) -> torch.Tensor:
     """Its pole at zero has a sign, unlike those at negative integers."""
     x = x if x.is_floating_point() else x.float()
     is_zero = x == 0
@@ -46,14 +46,14 @@ def digamma(x: Any) -> Any:
 
 
 @decomposes(aten.lgamma.default)
-def lgamma(x: Any) -> Any:
+def lgamma(x: torch.Tensor) -> torch.Tensor:
     x = x if x.is_floating_point() else x.float()
     is_zero = x == 0
     return where(is_zero, -torch.log(where(is_zero, x, 1)), unary("chlo.lgamma", where(is_zero, 1, x)))
 
 
 @decomposes(aten.polygamma.default)
-def polygamma(n: int, x: Any) -> Any:
+def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
     """The n-th derivative of digamma. At a pole, the function and its derivatives have their right-hand values."""
     x = x if x.is_floating_point() else x.float()
     if n == 0:
@@ -65,7 +65,7 @@ def polygamma(n: int, x: Any) -> Any:
 
 
 @decomposes(aten.logit.default)
-def logit(x: Any, eps: float | None = None) -> Any:
+def logit(x: torch.Tensor, eps: float | None = None) -> torch.Tensor:
     """log(x / (1 - x)), with x between eps and 1 - eps, where its derivative is not zero."""
     x = x if x.is_floating_point() else x.float()
     if eps is not None:
@@ -75,7 +75,7 @@ def logit(x: Any, eps: float | None = None) -> Any:
 
 
 @decomposes(aten.sinc.default)
-def sinc(x: Any) -> Any:
+def sinc(x: torch.Tensor) -> torch.Tensor:
     """sin(pi x) / (pi x).
 
     For |pi x| < 1, uses the power series of the sine, so that all derivatives are right at zero.
@@ -91,7 +91,7 @@ def sinc(x: Any) -> Any:
 
 
 @decomposes(aten.special_entr.default)
-def entr(x: Any) -> Any:
+def entr(x: torch.Tensor) -> torch.Tensor:
     """-x log(x), which is 0 at 0, with an infinite derivative, and -inf below."""
     x = x if x.is_floating_point() else x.float()
     is_zero = x == 0
@@ -101,16 +101,18 @@ def entr(x: Any) -> Any:
 
 
 @decomposes(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
     return _scaled_log(*as_tensors(x, y), torch.log, 0)
 
 
 @decomposes(*(getattr(aten.special_xlog1py, name) for name in ("default", "self_scalar", "other_scalar")))
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
     return _scaled_log(*as_tensors(x, y), torch.log1p, -1)
 
 
-def _scaled_log(x: Any, y: Any, logarithm: Any, pole: float) -> Any:
+def _scaled_log(
+    x: torch.Tensor, y: torch.Tensor, logarithm: Callable[[torch.Tensor], torch.Tensor], pole: float
+) -> torch.Tensor:
     """x log(y), which is zero for x = 0; its derivative toward x is zero for y <= 0."""
     x, y = (v if v.is_floating_point() else v.float() for v in (x, y))
     is_zero = (x == 0) & ((y <= pole) | (y == float("inf")))
@@ -118,7 +120,7 @@ def _scaled_log(x: Any, y: Any, logarithm: Any, pole: float) -> Any:
 
 
 @decomposes(aten.gelu.default)
-def gelu(x: Any, approximate: str = "none") -> Any:
+def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     """x times the normal distribution function, in f32 for narrower types; torch-mlir would expand erf."""
     y = x.to(torch.promote_types(x.dtype, torch.float32))
     if approximate == "tanh":
@@ -129,7 +131,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 
 @decomposes(aten.hypot.default)
-def hypot(x: Any, y: Any) -> Any:
+def hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The root of x^2 + y^2, scaled by the larger of the two; its derivative at zero is NaN, as in PyTorch."""
     large = torch.maximum(torch.abs(x), torch.abs(y)).detach()
     scale = where((large == 0) | torch.isinf(large), 1, large)
@@ -137,7 +139,7 @@ def hypot(x: Any, y: Any) -> Any:
 
 
 @decomposes(aten.special_erfcx.default)
-def erfcx(x: Any) -> Any:
+def erfcx(x: torch.Tensor) -> torch.Tensor:
     """exp(x^2) erfc(x). Above 5, where erfc underflows, uses 60 terms of the continued fraction of erfc."""
     is_large = x > 5
     inside = where(is_large, 0, x)
@@ -149,7 +151,7 @@ def erfcx(x: Any) -> Any:
 
 
 @decomposes(aten.logaddexp2.default)
-def logaddexp2(x: Any, y: Any) -> Any:
+def logaddexp2(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """log2(2^x + 2^y), with the derivative one half to each of two equal operands."""
     x, y = torch.broadcast_tensors(*as_tensors(x, y))
     is_first = x >= y
@@ -159,7 +161,7 @@ def logaddexp2(x: Any, y: Any) -> Any:
 
 
 @decomposes(aten.atan2.default)
-def atan2(y: Any, x: Any) -> Any:
+def atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """The derivative at the origin is zero."""
     y, x = torch.broadcast_tensors(*as_tensors(y, x))
     y, x = (v if v.is_floating_point() else v.float() for v in (y, x))
@@ -168,7 +170,7 @@ def atan2(y: Any, x: Any) -> Any:
 
 
 @decomposes(aten.special_log_ndtr.default)
-def log_ndtr(x: Any) -> Any:
+def log_ndtr(x: torch.Tensor) -> torch.Tensor:
     """log of the normal distribution function, from erfcx below -1, where it would underflow."""
     x = x if x.is_floating_point() else x.float()
     is_low = x < -1

@@ -17,6 +17,7 @@ from tiduc.models.torch.ops import (
     recurrent,
     sampling,
     scatters,
+    sorting,
     special,
 )
 from tiduc.models.torch.ops.framework import TABLE, Absent, torch
@@ -49,5 +50,6 @@ __all__ = [
     "recurrent",
     "sampling",
     "scatters",
+    "sorting",
     "special",
 ]
