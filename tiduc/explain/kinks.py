@@ -44,19 +44,19 @@ CHOICES = (
     KinkChoice(
         ("clamp",),
         "operand at a bound",
-        "as `minimum(maximum(x, low), high)` shares ties: half to each of the two that meet; JAX has 0 for all three; "
-        "where the bounds cross, the upper one wins",
+        "half to the operand and half to the bound, as in `minimum(maximum(x, low), high)`; JAX has 0 for all three "
+        "operands; if the bounds cross, the upper bound wins",
     ),
     KinkChoice(
         ("reduce",),
         "several extrema",
-        "shared evenly; an initial value that is known to change nothing has no share",
+        "shared evenly; an initial value that is known to be neutral has no share",
         body=_EXTREMA,
     ),
     KinkChoice(
         ("reduce_window",),
         "several extrema in a window",
-        "all to the first in row-major order; an initial value goes after them",
+        "all to the first extremum in row-major order, and to the initial value last",
         body=_EXTREMA,
     ),
     KinkChoice(
@@ -64,7 +64,7 @@ CHOICES = (
         "ties",
         "the source goes to the first element in row-major order that the `select` region keeps",
     ),
-    KinkChoice(("sort",), "equal keys", "tangents go where their values go"),
+    KinkChoice(("sort",), "equal keys", "tangents are permuted as the values are"),
     KinkChoice(("sqrt", "cbrt", "log"), "0", "infinite, as the formula gives"),
     KinkChoice(("power",), "x = y = 0", "0; JAX gives NaN"),
     KinkChoice(("power",), "x = 0, y >= 0", "0"),
@@ -76,7 +76,7 @@ CHOICES = (
     KinkChoice(
         (*_EXTREMA, "clamp"),
         "everywhere",
-        "by real parts, then by imaginary ones, as the specification has it",
+        "compare real parts first, then imaginary parts, as in the specification",
         COMPLEX,
         "complex",
     ),
