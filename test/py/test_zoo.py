@@ -1,6 +1,7 @@
 """The harnesses of the zoo and of the sweep of architectures, with models that need no package but PyTorch."""
 
 import json
+import math
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -100,6 +101,15 @@ def architecture(sweep: dict[str, ModuleType], module: Any, training: bool = Fal
 def test_an_architecture_is_right_on_iree(sweep: dict[str, ModuleType], training: bool) -> None:
     found = sweep["comparison"].record(architecture(sweep, Perceptron, training), "iree")
     assert found["outcome"] == "ok" and found["error"] < 1e-5 and found["weights"] == 26
+
+
+def test_the_reference_is_in_f32_where_f64_is_not_finite(sweep: dict[str, ModuleType]) -> None:
+    class Narrow(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x * (math.nan if x.dtype == torch.float64 else 2.0)
+
+    found = sweep["comparison"].record(architecture(sweep, Narrow), "iree")
+    assert found["outcome"] == "ok" and "torch_error" not in found
 
 
 def test_a_size_is_reduced_where_none_is_published(sweep: dict[str, ModuleType]) -> None:

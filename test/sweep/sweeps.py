@@ -49,10 +49,15 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep(  # the longest sweep starts first
         "random_networks",
         "--count 200 --first {seed}",
-        "--count 1000 --journal {journal}",
+        "--count 1000 --check-memory --journal {journal}",
         "jax",
     ),
-    _sweep("random_networks --large", "--count 3 --first {seed}", "--count 500 --journal {journal}", "jax"),
+    _sweep(
+        "random_networks --large",
+        "--count 3 --first {seed} --check-memory",
+        "--count 500 --check-memory --journal {journal}",
+        "jax",
+    ),
     _sweep("accepted", "--filter stablehlo.s", ""),
     _sweep(
         "architectures",

@@ -10,14 +10,14 @@ from table import PAGE, TITLE, head, line, section_of
 Record = Mapping[str, Any]
 
 ABOUT = """
-`test/sweep/architectures.py` takes gradients of architectures of transformers, timm, torchvision and diffusers: a base
-model for each type of configuration of transformers, the smallest models of each family of timm, and named models of
-torchvision and diffusers. The scalar is the one above; it is derived toward all float weights and inputs, compiled by
-IREE, and compared with PyTorch's in f64. The value, and each gradient by itself, may differ by ten times the error of
-PyTorch's own in f32, by 1e-5 of its norm, or by 1e-6 of the norm of the whole gradient. A larger difference counts as
-right if the gradient in f64 is right: then rounding has moved a kink. XLA computes the gradients that are not right, so
-that the record says whether IREE alone is wrong. A module in training mode draws its own dropout masks, for which IREE
-is compared with XLA.
+`test/sweep/architectures.py` takes gradients of architectures of transformers, timm, torchvision and diffusers: a
+base model for each type of configuration of transformers, the smallest models of each family of timm, and named
+models of torchvision and diffusers. The scalar is the one above. IREE compiles its gradient with respect to all float
+weights and inputs, which is compared with PyTorch's in f64. The value, and each gradient by itself, may differ by ten
+times the error of PyTorch's own in f32, by 1e-5 of its norm, or by 1e-6 of the norm of the whole gradient. A larger
+difference counts as right if the gradient in f64 is right: then rounding has moved a kink. XLA computes the gradients
+that are not right, so that the record says whether IREE alone is wrong. A module in training mode draws its own
+dropout masks, for which IREE is compared with XLA.
 
 The size of a model is *published* where its widths and layers are the default of its package, with at most 150 million
 weights. Its images then have the side that the package names (224 where that side is above 288, and in torchvision),
@@ -81,6 +81,11 @@ def page(records: Mapping[str, Record], listed: int) -> str:
         )
         lines.append(line([package, *(counts[name] for name in _MEANING)]))
     lines.append(line(["all", *(_count(records.values(), name) for name in _MEANING)]))
+    published, reduced = (_sized(records.values(), size) for size in ("published", "reduced"))
+    lines += [
+        "",
+        f"{published} of the right ones have their published size, and {reduced} have a reduced one.",
+    ]
     lines += ["", "### Refusals and failures by reason", "", *head(["outcome", "reason", "architectures"])]
     lines += reasons(records)
     lines += ["", "### Architectures compared on IREE", "", *_COMPARED, "", *compared(records)]
@@ -90,7 +95,9 @@ def page(records: Mapping[str, Record], listed: int) -> str:
 _COMPARED = (
     "*Error* is the relative error of the value, or the largest norm of a difference toward one weight or input over",
     "the norm of the whole gradient; PyTorch's results in f64 are the reference. *PyTorch's error* is that of its",
-    "gradient in f32. *In f64* is the error of IREE's gradient in f64, where rounding moves a kink in f32.",
+    "gradient in f32. It is missing where PyTorch gives no finite numbers in f64, so that its f32 is the reference,",
+    "and where modules draw random numbers. *In f64* is the error of IREE's gradient in f64. It is computed where the",
+    "error is above ten times PyTorch's: rounding moves a kink in f32, or sums are in another order than PyTorch's.",
 )
 
 
@@ -112,6 +119,10 @@ _ERRORS = ("error", "torch_error", "wide_error")
 
 def _count(records: Iterable[Record], outcome: str) -> int:
     return sum(each["outcome"] == outcome for each in records)
+
+
+def _sized(records: Iterable[Record], size: str) -> int:
+    return sum(each["outcome"] == "ok" and each["size"] == size for each in records)
 
 
 def reasons(records: Mapping[str, Record]) -> list[str]:
