@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Protocol, TypedDict
+from typing import Protocol, TypedDict
+
+from numpy.typing import ArrayLike
+from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.process import Limits
 from tiduc.runtime.signature import Signature
@@ -30,7 +34,7 @@ class Lowered:
     signatures are `others`, by symbol; only IREE compiles such modules.
     """
 
-    module: Any
+    module: ir.Module | IrOp
     signature: Signature
     name: str
     others: Mapping[str, Signature] = field(default_factory=dict)
@@ -75,7 +79,7 @@ class Runnable(Protocol):
     @property
     def signature(self) -> Signature: ...
 
-    def __call__(self, *arguments: Any) -> tuple[Array, ...]: ...
+    def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]: ...
 
 
 @dataclass(frozen=True)

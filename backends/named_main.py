@@ -1,20 +1,19 @@
 """Renames a module's function to `main`, the only name that XLA and the reference interpreter run."""
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 
 
 @stage
-def text_with_main(module: Any) -> str:
+def text_with_main(module: ir.Module | IrOp) -> str:
     """The text of an `ir.Module` whose first function is renamed to `main`."""
     return str(with_main(module)[0])
 
 
-def with_main(module: Any) -> tuple[Any, Any]:
+def with_main(module: ir.Module | IrOp) -> tuple[ir.Operation, ir.Operation]:
     """A copy of an `ir.Module`, and the copy's first function, renamed to `main`."""
     copy = module.operation.clone().operation
     function = functions_in(copy)[0]

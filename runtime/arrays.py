@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.files import open_regular, written_whole
@@ -30,7 +31,7 @@ ROOM = Limits.mebibytes * 2**20
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def refuse_masked(x: Any, called: str = "the array") -> None:
+def refuse_masked(x: object, called: str = "the array") -> None:
     """Raises `InputError` for a masked array, or a list with one, because NumPy would pass the masked elements on."""
     # `numpy.ma` takes 50 ms to import; no array is masked before it is imported.
     if isinstance(x, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
@@ -141,7 +142,7 @@ def format_array(array: Array) -> str:
     '1x2xf32=[[1.0,2.5]]'
     """
 
-    def written(part: Any) -> str:
+    def written(part: object) -> str:
         if isinstance(part, list):
             return f"[{','.join(map(written, part))}]"
         return str(part)
@@ -307,8 +308,9 @@ def _bounded(file: BinaryIO, room: int) -> BinaryIO:
     return file
 
 
-def _members(archive: Any, names: Sequence[str], room: int) -> Iterator[Array]:
+def _members(archive: NpzFile, names: Sequence[str], room: int) -> Iterator[Array]:
     """The arrays of an archive with these names."""
+    assert archive.zip is not None  # it is open
     for name in names:
         known = archive.zip.NameToInfo
         member = known.get(f"{name}.npy") or known[name]

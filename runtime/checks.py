@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.arrays import Array, refuse_masked
@@ -12,7 +12,7 @@ from tiduc.runtime.devices import DeviceArray
 from tiduc.runtime.signature import Signature, SignatureValue, TensorType
 
 
-def check_arguments(entry: str, signature: Signature, arguments: Sequence[NDArray[Any]]) -> list[Array]:
+def check_arguments(entry: str, signature: Signature, arguments: Sequence[ArrayLike]) -> list[Array]:
     """The arguments as arrays. Raises InputError, like a call, if they do not match the signature."""
     check_count(entry, signature, arguments)
     pairs = zip(arguments, signature.inputs, strict=True)
@@ -21,7 +21,7 @@ def check_arguments(entry: str, signature: Signature, arguments: Sequence[NDArra
     return arrays
 
 
-def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> None:
+def check_count(entry: str, signature: Signature, arguments: Sequence[object]) -> None:
     """Raises InputError, which lists the inputs, if the number of arguments is wrong."""
     inputs = signature.inputs
     if len(arguments) != len(inputs):
@@ -30,7 +30,7 @@ def check_count(entry: str, signature: Signature, arguments: Sequence[Any]) -> N
         raise InputError(f"{entry} takes {len(inputs)} argument{plural}{listed}, got {len(arguments)}")
 
 
-def checked(argument: Any, value: SignatureValue, index: int) -> Array:
+def checked(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
     """The argument as a C-contiguous array with the dtype and shape of the input `value`.
 
     Raises InputError, with the argument's name and its expected and actual type, if they differ.
@@ -40,7 +40,7 @@ def checked(argument: Any, value: SignatureValue, index: int) -> Array:
     refuse_masked(argument, called)
     try:
         if hasattr(argument, "__dlpack__") and not hasattr(argument, "__array__"):
-            argument = np.from_dlpack(argument)
+            argument = np.from_dlpack(argument)  # type: ignore[arg-type]  # it has the method
         array = np.asarray(argument, order="C")
     except (ValueError, TypeError, BufferError, RuntimeError) as error:
         raise InputError(

@@ -10,6 +10,7 @@ from typing import Any
 
 import iree.runtime as rt
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime.process import memory
@@ -31,20 +32,20 @@ _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCO
 class Device:
     """An open device, which copies arrays from and to the host."""
 
-    def __init__(self, hal: Any, name: str) -> None:
+    def __init__(self, hal: rt.HalDevice, name: str) -> None:
         self.hal, self.name = hal, name
         self.on_host = name.startswith("local-")  # the device uses the host's memory
         self._copy = hal.allocator.allocate_buffer_copy
 
-    def upload(self, array: Array, element: int) -> Any:
+    def upload(self, array: Array, element: int) -> rt.HalBufferView:
         """A buffer view with a copy of a C-contiguous array; `element` is IREE's element type."""
         try:
-            return self._copy(
+            return self._copy(  # type: ignore[return-value]  # a view, since it has an element type
                 memory_type=_MEMORY,
                 allowed_usage=_USAGE,
                 device=self.hal,
                 buffer=array,
-                element_type=element,
+                element_type=element,  # type: ignore[arg-type]  # a number is as good
             )
         except (ValueError, RuntimeError) as error:
             raise TiducError(f"cannot copy an argument to the device: {message_of_iree(error)}") from error
@@ -59,7 +60,7 @@ class Device:
         if self.on_host and not is_inherited(self.name):
             self.hal.allocator.trim()
 
-    def lend(self, array: Array, element: int) -> Any:
+    def lend(self, array: Array, element: int) -> rt.HalBufferView:
         """A buffer view of the memory of an array that is never written to. A copy if IREE cannot use the memory.
 
         IREE's CPU devices accept memory that is aligned to 64 bytes, as the arrays of PyTorch are; kernels rely on this
@@ -68,11 +69,11 @@ class Device:
         if array.nbytes >= LARGE and self.on_host and not array.ctypes.data % _ALIGNMENT:
             with suppress(BufferError, TypeError, ValueError, RuntimeError):
                 view = self.hal.from_dlpack_capsule(array.__dlpack__())
-                if int(view.element_type) == element and tuple(view.shape) == array.shape:
+                if as_number(view.element_type) == element and tuple(view.shape) == array.shape:
                     return view
         return self.upload(array, element)
 
-    def download(self, view: Any, dtype: "np.dtype[Any]") -> Array:
+    def download(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
         """A copy of a buffer view's contents in memory that the caller owns."""
         buffer, shape = view.get_buffer(), view.shape
         if 0 in shape:  # an empty array has nothing to map
@@ -81,12 +82,12 @@ class Device:
             buffer = self._staged(buffer)
         return _mapped(buffer, shape, dtype).copy()
 
-    def taken(self, view: Any, dtype: "np.dtype[Any]") -> Array:
+    def taken(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
         """The memory of a buffer view as an array that the caller may write to. The device must be `on_host`."""
         array = _mapped(view.get_buffer(), view.shape, dtype)
         return np.asarray(_Memory(array, self)).view(dtype).reshape(array.shape)
 
-    def _staged(self, source: Any) -> Any:
+    def _staged(self, source: rt.HalBuffer) -> rt.HalBuffer:
         """A copy of a device's buffer in memory that the host can map.
 
         This does not use `iree.runtime.DeviceArray.to_host`, which imports NumPy's memory: Vulkan's drivers reject
@@ -104,13 +105,20 @@ class Device:
         return staging
 
 
-def _mapped(buffer: Any, shape: Sequence[int], dtype: "np.dtype[Any]") -> Array:
+def as_number(element: rt.HalElementType | None) -> int:
+    """IREE's element type as the number that its functions take."""
+    number: int = int(element)  # type: ignore[call-overload]  # the stub does not say that it is a number
+    return number
+
+
+def _mapped(buffer: rt.HalBuffer, shape: Sequence[int], dtype: "np.dtype[Any]") -> Array:
     """The memory of a buffer as a read-only array."""
     # MappedMemory.asarray is several times slower.
     count = 1
     for size in shape:
         count *= size
-    return np.frombuffer(buffer.map(), dtype, count).reshape(shape)
+    array: Array = np.frombuffer(buffer.map(), dtype, count)  # type: ignore[call-overload]  # a buffer: see above
+    return array.reshape(shape)
 
 
 class _Memory:
@@ -136,8 +144,9 @@ class DeviceArray:
 
     __slots__ = ("_device", "_view", "dtype", "readers", "shape")
 
-    def __init__(self, device: Device, view: Any, dtype: "np.dtype[Any]") -> None:
-        self._device, self._view = device, view
+    def __init__(self, device: Device, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> None:
+        self._device = device
+        self._view: rt.HalBufferView | None = view
         self.dtype, self.shape = dtype, tuple(view.shape)
         self.readers = 0
 
@@ -151,7 +160,7 @@ class DeviceArray:
         """Whether a call has overwritten the array."""
         return self._view is None
 
-    def view(self) -> Any:
+    def view(self) -> rt.HalBufferView:
         """IREE's buffer view. Raises InputError if the array was donated."""
         view = self._view  # read once, since another thread may donate the array
         if view is None:
@@ -171,7 +180,7 @@ class DeviceArray:
         """Marks the array as donated: its memory now belongs to another array."""
         self._view = None
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("an array on a device must be copied to become a NumPy array")
         array = self.numpy()
@@ -245,7 +254,7 @@ of the time of a call goes to page faults.
 """
 
 
-def _hal_device(name: str) -> Any:
+def _hal_device(name: str) -> rt.HalDevice:
     """IREE's device of this name, one for all modules.
 
     On CPUs, a caching allocator reuses the memory of freed arrays. The C library would return the memory of large
@@ -256,14 +265,16 @@ def _hal_device(name: str) -> Any:
         allocators = [_ALLOCATOR] if name == plain else ["debug"]
         driver = rt.get_driver(plain) if is_cpu else None
         _OPEN[name] = (
-            driver.create_device_by_uri(plain, allocators=allocators) if driver else rt.get_device(name)
+            driver.create_device_by_uri(plain, allocators=allocators)  # type: ignore[arg-type]  # or their names
+            if driver
+            else rt.get_device(name)
         )
     return _OPEN[name]
 
 
 # ---- after a fork ------------------------------------------------------------------------------------------
 
-_OPEN: dict[str, Any] = {}
+_OPEN: dict[str, rt.HalDevice] = {}
 _INHERITED = (
     "the device {} was opened before this process was forked, and its threads do not exist in the child: "
     "open the device after the fork, or start processes with spawn"

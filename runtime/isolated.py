@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.runtime.checks import check_arguments
@@ -100,7 +101,7 @@ class IsolatedExecutable:
     ) -> None:
         self._module, self.entry, self.signature, self.donated = module, entry, signature, donated
 
-    def __call__(self, *arguments: Any) -> tuple[Array, ...]:
+    def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """The outputs for these arguments, which are checked like those of `Executable` before they are sent."""
         arrays = [np.asarray(x) if isinstance(x, DeviceArray) else x for x in arguments]
         return self._module.call(_run, self.entry, *check_arguments(self.entry, self.signature, arrays))

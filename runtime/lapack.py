@@ -11,13 +11,12 @@ for all element types.
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import iree.runtime as rt
 import numpy as np
 from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
-from tiduc.runtime.devices import Array, Device, message_of_iree
+from tiduc.runtime.devices import Array, Device, as_number, message_of_iree
 
 Function = Callable[..., Sequence[Array]]
 
@@ -31,7 +30,7 @@ _raised = threading.local()
 """The exception of a function in this thread; IREE's own error only has its text."""
 
 
-def lapack_module(device: Device) -> Any:
+def lapack_module(device: Device) -> rt.VmModule:
     """The functions as an IREE module, for a context with a module that imports them; results are on the device."""
     interface = rt.PyModuleInterface(MODULE, lambda _: None)
     for name, (function, taken, given) in FUNCTIONS.items():
@@ -50,12 +49,12 @@ def error_of_lapack() -> Exception | None:
 
 
 def _called(
-    device: Device, name: str, function: Function, dtype: "np.dtype[Any]", _: None, *given: Any
-) -> Any:
+    device: Device, name: str, function: Function, dtype: np.dtype[np.generic], _: None, *given: rt.VmRef
+) -> rt.VmRef | tuple[rt.VmRef, ...]:
     """Calls a function with arrays on the device; arguments and results are references to IREE's buffer views."""
-    views: list[Any] = []
+    views: list[rt.HalBufferView] = []
     try:
-        views += [ref.deref(rt.HalBufferView) for ref in given]
+        views += [ref.deref(rt.HalBufferView) for ref in given]  # type: ignore[misc]  # None only on request
         with np.errstate(all="ignore"):
             results = function(*[device.download(view, dtype) for view in views])
         refs = [_uploaded(device, y) for y in results]
@@ -70,8 +69,8 @@ def _called(
     return refs[0] if len(refs) == 1 else tuple(refs)
 
 
-def _uploaded(device: Device, y: Array) -> Any:
-    return device.upload(np.ascontiguousarray(y), int(map_dtype_to_hal_element_type(y.dtype))).ref
+def _uploaded(device: Device, y: Array) -> rt.VmRef:
+    return device.upload(np.ascontiguousarray(y), as_number(map_dtype_to_hal_element_type(y.dtype))).ref
 
 
 # ---- factorizations -----------------------------------------------------------------------------------------

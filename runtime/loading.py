@@ -10,7 +10,6 @@ import weakref
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import iree.runtime as rt
 
@@ -70,8 +69,8 @@ class Loaded:
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
         if self._reflected(LAPACK):
             modules = [lapack_module(self.device), *modules]
-        self.context: Any = _context(instance, modules, opened, target, name)
-        self._module: Any = module
+        self.context: rt.VmContext | None = _context(instance, modules, opened, target, name)
+        self._module: rt.VmModule | None = module
         _LOADED.add(self)
         # `__init` runs on loading; it is not for callers.
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
@@ -86,11 +85,11 @@ class Loaded:
             )
         return entry
 
-    def function(self, entry: str) -> Any:
+    def function(self, entry: str) -> rt.VmFunction:
         """IREE's function of this name. Raises RequestError if the module is closed."""
-        if self.context is None:
+        if self._module is None:
             raise self.unusable()
-        return self._module.lookup_function(entry)
+        return _function(self._module, entry)
 
     def signature(self, entry: str) -> Signature:
         """The signature of a function: tiduc's if the module has one, else IREE's declaration with generic names.
@@ -147,18 +146,25 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _module(instance: Any, vmfb: bytes, name: str) -> Any:
+def _module(instance: rt.VmInstance, vmfb: bytes, name: str) -> rt.VmModule:
     """The module in these bytes, not yet in a context; TiducError if the bytes are not a module."""
     try:
         _check_sums(vmfb)
         module = rt.VmModule.copy_buffer(instance, vmfb)
         for function in module.function_names:  # raises for names and attributes that are not text
-            _ = module.lookup_function(function).reflection
+            _ = _function(module, function).reflection
         return module
     except (ValueError, RuntimeError, IndexError, zipfile.BadZipFile) as error:
         raise TiducError(
             f"not a compiled module, or a damaged one: {message_of_iree(error)}", name
         ) from error
+
+
+def _function(module: rt.VmModule, name: str) -> rt.VmFunction:
+    """A function that a module has."""
+    function = module.lookup_function(name)
+    assert function is not None, name
+    return function
 
 
 def _check_sums(vmfb: bytes) -> None:
@@ -188,17 +194,17 @@ def _devices(declared: set[str], target: str, name: str, devices: Sequence[str])
     return ["local-task"]
 
 
-def _reflections(module: Any, name: str) -> dict[str, dict[str, str]]:
+def _reflections(module: rt.VmModule, name: str) -> dict[str, dict[str, str]]:
     """The reflection attributes of each function of a module."""
     try:
-        return {f: dict(module.lookup_function(f).reflection) for f in module.function_names}
+        return {f: dict(_function(module, f).reflection) for f in module.function_names}
     except (ValueError, RuntimeError) as error:  # for example, text that is not UTF-8
         raise TiducError(
             f"not a compiled module, or a damaged one: {message_of_iree(error)}", name
         ) from error
 
 
-def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
+def _parameters(instance: rt.VmInstance, path: str | os.PathLike[str]) -> rt.VmModule:
     """IREE's parameter module for an archive, which is mapped into memory."""
     index = rt.ParameterIndex()
     try:
@@ -213,7 +219,13 @@ def _parameters(instance: Any, path: str | os.PathLike[str]) -> Any:
     return rt.create_io_parameters_module(instance, index.create_provider(scope=SCOPE))
 
 
-def _context(instance: Any, modules: Sequence[Any], devices: Sequence[Device], target: str, name: str) -> Any:
+def _context(
+    instance: rt.VmInstance,
+    modules: Sequence[rt.VmModule],
+    devices: Sequence[Device],
+    target: str,
+    name: str,
+) -> rt.VmContext:
     """A context with the modules loaded for the devices."""
     try:
         hal = rt.create_hal_module(instance, devices=[device.hal for device in devices])

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import BinaryIO
 
 _LOOK = 0.2  # seconds between checks of `stop`
 
@@ -70,14 +70,14 @@ def run_within(
     # A process group of its own: the compiler starts a linker, which must end with it.
     group = {"process_group": 0} if os.name == "posix" else {}
     process = keeper = None
-    told: Any = subprocess.PIPE if errors is None else open(errors, "w+b")  # noqa: SIM115  (closed below)
+    told = None if errors is None else open(errors, "w+b")  # noqa: SIM115  (closed below)
     try:
         with _signals_held():
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=told,
+                stderr=subprocess.PIPE if told is None else told,
                 env=dict(environment),
                 **group,  # type: ignore[call-overload]
             )
@@ -98,7 +98,7 @@ def run_within(
         if process is not None:
             _end(process)
         _dismiss(keeper)
-        if errors is not None:
+        if told is not None:
             told.close()
 
 
@@ -118,9 +118,9 @@ def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
     threading.Thread(target=write, daemon=True).start()
 
 
-def _text(told: Any, piped: bytes | None) -> str:
-    """The standard error of a process that has ended, from the pipe, or from the file `told`."""
-    if piped is None:
+def _text(told: BinaryIO | None, piped: bytes) -> str:
+    """The standard error of a process that has ended, from the file `told` if there is one, else from the pipe."""
+    if told is not None:
         told.seek(0)
         piped = told.read()
     return piped.decode("utf-8", "replace")

@@ -9,6 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+Size = tuple[tuple[int, tuple["Atom", ...]], ...]
+"""A size: its terms, each a factor and its atoms."""
+
+Atom = tuple[int, int] | tuple[str, Size, Size]
+"""An atom: the numbers of an input and of a dimension, or the kind of a function of two sizes, and these."""
+
 Shapes = Sequence[tuple[int, ...]]
 
 _WORDS = {
@@ -27,8 +33,8 @@ class RequiredSize:
     """
 
     relation: str
-    a: Any
-    b: Any
+    a: Size
+    b: Size
     by: str
 
     def holds(self, shapes: Shapes) -> bool:
@@ -63,7 +69,7 @@ class RequiredSize:
         )
 
 
-def _value(size: Any, shapes: Shapes) -> int:
+def _value(size: Size, shapes: Shapes) -> int:
     total = 0
     for factor, atoms in size:
         for atom in atoms:
@@ -72,7 +78,7 @@ def _value(size: Any, shapes: Shapes) -> int:
     return total
 
 
-def _of_atom(atom: Any, shapes: Shapes) -> int:
+def _of_atom(atom: Atom, shapes: Shapes) -> int:
     if len(atom) == 2:
         return int(shapes[atom[0]][atom[1]])
     a, b = _value(atom[1], shapes), _value(atom[2], shapes)
@@ -83,17 +89,17 @@ def _of_atom(atom: Any, shapes: Shapes) -> int:
     return b if a == 1 else a
 
 
-def _reads(size: Any) -> bool:
+def _reads(size: Size) -> bool:
     return any(atoms for _, atoms in size)
 
 
-def _size_in_words(size: Any, names: Sequence[str], shapes: Shapes) -> str:
+def _size_in_words(size: Size, names: Sequence[str], shapes: Shapes) -> str:
     """A size as text: `dimension 0 of x is 1000`."""
     text = _text(size, names)
     return f"{text} is {_value(size, shapes)}"
 
 
-def _text(size: Any, names: Sequence[str]) -> str:
+def _text(size: Size, names: Sequence[str]) -> str:
     if len(size) == 1 and size[0][0] == 1 and len(size[0][1]) == 1 and len(size[0][1][0]) == 2:
         number, d = size[0][1][0]
         return f"dimension {d} of {names[number]}"
@@ -109,8 +115,8 @@ def _text(size: Any, names: Sequence[str]) -> str:
     return " + ".join(terms) or "0"
 
 
-def _renumbered(size: Any, numbers: dict[int, int]) -> Any:
-    def atom(old: Any) -> Any:
+def _renumbered(size: Size, numbers: dict[int, int]) -> Size:
+    def atom(old: Atom) -> Atom:
         if len(old) == 2:
             return numbers[old[0]], old[1]
         return old[0], _renumbered(old[1], numbers), _renumbered(old[2], numbers)
@@ -118,10 +124,10 @@ def _renumbered(size: Any, numbers: dict[int, int]) -> Any:
     return tuple((factor, tuple(map(atom, atoms))) for factor, atoms in size)
 
 
-def parsed(size: Any) -> Any:
+def parsed(size: Any) -> Size:
     """A size from its JSON form. Raises TypeError or ValueError for other JSON."""
 
-    def atom(read: Any) -> Any:
+    def atom(read: Any) -> Atom:
         if len(read) == 2:
             return int(read[0]), int(read[1])
         kind, a, b = read

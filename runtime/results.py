@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
+import iree.runtime as rt
 import numpy as np
 
 from tiduc.runtime.devices import LARGE, Array, Device, DeviceArray
@@ -17,11 +18,11 @@ from tiduc.runtime.devices import LARGE, Array, Device, DeviceArray
 class Results:
     """Converts the results of one call to arrays. `given` are the arguments of the call."""
 
-    def __init__(self, device: Device, given: Iterable[Any]) -> None:
+    def __init__(self, device: Device, given: Iterable[Array | DeviceArray]) -> None:
         self._device, self._given = device, given
         self._bounds: list[int] | None = None  # the ascending bounds of all memory in use
 
-    def array(self, view: Any, dtype: "np.dtype[Any]") -> Array:
+    def array(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
         """A result, given IREE's buffer view, as an array that shares no memory with other arrays."""
         if view.byte_length < LARGE or not self._device.on_host:
             return self._device.download(view, dtype)
@@ -41,9 +42,10 @@ class Results:
     def _arguments(self) -> Iterable[Array]:
         """The arguments whose memory a large result may share."""
         for x in self._given:
-            if type(x) is DeviceArray and not x.is_donated:
-                yield self._device.taken(x.view(), x.dtype)
-            elif type(x) is not DeviceArray and x.nbytes >= LARGE:
+            if isinstance(x, DeviceArray):
+                if not x.is_donated:
+                    yield self._device.taken(x.view(), x.dtype)
+            elif x.nbytes >= LARGE:
                 yield x
 
 

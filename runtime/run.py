@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import iree.runtime as rt
 import numpy as np
 from iree.runtime.dtypes import map_dtype_to_hal_element_type
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tiduc.dialect.errors import InputError, TiducError
 from tiduc.runtime.arrays import refuse_masked
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
-from tiduc.runtime.devices import Array, DeviceArray, message_of_iree
+from tiduc.runtime.devices import Array, DeviceArray, as_number, message_of_iree
 from tiduc.runtime.files import read_bytes, written_whole
 from tiduc.runtime.lapack import error_of_lapack
 from tiduc.runtime.loading import Loaded
@@ -28,7 +28,7 @@ _SIZES = re.compile(r"FAILED_PRECONDITION; sizes: (.*?);? *$")  # a failed asser
 
 
 def run_module(
-    vmfb: bytes, arguments: Sequence[Any], target: str = "cpu", entry: str | None = None
+    vmfb: bytes, arguments: Sequence[ArrayLike], target: str = "cpu", entry: str | None = None
 ) -> tuple[Array, ...]:
     """Calls one function of a compiled module once, through an `Executable`, and returns its outputs."""
     return Executable(vmfb, target, entry)(*arguments)
@@ -108,7 +108,7 @@ class Executable:
             file.write(self.vmfb)
         return Path(path)
 
-    def __call__(self, *arguments: Any) -> tuple[Array, ...]:
+    def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """The outputs for these arguments, as arrays that share no memory.
 
         An argument is a NumPy array, an object that NumPy or DLPack converts to an array, or a DeviceArray. Shapes and
@@ -118,7 +118,7 @@ class Executable:
         """
         return self._run(arguments, self._device.lend, self._arrays)
 
-    def _arrays(self, results: Any, given: Sequence[NDArray[Any]]) -> tuple[Array, ...]:
+    def _arrays(self, results: rt.VmVariantList, given: Sequence[Array | DeviceArray]) -> tuple[Array, ...]:
         array, view_type = Results(self._device, given).array, rt.HalBufferView
         try:
             return tuple(
@@ -127,14 +127,16 @@ class Executable:
         except (ValueError, RuntimeError) as error:
             raise self._failed(error) from error
 
-    def keep(self, *arguments: Any) -> tuple[DeviceArray, ...]:
+    def keep(self, *arguments: ArrayLike) -> tuple[DeviceArray, ...]:
         """Calls the function and keeps the outputs on the device, for further calls, without copying them."""
         # A result may be an argument, which must stay valid.
         return self._run(arguments, self._device.upload, self._kept)
 
-    def _kept(self, results: Any, given: Sequence[DeviceArray]) -> tuple[DeviceArray, ...]:
+    def _kept(
+        self, results: rt.VmVariantList, given: Sequence[Array | DeviceArray]
+    ) -> tuple[DeviceArray, ...]:
         # An output that is an argument shares its memory, which a later call might overwrite, so it is copied.
-        taken: dict[int, list[Any]] = {}
+        taken: dict[int, list[rt.HalBuffer]] = {}
         overwritten = set(self.donated)
         for i, argument in enumerate(given):
             if type(argument) is DeviceArray and i not in overwritten:
@@ -145,7 +147,7 @@ class Executable:
             view = results.get_as_object(i, rt.HalBufferView)
             buffer, same_size = view.get_buffer(), taken.setdefault(view.byte_length, [])
             if any(buffer == other for other in same_size):
-                view = self._device.upload(self._device.download(view, dtype), int(view.element_type))
+                view = self._device.upload(self._device.download(view, dtype), as_number(view.element_type))
                 buffer = view.get_buffer()
             same_size.append(buffer)
             kept.append(DeviceArray(self._device, view, dtype))
@@ -160,9 +162,9 @@ class Executable:
 
     def _run(
         self,
-        arguments: Sequence[Any],
-        given: Callable[[Array, int], Any],
-        returned: Callable[[Any, Sequence[Any]], T],
+        arguments: Sequence[ArrayLike],
+        given: Callable[[Array, int], rt.HalBufferView],
+        returned: Callable[[rt.VmVariantList, Sequence[Array | DeviceArray]], T],
     ) -> T:
         """Calls the function: `given` makes a buffer view of an array.
 
@@ -195,17 +197,17 @@ class Executable:
         if not is_on_device:
             views = [given(x, element) for x, (_, _, element) in zip(arrays, plan, strict=True)]
             return returned(self._invoked(context, views), arrays)
-        views = [
+        some = [
             None if type(x) is DeviceArray else given(x, e) for x, (_, _, e) in zip(arrays, plan, strict=True)
         ]
-        places = [i for i, view in enumerate(views) if view is None]
+        places = [i for i, view in enumerate(some) if view is None]
         taken = [n for n, i in enumerate(places) if i in self.donated] if self.donated else ()
         with Uses([arrays[i] for i in places], taken) as uses:
-            for i, view in zip(places, uses.views, strict=True):
-                views[i] = view
+            rest = iter(uses.views)
+            views = [next(rest) if view is None else view for view in some]
             return returned(self._invoked(context, views), arrays)
 
-    def _invoked(self, context: Any, views: Sequence[Any]) -> Any:
+    def _invoked(self, context: rt.VmContext, views: Sequence[rt.HalBufferView]) -> rt.VmVariantList:
         """The function's results as IREE's list."""
         packed = rt.VmVariantList(len(views))
         for view in views:
@@ -223,7 +225,7 @@ class Executable:
             return InputError(f"{self.entry}: {match[1]}")
         return TiducError(f"{self.entry} failed while running: {told}")
 
-    def _fitting(self, argument: Any, index: int) -> NDArray[Any] | DeviceArray:
+    def _fitting(self, argument: ArrayLike, index: int) -> NDArray[Any] | DeviceArray:
         """The argument as an array that `checked` accepts, or as an array on this device."""
         value = self.signature.inputs[index]
         if not isinstance(argument, DeviceArray):
@@ -283,7 +285,7 @@ class Module(Mapping[str, Executable]):
     def __len__(self) -> int:
         return len(self._functions)
 
-    def put(self, array: Any) -> DeviceArray:
+    def put(self, array: ArrayLike) -> DeviceArray:
         """A copy of an array on the device."""
         refuse_masked(array)
         source = np.asarray(array, order="C")
@@ -291,7 +293,7 @@ class Module(Mapping[str, Executable]):
         if element is None:
             raise InputError(f"not an array of numbers: {type(array).__name__} of {source.dtype}")
         device = self._loaded.device
-        return DeviceArray(device, device.upload(source, int(element)), source.dtype)
+        return DeviceArray(device, device.upload(source, as_number(element)), source.dtype)
 
     def close(self) -> None:
         """Releases the module. Its functions can no longer be called; arrays on the device remain."""
@@ -318,4 +320,4 @@ def _dtype(value: SignatureValue, name: str) -> "np.dtype[Any]":
 
 def _element_type(type: TensorType) -> int:
     """IREE's element type; 0 if NumPy does not have the element type, so that no argument passes the checks."""
-    return 0 if type.dtype is None else int(map_dtype_to_hal_element_type(type.dtype))
+    return 0 if type.dtype is None else as_number(map_dtype_to_hal_element_type(type.dtype))

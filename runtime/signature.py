@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -55,6 +55,15 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # such as argument names, which may 
 _DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 
 
+class TypedArray(Protocol):
+    """An array of NumPy, or one on a device."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> "np.dtype[Any]": ...
+
+
 @dataclass(frozen=True)
 class TensorType:
     """A shape and an element type, spelled as in MLIR's `tensor<...>`: `2x?xf32`, `f64`, `3xcomplex<f32>`."""
@@ -72,7 +81,7 @@ class TensorType:
         return TensorType(tuple(None if size == "?" else int(size) for size in sizes), match[2])
 
     @staticmethod
-    def of(array: Any) -> "TensorType":
+    def of(array: "TypedArray") -> "TensorType":
         """The type of an array; an element type that MLIR does not have keeps NumPy's name."""
         return TensorType(array.shape, ELEMENTS.get(array.dtype, str(array.dtype)))
 

@@ -9,7 +9,9 @@ while it waits, so there are no deadlocks. Only one of several calls gets an arr
 
 from collections.abc import Collection, Sequence
 from threading import Condition, Lock
-from typing import Any, Protocol
+from typing import Protocol
+
+import iree.runtime as rt
 
 
 class SharedArray(Protocol):
@@ -17,7 +19,7 @@ class SharedArray(Protocol):
 
     readers: int
 
-    def view(self) -> Any: ...
+    def view(self) -> rt.HalBufferView: ...
 
     def give_away(self) -> None: ...
 

@@ -7,6 +7,7 @@ exceptions are pickled, so the function must be defined at the top level of a mo
 """
 
 import atexit
+import io
 import os
 import pickle
 import re
@@ -16,10 +17,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from tiduc.dialect.errors import out_of_memory
 from tiduc.runtime.process import Limits
@@ -223,20 +224,22 @@ def serve(call: int, life: int, modules: Sequence[str]) -> None:
             except EOFError:
                 return
             except Exception as error:  # raised while the function's module is imported
-                answer: tuple[bool, Any] = False, error
+                answer: tuple[bool, object] = False, error
             else:
                 answer = _answer(function, arguments, keywords)
             _send(answer, file)
 
 
-def _answer(function: Callable[..., Any], arguments: Any, keywords: Any) -> tuple[bool, Any]:
+def _answer(
+    function: Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]
+) -> tuple[bool, object]:
     try:
         return True, function(*arguments, **keywords)
     except Exception as error:
         return False, error
 
 
-def _send(answer: tuple[bool, Any], file: Any) -> None:
+def _send(answer: tuple[bool, object], file: io.BufferedIOBase) -> None:
     try:
         pickle.dump(answer, file, protocol=5)
     except (pickle.PicklingError, TypeError, AttributeError) as error:

@@ -26,7 +26,9 @@ from tiduc.passes.resolve import check, resolve
 
 
 @stage
-def link(modules: Sequence[tuple[str, ir.Module]], search_path: Sequence[str | Path] = ()) -> ir.Module:
+def link(
+    modules: Sequence[tuple[str, ir.Module | IrOp]], search_path: Sequence[str | Path] = ()
+) -> ir.Module:
     """A new module with the contents of `modules`, which are pairs of file name and module.
 
     It has the attributes of the first module. Raises `ResolveError`, which names the file and the reference, for a

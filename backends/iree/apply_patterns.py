@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import Any
+
+from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import (
@@ -18,7 +19,7 @@ from tiduc.backends.iree.emit.emitter import (
     rewrite,
 )
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.ir_types import IrValue
 
 ROOMS = ("faults", "missing", "fast", "linear_algebra")
 """The folders whose modules register patterns when they are imported."""
@@ -29,7 +30,7 @@ for _room in ROOMS:
         import_module(_module.name)
 
 
-def apply_patterns(module: Any, settings: Settings) -> None:
+def apply_patterns(module: ir.Module, settings: Settings) -> None:
     """Replaces ops by the results of the first pattern that gives any, in place.
 
     An emitted op with the name of the replaced op is final; emitted ops with other names may need a pattern.
@@ -49,7 +50,7 @@ def _first_of(name: str, settings: Settings) -> Pattern | None:
     of_static = [entry.pattern for entry in known if entry.where != DYNAMIC]
     of_dynamic = [entry.pattern for entry in known]
 
-    def first(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
+    def first(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
         tried = (pattern(b, op) for pattern in (of_dynamic if has_dynamic_shape(op) else of_static))
         return next((results for results in tried if results is not None), None)
 

@@ -20,6 +20,7 @@ from tiduc.backends.iree.build import build
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.runtime.devices import POISONED, Array
 from tiduc.runtime.run import Executable, Module
 
@@ -51,7 +52,7 @@ def check_memory(program: Lowered, options: Options, arguments: Sequence[Array])
 
 
 @stage
-def _without_donation(module: Any) -> Any:
+def _without_donation(module: ir.Module | IrOp) -> ir.Operation:
     """A copy of a module whose functions donate no argument."""
     copy = module.operation.clone().operation
     for function in functions_in(copy):

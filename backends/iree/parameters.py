@@ -8,7 +8,6 @@ The ops belong to IREE's dialects, which these MLIR bindings lack, so they are w
 
 import re
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -58,7 +57,9 @@ def reading_parameters(stablehlo: str | bytes, signature: Signature, names: Coll
     return _HEAD.sub(lambda head: f"{head[0]}\n{outer}", text, count=1)
 
 
-def _around(name: str, names: Sequence[str], type_: Any, kept: Sequence[int], attributes: str) -> str:
+def _around(
+    name: str, names: Sequence[str], type_: ir.FunctionType, kept: Sequence[int], attributes: str
+) -> str:
     inputs, results = [str(t) for t in type_.inputs], [str(t) for t in type_.results]
     parameters = [i for i in range(len(inputs)) if i not in set(kept)]
     scope = str(ir.StringAttr.get(SCOPE))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from torch_mlir import ir
+
 from tiduc.backends.iree.apply_patterns import apply_patterns
 from tiduc.backends.iree.fast.compile_time.elementwise_maps import elementwise_maps
 from tiduc.backends.iree.fast.compile_time.repeats import repeats
@@ -48,6 +50,7 @@ from tiduc.backends.iree.missing.refuse_unsupported import refuse_unsupported
 from tiduc.backends.iree.settings import Settings
 from tiduc.dialect import progress
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp
 
 Stage = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
 """Parts of the pipeline: rewrites for speed of whole ops, of loops on the host, of ops and loops into dispatches, of
@@ -78,7 +81,7 @@ class Entry:
         of_target = {"CPUs": settings.cpu, "CUDA": settings.cuda, "all": True}[self.on]
         return self.stage == "legal" or (settings.fast and of_target)
 
-    def run(self, module: Any, settings: Settings) -> int:
+    def run(self, module: ir.Module | IrOp, settings: Settings) -> int:
         """Runs the pass on a module, in place. Returns the number of rewrites, or 0 if the pass does not count them."""
         with progress.during(self.name, module):
             count = self.function(module, settings) if self.takes_settings else self.function(module)
@@ -277,18 +280,18 @@ def passes_of(stage: Stage, settings: Settings) -> list[Entry]:
     return [entry for entry in PIPELINE if entry.stage == stage and entry.applies(settings)]
 
 
-def walk(stage: Stage, module: Any, settings: Settings) -> int:
+def walk(stage: Stage, module: ir.Module | IrOp, settings: Settings) -> int:
     """Runs a stage of the pipeline on a module, in place. Returns the number of rewrites."""
     return sum(entry.run(module, settings) for entry in passes_of(stage, settings))
 
 
-def legalize(module: Any, settings: Settings) -> None:
+def legalize(module: ir.Module | IrOp, settings: Settings) -> None:
     """Runs the stage "legal" on a module, in place, and verifies the module."""
     walk("legal", module, settings)
     module.operation.verify()
 
 
-def parts_of_legalization(**options: Any) -> list[tuple[str, Callable[[Any], object]]]:
+def parts_of_legalization(**options: Any) -> list[tuple[str, Callable[[ir.Module | IrOp], object]]]:
     """The names and functions of the passes that `legalize_for_iree` runs with these options."""
     settings = Settings(**options)
     return [
@@ -298,7 +301,7 @@ def parts_of_legalization(**options: Any) -> list[tuple[str, Callable[[Any], obj
 
 
 @stage
-def legalize_for_iree(module: Any, **options: Any) -> None:
+def legalize_for_iree(module: ir.Module | IrOp, **options: Any) -> None:
     """Rewrites a StableHLO module, in place, so that IREE computes it correctly.
 
     The options are the fields of `Settings`. Raises `Unsupported` for an op that IREE cannot run, and `RequestError`

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch_mlir import ir
 
@@ -29,6 +29,7 @@ from tiduc.dialect.graph.functions import functions_in, symbol, within
 from tiduc.dialect.mlir.constants import has_resources
 from tiduc.dialect.mlir.context import run_passes, stage
 from tiduc.dialect.mlir.emit import bytecode
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
@@ -96,7 +97,9 @@ class Prepared:
             source = replace(source, stablehlo=text)
         return source
 
-    def _described(self, attempt: Attempt, module: Any, kernels: Sequence[Any]) -> Source | None:
+    def _described(
+        self, attempt: Attempt, module: ir.Operation, kernels: Sequence[ir.Operation]
+    ) -> Source | None:
         """The source for a module, with locations for diagnostics, and with the signature as reflection attributes.
 
         Copies of the kernels are put at the module's end.
@@ -139,8 +142,8 @@ class Prepared:
 class _Known(NamedTuple):
     """A module after some stages, the kernels that were removed from it, and the number of rewrites."""
 
-    module: Any
-    kernels: Sequence[Any] = ()
+    module: ir.Operation
+    kernels: Sequence[ir.Operation] = ()
     rewrites: int = 0
 
 
@@ -151,7 +154,7 @@ _COUNTING: tuple[Stage, ...] = ("host", "loops", "carries")
 class _Modules:
     """The module of a program after stages of the pipeline; stages that several attempts begin with run once."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: ir.Operation) -> None:
         self._known: dict[tuple[Settings | None, tuple[Stage, ...]], _Known] = {(None, ()): _Known(module)}
         self._idle: set[tuple[Settings, tuple[Stage, ...]]] = set()
 
@@ -181,7 +184,7 @@ class _Modules:
         self._known[following] = _Known(module, kernels, before.rewrites + rewrites)
 
 
-def _facts(program: Any, modules: _Modules, settings: Settings) -> Facts:
+def _facts(program: ir.Module | IrOp, modules: _Modules, settings: Settings) -> Facts:
     """The facts about a program that is rewritten for speed."""
     # Convolutions rewritten as products are as fast without data tiling. The work of vector kernels is not known.
     planned = work(program)
@@ -222,7 +225,7 @@ def _settings(target: Target, options: Options) -> Settings:
 # ---- what a source says of its program -----------------------------------------------------------------------
 
 
-def _describe(module: Any, program: Lowered, device: str) -> None:
+def _describe(module: ir.Operation, program: Lowered, device: str) -> None:
     """Adds reflection attributes to a module: the signatures of its public functions, and its requirements."""
     of_module = {DEVICE: ir.StringAttr.get(device)} if device else {}
     if calls_back(module):
@@ -244,7 +247,7 @@ def _names_pipes(text: str) -> bool:
     return False
 
 
-def _has_arrays_to_place(module: Any) -> bool:
+def _has_arrays_to_place(module: ir.Operation) -> bool:
     """Whether a program has arrays that are worth placing."""
     sizes = (size_in_bytes(y) for op in within(module) for y in op.results)
     return any(total >= _PLACED for total in accumulate(sizes))

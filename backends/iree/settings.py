@@ -1,16 +1,18 @@
 """Settings: the properties of the target and the user's options, for passes."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tiduc.backends.backend import CALLBACK, LAPACK, LOOPS
 from tiduc.dialect.errors import RequestError
+
+T = TypeVar("T")
 
 HELP = "help"
 """The key of a setting's help text in the metadata of its field."""
 
 
-def _setting(default: Any, text: str) -> Any:
+def _setting(default: T, text: str) -> T:
     return field(default=default, metadata={HELP: text})
 
 

@@ -3,7 +3,6 @@
 import os
 import platform
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tiduc.dialect.errors import TiducError
 from tiduc.runtime.placement import usual_device
@@ -138,16 +137,24 @@ def _here_fused() -> bool:
 _CPU_FLAG = "--iree-llvmcpu-target-cpu={}"
 
 
-def _linux(name: str, description: str, triple: str, *flags: str, **more: Any) -> Target:
+def _linux(
+    name: str,
+    description: str,
+    triple: str,
+    *flags: str,
+    variant: str = "",
+    variants: tuple[str, ...] = (),
+    default: str = "",
+) -> Target:
     """A target whose code is a shared library for Linux."""
-    triple = f"--iree-llvmcpu-target-triple={triple}"
-    return Target(name, description, (*_SHARED, triple, *flags), shared=True, **more)
+    flags = *_SHARED, f"--iree-llvmcpu-target-triple={triple}", *flags
+    return Target(name, description, flags, variant, variants, default, shared=True)
 
 
-def _bare(name: str, description: str, triple: str, *flags: str, **more: Any) -> Target:
+def _bare(name: str, description: str, triple: str, *flags: str) -> Target:
     """A target without an operating system, for which only static libraries can be compiled."""
     flags = f"--iree-llvmcpu-target-triple={triple}", _NO_CONSTANTS, *flags
-    return Target(name, description, (*_LLVM, *flags), library=True, remark=_ONLY, **more)
+    return Target(name, description, (*_LLVM, *flags), library=True, remark=_ONLY)
 
 
 _ONLY = "modules: static libraries only"

@@ -3,7 +3,6 @@
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from torch_mlir import ir
 
@@ -13,6 +12,7 @@ from tiduc.backends.iree.fast.loops.kernel_forms import contracted_size
 from tiduc.dialect.facts.windows import Layout
 from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp
 
 TILED = 1024
 """The smallest dimension of a product for which data tiling is faster; it also doubles the memory of the product.
@@ -41,7 +41,7 @@ class ModuleWork:
     beside: int = 0
 
 
-def work(module: Any) -> ModuleWork:
+def work(module: ir.Module | IrOp) -> ModuleWork:
     """The known work of a module. Arrays with dynamic dimensions are not counted, and loop bodies count once.
 
     A single thread runs each loop of little work in one dispatch. Several threads need many dispatches per iteration,
@@ -72,14 +72,15 @@ def work(module: Any) -> ModuleWork:
 
 
 @functools.cache
-def _elements(type_: Any) -> int | None:
+def _elements(type_: ir.Type) -> int | None:
     """The number of elements of an array; None for a dynamic shape, and for other types."""
-    return math.prod(type_.shape) if is_static(type_) else None
+    return math.prod(type_.shape) if isinstance(type_, ir.RankedTensorType) and is_static(type_) else None
 
 
-def _iterations(loop: Any) -> int:
+def _iterations(loop: IrOp) -> int:
     """The number of iterations of a loop, over all iterations of the loops around it."""
-    count, op = 1, loop.operation
+    count = 1
+    op: ir.Operation | None = loop.operation
     while op is not None:
         if op.name == "stablehlo.while":
             known = trip_count(op)
@@ -88,7 +89,7 @@ def _iterations(loop: Any) -> int:
     return count
 
 
-def _places(op: Any) -> int:
+def _places(op: IrOp) -> int:
     """The number of places of a loop nest, each of whose loops runs along a dimension of an operand."""
     counts = {}
     for x, each in zip(op.operands, op.attributes["indexing_maps"], strict=True):
@@ -98,7 +99,7 @@ def _places(op: Any) -> int:
     return math.prod(counts.values())
 
 
-def _product(op: Any) -> tuple[int, int, int]:
+def _product(op: IrOp) -> tuple[int, int, int]:
     """The smallest of a product's rows, columns and contracted size; multiplications per batch; number of batches."""
     (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
     summed = contracted_size(op)

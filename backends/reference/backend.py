@@ -1,6 +1,6 @@
 """StableHLO's reference interpreter as a backend: nothing is compiled, every op runs as the specification says."""
 
-from typing import Any
+from numpy.typing import ArrayLike
 
 from tiduc.backends.backend import Backend, Lowered, Options
 from tiduc.backends.named_main import text_with_main
@@ -20,7 +20,7 @@ class InterpretedProgram:
         self.entry = program.name
         self._main = Interpreted(text_with_main(program.module), limits)
 
-    def __call__(self, *arguments: Any) -> tuple[Array, ...]:
+    def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """The outputs; `InputError`, naming the argument, for a wrong count, dtype or shape."""
         check_count(self.entry, self.signature, arguments)
         inputs = self.signature.inputs

@@ -32,7 +32,7 @@ class PreparedFunction:
         run_passes(self._module.operation, _LEGAL)
         _reorder_convolutions(self._module)
         _fill_empty_products(self._module)
-        _split_complex(self._module, function, self._type)
+        _split_complex(self._module, function, self._type.inputs, self._type.results)
 
     @stage
     def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
@@ -76,13 +76,18 @@ def _symbol(op: IrOp) -> str:
     return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
 
 
-def _split_complex(module: Any, function: Any, type_: Any) -> None:
+def _split_complex(
+    module: ir.Module,
+    function: IrOp,
+    inputs: Sequence[ir.RankedTensorType],
+    outputs: Sequence[ir.RankedTensorType],
+) -> None:
     """Wraps the program in a `main` that takes and returns the parts of complex values."""
-    if not any(isinstance(t.element_type, ir.ComplexType) for t in [*type_.inputs, *type_.results]):
+    if not any(isinstance(t.element_type, ir.ComplexType) for t in [*inputs, *outputs]):
         return
     function.attributes["sym_name"] = ir.StringAttr.get("complex_main")
-    parts = [_parts(t) for t in type_.inputs]
-    results = [part for t in type_.results for part in _parts(t)]
+    parts = [_parts(t) for t in inputs]
+    results = [part for t in outputs for part in _parts(t)]
     outer = ir.Operation.create(
         "func.func",
         attributes={
@@ -95,13 +100,13 @@ def _split_complex(module: Any, function: Any, type_: Any) -> None:
     block = outer.regions[0].blocks.append(*sum(parts, []))
     ip, arguments = ir.InsertionPoint(block), iter(block.arguments)
     whole = []
-    for t, pair in zip(type_.inputs, parts, strict=True):
+    for t, pair in zip(inputs, parts, strict=True):
         values = [next(arguments) for _ in pair]
         whole.append(_emit(ip, "stablehlo.complex", values, t) if len(pair) == 2 else values[0])
     callee = {"callee": ir.FlatSymbolRefAttr.get("complex_main")}
-    call = ir.Operation.create("func.call", list(type_.results), whole, callee, ip=ip)
-    returned: list[Any] = []
-    for t, y in zip(type_.results, call.results, strict=True):
+    call = ir.Operation.create("func.call", list(outputs), whole, callee, ip=ip)
+    returned: list[IrValue] = []
+    for t, y in zip(outputs, call.results, strict=True):
         pair = _parts(t)
         names = ("stablehlo.real", "stablehlo.imag")
         returned += (
@@ -115,7 +120,7 @@ def _reorder_convolutions(module: ir.Module) -> None:
 
     The interpreter aborts the process if the features come before the batch.
     """
-    convolutions: list[Any] = []
+    convolutions: list[ir.Operation] = []
 
     def note(op: IrOp) -> ir.WalkResult:
         if op.operation.name == "stablehlo.convolution":
@@ -154,7 +159,7 @@ def _reorder_convolutions(module: ir.Module) -> None:
 
 def _fill_empty_products(module: ir.Module) -> None:
     """Replaces products that sum over nothing by zeros, because the interpreter aborts the process at them."""
-    products: list[Any] = []
+    products: list[ir.Operation] = []
 
     def note(op: IrOp) -> ir.WalkResult:
         if op.operation.name == "stablehlo.dot_general":
@@ -199,5 +204,5 @@ def _attribute(x: NDArray[Any]) -> ir.DenseElementsAttr:
     return ir.DenseElementsAttr.get(x)
 
 
-def _array(attribute: Any) -> NDArray[Any]:
-    return np.array(attribute).reshape(attribute.type.shape)
+def _array(attribute: ir.Attribute) -> NDArray[Any]:
+    return np.array(attribute).reshape(ir.ShapedType(attribute.type).shape)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tiduc.backends.reference import in_process as interpreter
 from tiduc.dialect.errors import CompileError, Unsupported
@@ -45,7 +45,7 @@ def evaluate(
     return _in_worker(interpreter.run, limits, text, _arrays(arguments))
 
 
-def _arrays(arguments: Sequence[Any]) -> list[NDArray[Any]]:
+def _arrays(arguments: Sequence[ArrayLike]) -> list[NDArray[Any]]:
     for i, x in enumerate(arguments):
         refuse_masked(x, f"argument {i}")
     return [np.asarray(x) for x in arguments]

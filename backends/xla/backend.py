@@ -1,7 +1,5 @@
 """XLA as a backend: compiles StableHLO text for as many devices as the program is partitioned for."""
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.backends.backend import Backend, Lowered, Options
@@ -39,7 +37,7 @@ def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
     return XlaExecutable(inlined(str(module)), program.signature, options.target, program.name, partitions)
 
 
-def _without_ours(attributes: Any) -> Any:
+def _without_ours(attributes: ir.DictAttr) -> ir.DictAttr:
     own = named_attributes(attributes)
     return ir.DictAttr.get({name: value for name, value in own.items() if not name.startswith("tidu.")})
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
 from tiduc.runtime.arrays import Array
@@ -57,11 +57,11 @@ class XlaExecutable:
         self._shardings = [self._sharding(s) for s in self._loaded.get_parameter_shardings() or ()]
         self._results = [self._sharding(s) for s in self._loaded.get_output_shardings() or ()]
 
-    def __call__(self, *arguments: Any) -> tuple[Array, ...]:
+    def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """The outputs for these arguments, as NumPy arrays; arguments are checked as in `Executable`."""
         return tuple([self._gathered(array) for array in self.keep(*arguments)])
 
-    def keep(self, *arguments: Any) -> tuple[Any, ...]:
+    def keep(self, *arguments: ArrayLike) -> tuple[Any, ...]:
         """Runs the program and returns the outputs as JAX arrays on their devices. Arguments may be JAX arrays."""
         inputs = self.signature.inputs
         check_count(self.entry, self.signature, arguments)
@@ -84,7 +84,7 @@ class XlaExecutable:
     def __repr__(self) -> str:
         return f"<XlaExecutable {self.entry}{self.signature}>"
 
-    def _checked(self, argument: Any, value: SignatureValue, index: int) -> Any:
+    def _checked(self, argument: ArrayLike, value: SignatureValue, index: int) -> Any:
         """The argument, checked against the type of the input `value`; a JAX array stays on its device."""
         if not isinstance(argument, self._jax.Array):
             return checked(argument, value, index)

@@ -112,13 +112,13 @@ def self_contained(op: Definition) -> bool:
     return all(d is not None and d.name == "stablehlo.constant" for d in definitions)
 
 
-def returned(op: Definition, region: int = 0) -> tuple[IrValue, ...]:
+def returned(op: Definition | IrOp, region: int = 0) -> tuple[IrValue, ...]:
     """The operands of a region's terminator."""
     block = op.regions[region].blocks[0]
     return tuple(terminator(block).operands)
 
 
-def reducer(op: Definition, result: int = 0, region: int = 0) -> str | None:
+def reducer(op: Definition | IrOp, result: int = 0, region: int = 0) -> str | None:
     """The name of the one op that computes a body's `result` from that result's two arguments; None otherwise.
 
     Sharding constraints, which JAX may put on the result, are skipped: they have no effect on a scalar.

@@ -152,7 +152,7 @@ def permuted(type_: ir.RankedTensorType, order: tuple[int, ...]) -> ir.RankedTen
     return _with_shape(type_, tuple([sizes[i] for i in order]))
 
 
-def bits(x: Typed) -> int:
+def bits(x: Typed | ir.Type) -> int:
     """The width of a value's elements in bits."""
     type_ = element(x)
     return 2 * int(type_.element_type.width) if is_complex(x) else int(type_.width)

@@ -13,6 +13,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.emitters.matrices import matrix_product, swapped, triangle
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.shapes.types import is_complex, is_empty
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
@@ -52,7 +53,7 @@ def triangular_solve_transpose(
     return [None, b.reapply(op, {0: matrix, 1: ct[0]}, {"transpose_a": hlo.TransposeAttr.get(turned)})[0]]
 
 
-def flag(op: Definition, name: str) -> bool:
+def flag(op: AnyOp, name: str) -> bool:
     """A boolean attribute, false where it is absent."""
     return name in op.attributes and ir.BoolAttr(op.attributes[name]).value
 

@@ -58,6 +58,10 @@ def parse_wrt(program: Program, texts: Sequence[str]) -> list[int | str] | None:
     return entries
 
 
+_Option = Callable[[Callable[..., None]], Callable[..., None]]
+"""Adds an option to a command's function."""
+
+
 def _derivative(
     file: str,
     entry: str | None,
@@ -71,7 +75,7 @@ def _derivative(
     output: str,
     as_data: bool,
     name: str,
-    **options: Any,
+    **options: object,
 ) -> None:
     with about(file), waiting(f"differentiating {file}"):
         module = read_with(opset, file)
@@ -99,7 +103,7 @@ def _as_data(program: Program, module: ir.Module) -> dict[str, Any]:
     return {"entry": program.name, **listed, "module": emit(module).decode("utf-8", "surrogateescape")}
 
 
-def _remark_on_order(file: str, program: Program, positions: Any) -> None:
+def _remark_on_order(file: str, program: Program, positions: Sequence[int | str] | None) -> None:
     """Prints a remark if the user requests the gradient of a gradient with respect to the same scalar variable."""
     ports = program.differentiated(positions)
     if len(ports) == 1 and not ports[0].type.rank and len(program.outputs) == 1:
@@ -110,7 +114,11 @@ def _remark_on_order(file: str, program: Program, positions: Any) -> None:
 
 
 def derived(
-    program: Program, name: str, positions: Any, stop_after: str | None = None, **options: Any
+    program: Program,
+    name: str,
+    positions: Sequence[int | str] | None,
+    stop_after: str | None = None,
+    **options: object,
 ) -> tuple[Program, ir.Module]:
     """A derivative up to a stage: its program, and the module after the stage."""
     if stop_after != "import":
@@ -119,9 +127,9 @@ def derived(
     return program, program.module_after(stop_after or "lower")
 
 
-def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> click.Command:
+def command(name: str, help: str, more: Sequence[_Option] = ()) -> click.Command:
     """Creates the command for a method of `Program`, with the options that all derivatives share, then `more`."""
-    options = [
+    options: list[_Option] = [
         FILE,
         ENTRY,
         WRT,
@@ -164,7 +172,7 @@ def command(name: str, help: str, more: Sequence[Callable[..., Any]] = ()) -> cl
                 "K.",
             )
         )
-    function: Callable[..., None] = watched(functools.partial(_derivative, name=name))
+    function: Callable[..., None] = watched()(functools.partial(_derivative, name=name))
     for option in reversed([*options, *more]):
         function = option(function)
     return click.command(name, help=help)(function)

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -116,14 +116,21 @@ def warnings_reported() -> Iterator[None]:
     with warnings.catch_warnings():
         others = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *more: Any, **options: Any) -> None:
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if issubclass(category, TiducRemark):
                 if not is_quiet():
                     click.echo(click.style("remark: ", fg="blue", bold=True) + str(message), err=True)
             elif issubclass(category, TiducWarning):
                 click.echo(click.style("warning: ", fg="magenta", bold=True) + str(message), err=True)
             else:
-                others(message, category, *more, **options)
+                others(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show
         yield
@@ -176,7 +183,7 @@ class _Stages:
         self._running.append(stage)
         self._tell()
 
-    def left(self, stage: str, arguments: Sequence[Any], result: Any) -> None:
+    def left(self, stage: str, arguments: Sequence[object], result: object) -> None:
         self._ended += 1
         if self._running:
             self._running.pop()

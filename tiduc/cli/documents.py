@@ -51,7 +51,7 @@ def _passes(markdown: bool, as_data: bool, output: str) -> None:
     write(documents.passes_markdown() if markdown else plain, output)
 
 
-def _described(pass_: Any) -> dict[str, Any]:
+def _described(pass_: Pass | Pipeline) -> dict[str, Any]:
     options = [
         {"name": o.name, "kind": o.kind, "description": o.description} for o in pass_.options_among(PASSES)
     ]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -38,6 +38,8 @@ from tiduc.runtime.process import Limits
 from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue
 from tiduc.runtime.weights import read_weights
+
+R = TypeVar("R")
 
 
 def _targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -163,7 +165,7 @@ def _but_seeds(
     return [drawn[value.name] if is_random_seed(value) else next(rest) for value in inputs]
 
 
-def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
+def compiling(command: Callable[..., R]) -> Callable[..., R]:
     """Adds limits of the compiler and the use of the cache to a command.
 
     The command gets these as `options`, together with its options `--target`, `--lapack` and `--fast`.
@@ -191,9 +193,7 @@ def compiling(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Read and write the cache of compiled modules; see 'tiduc cache'.",
     )
     @functools.wraps(command)
-    def with_options(
-        *, compile_timeout: float, compile_memory: int | None, cached: bool, **given: Any
-    ) -> Any:
+    def with_options(*, compile_timeout: float, compile_memory: int | None, cached: bool, **given: Any) -> R:
         if math.isnan(compile_timeout):
             raise click.BadParameter("nan is not a number of seconds", param_hint="--compile-timeout")
         memory = Limits.mebibytes if compile_memory is None else compile_memory

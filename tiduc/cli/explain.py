@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,6 +27,9 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.program import from_module
 from tiduc.view.dot import place as _place
 from tiduc.view.label import in_bytes
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 SHOWN = 12  # the most residuals that are listed
 PLACES = 3  # the most places that are listed per kink
@@ -108,7 +111,7 @@ def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloure
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def _tables(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
+def _tables(explanation: Explanation, file: str, budget: str) -> Iterable["Table"]:
     heading = f"{file}: @{explanation.name}"
     yield _table(
         heading,
@@ -163,7 +166,7 @@ def _tables(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
     )
 
 
-def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
+def _residuals(explanation: Explanation, file: str) -> Iterable["Table"]:
     if "vjp" in explanation.refused:
         return
     kept = [x for x in explanation.residuals if not x.is_argument]
@@ -176,7 +179,7 @@ def _residuals(explanation: Explanation, file: str) -> Iterable[Any]:
     yield _table(title, ("value of", "type", "where", "bytes"), rows, right={3}, notes=notes)
 
 
-def _memory(explanation: Explanation, file: str, budget: str) -> Iterable[Any]:
+def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table"]:
     """The possible peaks of memory of the VJP, and the values that it recomputes within a budget."""
     if explanation.memory:
         yield _table(
@@ -270,7 +273,7 @@ def _table(
     rows: Iterable[Iterable[str]],
     right: Iterable[int] = (),
     notes: Iterable[str] = (),
-) -> Any:
+) -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -5,13 +5,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection
-from typing import Any
 
 import click
 from torch_mlir import ir
 
 from tiduc.cli.colours import is_coloured
-from tiduc.cli.models import imported, is_model, model_options, with_choices
+from tiduc.cli.models import Command, imported, is_model, model_options, with_choices
 from tiduc.dialect import progress
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.mlir.context import parse, read, stage
@@ -33,12 +32,12 @@ def _noted(context: click.Context, parameter: click.Parameter, file: str) -> str
 _FILE = click.argument("file", metavar="FILE", type=PATH, is_eager=True, callback=_noted)
 
 
-def FILE(command: Callable[..., Any]) -> Callable[..., Any]:
+def FILE(command: Command) -> Command:
     """The argument of a command that reads a program, and the options for a model's file."""
     return _FILE(model_options(command))
 
 
-def writes(help: str) -> Callable[..., Any]:
+def writes(help: str) -> Callable[[Command], Command]:
     """The option that says where a command writes."""
     return click.option(
         "-o",
@@ -140,7 +139,7 @@ def write(data: bytes | str, output: str = "-") -> None:
         raise TiducError(f"cannot write: {error.strerror}", "<stdout>") from None
 
 
-def write_json(data: Any, output: str = "-") -> None:
+def write_json(data: object, output: str = "-") -> None:
     """Writes data as JSON.
 
     A byte of a name that is not UTF-8 is written as an escape, such as "\\udcff", which Python reads as that

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import click
 
 from tiduc.backends.backend import Options
 from tiduc.backends.iree.build import LEGALIZED, text_after
 from tiduc.backends.iree.compile import PHASES
+from tiduc.cli.models import Command
 from tiduc.cli.watching import Watch
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError
@@ -77,6 +77,6 @@ def _write(path: str, data: bytes) -> None:
         file.write(data)
 
 
-def observing_options(command: Any) -> Any:
+def observing_options(command: Command) -> Command:
     """Adds the three options to a command."""
     return STOP_AFTER(IREE_FLAGS(DUMP(command)))

@@ -14,7 +14,7 @@ class _Sparsity(click.ParamType[Any]):
 
     name = "sparsity"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and value.endswith(".npz"):
             return read_npz(value)
         if value not in SPARSITIES:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from torch_mlir import ir
@@ -18,6 +18,9 @@ from tiduc.runtime.arrays import Array, parse_array
 
 if TYPE_CHECKING:
     from tiduc.models.model import Model
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+"""The function of a command."""
 
 
 @dataclass
@@ -108,7 +111,7 @@ EQUAL_WITHIN = click.option(
 )
 
 
-def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def model_options(command: Command) -> Command:
     """The options of a command that reads a program from a file, which may be a model."""
     return LIFT_CONSTANTS(SIZES(CONSTANTS(STRAIGHT_THROUGH(TRUST(RELU(EQUAL_WITHIN(command)))))))
 

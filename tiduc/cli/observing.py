@@ -2,12 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from tiduc.cli.watching import TIMING
 from tiduc.opt.observe import Observe, Printing
+
+R = TypeVar("R")
 
 _PRINTED = (
     click.option(
@@ -84,17 +86,17 @@ _FORM = (
 )
 
 
-def observed(command: Callable[..., Any]) -> Callable[..., Any]:
+def observed(command: Callable[..., R]) -> Callable[..., R]:
     """Adds these options to a command, which receives them as `observe`. IR and reports go to standard error."""
 
     @functools.wraps(command)
-    def with_options(*, generic: bool, debuginfo: bool, elide_if_larger: int | None, **given: Any) -> Any:
+    def with_options(*, generic: bool, debuginfo: bool, elide_if_larger: int | None, **given: Any) -> R:
         names = Observe.__dataclass_fields__.keys() - {"printing"}
         chosen = {name: given.pop(name) for name in names}
         printing = Printing(generic, debuginfo, elide_if_larger)
         return command(observe=Observe(printing=printing, **chosen), **given)
 
-    function: Callable[..., Any] = with_options
+    function: Callable[..., R] = with_options
     for option in reversed((*_PRINTED, TIMING, *_FORM)):
         function = option(function)
     return function

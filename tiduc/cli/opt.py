@@ -4,7 +4,6 @@ import functools
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import click
 from torch_mlir import ir
@@ -51,7 +50,7 @@ def _guarded(pass_: Pass) -> Callable[..., object]:
     """The function of a user's pass; its exceptions become `RuleError`s, located where the pass raises."""
 
     @functools.wraps(pass_.function)
-    def function(*arguments: Any, **options: Any) -> object:
+    def function(*arguments: object, **options: object) -> object:
         try:
             return pass_.function(*arguments, **options)
         except (TiducError, MemoryError):
@@ -90,7 +89,7 @@ class _Request:
     as_bytecode: bool
     verify_roundtrip: bool
 
-    def result(self, module: Any) -> bytes:
+    def result(self, module: ir.Module) -> bytes:
         """The output for a module."""
         if self.verify_roundtrip:
             _check_roundtrip(module, self.dialects)
@@ -99,7 +98,7 @@ class _Request:
             return emit(module, "bytecode")
         if self.observe.printing == Observe.printing:
             return emit(module)
-        printed: str = module.operation.get_asm(**self.observe.printing.options)
+        printed = str(module.operation.get_asm(**self.observe.printing.options))
         return (printed.rstrip("\n") + "\n").encode("utf-8", "surrogateescape")
 
 

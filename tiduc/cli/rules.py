@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
-from typing import Any
 
 import click
 from torch_mlir import ir
@@ -10,6 +9,7 @@ from torch_mlir import ir
 from tiduc.cli.files import read_module
 from tiduc.cli.user_modules import named_value
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
@@ -51,7 +51,7 @@ def _misspelt(module: ir.Module, opset: OpSet) -> Iterator[tuple[str, str]]:
     naming["func.call"] = "callee"
     called: set[str] = set()
 
-    def note(op: Any) -> Any:
+    def note(op: IrOp) -> ir.WalkResult:
         if op.name in naming:
             called.add(f"{op.name} @{op.attributes[naming[op.name]].value}")
         return ir.WalkResult.ADVANCE

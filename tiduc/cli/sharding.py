@@ -1,7 +1,5 @@
 """shard: splits the inputs of a program among devices."""
 
-from typing import Any
-
 import click
 
 from tiduc.cli.diagnostics import about
@@ -59,7 +57,13 @@ def _shardings(
 @OUTPUT
 @EMIT
 def _shard(
-    file: str, entry: str | None, opset: OpSet, mesh: Any, shardings: Any, output: str, kind: str | None
+    file: str,
+    entry: str | None,
+    opset: OpSet,
+    mesh: dict[str, int],
+    shardings: dict[str, list[str | None]],
+    output: str,
+    kind: str | None,
 ) -> None:
     """Split the inputs of a program among a mesh of devices, with Shardy's attributes.
 

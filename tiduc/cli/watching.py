@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TypeVar
 
 import click
 from torch_mlir import ir
@@ -25,23 +25,28 @@ TIMING = click.option(
     "--mlir-timing", "--timing", "timing", is_flag=True, help="Print the time of each pass to standard error."
 )
 
+R = TypeVar("R")
+
 RULE = "===" + "-" * 73 + "==="
 
-Module = Callable[[Sequence[Any], Any], Any]
+Module = Callable[[Sequence[object], object], object]
 """The `ir.Module`, or its operation, after a stage, given the stage's arguments and result."""
 
 
-def _flat(arguments: Sequence[Any], graph: Graph) -> Any:
+def _flat(arguments: Sequence[object], graph: object) -> ir.Module:
     """The module of a flat graph and of the graphs that it calls; the first argument is the view."""
-    module = ir.Module.create()
-    view: View = arguments[0]
+    module, view = ir.Module.create(), arguments[0]
+    assert isinstance(view, View) and isinstance(graph, Graph)
     for each in (graph, *called(view, graph)):
         write_graph(each, module)
     return module
 
 
-def _of_view(arguments: Sequence[Any], result: Any) -> Any:
-    return arguments[0].module
+def _of_view(arguments: Sequence[object], result: object) -> ir.Module:
+    view = arguments[0]
+    assert isinstance(view, View)
+    module: ir.Module = view.module
+    return module
 
 
 _MODULES: dict[str, Module] = {
@@ -74,7 +79,7 @@ class Watch:
             self._pass_time()
             self._stack.append(_NAMES.get(stage, stage))
 
-    def left(self, stage: str, arguments: Sequence[Any], result: Any) -> None:
+    def left(self, stage: str, arguments: Sequence[object], result: object) -> None:
         if threading.get_ident() != self._thread:
             return
         self._pass_time()
@@ -110,15 +115,15 @@ def print_dump(name: str, text: str) -> None:
     print(f"// -----// IR Dump After {name} //----- //\n{text}\n", file=sys.stderr)
 
 
-def watched(command: Callable[..., Any] | None = None, iree_passes: Sequence[str] = ()) -> Callable[..., Any]:
+def watched(iree_passes: Sequence[str] = ()) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Adds the options to a command, and watches its stages. IR and times are printed to standard error.
 
     `iree_passes` are the names of the passes for IREE, if the command runs them.
     """
-    if command is None:
-        return functools.partial(watched, iree_passes=iree_passes)
-    names = [*_MODULES, *iree_passes]
+    return functools.partial(_watched, [*_MODULES, *iree_passes])
 
+
+def _watched(names: Sequence[str], command: Callable[..., R]) -> Callable[..., R]:
     @click.option(
         "--mlir-print-ir-after-all", "after_all", is_flag=True, help="Print the IR after each stage."
     )
@@ -132,7 +137,7 @@ def watched(command: Callable[..., Any] | None = None, iree_passes: Sequence[str
     )
     @TIMING
     @functools.wraps(command)
-    def with_options(*, after_all: bool, after: tuple[str, ...], timing: bool, **given: Any) -> Any:
+    def with_options(*, after_all: bool, after: tuple[str, ...], timing: bool, **given: object) -> R:
         def shows(name: str, text: str) -> None:
             if after_all or name in after:
                 print_dump(name, text)

@@ -12,12 +12,13 @@ the array.
 """
 
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tiduc.dialect.errors import RequestError
 from tiduc.eager import views
@@ -25,7 +26,7 @@ from tiduc.eager.cotangents import set_gradients
 from tiduc.eager.elements import Elements
 from tiduc.eager.elementwise import POWERS, convert, universal
 from tiduc.eager.graphs import tensor_type
-from tiduc.eager.indexing import get, index_of, is_view, put, sizes_of
+from tiduc.eager.indexing import IndexEntry, IndexKey, get, index_of, is_view, put, sizes_of
 from tiduc.eager.places import Place, PlaceStep
 from tiduc.eager.products import matmul
 from tiduc.eager.record import EagerInput
@@ -34,9 +35,12 @@ from tiduc.eager.registry import FUNCTIONS
 from tiduc.eager.session import Key, Operand, constant, is_recording
 from tiduc.runtime.arrays import refuse_masked
 
+ArrayKey: TypeAlias = "IndexEntry | Array | tuple[IndexEntry | Array, ...]"
+"""What an eager array is indexed with: what NumPy takes, with eager arrays among the entries."""
 
-def _in_place(ufunc: np.ufunc) -> Callable[["Array", Any], "Array"]:
-    def method(self: "Array", other: Any) -> "Array":
+
+def _in_place(ufunc: np.ufunc) -> Callable[["Array", ArrayLike], "Array"]:
+    def method(self: "Array", other: ArrayLike) -> "Array":
         if self.is_scalar:  # a scalar is immutable, as in NumPy, so the name is bound to another scalar
             result: Array = ufunc(self, other)
             return result
@@ -64,7 +68,7 @@ class Array(Elements, NDArrayOperatorsMixin):
     return it, from an array without dimensions: a scalar cannot be written to.
     """
 
-    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
+    def __init__(self, data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool = False) -> None:
         """A copy of an array, or of anything that NumPy makes an array of.
 
         `InputError` for elements that MLIR has no type for; `RequestError` where integers or booleans are to
@@ -108,9 +112,9 @@ class Array(Elements, NDArrayOperatorsMixin):
         return self._place.version
 
     @property
-    def data(self) -> "np.ndarray[Any, np.dtype[Any]]":
+    def data(self) -> NDArray[Any]:
         """The elements, read-only. `backward` treats results computed from them as constants."""
-        data: np.ndarray[Any, np.dtype[Any]] = self.value.data
+        data: NDArray[Any] = self.value.data
         return data
 
     def detach(self) -> "Array":
@@ -171,7 +175,7 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     def backward(
         self,
-        seed: Any = None,
+        seed: ArrayLike | None = None,
         *,
         retain: bool = False,
         accumulate: bool = False,
@@ -188,13 +192,13 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, np.dtype[Any]]":
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """The elements as a NumPy array; `RequestError` where the conversion would lose a derivative."""
         if self.requires_grad and is_recording():
             raise RequestError("it requires grad, and plain numbers do not: use .data, .item() or detach()")
         return np.array(self.data, dtype) if copy or copy is None else np.asarray(self.data, dtype)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: ArrayLike, **options: Any) -> Any:
         out = options.pop("out", None)
         if method == "reduce" and ufunc.__name__ in BY_UFUNC and out is None:
             axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
@@ -214,7 +218,9 @@ class Array(Elements, NDArrayOperatorsMixin):
         np.copyto(out[0], Array.of(result).__array__(), casting="same_kind")
         return out[0]
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Callable[..., object], types: Collection[type], args: Any, kwargs: Any
+    ) -> Any:
         implementation = FUNCTIONS.get(function)
         return NotImplemented if implementation is None else implementation(*args, **kwargs)
 
@@ -239,21 +245,23 @@ class Array(Elements, NDArrayOperatorsMixin):
     __ior__ = _in_place(np.bitwise_or)
     __ixor__ = _in_place(np.bitwise_xor)
 
-    def __pow__(self, other: Any) -> "Array":
-        is_known = type(other) in (int, float) and other in POWERS and self.dtype.kind not in "iub"
-        result: Any = POWERS[other](self) if is_known else np.power(self, other)
+    def __pow__(self, other: ArrayLike) -> "Array":
+        known = None
+        if isinstance(other, int | float) and type(other) in (int, float) and self.dtype.kind not in "iub":
+            known = POWERS.get(other)
+        result: Any = np.power(self, other) if known is None else known(self)
         return result  # type: ignore[no-any-return]
 
     # ---- indexing ------------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> "Array":
+    def __getitem__(self, key: ArrayKey) -> "Array":
         key, value = _index(key), self.value
         index = index_of(key, value.data.shape)
         if not is_view(key, sizes_of(index)):
             return Array.of(get(value, index))
         return self.view(views.at(key, index))
 
-    def __setitem__(self, key: Any, new: Any) -> None:
+    def __setitem__(self, key: ArrayKey, new: ArrayLike) -> None:
         value = self.value
         given = operand(new)
         if not isinstance(given, EagerInput):
@@ -277,6 +285,10 @@ class Array(Elements, NDArrayOperatorsMixin):
     def imag(self) -> "Array":
         return self.view(views.IMAGINARY)
 
+    @overload
+    def transpose(self, axes: Sequence[int] | None, /) -> "Array": ...
+    @overload
+    def transpose(self, *axes: int) -> "Array": ...
     def transpose(self, *axes: Any) -> "Array":
         """A view whose dimension i is dimension `axes[i]` of the array. The default reverses the dimensions."""
         given = axes[0] if len(axes) == 1 else axes or None
@@ -285,6 +297,10 @@ class Array(Elements, NDArrayOperatorsMixin):
             raise ValueError(f"axes {given} of an array of {self.ndim} dimensions")
         return self.view(views.transposed(order))
 
+    @overload
+    def reshape(self, sizes: Sequence[int], /) -> "Array": ...
+    @overload
+    def reshape(self, *sizes: int) -> "Array": ...
     def reshape(self, *sizes: Any) -> "Array":
         """The elements in another shape. The result is a view if NumPy returns a view."""
         given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
@@ -299,14 +315,14 @@ class Array(Elements, NDArrayOperatorsMixin):
     def flatten(self) -> "Array":
         return self.reshape(-1).copy()
 
-    def astype(self, dtype: Any) -> "Array":
+    def astype(self, dtype: DTypeLike) -> "Array":
         return Array.of(convert(self.value, np.dtype(dtype)))
 
     def conj(self) -> "Array":
         conjugate: Any = np.conjugate(self)
         return conjugate  # type: ignore[no-any-return]
 
-    def dot(self, other: Any) -> "Array":
+    def dot(self, other: ArrayLike) -> "Array":
         product: Any = np.dot(self, other)
         return product  # type: ignore[no-any-return]
 
@@ -325,22 +341,24 @@ def _at(place: Place, is_scalar: bool) -> Array:
     return array
 
 
-def operand(x: Any) -> Operand:
+def operand(x: ArrayLike) -> Operand:
     """An operand of an op: a value, or a Python number."""
     if isinstance(x, Array):
         return x.value
-    return x if type(x) in (int, float, complex) else constant(x)
+    if isinstance(x, int | float | complex) and type(x) in (int, float, complex):
+        return x
+    return constant(x)
 
 
-def valued(x: Any) -> EagerInput:
+def valued(x: ArrayLike) -> EagerInput:
     """The value of an array, or of an object that NumPy converts to an array."""
     return x.value if isinstance(x, Array) else constant(x)
 
 
-def _index(key: Any) -> Any:
+def _index(key: ArrayKey) -> IndexKey:
     """An index with NumPy arrays in place of eager ones."""
     if isinstance(key, tuple):
-        return tuple(map(_index, key))
+        return tuple(map(_index, key))  # type: ignore[return-value]  # a tuple in a tuple is of integers
     if isinstance(key, Array):
         return key.data if key.ndim or key.dtype.kind == "b" else key.data[()]
     refuse_masked(key, "the index")

@@ -1,6 +1,6 @@
 """Calls of whole programs from eager ones, each recorded as one invocation."""
 
-from typing import Any
+from numpy.typing import ArrayLike
 
 from tiduc.dialect.errors import InputError
 from tiduc.eager.array import Array, valued
@@ -9,7 +9,7 @@ from tiduc.program import Program
 from tiduc.runtime.signature import TensorType
 
 
-def call(program: Program, *arguments: Any) -> tuple[Array, ...]:
+def call(program: Program, *arguments: ArrayLike) -> tuple[Array, ...]:
     """The outputs of a program, recorded as one invocation. Only its arguments and results are kept.
 
     `backward` recomputes the intermediate values that it reads. Raises `InputError` if the arguments do not match the

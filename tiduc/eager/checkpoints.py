@@ -6,12 +6,14 @@
 Source: Griewank, Walther, "Algorithm 799: revolve" (2000), with one checkpoint.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, overload
 
+from numpy.typing import ArrayLike
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.control_ops import GRAPH_CALLS
@@ -25,7 +27,13 @@ from tiduc.ports import InputPort, OutputPort
 from tiduc.program import Program
 
 
-def checkpoint(function: Callable[..., Any], *arguments: Any) -> Any:
+@overload
+def checkpoint(function: Callable[..., Array], *arguments: ArrayLike) -> Array: ...
+@overload
+def checkpoint(function: Callable[..., Sequence[Array]], *arguments: ArrayLike) -> Sequence[Array]: ...
+def checkpoint(
+    function: Callable[..., Array | Sequence[Array]], *arguments: ArrayLike
+) -> Array | Sequence[Array]:
     """The results of a function, an array or a sequence of arrays, recorded as one invocation.
 
     Arrays that the function reads without receiving them as arguments are inputs as well. The function runs once:
@@ -41,13 +49,12 @@ def checkpoint(function: Callable[..., Any], *arguments: Any) -> Any:
     log = _Log(here)
     with executing(log), no_grad():
         results = function(*[Array.of(x) for x in leaves])
-    is_one = isinstance(results, Array)
-    outputs = [y.value for y in ([results] if is_one else results)]
+    outputs = [y.value for y in ([results] if isinstance(results, Array) else results)]
     program, read = _fused(log.invocations, leaves, outputs)
     graph = here.recorder.graphs.program(program)
     recorded = here.recorder.record(graph, [*values, *read[len(leaves) :]])
     arrays = [Array.of(output.read(y.data)) for output, y in zip(recorded, outputs, strict=True)]
-    return arrays[0] if is_one else tuple(arrays)
+    return arrays[0] if isinstance(results, Array) else tuple(arrays)
 
 
 class _Log(Session):
@@ -72,10 +79,10 @@ def _fused(
     """One program of all invocations, and the values that it reads: first the leaves, then values from elsewhere."""
     view = View(ir.Module.create())
     b: Any = OPSET.builder(view, "main")
-    local: dict[Any, Any] = {}
+    local: dict[Hashable, Value] = {}
     read: list[EagerInput] = []
 
-    def value_of(x: EagerInput) -> Any:
+    def value_of(x: EagerInput) -> Value:
         if x.key not in local:
             local[x.key] = b.input(f"arg{len(read)}", tensor_type(x.data.dtype, x.data.shape))
             read.append(x)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 
 class Elements:
@@ -12,11 +13,11 @@ class Elements:
     """
 
     @property
-    def data(self) -> "np.ndarray[Any, np.dtype[Any]]":
+    def data(self) -> NDArray[Any]:
         """The elements."""
         raise NotImplementedError
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, np.dtype[Any]]":
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         raise NotImplementedError
 
     @property

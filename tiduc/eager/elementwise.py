@@ -46,7 +46,7 @@ def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None
     return apply(("universal", name, dtypes), functools.partial(_emit, name, dtypes), *values)
 
 
-def broadcast(b: StablehloBuilder, x: Value, sizes: Sequence[int]) -> Any:
+def broadcast(b: StablehloBuilder, x: Value, sizes: Sequence[int]) -> Value:
     """A graph value, broadcast to a shape by NumPy's rules."""
     own = shape(x)
     if own == list(sizes):
@@ -74,7 +74,7 @@ def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
 
 
 @functools.cache
-def _resolved(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> Dtypes:
+def _resolved(ufunc: np.ufunc, kinds: tuple[np.dtype[Any] | type, ...]) -> Dtypes:
     """The element types of operands and result, as NumPy resolves them."""
     dtypes: Dtypes = ufunc.resolve_dtypes((*kinds, None))
     if ufunc.__name__.startswith("logical_"):  # the operands may have any type, and are compared with zero
@@ -112,7 +112,7 @@ def _op(name: str) -> Emitter:
 
 
 def _rounded(name: str) -> Emitter:
-    def emit(b: StablehloBuilder, x: Value) -> Any:
+    def emit(b: StablehloBuilder, x: Value) -> Value:
         if is_complex(x):
             return b.complex(emit(b, b.real(x)), emit(b, b.imag(x)))
         return b.emit(name, (x,), x.type) if is_float(x) else x
@@ -121,7 +121,7 @@ def _rounded(name: str) -> Emitter:
 
 
 def _compared(direction: str) -> Emitter:
-    def emit(b: StablehloBuilder, x: Value, y: Value) -> Any:
+    def emit(b: StablehloBuilder, x: Value, y: Value) -> Value:
         if is_complex(x) and direction not in ("EQ", "NE"):
             raise TypeError("complex values are not ordered: compare their parts")
         return b.compare(x, y, direction)

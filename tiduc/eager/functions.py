@@ -4,11 +4,11 @@ Functions such as `argmax` return positions and have no derivative; NumPy itself
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tiduc.eager import movement, products, views
 from tiduc.eager.array import Array, valued
@@ -19,10 +19,12 @@ from tiduc.eager.session import constant
 from tiduc.eager.totals import REDUCTIONS
 from tiduc.runtime.arrays import refuse_masked
 
+T = TypeVar("T")
+
 FUNCTIONS.update(REDUCTIONS)
 
 
-def array(x: Any) -> Array:
+def array(x: ArrayLike) -> Array:
     """An eager array of an object that NumPy converts to an array. An eager array is returned unchanged."""
     return x if isinstance(x, Array) else Array(x)
 
@@ -31,7 +33,7 @@ def array(x: Any) -> Array:
 
 
 @implements(np.dot)
-def dot(x: Any, y: Any) -> Array:
+def dot(x: ArrayLike, y: ArrayLike) -> Array:
     a, c = valued(x), valued(y)
     if not a.data.ndim or not c.data.ndim:
         product: Array = array(x) * y
@@ -41,7 +43,9 @@ def dot(x: Any, y: Any) -> Array:
 
 
 @implements(np.tensordot)
-def tensordot(x: Any, y: Any, axes: Any = 2) -> Array:
+def tensordot(
+    x: ArrayLike, y: ArrayLike, axes: int | tuple[int | Sequence[int], int | Sequence[int]] = 2
+) -> Array:
     a, c = valued(x), valued(y)
     if isinstance(axes, int):
         axes = list(range(a.data.ndim - axes, a.data.ndim)), list(range(axes))
@@ -50,18 +54,18 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Array:
 
 
 @implements(np.outer)
-def outer(x: Any, y: Any) -> Array:
+def outer(x: ArrayLike, y: ArrayLike) -> Array:
     return Array.of(products.tensordot(valued(array(x).ravel()), valued(array(y).ravel()), ([], [])))
 
 
 @implements(np.inner)
-def inner(x: Any, y: Any) -> Array:
+def inner(x: ArrayLike, y: ArrayLike) -> Array:
     a, c = valued(x), valued(y)
     return Array.of(products.tensordot(a, c, ([a.data.ndim - 1], [c.data.ndim - 1])))
 
 
 @implements(np.einsum)
-def einsum(spelled: str, *operands: Any) -> Array:
+def einsum(spelled: str, *operands: ArrayLike) -> Array:
     return Array.of(products.einsum(spelled, [valued(x) for x in operands]))
 
 
@@ -69,29 +73,29 @@ def einsum(spelled: str, *operands: Any) -> Array:
 
 
 @implements(np.reshape)
-def reshape(x: Any, shape: Any) -> Array:
+def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Array:
     return array(x).reshape(shape)
 
 
 @implements(np.ravel)
-def ravel(x: Any) -> Array:
+def ravel(x: ArrayLike) -> Array:
     return array(x).ravel()
 
 
 @implements(np.transpose)
-def transpose(x: Any, axes: Any = None) -> Array:
+def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     return array(x).transpose(*([] if axes is None else [axes]))
 
 
 @implements(np.swapaxes)
-def swapaxes(x: Any, axis1: int, axis2: int) -> Array:
+def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
     order = list(range(array(x).ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return array(x).transpose(order)
 
 
 @implements(np.moveaxis)
-def moveaxis(x: Any, source: Any, destination: Any) -> Array:
+def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     rank = array(x).ndim
     moved = dict(
         zip(normalize_axis_tuple(destination, rank), normalize_axis_tuple(source, rank), strict=True)
@@ -101,7 +105,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Array:
 
 
 @implements(np.expand_dims)
-def expand_dims(x: Any, axis: Any) -> Array:
+def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
     rank = array(x).ndim + (1 if isinstance(axis, int) else len(axis))
     new = normalize_axis_tuple(axis, rank)
     sizes = iter(array(x).shape)
@@ -109,7 +113,7 @@ def expand_dims(x: Any, axis: Any) -> Array:
 
 
 @implements(np.squeeze)
-def squeeze(x: Any, axis: Any = None) -> Array:
+def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     sizes = array(x).shape
     dropped = (
         [d for d, n in enumerate(sizes) if n == 1] if axis is None else normalize_axis_tuple(axis, len(sizes))
@@ -120,13 +124,13 @@ def squeeze(x: Any, axis: Any = None) -> Array:
 
 
 @implements(np.broadcast_to)
-def broadcast_to(x: Any, shape: Any) -> Array:
+def broadcast_to(x: ArrayLike, shape: int | Sequence[int]) -> Array:
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     return Array.of(movement.broadcast_to(valued(x), sizes))
 
 
 @implements(np.flip)
-def flip(x: Any, axis: Any = None) -> Array:
+def flip(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """A view, as in NumPy."""
     x = array(x)
     axes = normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
@@ -137,30 +141,32 @@ def flip(x: Any, axis: Any = None) -> Array:
 
 
 @implements(np.concatenate)
-def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Array:
+def concatenate(arrays: Sequence[ArrayLike], axis: int | None = 0) -> Array:
     if axis is None:
         arrays, axis = [array(x).ravel() for x in arrays], 0
     return Array.of(movement.concatenate([valued(x) for x in arrays], axis))
 
 
 @implements(np.stack)
-def stack(arrays: Sequence[Any], axis: int = 0) -> Array:
+def stack(arrays: Sequence[ArrayLike], axis: int = 0) -> Array:
     return concatenate([expand_dims(x, axis) for x in arrays], axis)
 
 
 @implements(np.vstack)
-def vstack(tup: Sequence[Any]) -> Array:
+def vstack(tup: Sequence[ArrayLike]) -> Array:
     return concatenate([x if array(x).ndim > 1 else array(x).reshape(1, -1) for x in tup], 0)
 
 
 @implements(np.hstack)
-def hstack(tup: Sequence[Any]) -> Array:
+def hstack(tup: Sequence[ArrayLike]) -> Array:
     parts = [x if array(x).ndim else array(x).reshape(1) for x in tup]
     return concatenate(parts, 0 if array(parts[0]).ndim == 1 else 1)
 
 
 @implements(np.pad)
-def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Array:
+def pad(
+    x: ArrayLike, pad_width: ArrayLike, mode: str = "constant", *, constant_values: ArrayLike = 0
+) -> Array:
     if mode != "constant" or np.ndim(constant_values):
         raise ValueError("np.pad of eager arrays is with one constant")
     widths = np.broadcast_to(np.asarray(pad_width), (array(x).ndim, 2)).tolist()
@@ -168,16 +174,15 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any 
 
 
 @implements(np.diff)
-def diff(x: Any, n: int = 1, axis: int = -1) -> Array:
-    x = array(x)
-    before = (slice(None),) * normalize_axis_index(axis, x.ndim)
+def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
+    result = array(x)
+    before = (slice(None),) * normalize_axis_index(axis, result.ndim)
     for _ in range(n):
-        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
-    result: Array = x
+        result = result[(*before, slice(1, None))] - result[(*before, slice(None, -1))]
     return result
 
 
-def _split(function: Any) -> Callable[..., list[Array]]:
+def _split(function: Callable[..., list[NDArray[Any]]]) -> Callable[..., list[Array]]:
     """An implementation that returns views, as in NumPy; NumPy finds the positions and refuses uneven parts."""
 
     def implementation(x: Array, parts: int | NDArray[Any] | Sequence[int], axis: int = 0) -> list[Array]:
@@ -196,7 +201,7 @@ FUNCTIONS.update({np.split: _split(np.split), np.array_split: _split(np.array_sp
 # ---- selection ---------------------------------------------------------------------------------------------
 
 
-def _alike(*operands: Any) -> tuple[list[EagerInput], "np.dtype[Any]"]:
+def _alike(*operands: ArrayLike) -> tuple[list[EagerInput], "np.dtype[Any]"]:
     """The operands as values, and their common NumPy type; Python's numbers adopt the type of the other operands."""
     refuse_masked(operands)
     known = [
@@ -208,84 +213,91 @@ def _alike(*operands: Any) -> tuple[list[EagerInput], "np.dtype[Any]"]:
 
 
 @implements(np.where)
-def where(condition: Any, x: Any, y: Any) -> Array:
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Array:
     (a, c), dtype = _alike(x, y)
     return Array.of(movement.select(valued(condition), a, c, dtype))
 
 
 @implements(np.clip)
-def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Array:
+def clip(
+    x: ArrayLike,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+    out: Array | NDArray[Any] | None = None,
+    **bounds: ArrayLike | None,
+) -> Array:
     """`np.clip`, whose bounds may also be named `min` and `max`."""
     if out is not None or not set(bounds) <= {"min", "max"}:
         raise TypeError(f"np.clip of eager arrays takes two bounds, and no {[*bounds] if bounds else 'out='}")
     if bounds and (a_min is not None or a_max is not None):
         raise ValueError("np.clip takes a_min and a_max, or min and max")
     low, high = bounds.get("min", a_min), bounds.get("max", a_max)
-    if low is None and high is None:
-        return array(x).copy()
-    if low is None or high is None:
-        bounded: Any = np.maximum(x, low) if high is None else np.minimum(x, high)
-        return array(bounded)
+    if low is None:
+        return array(x).copy() if high is None else array(np.minimum(x, high))
+    if high is None:
+        return array(np.maximum(x, low))
     (of, below, above), dtype = _alike(x, low, high)
     return Array.of(movement.clip(of, below, above, dtype))
 
 
-def _at(x: Array, positions: NDArray[Any]) -> Array:
+def _at(x: ArrayLike, positions: NDArray[Any]) -> Array:
     """The elements at flat positions."""
     return Array.of(get(valued(x), Positions(np.ascontiguousarray(positions, np.int64))))
 
 
-def _every(x: Array) -> NDArray[Any]:
+def _every(x: ArrayLike) -> NDArray[Any]:
     """The flat position of each element of x, in the shape of x."""
     return np.arange(array(x).size).reshape(array(x).shape)
 
 
-def _plain(x: int | NDArray[Any] | Array | Sequence[int]) -> Any:
+def _plain(x: int | str | NDArray[Any] | Array | Sequence[int]) -> Any:
     return x.data if isinstance(x, Array) else x
 
 
 @implements(np.take)
-def take(x: Any, indices: Any, axis: int | None = None) -> Array:
+def take(x: ArrayLike, indices: int | NDArray[Any] | Array | Sequence[int], axis: int | None = None) -> Array:
     return _at(x, np.take(_every(x), _plain(indices), axis=axis))
 
 
 @implements(np.take_along_axis)
-def take_along_axis(x: Any, indices: Any, axis: int) -> Array:
+def take_along_axis(x: ArrayLike, indices: NDArray[Any] | Array, axis: int) -> Array:
     return _at(x, np.take_along_axis(_every(x), _plain(indices), axis=axis))
 
 
 @implements(np.sort)
-def sort(x: Any, axis: int = -1) -> Array:
+def sort(x: ArrayLike, axis: int = -1) -> Array:
     """The elements in the order of NumPy's stable argsort."""
     return take_along_axis(x, np.argsort(array(x).data, axis=axis, kind="stable"), axis)
 
 
 @implements(np.diagonal)
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     return _at(x, np.diagonal(_every(x), offset, axis1, axis2))
 
 
 @implements(np.trace)
-def trace(x: Any, offset: int = 0) -> Array:
+def trace(x: ArrayLike, offset: int = 0) -> Array:
     return diagonal(x, offset).sum(axis=-1)
 
 
 @implements(np.roll)
-def roll(x: Any, shift: Any, axis: Any = None) -> Array:
+def roll(x: ArrayLike, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Array:
     return _at(x, np.roll(_every(x), shift, axis))
 
 
 @implements(np.repeat)
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Array:
+def repeat(
+    x: ArrayLike, repeats: int | NDArray[Any] | Array | Sequence[int], axis: int | None = None
+) -> Array:
     return _at(x, np.repeat(_every(x), _plain(repeats), axis))
 
 
 @implements(np.tile)
-def tile(x: Any, reps: Any) -> Array:
+def tile(x: ArrayLike, reps: int | Sequence[int]) -> Array:
     return _at(x, np.tile(_every(x), reps))
 
 
-def _triangle(function: Any) -> Callable[..., Array]:
+def _triangle(function: Callable[..., NDArray[Any]]) -> Callable[..., Array]:
     def implementation(x: Array, k: int = 0) -> Array:
         inside = function(np.ones(array(x).shape[-2:], np.bool_), k)
         return where(inside, x, 0)
@@ -299,8 +311,8 @@ FUNCTIONS.update({np.tril: _triangle(np.tril), np.triu: _triangle(np.triu)})
 # ---- positions and sizes -----------------------------------------------------------------------------------
 
 
-def _by_numpy(function: Any) -> Callable[..., Any]:
-    def implementation(*args: Array, **kwargs: Any) -> Any:
+def _by_numpy(function: Callable[..., T]) -> Callable[..., T]:
+    def implementation(*args: Array, **kwargs: NDArray[Any] | Array | int | str) -> T:
         return function(*map(_plain, args), **{name: _plain(x) for name, x in kwargs.items()})
 
     return implementation
@@ -313,12 +325,12 @@ FUNCTIONS[np.allclose] = _by_numpy(np.allclose)
 
 
 @implements(np.zeros_like)
-def zeros_like(x: Array, dtype: Any = None) -> Array:
+def zeros_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     return Array(np.zeros(x.shape, dtype or x.dtype))
 
 
 @implements(np.ones_like)
-def ones_like(x: Array, dtype: Any = None) -> Array:
+def ones_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     return Array(np.ones(x.shape, dtype or x.dtype))
 
 

@@ -1,10 +1,9 @@
 """Derivatives of eager arrays: `backward_from` and `grad`, as PyTorch's `backward` and `grad`."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from tiduc.dialect.errors import RequestError
 from tiduc.eager.array import Array, operand
@@ -14,7 +13,7 @@ from tiduc.eager.session import Operand, constant
 
 def backward_from(
     outputs: Sequence[Array],
-    seeds: Sequence[Any] | None = None,
+    seeds: Sequence[ArrayLike] | None = None,
     *,
     retain: bool = False,
     accumulate: bool = False,
@@ -35,7 +34,7 @@ def backward_from(
 def grad(
     outputs: Array | Sequence[Array],
     inputs: Array | Sequence[Array],
-    seeds: Sequence[Any] | None = None,
+    seeds: Sequence[ArrayLike] | None = None,
     *,
     retain: bool = False,
     create_graph: bool = False,
@@ -58,5 +57,5 @@ def grad(
     return tuple(Array.of(by_key.get(key, zero)) for key, zero in zip(keys, zeros, strict=True))
 
 
-def _operands(seeds: Sequence[NDArray[Any]] | None) -> list[Operand] | None:
+def _operands(seeds: Sequence[ArrayLike] | None) -> list[Operand] | None:
     return None if seeds is None else [operand(seed) for seed in seeds]

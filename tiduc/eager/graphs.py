@@ -180,18 +180,19 @@ def _emitted(specs: Sequence[Spec], emit: Emit) -> RecordedGraph:
     return RecordedGraph(Program(view, "main", ports, outputs))
 
 
-def element_type(dtype: "np.dtype[Any]") -> Any:
+def element_type(dtype: "np.dtype[Any]") -> ir.Type:
     """The MLIR element type of an array; raises `InputError` if MLIR has none."""
-    return tensor_type(dtype, ()).element_type
+    found: ir.Type = tensor_type(dtype, ()).element_type
+    return found
 
 
 @functools.lru_cache(LIMIT)
 @stage
-def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> Any:
+def tensor_type(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> ir.RankedTensorType:
     """The tensor type of an array. Raises `InputError` if MLIR has no such element type."""
     name = ELEMENTS.get(dtype)
     if name is None:
         raise InputError(
             f"arrays of {dtype} are not supported; supported: {', '.join(map(str, DTYPES.values()))}"
         )
-    return ir.Type.parse(f"tensor<{TensorType(shape, name)}>")
+    return ir.RankedTensorType(ir.Type.parse(f"tensor<{TensorType(shape, name)}>"))

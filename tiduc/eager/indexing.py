@@ -6,10 +6,13 @@ in a loop is a single op that is compiled once.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -34,16 +37,23 @@ class BasicIndex:
 class Positions:
     """Any other index: the flat position of each selected element."""
 
-    flat: "np.ndarray[Any, np.dtype[np.int64]]"
+    flat: NDArray[np.int64]
 
 
 Index = BasicIndex | Positions
 
 
-def index_of(key: Any, sizes: tuple[int, ...]) -> Index:
+BasicEntry = SupportsIndex | slice | EllipsisType | None
+IndexEntry = BasicEntry | NDArray[Any] | Sequence[int] | Sequence[Sequence[int]]
+IndexKey = IndexEntry | tuple[IndexEntry, ...]
+"""What NumPy's arrays are indexed with: an entry, or one for each dimension."""
+
+
+def index_of(key: IndexKey, sizes: tuple[int, ...]) -> Index:
     """NumPy's index, resolved for an array of this shape; `IndexError` as in NumPy."""
     entries = key if isinstance(key, tuple) else (key,)
-    if all(_is_basic(entry) for entry in entries) and (box := _basic_index(entries, sizes)) is not None:
+    basic = [entry for entry in entries if _is_basic(entry)]
+    if len(basic) == len(entries) and (box := _basic_index(tuple(basic), sizes)) is not None:
         return box
     every = np.arange(math.prod(sizes)).reshape(sizes)
     return Positions(np.ascontiguousarray(every[key], np.int64))
@@ -54,14 +64,14 @@ def sizes_of(index: Index) -> tuple[int, ...]:
     return index.result if isinstance(index, BasicIndex) else index.flat.shape
 
 
-def is_view(key: Any, sizes: tuple[int, ...]) -> bool:
+def is_view(key: IndexKey, sizes: tuple[int, ...]) -> bool:
     """Whether NumPy gives a view for this index, and not a copy or a scalar."""
     entries = key if isinstance(key, tuple) else (key,)
     is_array = bool(sizes) or any(entry is Ellipsis for entry in entries)
     return is_array and all(_is_basic(entry, any_step=True) for entry in entries)
 
 
-def _is_basic(entry: Any, any_step: bool = False) -> bool:
+def _is_basic(entry: IndexEntry, any_step: bool = False) -> TypeGuard[BasicEntry]:
     if isinstance(entry, slice):
         return any_step or entry.step in (None, 1)
     if isinstance(entry, bool | np.bool_):
@@ -69,7 +79,7 @@ def _is_basic(entry: Any, any_step: bool = False) -> bool:
     return entry is None or entry is Ellipsis or isinstance(entry, int | np.integer)
 
 
-def _basic_index(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> BasicIndex | None:
+def _basic_index(entries: tuple[BasicEntry, ...], sizes: tuple[int, ...]) -> BasicIndex | None:
     """The box of a basic index; None for an invalid index, for which NumPy then raises the error."""
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > len(sizes) or sum(entry is Ellipsis for entry in entries) > 1:
@@ -93,10 +103,10 @@ def _basic_index(entries: tuple[Any, ...], sizes: tuple[int, ...]) -> BasicIndex
             lengths.append(max(last - first, 0))
             result.append(lengths[-1])
         else:
-            n = sizes[len(start)]
-            if not -n <= entry < n:
+            n, place = sizes[len(start)], int(entry)
+            if not -n <= place < n:
                 return None
-            start.append(int(entry) % n)
+            start.append(place % n)
             lengths.append(1)
     return BasicIndex(tuple(start), tuple(lengths), tuple(result))
 
@@ -111,7 +121,7 @@ def get(x: EagerInput, index: Index) -> EagerInput:
         return reshape(x, index.result)
     sizes, result = index.sizes, index.result
 
-    def emit(b: StablehloBuilder, x: Value, *start: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, *start: Value) -> list[Value]:
         return [b.reshape(b.dynamic_slice(x, start, sizes), result)]
 
     return apply(("slice", sizes, result), emit, x, *map(constant, np.array(index.start, np.int64)))
@@ -129,7 +139,7 @@ def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
     if box == x.data.shape:
         return reshape(new, box)
 
-    def emit(b: StablehloBuilder, x: Value, new: Value, *start: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, new: Value, *start: Value) -> list[Value]:
         return [b.dynamic_update_slice(x, b.reshape(new, box), start)]
 
     return apply(("update", box), emit, x, new, *map(constant, np.array(index.start, np.int64)))
@@ -146,17 +156,17 @@ def _without_leading_ones(x: EagerInput, rank: int) -> EagerInput:
 def _no_elements(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
     """An array without elements that depends on x."""
 
-    def emit(b: StablehloBuilder, x: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value) -> list[Value]:
         line = b.reshape(x, [math.prod(shape(x))])
         return [b.reshape(b.slice(line, [0], [0], [1]), sizes)]
 
     return apply(("no elements", sizes), emit, x)
 
 
-def _gathered(x: EagerInput, flat: "np.ndarray[Any, np.dtype[np.int64]]") -> EagerInput:
+def _gathered(x: EagerInput, flat: NDArray[np.int64]) -> EagerInput:
     rank = flat.ndim
 
-    def emit(b: StablehloBuilder, x: Value, positions: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, positions: Value) -> list[Value]:
         line = b.reshape(x, [math.prod(shape(x))])
         at = b.reshape(positions, [*shape(positions), 1])
         numbers = hlo.GatherDimensionNumbers.get([], [0], [], [], [0], rank)
@@ -165,13 +175,13 @@ def _gathered(x: EagerInput, flat: "np.ndarray[Any, np.dtype[np.int64]]") -> Eag
     return apply(("gather",), emit, x, constant(flat))
 
 
-def _scattered(x: EagerInput, flat: "np.ndarray[Any, np.dtype[np.int64]]", new: EagerInput) -> EagerInput:
+def _scattered(x: EagerInput, flat: NDArray[np.int64], new: EagerInput) -> EagerInput:
     flat, new = flat.reshape(-1), reshape(new, (flat.size,))
     last = np.sort(flat.size - 1 - np.unique(flat[::-1], return_index=True)[1])
     if last.size < flat.size:
         flat, new = flat[last], _gathered(new, last)
 
-    def emit(b: StablehloBuilder, x: Value, positions: Value, new: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, positions: Value, new: Value) -> list[Value]:
         line = b.reshape(x, [math.prod(shape(x))])
         at = b.reshape(positions, [*shape(positions), 1])
         numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)

@@ -52,7 +52,7 @@ def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
         raise ValueError(f"shapes {[x.data.shape for x in parts]} do not fit along axis {axis}")
     dtype = np.result_type(*[x.data.dtype for x in parts])
 
-    def emit(b: StablehloBuilder, *parts: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, *parts: Value) -> list[Value]:
         return [b.concatenate([converted(b, x, dtype) for x in parts], axis)]
 
     return apply(("concatenate", axis, dtype), emit, *parts)
@@ -62,7 +62,7 @@ def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype
     """`np.where`, with a result type. Elements that are not chosen do not affect the derivative either."""
     sizes = np.broadcast_shapes(condition.data.shape, x.data.shape, y.data.shape)
 
-    def emit(b: StablehloBuilder, condition: Value, x: Value, y: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, condition: Value, x: Value, y: Value) -> list[Value]:
         chosen = broadcast(b, converted(b, condition, np.dtype(bool)), sizes)
         return [b.select(chosen, *[broadcast(b, converted(b, v, dtype), sizes) for v in (x, y)])]
 
@@ -73,7 +73,7 @@ def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]
     """`np.clip`, with a result type. At a bound, x gets half of the derivative, as with StableHLO's clamp."""
     sizes = np.broadcast_shapes(x.data.shape, low.data.shape, high.data.shape)
 
-    def emit(b: StablehloBuilder, *values: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, *values: Value) -> list[Value]:
         x, low, high = (broadcast(b, converted(b, v, dtype), sizes) for v in values)
         return [b.clamp(low, x, high)]
 
@@ -83,7 +83,7 @@ def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]
 def part(x: EagerInput, name: str) -> EagerInput:
     """The `real` or `imag` part; of a real value, the value itself or zeros."""
 
-    def emit(b: StablehloBuilder, x: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value) -> list[Value]:
         if is_complex(x) or is_float(x):
             return [getattr(b, name)(x)]
         return [x if name == "real" else b.zeros_like(x)]
@@ -96,7 +96,7 @@ def pad(x: EagerInput, widths: tuple[tuple[int, int], ...], value: EagerInput) -
     dtype = x.data.dtype
     low, high = zip(*widths, strict=True)
 
-    def emit(b: StablehloBuilder, x: Value, value: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, value: Value) -> list[Value]:
         return [b.pad(x, converted(b, value, dtype), low, high, [0] * len(low))]
 
     return apply(("pad", widths), emit, x, value)

@@ -24,7 +24,7 @@ def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
     batch = np.broadcast_shapes(a[:-2], c[:-2])
     dtype = np.matmul.resolve_dtypes((x.data.dtype, y.data.dtype, None))[-1]
 
-    def emit(b: StablehloBuilder, x: Value, y: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, y: Value) -> list[Value]:
         x, y = converted(b, x, dtype), converted(b, y, dtype)
         x = broadcast(b, x, [*batch, *shape(x)[-2:]]) if len(shape(x)) > 1 else x
         y = broadcast(b, y, [*batch, *shape(y)[-2:]]) if len(shape(y)) > 1 else y
@@ -49,7 +49,7 @@ def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[
     if [x.data.shape[d] for d in pairs[0]] != [y.data.shape[d] for d in pairs[1]]:
         raise ValueError(f"tensordot of shapes {x.data.shape} and {y.data.shape} over {axes}: sizes differ")
 
-    def emit(b: StablehloBuilder, x: Value, y: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value, y: Value) -> list[Value]:
         x, y = converted(b, x, dtype), converted(b, y, dtype)
         return [b.dot_general(x, y, ([], []), pairs, {})]
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.typing import DTypeLike
+from torch_mlir import ir
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
-from tiduc.dialect.shapes.types import shape
+from tiduc.dialect.shapes.types import element, shape
 from tiduc.eager.elementwise import broadcast, converted
 from tiduc.eager.record import EagerInput
 from tiduc.eager.session import apply
@@ -28,7 +30,7 @@ BY_UFUNC = {
 
 
 def reduce(
-    name: str, x: EagerInput, axis: Axes = None, keepdims: bool = False, dtype: Any = None
+    name: str, x: EagerInput, axis: Axes = None, keepdims: bool = False, dtype: DTypeLike | None = None
 ) -> EagerInput:
     """`np.sum`, `prod`, `max`, `min`, `any`, `all` or `mean` along axes; by default along all of them."""
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
@@ -49,7 +51,7 @@ def variance(
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
     result_type = _reduced_type("mean", x.data.dtype)
 
-    def emit(b: StablehloBuilder, x: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value) -> list[Value]:
         x = converted(b, x, result_type)
         (mean,) = _reduce("mean", axes, True, result_type, b, x)
         deviation = b.subtract(x, broadcast(b, mean, shape(x)))
@@ -93,8 +95,8 @@ def _reduce(
     return [_with_kept_dimensions(b, result, x, axes, keepdims)]
 
 
-def _scalar(x: Value) -> Any:
-    return type(x.type).get([], x.type.element_type)
+def _scalar(x: Value) -> ir.RankedTensorType:
+    return ir.RankedTensorType.get([], element(x))
 
 
 def _lowest(dtype: "np.dtype[Any]", negated: bool) -> float:
@@ -113,12 +115,12 @@ def _with_kept_dimensions(
     return b.reshape(result, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else result
 
 
-def cumulated(x: EagerInput, axis: int, dtype: Any = None) -> EagerInput:
+def cumulated(x: EagerInput, axis: int, dtype: DTypeLike | None = None) -> EagerInput:
     """`np.cumsum` along an axis, in about log2 n additions of shifted arrays."""
     result_type = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
     count = x.data.shape[axis]
 
-    def emit(b: StablehloBuilder, x: Value) -> list[Any]:
+    def emit(b: StablehloBuilder, x: Value) -> list[Value]:
         x, step = converted(b, x, result_type), 1
         zero = b.constant(0, _scalar(x))
         while step < count:

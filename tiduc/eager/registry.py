@@ -9,7 +9,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
 
 
-def implements(*functions: Any) -> Callable[[Implementation], Implementation]:
+def implements(*functions: Callable[..., Any]) -> Callable[[Implementation], Implementation]:
     """Registers an implementation of NumPy's functions."""
 
     def decorate(implementation: Implementation) -> Implementation:

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from tiduc.dialect.turns import turn
 from tiduc.eager.executors import Compiling, Executor, Iree, Rehearsal
@@ -143,7 +144,7 @@ def apply(kind: Hashable, emit: Emit, *values: EagerInput) -> EagerInput:
     return result
 
 
-def constant(data: Any, dtype: Any = None) -> EagerInput:
+def constant(data: ArrayLike, dtype: DTypeLike | None = None) -> EagerInput:
     """A value without a derivative: a copy of an array, or of an object that NumPy converts to an array."""
     refuse_masked(data)
     copy = np.array(data, dtype, order="C")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tiduc.eager.array import Array, valued
 from tiduc.eager.elementwise import convert
@@ -17,7 +17,9 @@ from tiduc.eager.record import EagerInput
 from tiduc.eager.reductions import Axes, cumulated, reduce, variance
 
 
-def _source(function: str, x: Array, dtype: Any, out: Any) -> EagerInput:
+def _source(
+    function: str, x: ArrayLike, dtype: DTypeLike | None, out: Array | NDArray[Any] | None
+) -> EagerInput:
     """The operand of a reduction, converted to `dtype` if there is one."""
     if out is not None:
         raise TypeError(f"np.{function} of eager arrays gives a new array, and takes no out=")
@@ -32,7 +34,11 @@ def _with_name(function: str, implementation: Callable[..., Array]) -> Callable[
 
 def _reduction(name: str) -> Callable[..., Array]:
     def implementation(
-        a: Array, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+        a: Array,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        out: Array | NDArray[Any] | None = None,
+        keepdims: bool = False,
     ) -> Array:
         return Array.of(reduce(name, _source(name, a, dtype, out), axis, keepdims, dtype))
 
@@ -41,7 +47,7 @@ def _reduction(name: str) -> Callable[..., Array]:
 
 def _choice(name: str) -> Callable[..., Array]:
     def implementation(
-        a: Array, axis: Axes = None, out: NDArray[Any] | Array | None = None, keepdims: bool = False
+        a: Array, axis: Axes = None, out: Array | NDArray[Any] | None = None, keepdims: bool = False
     ) -> Array:
         return Array.of(reduce(name, _source(name, a, None, out), axis, keepdims))
 
@@ -53,7 +59,7 @@ def _spread(name: str) -> Callable[..., Array]:
         a: Array,
         axis: Axes = None,
         dtype: type | None = None,
-        out: NDArray[Any] | Array | None = None,
+        out: Array | NDArray[Any] | None = None,
         ddof: float = 0,
         keepdims: bool = False,
     ) -> Array:
@@ -64,14 +70,19 @@ def _spread(name: str) -> Callable[..., Array]:
     return _with_name(name, implementation)
 
 
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Array:
+def cumsum(
+    a: ArrayLike,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: Array | NDArray[Any] | None = None,
+) -> Array:
     """`np.cumsum`; without an axis, of the elements in row-major order."""
     x = Array.of(_source("cumsum", a, dtype, out))
     flat = x.ravel() if axis is None else x
     return Array.of(cumulated(flat.value, normalize_axis_index(axis or 0, flat.ndim), dtype))
 
 
-def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
+def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """`np.linalg.norm`: the orders 1, 2, inf and -inf of vectors, and the Frobenius norm of matrices.
 
     The default is the norm of all elements.

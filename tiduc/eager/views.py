@@ -1,16 +1,14 @@
 """NumPy's views, as steps from an array to a part of it: each step can be read and written."""
 
-from typing import Any
-
 import numpy as np
 
-from tiduc.eager.indexing import Index, get, put
+from tiduc.eager.indexing import Index, IndexKey, get, put
 from tiduc.eager.movement import flip, joined, part, reshape, transpose
 from tiduc.eager.places import PlaceStep
 from tiduc.eager.record import EagerInput
 
 
-def at(key: Any, index: Index) -> PlaceStep:
+def at(key: IndexKey, index: Index) -> PlaceStep:
     """The elements at a basic index."""
     return PlaceStep(lambda x: get(x, index), lambda x, new: put(x, index, new), lambda a: a[key])
 

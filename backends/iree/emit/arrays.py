@@ -9,14 +9,13 @@ integers, which are bitcast to signless ones. Sizes are those of `sizes.py`.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import RunTimeSize, broadcast, read
+from tiduc.backends.iree.emit.sizes import SizeLike, are_known, broadcast, read
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import context
@@ -33,7 +32,7 @@ def has_dynamic_shape(op: IrOp) -> bool:
     return any(isinstance(type_, ir.RankedTensorType) and is_dynamic(type_) for type_ in types)
 
 
-def sizes_of(b: Emitter, x: IrValue) -> list[Any]:
+def sizes_of(b: Emitter, x: IrValue) -> list[SizeLike]:
     """The sizes of an array's dimensions."""
     k = _numbers(b)
     if is_dynamic(x.type):
@@ -44,28 +43,27 @@ def sizes_of(b: Emitter, x: IrValue) -> list[Any]:
     ]
 
 
-def type_of(sizes: Sequence[int | RunTimeSize], element_type: ir.Type) -> ir.RankedTensorType:
+def type_of(sizes: Sequence[SizeLike], element_type: ir.Type) -> ir.RankedTensorType:
     """The type of an array of these sizes."""
     return ir.RankedTensorType.get(_static(sizes), element_type)
 
 
-def number(b: Emitter, x: Any, *place: int) -> Any:
+def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
     """An entry of a vector, or a scalar, as a size.
 
     The integer is read behind a barrier. Without the barrier, IREE reads it again in dispatches, some of which do not
     compile.
     """
     value = _constant(x, *place)
-    if value is None:
-        value = _shape(b, x, *place)
-    if value is not None:
-        return value
+    size = _shape(b, x, *place) if value is None else value
+    if size is not None:
+        return size
     k, x, index = _numbers(b), wide(b, x), ir.IndexType.get()
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `util`
     return read(k.emit("util.optimization_barrier", (k.cast(k.element(x, *place), index),), index))
 
 
-def _shape(b: Emitter, x: IrValue, i: int = 0) -> Any:
+def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
     """The size at index i of the shape of an array, or of a broadcast of shapes; None for other vectors.
 
     CHLO's ops on dynamic shapes expand to such shapes.
@@ -93,7 +91,7 @@ def _constant(x: IrValue, i: int = 0) -> int | None:
     return int(np.array(ir.DenseIntElementsAttr(constant.attributes["value"])).reshape(-1)[i])
 
 
-def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> Any:
+def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> IrValue:
     """Integers as i64, clamped to [-largest, largest], because IREE may read indices as 32-bit integers."""
     if is_unsigned(x) and element(x).width >= 32:
         x = b.minimum(x, b.repeated(min(largest, 2 ** element(x).width - 1), element(x), x))
@@ -103,7 +101,7 @@ def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> Any:
     return b.convert(x, signless(64))
 
 
-def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[int | RunTimeSize]) -> IrValue:
+def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
     """x with its sizes stated for the compiler, which cannot infer sizes through a barrier."""
     if not is_dynamic(x.type):
         return x
@@ -123,22 +121,22 @@ def not_fused(b: Emitter, x: IrValue) -> IrValue:
     return tied_to_sizes(b, b.stored(x), sizes_of(b, x))
 
 
-def scalar_of(b: Emitter, n: int | RunTimeSize) -> IrValue:
+def scalar_of(b: Emitter, n: SizeLike) -> IrValue:
     """A size as a scalar i32."""
     i32, k = signless(32), _numbers(b)
     return b.constant(n, ir.RankedTensorType.get([], i32)) if isinstance(n, int) else k.scalar(k.cast(n, i32))
 
 
 def part(
-    b: Emitter, x: Any, start: Sequence[Any], sizes: Sequence[int | RunTimeSize], strides: Sequence[int]
-) -> Any:
+    b: Emitter, x: IrValue, start: Sequence[SizeLike], sizes: Sequence[SizeLike], strides: Sequence[int]
+) -> IrValue:
     """The slice of x of these sizes, with a start and a stride for each dimension."""
-    if not is_dynamic(x.type) and all(isinstance(n, int) for n in (*start, *sizes)):
+    if not is_dynamic(x.type) and are_known(start) and are_known(sizes):
         ends = [first + (n - 1) * step + 1 for first, n, step in zip(start, sizes, strides, strict=True)]
         return b.slice(x, start, ends, strides)
     k = _numbers(b)
 
-    def taken(x: IrValue) -> Any:
+    def taken(x: IrValue) -> IrValue:
         starts, counts = k.dynamic(start), k.dynamic(sizes)
         attributes = {
             "static_offsets": dims(_static(start)),
@@ -151,14 +149,14 @@ def part(
     return _signless(b, x, taken)
 
 
-def in_shape(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
+def in_shape(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
     """x reshaped to these sizes."""
-    if not is_dynamic(x.type) and all(isinstance(n, int) for n in sizes):
+    if not is_dynamic(x.type) and are_known(sizes):
         return b.reshape(x, sizes)
     return in_shape_of(b, x, _vector(b, sizes), type_of(sizes, element(x)))
 
 
-def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[int | RunTimeSize]) -> IrValue:
+def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[SizeLike]) -> IrValue:
     """x broadcast to these sizes. Dimension i of x becomes dimension `dimensions[i]` of the result."""
     attributes = {
         "broadcast_dimensions": dims(dimensions),
@@ -168,7 +166,7 @@ def spread(b: Emitter, x: IrValue, dimensions: Sequence[int], sizes: Sequence[in
     return b.emit("stablehlo.dynamic_broadcast_in_dim", (x, _vector(b, sizes)), type_, attributes)
 
 
-def _vector(b: Emitter, sizes: Sequence[int | RunTimeSize]) -> IrValue:
+def _vector(b: Emitter, sizes: Sequence[SizeLike]) -> IrValue:
     """A vector of sizes."""
     k = _numbers(b)
     i64 = signless(64)  # a dispatch may have no array of type index
@@ -186,19 +184,19 @@ def in_shape_of(b: Emitter, x: IrValue, sizes: IrValue, type_: ir.RankedTensorTy
     return _signless(b, x, reshaped)
 
 
-def repeated(b: Emitter, x: Any, sizes: Sequence[Any]) -> Any:
+def repeated(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
     """An array of these sizes with the scalar x in each place."""
-    if all(isinstance(n, int) for n in sizes):
+    if are_known(sizes):
         return b.broadcast_in_dim(x, [], list(sizes))
     return computed(b, sizes, element(x), [x], lambda k, places, x: k.element(x))
 
 
 def computed(
     b: Emitter,
-    sizes: Sequence[int | RunTimeSize],
+    sizes: Sequence[SizeLike],
     element_type: ir.Type,
     arrays: Sequence[IrValue],
-    fill: Callable[..., Any],
+    fill: Callable[..., IrValue],
 ) -> IrValue:
     """An array of these sizes whose elements are `fill(kernel, places, *arrays)`, where `places` has one index per
     dimension.
@@ -209,7 +207,7 @@ def computed(
     plain = [as_signless(b, x) for x in arrays]
     k = Kernel(b.place, b.location, b.settings)
 
-    def at_place(k: Kernel, _: IrValue) -> Any:
+    def at_place(k: Kernel, _: IrValue) -> IrValue:
         numbers = [{"dim": i64(d)} for d in range(len(sizes))]
         return fill(k, [read(k.emit("linalg.index", (), ir.IndexType.get(), n)) for n in numbers], *plain)
 
@@ -217,7 +215,7 @@ def computed(
     return restored(b, y, element_type)
 
 
-def mapped(b: Emitter, region: ir.Region, xs: Sequence[IrValue], i: int = 0) -> Any:
+def mapped(b: Emitter, region: ir.Region, xs: Sequence[IrValue], i: int = 0) -> IrValue:
     """Result i of a region over scalars, for each place of arrays of one shape."""
     body = b.region(
         [ir.RankedTensorType.get([], element(x)) for x in xs], lambda b, *vs: [b.inlined(region, vs)[i]]
@@ -227,7 +225,7 @@ def mapped(b: Emitter, region: ir.Region, xs: Sequence[IrValue], i: int = 0) -> 
     return b.emit_all("stablehlo.map", xs, (type_,), dimensions, [body])[0]
 
 
-def is_inside(k: Kernel, place: Sequence[RunTimeSize], sizes: Sequence[int | RunTimeSize]) -> Any:
+def is_inside(k: Kernel, place: Sequence[SizeLike], sizes: Sequence[SizeLike]) -> IrValue:
     """Whether a place is within an array of these sizes."""
     return k.all(k.below(i, n) for i, n in zip(place, sizes, strict=True))
 
@@ -236,7 +234,7 @@ def _numbers(b: Emitter) -> Kernel:
     return Kernel(b.place, b.location)
 
 
-def _static(sizes: Sequence[int | RunTimeSize]) -> list[int]:
+def _static(sizes: Sequence[SizeLike]) -> list[int]:
     """The static sizes for an attribute; a marker stands for each size known only at run time."""
     return [n if isinstance(n, int) else DYNAMIC for n in sizes]
 
@@ -251,7 +249,7 @@ def as_signless(b: Emitter, x: IrValue) -> IrValue:
     return b.bitcast(x, signless(element(x).width)) if is_unsigned(x) else x
 
 
-def stored(b: Emitter, x: IrValue) -> Any:
+def stored(b: Emitter, x: IrValue) -> IrValue:
     """An array in an element type that a dispatch accepts: unsigned integers become signless, and predicates become
     bytes.
     """
@@ -265,6 +263,6 @@ def restored(b: Emitter, v: IrValue, kind: ir.Type) -> IrValue:
     return b.compare(v, b.constant(0, v), "NE") if kind == signless(1) else b.bitcast(v, kind)
 
 
-def _signless(b: Emitter, x: IrValue, moved: Callable[[Any], Any]) -> IrValue:
+def _signless(b: Emitter, x: IrValue, moved: Callable[[IrValue], IrValue]) -> IrValue:
     """`moved(x)`, computed on signless integers if x is unsigned; `moved` must only move elements."""
     return restored(b, moved(as_signless(b, x)), element(x))

@@ -10,29 +10,29 @@ the window's dilation d.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import part
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.patches import zero
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.dialect.facts.windows import Layout, Window, group_counts, window_of_convolution
-from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
 """The most slices; there is one per place of the window or of the result, whichever has fewer."""
 
 
-def has_one_place(op: Any) -> bool:
+def has_one_place(op: IrOp) -> bool:
     """Whether a convolution has a single window."""
     return all(shape(op.results[0])[d] == 1 for d in Layout.of(op).output[2:])
 
 
-def as_products(b: Emitter, op: Any) -> IrValue:
+def as_products(b: Emitter, op: IrOp) -> IrValue:
     """The result of a convolution of static shapes, whose window is not reversed."""
     layout, w = Layout.of(op), window_of_convolution(op)
     x, kernel = _image(b, op, layout, w), _kernel(b, op, layout)
@@ -74,24 +74,25 @@ def _converted(b: Emitter, op: IrOp, number: int) -> IrValue:
     return b.convert(op.operands[number], element(op.results[0]))
 
 
-def precision(op: IrOp) -> dict[str, Any]:
+def precision(op: IrOp) -> dict[str, ir.Attribute]:
     """The precision of a convolution, as an attribute of the products that replace it."""
     return {name: op.attributes[name] for name in ("precision_config",) if name in op.attributes}
 
 
 def _summed_over_window(
-    b: Emitter, x: IrValue, kernel: IrValue, w: Window, places: Sequence[int], given: Mapping[str, Any]
-) -> Any:
+    b: Emitter, x: IrValue, kernel: IrValue, w: Window, places: Sequence[int], given: Attributes
+) -> IrValue:
     """y as (batch, places..., group, out): the sum of one product for each element of the window."""
     total = None
     for k in np.ndindex(*w.sizes):
         first = [i * d for i, d in zip(k, w.dilation, strict=True)]
         term = _product(b, _part(b, x, first, places, w.strides), at_offset(b, kernel, k), given)
         total = term if total is None else b.add(total, term)
+    assert total is not None, "a window has an element"
     return total
 
 
-def _product(b: Emitter, x: IrValue, kernel: IrValue, given: Mapping[str, Any]) -> IrValue:
+def _product(b: Emitter, x: IrValue, kernel: IrValue, given: Attributes) -> IrValue:
     """sum_i x[n, p, g, i] kernel[i, g, o], as (n, p..., g, o)."""
     *outer, groups, features = shape(x)
     count, rank = shape(kernel)[-1], len(shape(x))
@@ -104,8 +105,8 @@ def _product(b: Emitter, x: IrValue, kernel: IrValue, given: Mapping[str, Any]) 
 
 
 def _place_by_place(
-    b: Emitter, x: IrValue, kernel: Any, w: Window, places: Sequence[int], given: Mapping[str, Any]
-) -> Any:
+    b: Emitter, x: IrValue, kernel: IrValue, w: Window, places: Sequence[int], given: Attributes
+) -> IrValue:
     """y as (batch, places..., group, out): one product, with a sum over the window, for each place."""
     n, *_, groups, features = shape(x)
     rank, count = len(w.sizes), shape(kernel)[-1]
@@ -126,7 +127,9 @@ def _place_by_place(
     return b.concatenate(parts, 1)
 
 
-def _part(b: Emitter, x: IrValue, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
+def _part(
+    b: Emitter, x: IrValue, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> IrValue:
     """x[:, first + strides * index, :, :] for the indices of an array of these sizes."""
     n, *_, groups, features = shape(x)
     return part(b, x, [0, *first, 0, 0], [n, *sizes, groups, features], [1, *strides, 1, 1])

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +17,10 @@ from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.errors import TiducError
 from tiduc.dialect.graph.functions import in_order, replace
 from tiduc.dialect.graph.graph import operations
-from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
 
-Pattern = Callable[["Emitter", Any], Sequence[Any] | None]
+Pattern = Callable[["Emitter", ir.Operation], Sequence[IrValue] | None]
 """A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
 
 EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV = "everywhere", "on CPUs", "on other targets", "on SPIR-V"
@@ -95,13 +95,13 @@ class Emitter(IrEmitter):
 
     def __init__(self, ip: ir.InsertionPoint, location: ir.Location, settings: Settings = DEFAULT) -> None:
         super().__init__(ip, location)
-        self.emitted: list[Any] = []
+        self.emitted: list[IrOp | None] = []
         self.settings = settings
         self.cpu, self.fused, self.lapack = settings.cpu, settings.fused, settings.calls_lapack
         self._ip = ip
 
     @property
-    def place(self) -> Any:
+    def place(self) -> ir.InsertionPoint:
         """The insertion point."""
         return self._ip
 
@@ -117,22 +117,24 @@ class Emitter(IrEmitter):
     def emit_all(
         self,
         name: str,
-        operands: Sequence[Any],
-        types: Sequence[Any],
-        attributes: Mapping[str, Any] | None = None,
+        operands: Sequence[IrValue | float],
+        types: Sequence[ir.Type],
+        attributes: Attributes | None = None,
         regions: Sequence[Fill] = (),
-    ) -> tuple[Any, ...]:
+    ) -> tuple[IrValue, ...]:
         results = super().emit_all(name, operands, types, attributes, regions)
-        self.emitted.append(results[0].owner if results else None)
+        owner = results[0].owner if results else None
+        assert not isinstance(owner, ir.Block)
+        self.emitted.append(owner)
         return results
 
     def clone(
         self,
-        op: Any,
+        op: IrOp,
         replaced: Mapping[int, IrValue],
         types: Sequence[ir.RankedTensorType] | None = None,
-        given: Mapping[str, ir.Attribute] | None = None,
-    ) -> tuple[Any, ...]:
+        given: Attributes | None = None,
+    ) -> tuple[IrValue, ...]:
         """Emits a copy of an op and its regions. Operands, result types and attributes may be replaced.
 
         `replaced` maps operand numbers to new operands, and `given` maps names to new attributes.
@@ -147,13 +149,16 @@ class Emitter(IrEmitter):
         self.emitted.append(copy)
         return tuple(copy.results)
 
-    def copied(self, op: Any, values: dict[IrValue, IrValue]) -> IrOp:
+    def copied(self, op: ir.Operation, values: dict[IrValue, IrValue]) -> IrOp:
         copy = super().copied(op, values)
         self.emitted.append(copy)
         return copy
 
     def region(
-        self, types: Iterable[Any], fill: Callable[..., Sequence[Any]], end: str = "stablehlo.return"
+        self,
+        types: Iterable[ir.Type],
+        fill: Callable[..., Sequence[IrValue]],
+        end: str = "stablehlo.return",
     ) -> Fill:
         """A `Fill` that fills a region with `fill(emitter, *arguments)`. An op named `end` returns the results.
 
@@ -174,7 +179,10 @@ class Emitter(IrEmitter):
         return self.region(types, lambda b, *xs: b.inlined(region, xs))
 
     def while_(
-        self, initial: Sequence[IrValue], condition: Callable[..., Any], body: Callable[..., Sequence[Any]]
+        self,
+        initial: Sequence[IrValue],
+        condition: Callable[..., IrValue],
+        body: Callable[..., Sequence[IrValue]],
     ) -> tuple[IrValue, ...]:
         """Emits a while loop and returns the final loop-carried values."""
         types = [x.type for x in initial]
@@ -195,11 +203,11 @@ class Emitter(IrEmitter):
         starts[dimension], ends[dimension] = start, end
         return self.slice(x, starts, ends, [1] * x.type.rank)
 
-    def table(self, values: ArrayLike, element_type: ir.Type) -> Any:
+    def table(self, values: ArrayLike, element_type: ir.Type) -> IrValue:
         """A constant with the elements and shape of an array."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
 
-    def repeated(self, value: Any, element_type: Any, like: Any) -> Any:
+    def repeated(self, value: ArrayLike | complex, element_type: ir.Type, like: IrValue) -> IrValue:
         """A splat of `value` with the shape of `like`, whose dynamic dimensions are read at run time."""
         type_ = with_element(like.type, element_type)
         if not is_dynamic(type_):
@@ -226,7 +234,7 @@ class Emitter(IrEmitter):
         """The values behind an optimization barrier, which the compiler does not fuse or fold across."""
         return self.emit_all("stablehlo.optimization_barrier", xs, [x.type for x in xs])
 
-    def stored(self, x: IrValue) -> Any:
+    def stored(self, x: IrValue) -> IrValue:
         """x behind a barrier whose only purpose is to prevent fusion. The pass `stored_values` replaces the barrier."""
         return self.emit("stablehlo.optimization_barrier", (x,), x.type, {STORED: ir.UnitAttr.get()})
 
@@ -253,7 +261,7 @@ def is_static(type_: ir.Type) -> bool:
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
-def are_floats(arrays: Sequence[IrValue], *kinds: Any) -> bool:
+def are_floats(arrays: Sequence[IrValue], *kinds: type[ir.Type]) -> bool:
     """Whether all arrays have elements of one of these float types, a static shape, and no dimension of size 0."""
     are_full = all(is_static(x.type) and not is_empty(x) for x in arrays)
     return are_full and len({element(x) for x in arrays}) == 1 and isinstance(element(arrays[0]), kinds)
@@ -308,15 +316,30 @@ def rewrite(
     return count
 
 
-def replace_uses(uses: Iterable[Any], y: IrValue) -> None:
+def module_of(b: Emitter) -> IrOp:
+    """The module in which an emitter emits."""
+    op: IrOp = b.place.block.owner
+    while op.name != "builtin.module":
+        assert op.parent is not None, "the emitter emits in a module"
+        op = op.parent
+    return op
+
+
+def replace_uses(uses: Iterable[ir.OpOperand], y: IrValue) -> None:
     """Makes the given uses of a value read y instead of the value."""
     for use in list(uses):
         use.owner.operands[use.operand_number] = y
 
 
-def is_in_loop(op: Any) -> bool:
+def is_directly_in(op: IrOp, name: str) -> bool:
+    """Whether an op is in a region of an op of that name, and not in a region inside that."""
+    parent = op.operation.parent
+    return parent is not None and parent.name == name
+
+
+def is_in_loop(op: IrOp) -> bool:
     """Whether the op is in a region of a `stablehlo.while`, at any depth."""
-    at = op.operation
+    at: ir.Operation | None = op.operation
     while at is not None and at.name != "stablehlo.while":
         at = at.parent
     return at is not None

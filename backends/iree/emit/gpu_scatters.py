@@ -10,16 +10,16 @@ u has 0 in place of them, and additional columns whose sums count the infinities
 added to s.
 """
 
-from typing import Any
-
 import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import Emitter
+from tiduc.backends.iree.emit.sizes import SizeLike
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.emitters.stablehlo_ops import combiner
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _FEWEST = 8
@@ -28,16 +28,17 @@ _MOST = 2**13
 """The most updates: the matrix of n updates has n² elements, at most 256 MiB of f32."""
 
 
-def adds_rows(b: Emitter, op: Any, table: Any, updates: Any) -> bool:
+def adds_rows(b: Emitter, op: IrOp, table: IrValue, updates: SizeLike) -> bool:
     """Whether a scatter adds rows of floats, and enough of them to make it faster to add the updates first."""
     kinds = ir.F32Type | ir.F64Type | ir.F16Type | ir.BF16Type
     if not (b.settings.cuda and b.settings.fast) or reducer(op) != "stablehlo.add":
         return False
-    static = isinstance(updates, int) and table.type.has_static_shape
-    return static and isinstance(element(table), kinds) and _FEWEST <= updates <= _MOST
+    if not isinstance(updates, int) or not table.type.has_static_shape:
+        return False
+    return isinstance(element(table), kinds) and _FEWEST <= updates <= _MOST
 
 
-def with_rows_added(b: Emitter, table: Any, where: Any, new: Any) -> Any:
+def with_rows_added(b: Emitter, table: IrValue, where: IrValue, new: IrValue) -> IrValue:
     """The table with the rows `new` added at the row numbers `where`, a matrix with one column."""
     kind, constant = element(table), defined_by(table, "stablehlo.constant")
     sums = b.convert(_sums_of_rows(b, where, new), kind)
@@ -56,7 +57,7 @@ def with_rows_added(b: Emitter, table: Any, where: Any, new: Any) -> Any:
     return b.emit_all("stablehlo.scatter", operands, [table.type], attributes, [write])[0]
 
 
-def _sums_of_rows(b: Emitter, where: Any, new: Any) -> Any:
+def _sums_of_rows(b: Emitter, where: IrValue, new: IrValue) -> IrValue:
     """For each row of `new`, the sum of all rows with its number in `where`, in f32 or f64."""
     wide = ir.F64Type.get() if isinstance(element(new), ir.F64Type) else ir.F32Type.get()
     count, width = shape(new)

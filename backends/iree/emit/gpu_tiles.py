@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import are_floats
 from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import element, shape
 
 LEAST_WORK = 2**20
@@ -73,7 +73,7 @@ class Product:
     half: bool = False  # operands of f16 or bf16
 
     @staticmethod
-    def of(op: Any) -> "Product | None":
+    def of(op: IrOp) -> "Product | None":
         """The product that an op computes. None for an op that is not rewritten."""
         (x, y), z, of = op.operands, op.results[0], Contraction.of(op)
         if not (are_floats((x, y), ir.F32Type, ir.F16Type, ir.BF16Type) and are_floats([z], ir.F32Type)):

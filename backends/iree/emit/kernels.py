@@ -8,17 +8,17 @@ speed are for CPUs only. The MLIR bindings do not define the dialect `flow`, so 
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
-from tiduc.backends.iree.emit.sizes import RunTimeSize, read
+from tiduc.backends.iree.emit.sizes import IndexLike, RunTimeSize, SizeLike, read
 from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.graph.matching import defined_by, definition, traced
 from tiduc.dialect.mlir.context import context
-from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import element, i64
 
 KERNEL = "flow.dispatch.region"
@@ -32,13 +32,13 @@ _FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
 class Kernel(Emitter):
     """Emits the body of a dispatch: ops on scalars and on elements of arrays. Indices may be Python integers."""
 
-    def index(self, n: int | RunTimeSize | IrValue) -> Any:
+    def index(self, n: IndexLike) -> IrValue:
         """An integer or a `RunTimeSize` as a value of type index; a value as it is."""
         if isinstance(n, RunTimeSize):
             return n.at(self)
         return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
-    def number(self, value: float, type_: ir.Type) -> Any:
+    def number(self, value: float, type_: ir.Type) -> IrValue:
         """A constant of a scalar type; of a complex type, 0."""
         if isinstance(type_, ir.ComplexType):
             parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
@@ -47,50 +47,46 @@ class Kernel(Emitter):
         attribute = ir.FloatAttr.get(type_, value) if of_float else ir.IntegerAttr.get(type_, value)
         return self.emit("arith.constant", (), type_, {"value": attribute})
 
-    def dynamic(self, sizes: Sequence[int | RunTimeSize]) -> list[IrValue]:
+    def dynamic(self, sizes: Sequence[SizeLike]) -> list[IrValue]:
         """The sizes that are known only at run time, as values. Integers are omitted."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
 
-    def arith(self, name: str, *xs: RunTimeSize | int | IrValue) -> IrValue:
+    def arith(self, name: str, *xs: IndexLike) -> IrValue:
         """An `arith` op on scalars of one type: `addi`, `minui`, ..."""
         scalars = [self.index(x) for x in xs]
         return self.emit(f"arith.{name}", scalars, scalars[0].type)
 
-    def compared(
-        self, predicate: str, x: int | RunTimeSize | IrValue, y: int | RunTimeSize | IrValue
-    ) -> IrValue:
+    def compared(self, predicate: str, x: IndexLike, y: IndexLike) -> IrValue:
         """The comparison of two scalars of one type, by a predicate of `arith`: `ult`, `oge`, ..."""
         name, numbers = ("cmpi", _INTEGERS) if predicate in _INTEGERS else ("cmpf", _FLOATS)
         number = i64(numbers[predicate])
         pair = self.index(x), self.index(y)
         return self.emit(f"arith.{name}", pair, signless(1), {"predicate": number})
 
-    def below(self, x: RunTimeSize | IrValue, y: int | RunTimeSize | IrValue) -> IrValue:
+    def below(self, x: IndexLike, y: IndexLike) -> IrValue:
         """x < y as unsigned integers, so that a negative x is never below a size y."""
         return self.compared("ult", x, y)
 
-    def at_most(self, x: int | RunTimeSize | IrValue, y: int | RunTimeSize | IrValue) -> IrValue:
+    def at_most(self, x: IndexLike, y: IndexLike) -> IrValue:
         """x <= y, for signed integers of one type."""
         return self.compared("sle", x, y)
 
-    def equal(self, x: Any, y: int | RunTimeSize | IrValue) -> IrValue:
+    def equal(self, x: IndexLike, y: IndexLike) -> IrValue:
         """x = y, for integers of one type."""
         return self.compared("eq", x, y)
 
-    def select_scalar(
-        self, condition: IrValue, x: int | RunTimeSize | IrValue, y: int | RunTimeSize | IrValue
-    ) -> IrValue:
+    def select_scalar(self, condition: IrValue, x: IndexLike, y: IndexLike) -> IrValue:
         """x if the condition holds, else y. Both are scalars of one type."""
         pair = self.index(x), self.index(y)
         return self.emit("arith.select", (condition, *pair), pair[0].type)
 
-    def all(self, conditions: Iterable[Any]) -> Any:
+    def all(self, conditions: Iterable[IrValue]) -> IrValue:
         """Whether all conditions hold."""
         return functools.reduce(
             lambda p, q: self.arith("andi", p, q), conditions, self.number(1, signless(1))
         )
 
-    def any(self, conditions: Iterable[IrValue]) -> Any:
+    def any(self, conditions: Iterable[IrValue]) -> IrValue:
         """Whether one of the conditions holds."""
         return functools.reduce(lambda p, q: self.arith("ori", p, q), conditions, self.number(0, signless(1)))
 
@@ -98,27 +94,27 @@ class Kernel(Emitter):
         """Whether a condition does not hold."""
         return self.arith("xori", condition, self.number(1, signless(1)))
 
-    def cast(self, x: int | RunTimeSize | IrValue, type_: ir.Type) -> IrValue:
+    def cast(self, x: IndexLike, type_: ir.Type) -> IrValue:
         """A number of type index converted to another integer type, or the reverse."""
         return self.emit("arith.index_cast", (self.index(x),), type_)
 
-    def element(self, x: IrValue, *place: Any) -> IrValue:
+    def element(self, x: IrValue, *place: IndexLike) -> IrValue:
         """The element of array x at indices `place`."""
         return self.emit("tensor.extract", (x, *map(self.index, place)), x.type.element_type)
 
-    def index_at(self, x: IrValue, *place: RunTimeSize) -> IrValue:
+    def index_at(self, x: IrValue, *place: IndexLike) -> IrValue:
         """The element of an array of integers at indices `place`, as an index."""
         return self.cast(self.element(x, *place), ir.IndexType.get())
 
-    def put(self, v: IrValue, x: IrValue, *place: int | RunTimeSize | IrValue) -> IrValue:
+    def put(self, v: IrValue, x: IrValue, *place: IndexLike) -> IrValue:
         """Array x with v at indices `place`."""
         return self.emit("tensor.insert", (v, x, *map(self.index, place)), x.type)
 
-    def scalar(self, v: IrValue) -> Any:
+    def scalar(self, v: IrValue) -> IrValue:
         """A scalar as an array without dimensions."""
         return self.emit("tensor.from_elements", (v,), ir.RankedTensorType.get([], v.type))
 
-    def fma(self, x: Any, y: Any, z: Any) -> Any:
+    def fma(self, x: IrValue, y: IrValue, z: float | IrValue) -> IrValue:
         """x y + z, rounded once, for arrays without dimensions.
 
         The op is a scalar op, because IREE requires one in a kernel.
@@ -126,20 +122,20 @@ class Kernel(Emitter):
         scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
         return self.scalar(self.emit("math.fma", scalars, element(x)))
 
-    def empty(self, type_: Any, sizes: Sequence[int | RunTimeSize] = ()) -> IrValue:
+    def empty(self, type_: ir.RankedTensorType, sizes: Sequence[SizeLike] = ()) -> IrValue:
         """An uninitialized array. `sizes` are required only for a type with dynamic dimensions."""
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
-    def zero_array(self, type_: Any) -> Any:
+    def zero_array(self, type_: ir.RankedTensorType) -> IrValue:
         """An array of zeros (`linalg.fill`), which IREE writes in the dispatch that adds to it."""
         zero, to = self.number(0, type_.element_type), self.empty(type_)
         fill = self.region([type_.element_type] * 2, lambda k, v, _: [v], "linalg.yield")
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
         return self.emit_all("linalg.fill", (zero, to), [type_], segments, [fill])[0]
 
-    def linear_index(self, sizes: Sequence[Any], place: Sequence[int | RunTimeSize]) -> Any:
+    def linear_index(self, sizes: Sequence[SizeLike], place: Sequence[SizeLike]) -> SizeLike:
         """The row-major index, as a size, of a place in an array of these sizes."""
-        at: Any = 0
+        at: SizeLike = 0
         for n, i in zip(sizes, place, strict=True):
             at = at * n + i
         return at
@@ -152,8 +148,8 @@ class Kernel(Emitter):
         self,
         condition: IrValue,
         types: Sequence[ir.Type],
-        then: Callable[[Self], Sequence[Any]],
-        otherwise: Callable[[Self], Sequence[Any]],
+        then: Callable[[Self], Sequence[IrValue]],
+        otherwise: Callable[[Self], Sequence[IrValue]],
     ) -> tuple[IrValue, ...]:
         """The results, of the given types, of an `scf.if`. Only the chosen branch runs."""
         regions = [self.region((), fill, "scf.yield") for fill in (then, otherwise)]
@@ -161,11 +157,11 @@ class Kernel(Emitter):
 
     def loop(
         self,
-        start: int | RunTimeSize,
-        end: int | RunTimeSize | IrValue,
-        step: int | RunTimeSize,
+        start: SizeLike,
+        end: IndexLike,
+        step: SizeLike,
         initial: Sequence[IrValue],
-        body: Callable[..., Sequence[Any]],
+        body: Callable[..., Sequence[IrValue]],
     ) -> tuple[IrValue, ...]:
         """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`. Returns the final carries.
 
@@ -179,9 +175,9 @@ class Kernel(Emitter):
 
     def nest(
         self,
-        sizes: Sequence[int | RunTimeSize],
+        sizes: Sequence[SizeLike],
         initial: Sequence[IrValue],
-        body: Callable[..., Sequence[Any]],
+        body: Callable[..., Sequence[IrValue]],
     ) -> Sequence[IrValue]:
         """Emits a loop nest over the places of an array of these sizes, with `body(kernel, place, *carries)`.
 
@@ -190,12 +186,18 @@ class Kernel(Emitter):
         if not sizes:
             return body(self, [], *initial)
 
-        def inner(k: Kernel, i: int | RunTimeSize, *carries: IrValue) -> Sequence[Any]:
+        def inner(k: Self, i: SizeLike, *carries: IrValue) -> Sequence[IrValue]:
             return k.nest(sizes[1:], carries, lambda k, place, *carries: body(k, [i, *place], *carries))
 
         return inner(self, 0, *initial) if sizes[0] == 1 else self.loop(0, sizes[0], 1, initial, inner)
 
-    def generic(self, xs: Sequence[Any], output: Any, body: Callable[..., Any], places: Any = None) -> Any:
+    def generic(
+        self,
+        xs: Sequence[IrValue],
+        output: IrValue,
+        body: Callable[..., IrValue],
+        places: ir.AffineMap | None = None,
+    ) -> IrValue:
         """Array `output` with each element replaced by `body(kernel, *elements)` (`linalg.generic`).
 
         `elements` are one element of each of the arrays xs, and the previous element of the output. `places` maps a
@@ -205,7 +207,9 @@ class Kernel(Emitter):
         maps = [same if places is None else places] * len(xs) + [same]
         return self._loops(xs, output, body, maps, ["parallel"] * output.type.rank, {})
 
-    def contraction(self, x: IrValue, y: IrValue, output: Any, maps: Sequence[Any], tiles: Any) -> Any:
+    def contraction(
+        self, x: IrValue, y: IrValue, output: IrValue, maps: Sequence[ir.AffineMap], tiles: ir.Attribute
+    ) -> IrValue:
         """Array `output` plus a sum of products of elements of x and y, a loop nest that sums along the last dimension.
 
         `maps` give the places in x, y and the output; `tiles` are the nest's tile sizes, a `compilation_info`. Elements
@@ -213,7 +217,7 @@ class Kernel(Emitter):
         """
         kinds = ["parallel"] * output.type.rank + ["reduction"]
 
-        def added(k: Kernel, u: IrValue, v: IrValue, z: IrValue) -> Any:
+        def added(k: Self, u: IrValue, v: IrValue, z: IrValue) -> IrValue:
             wide = [w if w.type == z.type else k.emit("arith.extf", [w], z.type) for w in (u, v)]
             return k.arith("addf", z, k.arith("mulf", *wide))
 
@@ -221,13 +225,13 @@ class Kernel(Emitter):
 
     def _loops(
         self,
-        xs: Sequence[Any],
-        output: Any,
-        body: Callable[..., Any],
-        maps: Sequence[Any],
+        xs: Sequence[IrValue],
+        output: IrValue,
+        body: Callable[..., IrValue],
+        maps: Sequence[ir.AffineMap],
         kinds: Sequence[str],
-        more: Mapping[str, Any],
-    ) -> Any:
+        more: Attributes,
+    ) -> IrValue:
         arrays = [*xs, output]
         attributes = {
             "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
@@ -240,7 +244,7 @@ class Kernel(Emitter):
         fill = self.region(map(element, arrays), lambda k, *vs: [body(k, *vs)], "linalg.yield")
         return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
 
-    def filled(self, to: IrValue, x: IrValue) -> Any:
+    def filled(self, to: IrValue, x: IrValue) -> IrValue:
         """Array `to` with the elements of x, copied by a loop that IREE does not optimize away."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
@@ -249,8 +253,8 @@ class Kernel(Emitter):
 def dispatch(
     b: Emitter,
     types: Sequence[ir.RankedTensorType],
-    fill: Callable[[Kernel], Sequence[Any]],
-    sizes: Sequence[int | RunTimeSize] = (),
+    fill: Callable[[Kernel], Sequence[IrValue]],
+    sizes: Sequence[SizeLike] = (),
     divided: bool = False,
 ) -> tuple[IrValue, ...]:
     """The arrays, of the given types, that `fill` computes in one dispatch. The dispatch may read values from outside.
@@ -270,7 +274,7 @@ def dispatch(
     return results
 
 
-def in_own_dispatch(b: Emitter, type_: ir.RankedTensorType, fill: Callable[[Kernel], Any]) -> IrValue:
+def in_own_dispatch(b: Emitter, type_: ir.RankedTensorType, fill: Callable[[Kernel], IrValue]) -> IrValue:
     """The array that `fill` computes in a dispatch of its own.
 
     IREE fuses no other op into it, and divides it among threads.

@@ -15,14 +15,14 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
 
 _WIDTHS = 8, 16, 32, 64
-_KINDS: dict[str, Any] = {
+_KINDS: dict[str, type[np.generic]] = {
     **{"f32": np.float32, "f64": np.float64, "i1": np.bool_},
     **{f"i{n}": np.dtype(f"int{n}").type for n in _WIDTHS},
     **{f"ui{n}": np.dtype(f"uint{n}").type for n in _WIDTHS},
 }
 """Types in which NumPy rounds, or wraps, as StableHLO does."""
 
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
+_ARITHMETIC: dict[str, Callable[..., np.generic]] = {
     "stablehlo.add": operator.add,
     "stablehlo.divide": operator.truediv,
     "stablehlo.multiply": operator.mul,
@@ -34,7 +34,9 @@ _LONGEST = 4
 """The longest chain of ops that is folded; exponents that derivatives decrement, and polygamma, need such chains."""
 
 
-def known_number(x: IrValue, known: Mapping[Any, Any] | None = None, steps: int = _LONGEST) -> Any | None:
+def known_number(
+    x: IrValue, known: Mapping[IrValue, np.generic | None] | None = None, steps: int = _LONGEST
+) -> np.generic | None:
     """The number, a NumPy scalar, that fills an array. None if the number is unknown or not finite.
 
     `known` holds the numbers of other values, such as block arguments.
@@ -46,7 +48,7 @@ def known_number(x: IrValue, known: Mapping[Any, Any] | None = None, steps: int 
         return None
     value, function = constant_splat(x), _function(x.owner)
     if value is not None:
-        number: Any = kind(value.value)
+        number = kind(value.value)
     elif function is None or not steps:
         return None
     else:
@@ -59,7 +61,7 @@ def known_number(x: IrValue, known: Mapping[Any, Any] | None = None, steps: int 
     return number if type(number) is kind and math.isfinite(number) else None
 
 
-def _function(op: IrOp) -> Callable[..., Any] | None:
+def _function(op: IrOp) -> Callable[..., np.generic] | None:
     """The function of NumPy scalars that an op computes; None if the tables have none."""
     if op.name != "stablehlo.compare" or isinstance(element(op.operands[0]), ir.FloatType):
         return _ARITHMETIC.get(op.name)

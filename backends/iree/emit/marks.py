@@ -12,8 +12,6 @@ IREE merges barriers of equal constants. `faults/number_marks.py` therefore make
 barrier.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import repeated, sizes_of
@@ -25,7 +23,7 @@ from tiduc.dialect.shapes.types import element, is_complex
 BARRIER = "stablehlo.optimization_barrier"
 
 
-def marked(b: Emitter, x: IrValue) -> Any:
+def marked(b: Emitter, x: IrValue) -> IrValue:
     """A copy of an array of any type and shape. IREE never merges the copy with another array."""
     sizes, hidden = sizes_of(b, x), b.hidden()
     zero = b.constant(0, hidden)
@@ -34,7 +32,7 @@ def marked(b: Emitter, x: IrValue) -> Any:
     return b.select(b.compare(numbers, zeros, "GE"), x, _converted(b, numbers, zeros, x))
 
 
-def before_mark(x: IrValue) -> Any:
+def before_mark(x: IrValue) -> IrValue:
     """The value that a mark copies. Returns x if x is not a mark."""
     select = defined_by(x, "stablehlo.select")
     compare = defined_by(select.operands[0], "stablehlo.compare") if select else None
@@ -43,7 +41,7 @@ def before_mark(x: IrValue) -> Any:
     return select.operands[1] if select and hidden and HIDDEN in hidden.attributes else x
 
 
-def _converted(b: Emitter, numbers: Any, zeros: Any, x: IrValue) -> Any:
+def _converted(b: Emitter, numbers: IrValue, zeros: IrValue, x: IrValue) -> IrValue:
     """Integers of the type of `zeros` as numbers of the element type of x."""
     kind = element(x)
     if is_boolean(x):

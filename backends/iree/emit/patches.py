@@ -7,7 +7,7 @@ With slices and a concatenation, IREE would compile one or two dispatches per sl
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch_mlir import ir
 
@@ -47,6 +47,6 @@ def patches(
     return b.reshape(y, to)
 
 
-def zero(b: Emitter, x: IrValue) -> Any:
+def zero(b: Emitter, x: IrValue) -> IrValue:
     """0 as a scalar of the element type of x."""
     return b.constant(0, ir.RankedTensorType.get([], element(x)))

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -10,14 +9,14 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import read
-from tiduc.dialect.ops.ir_types import IrValue
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, are_known, read
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 class Places:
     """The rows of an operand that a scatter updates. Sizes may be unknown at compile time."""
 
-    def __init__(self, b: Emitter, scatter: Any) -> None:
+    def __init__(self, b: Emitter, scatter: IrOp) -> None:
         d = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
         sizes, updates = arrays.sizes_of(b, scatter.operands[0]), arrays.sizes_of(b, scatter.operands[-1])
         self.d, self.sizes, self.shape = d, sizes, updates
@@ -38,7 +37,7 @@ class Places:
         self.width = math.prod(sizes[split:])
         self.updates = math.prod(self.leading)
 
-    def updates_of(self, b: Emitter, updates: Sequence[Any]) -> list[Any]:
+    def updates_of(self, b: Emitter, updates: Sequence[IrValue]) -> list[IrValue]:
         """The updates as matrices with one row for each row of the operand that they change."""
         return [arrays.in_shape(b, b.transpose(u, self.order), [self.updates, self.width]) for u in updates]
 
@@ -46,37 +45,40 @@ class Places:
     def is_one_slice(self) -> bool:
         """Whether there is a single update, of size 1 in indexed dimensions and of full size in the others."""
         size = [1 if i in self.indexed else n for i, n in enumerate(self.sizes)]
-        return bool(self.indexed) and self.window == size and math.prod(self.shape) == math.prod(size) > 0
+        if not are_known(self.shape) or not are_known(size):
+            return False
+        count = math.prod(size)
+        return bool(self.indexed) and self.window == size and math.prod(self.shape) == count and count > 0
 
     def _covers(self, i: int) -> bool:
         return i in self.windowed and self.window[i] == self.sizes[i] and i not in self.indexed
 
-    def rows(self, b: Emitter, indices: IrValue) -> Any:
+    def rows(self, b: Emitter, indices: IrValue) -> IrValue:
         """The row number of each update, as a matrix with one column.
 
         The row number of an out-of-range update is `count`.
         """
         kind = signless(64 if isinstance(self.count, int) and self.count >= 2**31 else 32)
 
-        def fill(k: Kernel, place: Sequence[Any], indices: IrValue) -> Any:
+        def fill(k: Kernel, place: Sequence[RunTimeSize], indices: IrValue) -> IrValue:
             row, is_inside = self.row(k, place, indices)
             return k.cast(k.select_scalar(is_inside, row, self.count), kind)
 
         where = arrays.computed(b, self.leading, kind, [self.indices(b, indices)], fill)
         return arrays.in_shape(b, where, [self.updates, 1])
 
-    def indices(self, b: Emitter, indices: IrValue) -> Any:
+    def indices(self, b: Emitter, indices: IrValue) -> IrValue:
         """The indices as i64, for `row`. An out-of-range index may change, but stays out of range."""
         return arrays.wide(b, indices, max([2**31 - 1, *(n for n in self.sizes if isinstance(n, int))]))
 
-    def row(self, k: Kernel, place: Sequence[Any], indices: IrValue) -> tuple[Any, Any]:
+    def row(self, k: Kernel, place: Sequence[SizeLike], indices: IrValue) -> tuple[SizeLike, IrValue]:
         """The row number of the update at a place in the `leading` dimensions, and whether that row is in range."""
         d, sizes = self.d, self.sizes[: self.split]
         position = {j: n for n, j in enumerate(self.order[: len(self.leading)])}
         batch = [place[n] for j, n in position.items() if j not in d.update_window_dims]
         batching = dict(zip(d.input_batching_dims, d.scatter_indices_batching_dims, strict=True))
         at = starts(k, indices, d.index_vector_dim, self.indexed, batching, batch, len(sizes))
-        row: Any = 0
+        row: SizeLike = 0
         for i, n in enumerate(sizes):
             if i in self.windowed:
                 at[i] += place[position[self.windowed[i]]]
@@ -90,9 +92,9 @@ def starts(
     vector: int,
     entries: Sequence[int],
     batching: Mapping[int, int],
-    batch: Sequence[Any],
+    batch: Sequence[SizeLike],
     rank: int,
-) -> list[Any]:
+) -> list[SizeLike]:
     """The start of a slice in each of the first `rank` dimensions of an operand, for one place in the batch.
 
     Dimension `vector` of the indices holds the index vectors. Entry k of a vector is the start in dimension
@@ -100,7 +102,7 @@ def starts(
     slices start at 0.
     """
 
-    def start(i: int) -> Any:
+    def start(i: int) -> SizeLike:
         if i in batching:
             return batch[batching[i] - (batching[i] > vector)]
         if i not in entries:

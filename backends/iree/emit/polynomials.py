@@ -7,7 +7,7 @@ a fit with an error of 2^-56 of the exponential.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.dialect.ops.ir_types import IrValue
@@ -41,13 +41,13 @@ class Powers(NamedTuple):
     1.
     """
 
-    first: Any
-    second: Any
-    inverse: Any
-    less: Any
+    first: IrValue
+    second: IrValue
+    inverse: IrValue
+    less: IrValue
 
 
-def exponential_minus_one(b: Emitter, x: IrValue) -> Any:
+def exponential_minus_one(b: Emitter, x: IrValue) -> IrValue:
     """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) for f64, where 2^n does not overflow."""
     powers = exponential_parts(b, x)
     rest = b.subtract(powers.first, powers.inverse)
@@ -55,7 +55,7 @@ def exponential_minus_one(b: Emitter, x: IrValue) -> Any:
     return unless_zero(b, x, y)
 
 
-def polynomial(b: Emitter, x: IrValue, coefficients: Sequence[float]) -> Any:
+def polynomial(b: Emitter, x: IrValue, coefficients: Sequence[float]) -> IrValue:
     """The polynomial of x with these coefficients, the constant first, by Horner's rule."""
     y = b.constant(coefficients[-1], x)
     for coefficient in coefficients[-2::-1]:
@@ -63,12 +63,12 @@ def polynomial(b: Emitter, x: IrValue, coefficients: Sequence[float]) -> Any:
     return y
 
 
-def unless_zero(b: Emitter, x: IrValue, y: IrValue) -> Any:
+def unless_zero(b: Emitter, x: IrValue, y: IrValue) -> IrValue:
     """y where x is not zero, and x where x is zero. This keeps the sign of -0."""
     return b.select(b.compare(x, 0, "EQ"), x, y)
 
 
-def with_sign(b: Emitter, y: IrValue, x: IrValue) -> Any:
+def with_sign(b: Emitter, y: IrValue, x: IrValue) -> IrValue:
     """An array y of positive floats with the signs of x."""
     width = element(x).width
     size, bits = (b.bitcast(v, signless(width)) for v in (y, x))
@@ -92,7 +92,7 @@ def exponential_parts(b: Emitter, x: IrValue) -> Powers:
     return Powers(first, second, inverse, less)
 
 
-def _shifted(b: Emitter, whole: Any) -> Any:
+def _shifted(b: Emitter, whole: IrValue) -> IrValue:
     """The bits k << 52, for `whole` = `WHOLE` + k; added to the bits of 1, they give those of 2^k."""
     bits = b.bitcast(whole, signless(64))
     return b.shift_left(bits, 52)

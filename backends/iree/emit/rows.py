@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -11,7 +10,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import read
+from tiduc.backends.iree.emit.sizes import IndexLike, RunTimeSize, SizeLike, read
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_element
@@ -27,19 +26,19 @@ def sorted_dimension(op: IrOp) -> int:
 class Rows:
     """The operands of a sort as arrays of rows. Each row is sorted. An iota along the rows is None."""
 
-    op: Any
-    kinds: list[Any]  # the operands' element types before `stored` converts them
-    keys: list[Any | None]
-    size: tuple[Any, Any]
+    op: IrOp
+    kinds: list[ir.Type]  # the operands' element types before `stored` converts them
+    keys: list[IrValue | None]
+    size: tuple[SizeLike, SizeLike]
     order: list[int]  # the permutation that puts the sorted dimension last
-    turned: list[Any]  # the operands' sizes in this order
+    turned: list[SizeLike]  # the operands' sizes in this order
 
     @property
-    def stored(self) -> list[Any]:
+    def stored(self) -> list[IrValue]:
         """The operands that are stored in memory. There is at least one."""
         return [key for key in self.keys if key is not None]
 
-    def comes_first(self, k: Kernel, row: Any, x: Any, y: IrValue) -> Any:
+    def comes_first(self, k: Kernel, row: IndexLike, x: IndexLike, y: IndexLike) -> IrValue:
         """The op's comparator on the elements at x and y of a row."""
         pairs = []
         for kind, key in zip(self.kinds, self.keys, strict=True):
@@ -49,7 +48,7 @@ class Rows:
         (first,) = k.inlined(self.op.regions[0], pairs)
         return k.element(first)
 
-    def in_order(self, b: Emitter, places: Any) -> list[Any]:
+    def in_order(self, b: Emitter, places: IrValue) -> list[IrValue]:
         """The operands with the elements of each row in the order of `places`, which may have fewer columns."""
         size = self.size if is_dynamic(places.type) else shape(places)
         ys = [
@@ -88,7 +87,7 @@ def _is_iota(x: IrValue, dimension: int) -> bool:
     return bool(ir.IntegerAttr(iota.attributes["iota_dimension"]).value == dimension)
 
 
-def places_along(b: Emitter, x: IrValue, dimension: int) -> Any:
+def places_along(b: Emitter, x: IrValue, dimension: int) -> IrValue:
     """The index of each element of x along a dimension."""
     i32 = signless(32)
     if is_dynamic(x.type):
@@ -98,13 +97,13 @@ def places_along(b: Emitter, x: IrValue, dimension: int) -> Any:
     return b.iota(dimension, with_element(x.type, i32))
 
 
-def at_index(dimension: int) -> Callable[..., Any]:
+def at_index(dimension: int) -> Callable[[Kernel, Sequence[RunTimeSize], IrValue, IrValue], IrValue]:
     """A function for `computed`. It gives the element of x whose index along a dimension is read from `indices`.
 
     `indices` has the rank of x, and equal rows.
     """
 
-    def fill(k: Kernel, places: Sequence[Any], x: IrValue, indices: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, indices: IrValue) -> IrValue:
         at = list(places)
         at[dimension] = read(k.index_at(indices, *places))
         return k.element(x, *at)

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, TypeGuard, TypeVar
 
 from torch_mlir import ir
 
@@ -15,6 +15,17 @@ _NEUTRAL = {"addi": 0, "subi": 0, "muli": 1, "floordivsi": 1}
 """The second operand with which an op returns its first operand."""
 
 
+class EmitsIndices(Protocol):
+    """An emitter of ops on indices, such as a `Kernel`."""
+
+    def index(self, n: "int | RunTimeSize | IrValue") -> IrValue: ...
+    def arith(self, name: str, *xs: "int | RunTimeSize | IrValue") -> IrValue: ...
+    def equal(self, x: "int | RunTimeSize | IrValue", y: "int | RunTimeSize | IrValue") -> IrValue: ...
+    def select_scalar(
+        self, condition: IrValue, x: "int | RunTimeSize | IrValue", y: "int | RunTimeSize | IrValue"
+    ) -> IrValue: ...
+
+
 @dataclass(frozen=True)
 class RunTimeSize:
     """A number that is known only at run time.
@@ -22,30 +33,53 @@ class RunTimeSize:
     `at(kernel)` emits ops that compute it, and returns a value of type index.
     """
 
-    at: Callable[[Any], Any]
+    at: Callable[[EmitsIndices], IrValue]
 
-    def __add__(self, n: "int | RunTimeSize") -> Any:
+    def __add__(self, n: "int | RunTimeSize") -> "RunTimeSize":
         return _computed("addi", self, n)
 
-    def __sub__(self, n: "int | RunTimeSize") -> Any:
+    def __sub__(self, n: "int | RunTimeSize") -> "RunTimeSize":
         return _computed("subi", self, n)
 
-    def __mul__(self, n: "int | RunTimeSize") -> Any:
+    def __mul__(self, n: "int | RunTimeSize") -> "RunTimeSize":
         return _computed("muli", self, n)
 
-    def __floordiv__(self, n: "int | RunTimeSize") -> Any:
+    def __floordiv__(self, n: "int | RunTimeSize") -> "RunTimeSize":
         return _computed("floordivsi", self, n)
 
-    def __mod__(self, n: int) -> Any:
+    def __mod__(self, n: int) -> "RunTimeSize":
         return _computed("remsi", self, n)
 
-    def __rsub__(self, n: int) -> Any:
+    def __rsub__(self, n: int) -> "RunTimeSize":
         return _computed("subi", n, self)
 
-    def __rfloordiv__(self, n: int) -> Any:
+    def __rfloordiv__(self, n: int) -> "RunTimeSize":
         return _computed("floordivsi", n, self)
 
     __radd__, __rmul__ = __add__, __mul__
+
+
+SizeLike = int | RunTimeSize
+"""A size: an integer, or a number that is known only at run time."""
+
+
+N = TypeVar("N", bound=SizeLike, covariant=True)
+"""The sizes of a plan: integers, where it is made, or what the code of a dispatch reads at run time."""
+
+
+def are_known(sizes: Sequence[SizeLike]) -> TypeGuard[Sequence[int]]:
+    """Whether all sizes are integers."""
+    return all(isinstance(n, int) for n in sizes)
+
+
+def known(n: SizeLike) -> int:
+    """A size of an array of static shape."""
+    assert isinstance(n, int)
+    return n
+
+
+IndexLike = SizeLike | IrValue
+"""What `Kernel.index` makes a value of type index."""
 
 
 def read(value: IrValue) -> RunTimeSize:
@@ -53,34 +87,34 @@ def read(value: IrValue) -> RunTimeSize:
     return RunTimeSize(lambda _: value)
 
 
-def larger(m: int | RunTimeSize, n: int | RunTimeSize) -> Any:
+def larger(m: SizeLike, n: SizeLike) -> SizeLike:
     """The larger of m and n."""
     return max(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("maxsi", m, n)
 
 
-def smaller(m: int | RunTimeSize, n: int | RunTimeSize) -> Any:
+def smaller(m: SizeLike, n: SizeLike) -> SizeLike:
     """The smaller of m and n."""
     return min(m, n) if isinstance(m, int) and isinstance(n, int) else _computed("minsi", m, n)
 
 
-def broadcast(m: RunTimeSize, n: RunTimeSize) -> Any:
+def broadcast(m: SizeLike, n: SizeLike) -> SizeLike:
     """The size of two dimensions after they are broadcast together: n if m is 1, else m."""
     if isinstance(m, int):
         return n if m == 1 else m
     return RunTimeSize(lambda k: k.select_scalar(k.equal(m.at(k), k.index(1)), k.index(n), m.at(k)))
 
 
-def clamped(n: Any, most: int | RunTimeSize) -> Any:
+def clamped(n: SizeLike, most: SizeLike) -> SizeLike:
     """n, clamped to [0, most]."""
     return larger(smaller(n, most), 0)
 
 
-def with_static_sizes(type_: ir.RankedTensorType, sizes: Sequence[int | RunTimeSize]) -> list[Any]:
+def with_static_sizes(type_: ir.RankedTensorType, sizes: Sequence[SizeLike]) -> list[SizeLike]:
     """`sizes` with each static size of a type in place of the corresponding run-time size."""
     return [m if m >= 0 else n for m, n in zip(type_.shape, sizes, strict=True)]
 
 
-def padded(sizes: Sequence[int | RunTimeSize], *paddings: Sequence[Any]) -> list[Any]:
+def padded(sizes: Sequence[SizeLike], *paddings: Sequence[SizeLike]) -> list[SizeLike]:
     """The sizes of a padded array. The paddings come before, after, and between the elements."""
     return [
         n + larger(n - 1, 0) * interior + (low + high)
@@ -88,12 +122,12 @@ def padded(sizes: Sequence[int | RunTimeSize], *paddings: Sequence[Any]) -> list
     ]
 
 
-def window_count(n: int | RunTimeSize, size: int, stride: int, dilation: int) -> Any:
+def window_count(n: SizeLike, size: int, stride: int, dilation: int) -> SizeLike:
     """The number of windows along a dimension of n elements."""
     return larger((n - ((size - 1) * dilation + 1)) // stride + 1, 0)
 
 
-def _computed(name: str, m: int | RunTimeSize, n: int | RunTimeSize) -> Any:
-    if isinstance(n, int) and n == _NEUTRAL.get(name):
+def _computed(name: str, m: SizeLike, n: SizeLike) -> RunTimeSize:
+    if isinstance(m, RunTimeSize) and isinstance(n, int) and n == _NEUTRAL.get(name):
         return m
     return RunTimeSize(lambda k: k.arith(name, *map(k.index, (m, n))))

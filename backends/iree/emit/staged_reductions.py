@@ -8,7 +8,6 @@ One thread is slow, and Mesa's software device ends a thread after 65,535 steps.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.dialect.emitters.bodies import reducer
@@ -20,7 +19,7 @@ _STEPS = 2**12
 """The most elements that one thread reduces."""
 
 
-def in_stages(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def in_stages(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The results of a reduction of static shape, computed in several stages. None if one stage is enough."""
     count = len(op.results)
     xs, inits = tuple(op.operands)[:count], tuple(op.operands)[count:]
@@ -39,20 +38,20 @@ def in_stages(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 
 def _reduced(
-    b: Emitter, xs: Sequence[IrValue], inits: Sequence[Any], dimension: int, body: Fill
-) -> tuple[Any, ...]:
+    b: Emitter, xs: Sequence[IrValue], inits: Sequence[IrValue], dimension: int, body: Fill
+) -> tuple[IrValue, ...]:
     """Reduces several arrays together along one dimension."""
     types = [with_shape(x.type, [n for i, n in enumerate(shape(x)) if i != dimension]) for x in xs]
     dimensions = {"dimensions": dims([dimension])}
     return b.emit_all("stablehlo.reduce", [*xs, *inits], types, dimensions, [body])
 
 
-def _is_plain(op: Any) -> bool:
+def _is_plain(op: IrOp) -> bool:
     """Whether the body is a single op on real numbers, which IREE distributes to many threads."""
     return len(op.results) == 1 and not is_complex(op.results[0]) and reducer(op) is not None
 
 
-def _in_rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, width: int) -> Any:
+def _in_rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, width: int) -> IrValue:
     """x with one dimension split into two, the second of size `width`; `init` pads the last row."""
     sizes, rank = shape(x), len(shape(x))
     high = [-n % width if i == dimension else 0 for i, n in enumerate(sizes)]

@@ -1,7 +1,5 @@
 """Which operands ops update in place, and which arrays a value may be."""
 
-from typing import Any
-
 import numpy as np
 from torch_mlir import ir
 
@@ -36,7 +34,7 @@ def updated(op: IrOp) -> range:
     return range(counts.get(op.name, 0))
 
 
-def copied(b: Emitter, x: IrValue) -> Any:
+def copied(b: Emitter, x: IrValue) -> IrValue:
     """A copy of an array to update. Zeros are returned uncopied, because IREE fills a new array for each update."""
     zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), constant_splat(x)
     return x if value is not None and value == constant_splat(zero) else marked(b, x)
@@ -55,12 +53,12 @@ def is_table(x: IrValue) -> bool:
     return defined_by(x, "stablehlo.constant") is not None and constant_splat(x) is None
 
 
-def alternatives(x: IrValue, block: ir.Block) -> list[Any]:
+def alternatives(x: IrValue, block: ir.Block) -> list[IrValue]:
     """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
     return [y for y in reached([x], lambda y: traced_in(y, block)) if not traced_in(y, block)]
 
 
-def traced_in(y: IrValue, block: ir.Block) -> list[Any]:
+def traced_in(y: IrValue, block: ir.Block) -> list[IrValue]:
     """The values that y may be, or be a view of, if y belongs to a block. Empty for arguments of the block."""
     return may_be(y) if y.owner != block and is_within(y, block) else []
 
@@ -71,11 +69,12 @@ def is_within(x: IrValue, block: ir.Block) -> bool:
     return x.owner == block or in_block(owner, block) is not None
 
 
-def may_be(y: Any) -> list[Any]:
+def may_be(y: IrValue) -> list[IrValue]:
     """The values that y may be, or be a view of. Empty if an op computes y, or if y comes from outside."""
-    if isinstance(y.owner, ir.Block):
+    if isinstance(y, ir.BlockArgument):
         loop = y.owner.owner.operation
         return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)
+    assert isinstance(y, ir.OpResult)
     op, i = y.owner.operation, y.result_number
     if op.name == BARRIER:
         return [op.operands[i]]
@@ -90,7 +89,7 @@ def may_be(y: Any) -> list[Any]:
     return [x for x in op.operands if x.type == y.type] if op.name in CALL_OPS else []
 
 
-def _carried(loop: IrOp, i: int) -> list[Any]:
+def _carried(loop: IrOp, i: int) -> list[IrValue]:
     """The initial value of a loop-carried value, and the value that the body returns for it."""
     return [loop.operands[i], terminator(loop.regions[1].blocks[0]).operands[i]]
 

@@ -6,13 +6,13 @@ value of vector type stays in a register if there are enough registers.
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Self
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import RunTimeSize, read
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, read
 from tiduc.backends.iree.settings import Registers, Settings
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
@@ -39,7 +39,7 @@ def lanes(x: IrValue, registers: Registers) -> int:
     return registers.bits // int(element(x).width)
 
 
-def quotient(n: int | RunTimeSize, by: int) -> Any:
+def quotient(n: SizeLike, by: SizeLike) -> SizeLike:
     """n // by, for nonnegative n."""
     if by == 1:
         return n
@@ -54,27 +54,33 @@ class Vectors(Kernel):
     A mask of None includes all lanes.
     """
 
-    def __init__(self, block: ir.Block, location: ir.Location, element_type: Any, settings: Settings) -> None:
+    def __init__(
+        self,
+        block: ir.Block,
+        location: ir.Location,
+        element_type: ir.FloatType | ir.IntegerType,
+        settings: Settings,
+    ) -> None:
         super().__init__(ir.InsertionPoint(block), location, settings)
         self.element_type, self.width = element_type, settings.registers.bits // int(element_type.width)
-        self._body, self._numbers = block, dict[Any, Any]()
+        self._body, self._numbers = block, dict[tuple[float, ir.Type], IrValue]()
 
     def at(self, ip: ir.InsertionPoint) -> Self:
         inner = type(self)(ip.block, self.location, self.element_type, self.settings)
         inner._ip, inner._body, inner._numbers = ip, self._body, self._numbers
         return inner
 
-    def number(self, value: float, type_: ir.Type) -> Any:
+    def number(self, value: float, type_: ir.Type) -> IrValue:
         if (value, type_) not in self._numbers:
             begin = Kernel(ir.InsertionPoint.at_block_begin(self._body), self.location)
             self._numbers[value, type_] = begin.number(value, type_)
         return self._numbers[value, type_]
 
-    def held(self, n: int | RunTimeSize) -> Any:
+    def held(self, n: SizeLike) -> SizeLike:
         """A size as a value whose ops are emitted here. Integers are returned unchanged."""
         return n if isinstance(n, int) else read(self.index(n))
 
-    def array(self, sizes: Sequence[Any]) -> Any:
+    def array(self, sizes: Sequence[SizeLike]) -> IrValue:
         """An uninitialized array of these sizes."""
         known = [n if isinstance(n, int) else ir.ShapedType.get_dynamic_size() for n in sizes]
         return self.empty(ir.RankedTensorType.get(known, self.element_type), sizes)
@@ -83,11 +89,11 @@ class Vectors(Kernel):
         """A vector of one scalar."""
         return self.emit("vector.broadcast", (v,), ir.VectorType.get([self.width], v.type))
 
-    def zeros(self) -> Any:
+    def zeros(self) -> IrValue:
         """A vector of zeros."""
         return self.splat(self.number(0, self.element_type))
 
-    def load(self, x: Any, place: Sequence[Any], mask: IrValue | None = None) -> IrValue:
+    def load(self, x: IrValue, place: Sequence[SizeLike], mask: IrValue | None = None) -> IrValue:
         """The vector of elements of x that starts at `place`, along the last dimension. Masked-off lanes are 0."""
         operands = x, *map(self.index, place), self.number(0, self.element_type), *_given(mask)
         type_ = ir.VectorType.get([self.width], self.element_type)
@@ -96,7 +102,7 @@ class Vectors(Kernel):
         )
 
     def store(
-        self, v: IrValue, x: IrValue, place: Sequence[int | RunTimeSize], mask: IrValue | None = None
+        self, v: IrValue, x: IrValue, place: Sequence[SizeLike], mask: IrValue | None = None
     ) -> IrValue:
         """Array x with vector v written at `place`, along the last dimension.
 
@@ -107,18 +113,18 @@ class Vectors(Kernel):
             "vector.transfer_write", operands, x.type, _transfer(len(place), True, mask is not None)
         )
 
-    def cleared(self, x: IrValue, sizes: Sequence[Any]) -> IrValue:
+    def cleared(self, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
         """Array x, of these sizes, overwritten with zeros."""
         zero, *outer, size = self.zeros(), *sizes
         whole = self.held(quotient(size, self.width) * self.width)
 
-        def row(k: "Vectors", place: Sequence[int | RunTimeSize], x: IrValue) -> list[Any]:
+        def row(k: "Vectors", place: Sequence[SizeLike], x: IrValue) -> list[IrValue]:
             (x,) = k.loop(0, whole, k.width, [x], lambda k, i, x: [k.store(zero, x, [*place, i])])
             return [x if size == whole else k.store(zero, x, [*place, whole], k.first(size - whole))]
 
         return self.nest(outer, [x], row)[0]
 
-    def first(self, n: int | RunTimeSize) -> Any:
+    def first(self, n: SizeLike) -> IrValue:
         """The mask of the first n lanes. It has all lanes if n exceeds their number, and none if n is negative."""
         return self.emit("vector.create_mask", (self.index(n),), ir.VectorType.get([self.width], signless(1)))
 
@@ -131,7 +137,7 @@ class Vectors(Kernel):
         return self.arith("andi", x, self.arith("xori", y, self.splat(self.number(1, signless(1)))))
 
     def plus_products(
-        self, xs: Iterable[Any], ys: Sequence[IrValue], sums: Iterable[IrValue]
+        self, xs: Iterable[IrValue], ys: Sequence[IrValue], sums: Iterable[IrValue]
     ) -> list[IrValue]:
         """The sums plus the products of each x with each y. The products of one x are added before those of the next x.
 
@@ -157,7 +163,7 @@ class Vectors(Kernel):
         """The elements of even index, then those of odd index, of two concatenated vectors."""
         return [self.shuffled(x, y, range(e, 2 * self.width, 2)) for e in (0, 1)]
 
-    def transposed(self, rows: Sequence[IrValue]) -> Sequence[Any]:
+    def transposed(self, rows: Sequence[IrValue]) -> Sequence[IrValue]:
         """The columns of a square matrix, given its rows. Blocks of 1, 2, 4, ... elements are exchanged in turn."""
         size, count = 1, len(rows)
         while size < count:

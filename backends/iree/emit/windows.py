@@ -3,19 +3,19 @@
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.dialect.facts.windows import Window, dilated
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 MOST_TERMS = 64
 """The most elements of a window for which `spread` adds the parts of a sum one after the other."""
 
 
-def spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int]) -> Any:
+def spread(b: Emitter, source: IrValue, chosen: IrValue, w: Window, sizes: Sequence[int]) -> IrValue:
     """An array of these sizes: element i is the sum of `source` over the windows whose number in `chosen` is i.
 
     This form is for GPUs, where a single thread would apply all updates of a scatter. The sum has one term for each
@@ -34,4 +34,5 @@ def spread(b: Emitter, source: Any, chosen: Any, w: Window, sizes: Sequence[int]
         term = b.select(b.compare(chosen, number, "EQ"), source, none)
         term = b.pad(term, zero, low, high, [n - 1 for n in w.strides])
         total = term if total is None else b.add(total, term)
+    assert total is not None, "a window has an element"
     return total

@@ -14,19 +14,21 @@ written in generic form.
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import EXECUTABLE, Emitter, signless
+from tiduc.backends.iree.emit.emitter import EXECUTABLE, Emitter, module_of, signless
 from tiduc.backends.iree.emit.kernels import Kernel
-from tiduc.backends.iree.emit.sizes import RunTimeSize, read
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, read
 from tiduc.backends.iree.emit.vectors import Vectors
 from tiduc.dialect.graph.functions import symbol
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import context
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, with_shape
+
+T = TypeVar("T")
 
 _TENSOR = "iree_tensor_ext.dispatch.tensor"
 DISPATCH = "flow.dispatch"
@@ -43,9 +45,9 @@ _MOST = 2**31
 class ArrayPart(NamedTuple):
     """A part of an array: its value, its start indices, and its sizes. The value may lack dimensions of size 1."""
 
-    value: Any
-    starts: Sequence[Any]
-    sizes: Sequence[Any]
+    value: IrValue
+    starts: Sequence[SizeLike]
+    sizes: Sequence[SizeLike]
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class SharedNumbers:
     known: frozenset[int] = frozenset()
 
     @staticmethod
-    def named(numbers: Any, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "SharedNumbers":
+    def named(numbers: NamedTuple, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "SharedNumbers":
         """Creates the record from a named tuple of numbers.
 
         `dimensions` names the sizes of each input and of the result.
@@ -96,18 +98,18 @@ class SharedNumbers:
             for type_, those in zip(types, dynamic, strict=True)
         ]
 
-    def all(self, read: Sequence[RunTimeSize | IrValue]) -> list[Any]:
+    def all(self, read: Sequence[T]) -> list[int | T]:
         """The numbers with the values that the code has read in place of those that it reads."""
         values = iter(read)
         return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
 
-    def dynamic(self, read: Sequence[IrValue]) -> list[list[Any]]:
+    def dynamic(self, read: Sequence[IrValue]) -> list[list[IrValue]]:
         """For each array, the sizes that the code reads."""
-        numbers = self.all(read)
-        return [[numbers[i] for _, i in sizes if i not in self.known] for sizes in self.sizes]
+        numbers = dict(zip((i for i in range(len(self.numbers)) if i not in self.known), read, strict=True))
+        return [[numbers[i] for _, i in sizes if i in numbers] for sizes in self.sizes]
 
 
-Body = Callable[[Vectors, Sequence[RunTimeSize], Sequence[Any]], ArrayPart]
+Body = Callable[[Vectors, Sequence[RunTimeSize], Sequence[IrValue], Sequence[SizeLike]], ArrayPart]
 
 
 class EmitsPart(Protocol):
@@ -130,17 +132,20 @@ class Code:
     name: str
     form: object
     part: Callable[..., EmitsPart]
-    numbers: Any = None
+    numbers: "NamedTuple | None" = None
     ones: Sequence[str] = ()
     axes: Sequence[Sequence[str | None]] = ()
 
-    def run(self, b: Emitter, arrays: Sequence[Any], type_: ir.Type, counts: Sequence[int]) -> Any:
+    def run(
+        self, b: Emitter, arrays: Sequence[IrValue], type_: ir.RankedTensorType, counts: Sequence[int]
+    ) -> IrValue:
         """The array of a type whose parts the code computes for each place in an array of `counts`."""
 
-        def fill(k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[Any]) -> ArrayPart:
-            read = inputs[len(arrays) :]
-            numbers = type(self.numbers)(*read) if read else None
-            return self.part(self.form, numbers, *inputs[: len(arrays)]).one(k, place)
+        def fill(
+            k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[IrValue], read: Sequence[SizeLike]
+        ) -> ArrayPart:
+            numbers = self.numbers._make(read) if self.numbers is not None and read else None
+            return self.part(self.form, numbers, *inputs).one(k, place)
 
         shared = None if self.numbers is None else SharedNumbers.named(self.numbers, self.ones, *self.axes)
         return in_workgroups(b, self.name, self.form, arrays, type_, counts, fill, shared)
@@ -151,22 +156,21 @@ def in_workgroups(
     name: str,
     plan: object,
     inputs: Sequence[IrValue],
-    type_: Any,
+    type_: ir.RankedTensorType,
     counts: Sequence[int],
     fill: Body,
     shared: SharedNumbers | None = None,
 ) -> IrValue:
-    """The array whose parts are `fill(kernel, place, inputs)`, for each place in an array of up to three `counts`.
+    """The array whose parts are `fill(kernel, place, inputs, numbers)`, for each place in an array of `counts`.
 
-    IREE's threads compute the parts. A thread computes successive places along the last dimension one after the other.
-    Dispatches with equal names, plans and types share their code, which is emitted once, at the end of the module. The
-    ops that `fill` emits must therefore depend on the plan and the types alone. With `shared`, neither the code nor its
-    types depend on the counts or on the numbers that the code reads; `fill` receives all numbers after the inputs.
+    There are up to three `counts`. IREE's threads compute the parts. A thread computes successive places along the last
+    dimension one after the other. Dispatches with equal names, plans and types share their code, which is emitted once,
+    at the end of the module. The ops that `fill` emits must therefore depend on the plan and the types alone. With
+    `shared`, neither the code nor its types depend on the counts or on the numbers that the code reads; `numbers` has
+    all of them.
     """
     context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
-    module = b.place.block.owner
-    while module.name != "builtin.module":
-        module = module.parent
+    module = module_of(b)
     types = [*(x.type for x in inputs), type_]
     workload, numbers = [], []
     if shared is not None:
@@ -245,7 +249,7 @@ def _executable(
     private = {"sym_visibility": ir.StringAttr.get("private")}
     called = name + _WORKGROUP
 
-    def block(region: ir.Region, of: Sequence[ir.Type]) -> tuple[Vectors, list[Any]]:
+    def block(region: ir.Region, of: Sequence[ir.Type]) -> tuple[Vectors, list[IrValue]]:
         block = region.blocks.append(*of, arg_locs=[b.location] * len(of))
         return Vectors(block, b.location, element(types[-1]), b.settings), list(block.arguments)
 
@@ -275,7 +279,7 @@ def _executable(
 class _Takes(NamedTuple):
     """The arguments of a dispatch's code: arrays of these types, numbers, and the indices of the workgroup."""
 
-    types: Sequence[Any]  # the last type is that of the result
+    types: Sequence[ir.RankedTensorType]  # the last type is that of the result
     shared: SharedNumbers
     dimensions: int  # the number of indices of a workgroup
 
@@ -306,7 +310,7 @@ def _compute(k: Vectors, given: Sequence[IrValue], takes: _Takes, fill: Body) ->
         k.emit(f"{_TENSOR}.load", (y, *each, *each), type_, _slice(*_whole(type_), [1, len(each)]))
         for type_, y, each in zip(takes.types, inputs, known, strict=False)
     ]
-    part = fill(k, [read(i) for i in place], [*loaded, *takes.shared.all([read(n) for n in numbers])])
+    part = fill(k, [read(i) for i in place], loaded, takes.shared.all([read(n) for n in numbers]))
     at = [*k.dynamic(part.starts), *k.dynamic(part.sizes)]
     segments = [1, 1, len(known[-1])]
     operands = part.value, out, *known[-1], *at
@@ -340,11 +344,11 @@ def _index(n: int) -> ir.IntegerAttr:
 
 
 def _slice(
-    starts: Sequence[int | RunTimeSize], sizes: Sequence[int | RunTimeSize | None], arrays: Sequence[int]
+    starts: Sequence[SizeLike], sizes: Sequence[SizeLike | None], arrays: Sequence[int]
 ) -> dict[str, ir.Attribute]:
     """The attributes of an op on a slice; operands are `arrays`, then the starts and sizes that are not integers."""
 
-    def static(numbers: Sequence[int | RunTimeSize | None]) -> ir.DenseI64ArrayAttr:
+    def static(numbers: Sequence[SizeLike | None]) -> ir.DenseI64ArrayAttr:
         unknown = ir.ShapedType.get_dynamic_size()
         return ir.DenseI64ArrayAttr.get([n if isinstance(n, int) else unknown for n in numbers])
 

@@ -11,7 +11,6 @@ Assertions run on the host: at the beginning of the function if they depend only
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -19,7 +18,7 @@ from tiduc.backends.iree.emit.arrays import number, sizes_of
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import RunTimeSize, larger, read
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, larger, read
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUNT, EQUAL
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
@@ -123,7 +122,7 @@ class _Assertions:
     def __init__(self, function: FunctionSizes, b: Emitter) -> None:
         self._function, self._atoms = function, function.atoms
         self._b, self._k = b, Kernel(b.place, b.location)
-        self._read: dict[int, Any] = {}
+        self._read: dict[int, SizeLike] = {}
 
     def bound_inputs(self) -> None:
         """Asserts that no dimension of an input is larger than `LARGEST`."""
@@ -138,7 +137,7 @@ class _Assertions:
     def _assert(self, met: IrValue, text: str) -> None:
         self._b.emit_all("cf.assert", (met,), (), {"msg": ir.StringAttr.get(f"sizes: {text}")})
 
-    def _met(self, check: Check) -> Any:
+    def _met(self, check: Check) -> IrValue:
         if check.relation == COUNT:
             return self._fits([self._form(n) for n in check.a], as_number(check.b) or 0)
         a, b = self._form(check.a), self._form(check.b)
@@ -148,17 +147,17 @@ class _Assertions:
         ones = {EQUAL: (), BROADCAST: (a,), BROADCASTABLE: (a, b)}[check.relation]
         return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 
-    def _fits(self, sizes: Sequence[RunTimeSize], most: int) -> Any:
+    def _fits(self, sizes: Sequence[SizeLike], most: int) -> IrValue:
         """Whether the product of sizes is at most a number; compares by division, which does not overflow."""
-        left: Any = most
+        left: SizeLike = most
         for n in sizes:
             left = left // larger(n, 1)
         return self._k.any([self._k.at_most(1, left), *(self._k.equal(n, 0) for n in sizes)])
 
-    def _form(self, form: Form) -> Any:
+    def _form(self, form: Form) -> SizeLike:
         return sum(math.prod(map(self._atom, monomial), start=factor) for monomial, factor in form)
 
-    def _atom(self, i: int) -> Any:
+    def _atom(self, i: int) -> SizeLike:
         if i not in self._read:
             kind, of, where = self._atoms.listed[i]
             self._read[i] = (
@@ -168,14 +167,14 @@ class _Assertions:
             )
         return self._read[i]
 
-    def _computed(self, kind: str, m: Any, n: int | RunTimeSize) -> Any:
+    def _computed(self, kind: str, m: SizeLike, n: int | RunTimeSize) -> SizeLike:
         if kind == "quotient":
             return m // larger(n, 1)
         if kind == "maximum":
             return larger(m, n)
         return read(self._k.select_scalar(self._k.equal(m, 1), n, m))
 
-    def _value(self, kind: str, of: Value, where: Any) -> Any:
+    def _value(self, kind: str, of: Value, where: int) -> SizeLike:
         x, index = of.mlir, ir.IndexType.get()
         if kind == "dimension":
             return sizes_of(self._b, x)[where]

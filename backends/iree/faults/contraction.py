@@ -1,7 +1,6 @@
 """dot_general, convolution and batch_norm_grad: empty sums; complex and grouped convolutions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.arrays import has_dynamic_shape
 from tiduc.backends.iree.emit.convolutions_as_products import as_products, has_one_place
@@ -51,7 +50,7 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "On GPUs, grouped convolutions give zeros; emits products of slices.",
     "vulkan/convolution_groups",
 )
-def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites a convolution into forms that IREE compiles correctly; see the records."""
     type_ = op.results[0].type
     _reverse_kernel(b, op)
@@ -74,7 +73,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     return [b.complex(b.subtract(rr, ii), b.add(ri, ir_))]
 
 
-def _widen_depthwise(b: Emitter, op: Any) -> None:
+def _widen_depthwise(b: Emitter, op: IrOp) -> None:
     """Converts operands of groups of one feature, in place, to the element type of the result.
 
     IREE ignores conversions of operands, so a barrier hides that of the kernel, which must have the result's type.
@@ -87,7 +86,7 @@ def _widen_depthwise(b: Emitter, op: Any) -> None:
         op.operands[1] = b.barrier(b.convert(kernel, element(op.results[0])))[0]
 
 
-def _reverse_kernel(b: Emitter, op: Any) -> None:
+def _reverse_kernel(b: Emitter, op: IrOp) -> None:
     """Changes a convolution with reversed windows, in place, to a convolution with a reversed kernel."""
     turned = [d for d, backwards in zip(Layout.of(op).kernel[2:], reversal(op), strict=True) if backwards]
     if turned:
@@ -105,7 +104,7 @@ def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.batch_norm_grad")
 @missing("Does not compile; emits the formulas of its definition.", "batch_norm_grad")
-def batch_norm_grad(b: Emitter, op: Any) -> Sequence[Any] | None:
+def batch_norm_grad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Expands the op to the formulas of its definition."""
     if has_dynamic_shape(op):
         raise refused(op, "its shapes are dynamic")

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -65,7 +64,7 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "Mixes up two loop-carried arrays of several dynamic dimensions; copies their initial values.",
     "dynamic/while_of_matrices",
 )
-def while_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Changes the loop in place; see the records.
 
     The body returns a barrier of the new and the old value for four kinds of loop-carried values:
@@ -115,7 +114,7 @@ def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "copies the constant.",
     "table_of_a_branch",
 )
-def branches(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def branches(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Copies the constants that branches return if two results of a branch are views of one array."""
     last = [terminator(region.blocks[0]) for region in op.regions]
     if any(len({_viewed(x) for x in end.operands}) < len(end.operands) for end in last):
@@ -124,8 +123,9 @@ def branches(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     return None
 
 
-def _viewed(x: IrValue) -> Any:
+def _viewed(x: IrValue) -> IrValue:
     """The array that a value is a view of, or the value itself."""
+    array: IrValue
     *_, array = traced(x, VIEWS)
     return array
 
@@ -136,9 +136,9 @@ def _is_known(op: IrOp) -> bool:
     return all(not isinstance(x.owner, ir.Block) and x.owner.name not in _UNKNOWN for x in values)
 
 
-def _varying(body: ir.Block) -> set[Any]:
+def _varying(body: ir.Block) -> set[IrValue]:
     """The values in a loop's body that depend on its loop-carried values."""
-    varying = set(body.arguments)
+    varying = set[IrValue](body.arguments)
     for op in operations(body):
         if not varying.isdisjoint(read_by(op)):
             varying.update(op.results)
@@ -190,7 +190,7 @@ def _without_tables(b: Emitter, op: IrOp) -> None:
 @missing(
     "Does not compile; expands calls of linear algebra, and drops hints to other compilers.", "custom_call"
 )
-def custom_call(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
+def custom_call(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
     """Expands the calls in `CALLS`. Replaces hints for other compilers by their operands."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in TRANSPARENT and [x.type for x in op.operands] == [y.type for y in op.results]:
@@ -203,21 +203,21 @@ def custom_call(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("sdy.mesh")
 @missing("Does not know meshes of devices; drops them, since a module runs on one device.", "mesh")
-def mesh(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def mesh(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Removes the op."""
     return []
 
 
 @legalize("stablehlo.replica_id")
 @missing("Needs several processes; emits 0, since a module runs in one.", "replica_id")
-def process_id(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def process_id(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """0."""
     return [b.constant(0, op.results[0].type)]
 
 
 @legalize("stablehlo.rng")
 @missing("Gives the same numbers in each call on CPUs; refused.", untested="refused")
-def rng(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def rng(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Removes the op, which import has replaced."""
     raise refused(
         op, "it gives the same numbers in each call; use rng_bit_generator, with the state as an argument"

@@ -1,7 +1,6 @@
 """convert and bitcast_convert: saturation, 8-bit floats, complex types, and scalars that the host computes."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -41,7 +40,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
     untested="IREE's code depends on the CPU; test_iree_half_calls.py looks at the calls.",
 )
 @missing("On SPIR-V, integers do not become bf16; converts by way of f32, too.", "vulkan/convert")
-def convert(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The conversion, saturated for integers. 8-bit floats, and integers to bf16, are converted by way of f32."""
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
@@ -78,7 +77,7 @@ def _goes_by_f32(b: Emitter, x: IrValue, type_: ir.Type) -> bool:
     return lacks and element(type_) == ir.BF16Type.get() and isinstance(element(x), ir.IntegerType)
 
 
-def _to_bf16(b: Emitter, x: IrValue) -> Any:
+def _to_bf16(b: Emitter, x: IrValue) -> IrValue:
     """Converts integers to bf16 by way of f32. Adding 0 prevents MLIR from merging the two conversions."""
     wide = b.convert(x, ir.F32Type.get())
     return b.convert(b.add(wide, b.constant(0, wide)), ir.BF16Type.get())  # the sum is never -0
@@ -130,7 +129,7 @@ def _joined(b: Emitter, parts: IrValue, type_: ir.RankedTensorType) -> IrValue:
     return b.complex(re, im)
 
 
-def _bits_to(b: Emitter, x: Any, type_: Any) -> IrValue:
+def _bits_to(b: Emitter, x: IrValue, type_: ir.RankedTensorType) -> IrValue:
     """x bitcast to a type with the same total number of bits, with the last dimension split or merged as needed."""
     split, merged = bits(x) // bits(type_), bits(type_) // bits(x)
     x = b.reshape(x, [*type_.shape, merged] if merged > 1 else type_.shape if merged else shape(x))

@@ -13,7 +13,6 @@ IREE pads the operands of a reduce_window with its initial values in the same wa
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from torch_mlir import ir
 
@@ -24,6 +23,7 @@ from tiduc.backends.iree.fault import crash, wrong
 from tiduc.dialect.facts.windows import window_of
 from tiduc.dialect.graph.functions import in_order
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS
 from tiduc.dialect.shapes.types import bits
 
@@ -49,7 +49,7 @@ def distinguish_fills(module: ir.Module) -> None:
                     op.operands[i] = marked(b, op.operands[i])
 
 
-def _numbers(op: Any) -> Iterator[int]:
+def _numbers(op: IrOp) -> Iterator[int]:
     """The indices of the operands with which an op pads."""
     if op.name == "stablehlo.pad":
         yield 1
@@ -57,10 +57,10 @@ def _numbers(op: Any) -> Iterator[int]:
         yield from range(len(op.results), len(op.operands))
 
 
-def _is_zero(x: Any) -> bool:
+def _is_zero(x: IrValue) -> bool:
     """Whether a number is the constant 0, or a complex number has such a part; -0 has other bits."""
     part = x.owner
-    if getattr(part, "name", "") in COMPLEX_PARTS:
+    if not isinstance(part, ir.Block) and part.name in COMPLEX_PARTS:
         whole = defined_by(part.operands[0], "stablehlo.complex")
         x = whole.operands[part.name == "stablehlo.imag"] if whole else x
     number = known_number(x, steps=0)

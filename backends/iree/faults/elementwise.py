@@ -1,14 +1,13 @@
 """Elementwise ops for which IREE gets special values wrong or rejects element types."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit import arrays, polynomials
-from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, legalize, signless
+from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_directly_in, legalize, signless
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -17,7 +16,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_f64, is_flo
 
 @legalize("stablehlo.add")
 @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
-def add(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Adds predicates by `or`."""
     return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
 
@@ -27,7 +26,7 @@ def add(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part.",
     "constant_c128",
 )
-def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
+def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Emits a complex<f64> constant as a constant for each part."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) != 128:
@@ -53,7 +52,7 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Computes exp(y log x), so x < 0 and 0^0 give NaN; emits abs(x)^y, then selects signs and special cases.",
     "power",
 )
-def power(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """abs(x)^y with the sign of x if y is odd. Selects handle the special cases.
 
     IREE's abs(x)^y is right except where it computes 0 log x or infinity log 1.
@@ -164,7 +163,7 @@ def _cbrt_f64(b: Emitter, x: IrValue) -> IrValue:
     return b.subtract(y, b.multiply(y, step))
 
 
-def _complex_cbrt(b: Emitter, x: IrValue) -> Any:
+def _complex_cbrt(b: Emitter, x: IrValue) -> IrValue:
     """The principal cube root, by modulus and angle."""
     re, im = b.real(x), b.imag(x)
     angle = b.multiply(b.atan2(im, re), 1 / 3)
@@ -215,7 +214,7 @@ def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.clamp")
 @wrong("Complex operands give other numbers; takes the maximum, then the minimum.", "clamp_complex")
-def clamp(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def clamp(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Clamps complex numbers: the maximum with the lower bound, then the minimum with the upper bound."""
     low, x, high = op.operands
     if not is_complex(x):
@@ -226,20 +225,20 @@ def clamp(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 
 @legalize("stablehlo.compare")
 @wrong("On vmvx x >= y holds for NaN, since x < y does not; emits y <= x.", "vmvx/compare")
-def at_least(b: Emitter, op: Any) -> Sequence[Any] | None:
+def at_least(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """x >= y, computed as y <= x."""
     x, y = op.operands
     directed = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)
     kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
     total = kind is not None and str(hlo.ComparisonTypeAttr(kind).value) == "TOTALORDER"
-    if directed != "GE" or total or not is_float(x) or op.operation.parent.name == "stablehlo.sort":
+    if directed != "GE" or total or not is_float(x) or is_directly_in(op, "stablehlo.sort"):
         return None
     return [b.compare(y, x, "LE")]
 
 
 @legalize("stablehlo.is_finite")
 @wrong("On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity.", "vmvx/is_finite")
-def finite(b: Emitter, op: IrOp) -> Sequence[Any]:
+def finite(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     """Computes the op as abs(x) < infinity."""
     x = op.operands[0]
     return [b.compare(b.abs(x), np.inf, "LT")]

@@ -1,7 +1,6 @@
 """gather and dynamic slices: indices in range and of types that IREE reads correctly; copied operands."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -35,7 +34,7 @@ def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None
     "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
     "dynamic_slice_i8",
 )
-def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Converts the starts to i32 or i64, in place."""
     _with_signed_starts(b, op, 1)
     return None
@@ -50,7 +49,7 @@ def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "Copies an update that is a part of the array between places that overlap; copies the update first.",
     "update_by_part",
 )
-def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Changes the op in place: its update becomes one that IREE may copy from, and its starts become i32 or i64."""
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]

@@ -6,13 +6,13 @@ IREE's code for CPUs accepts them, but is slow: see `fast/sums/reductions_in_lan
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize
 from tiduc.backends.iree.emit.known import is_no_negative_zero
 from tiduc.backends.iree.fault import crash
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import VIEWS
 from tiduc.dialect.shapes.types import is_complex, shape
 
@@ -23,7 +23,7 @@ from tiduc.dialect.shapes.types import is_complex, shape
     "cuda/negated_sum",
     upstream="https://github.com/llvm/llvm-project/pull/214033",
 )
-def reduce(b: Emitter, op: Any) -> Sequence[Any] | None:
+def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The initial value minus the sum. Views of one operand between the negation and the sum are kept.
 
     If the initial value may be -0, a barrier stores the negated values: -0 - (x - x) is -0, but -0 + (-x + x) is 0.

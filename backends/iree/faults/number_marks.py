@@ -25,6 +25,7 @@ from tiduc.backends.iree.emit.marks import BARRIER
 from tiduc.dialect.graph.dependences import in_block
 from tiduc.dialect.graph.functions import callee, functions_in, in_order, replace, symbol, unused_symbol
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 @stage
@@ -48,7 +49,7 @@ def number_marks(module: ir.Module) -> None:
             _number(function, hidden, earlier, calls[symbol(function)])
 
 
-def _call_private_functions(module: ir.Module, calls: dict[str, list[Any]]) -> None:
+def _call_private_functions(module: ir.Module, calls: dict[str, list[ir.Operation]]) -> None:
     """Makes calls of public functions call private copies: the arguments of public functions must stay."""
     body = module.operation.regions[0].blocks[0]
     for function in functions_in(module):
@@ -63,14 +64,14 @@ def _call_private_functions(module: ir.Module, calls: dict[str, list[Any]]) -> N
             calls[new] = calls.pop(name)
 
 
-def _callees_first(module: ir.Module) -> list[Any]:
+def _callees_first(module: ir.Module) -> list[ir.Operation]:
     """The functions of a module, each after those that it calls."""
     by_name = {symbol(op): op for op in functions_in(module)}
     called = {name: {callee(op) for op in in_order(by_name[name], ("func.call",))} for name in by_name}
     return [by_name[name] for name in TopologicalSorter(called).static_order() if name in by_name]
 
 
-def _number(function: Any, hidden: Sequence[Any], earlier: Sequence[Any], calls: Sequence[Any]) -> None:
+def _number(function: IrOp, hidden: Sequence[IrOp], earlier: Sequence[IrOp], calls: Sequence[IrOp]) -> None:
     """Replaces the barriers of hidden numbers in a function, and the barrier of an earlier run, by one barrier."""
     block = function.regions[0].blocks[0]
     first = Emitter(ir.InsertionPoint.at_block_begin(block), hidden[0].location)
@@ -98,7 +99,7 @@ def _number(function: Any, hidden: Sequence[Any], earlier: Sequence[Any], calls:
             number.erase()
 
 
-def _argument(function: Any, calls: Sequence[Any]) -> Any:
+def _argument(function: IrOp, calls: Sequence[IrOp]) -> IrValue:
     """Adds an argument to a function, for which each call passes a hidden number."""
     type_ = ir.RankedTensorType.get([], signless(32))
     of = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
@@ -113,4 +114,5 @@ def _argument(function: Any, calls: Sequence[Any]) -> Any:
             operands, types = [*call.operands, b.hidden()], [y.type for y in call.results]
             attributes = {name: call.attributes[name] for name in call.attributes if name != "arg_attrs"}
             replace(call, b.emit_all(call.name, operands, types, attributes))
-    return function.regions[0].blocks[0].add_argument(type_, function.location)
+    argument: IrValue = function.regions[0].blocks[0].add_argument(type_, function.location)
+    return argument

@@ -11,7 +11,6 @@ operand lacks a summed dimension that the other operand has.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -21,7 +20,7 @@ from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.fault import crash
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.dependences import computed_from, is_constant, reached
-from tiduc.dialect.graph.matching import traced
+from tiduc.dialect.graph.matching import definition, traced
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL
@@ -63,7 +62,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "Rejects elementwise functions of broadcasts there, too; a barrier stores them.",
     "convolution_of_broadcast_sums",
 )
-def convolution(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The convolution of operands that are stored first.
 
     Applies if the result has one element per feature and batch.
@@ -75,25 +74,26 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     return b.clone(op, stored) if stored else None
 
 
-def _is_repeated(x: Any) -> bool:
+def _is_repeated(x: IrValue) -> bool:
     """Whether a value is computed elementwise from constants and broadcasts, one of which has several elements.
 
     IREE computes its elements before it broadcasts them. Reshapes count as elementwise ops.
     """
 
-    def operands(y: Any) -> Sequence[Any]:
-        passes = isinstance(y, ir.OpResult) and (y.owner.name in ELEMENTWISE or y.owner.name in _RESHAPES)
-        return list(y.owner.operands) if passes else []
+    def operands(y: IrValue) -> Sequence[IrValue]:
+        op = definition(y)
+        if op is None or not (op.name in ELEMENTWISE or op.name in _RESHAPES):
+            return []
+        return list(op.operands)
 
-    sources = [y for y in reached([x], operands) if not operands(y)]
-    if not all(
-        isinstance(y, ir.OpResult) and y.owner.name in (*_BROADCASTS, "stablehlo.constant") for y in sources
-    ):
+    sources = [definition(y) for y in reached([x], operands) if not operands(y)]
+    known = [op for op in sources if op is not None and op.name in (*_BROADCASTS, "stablehlo.constant")]
+    if len(known) < len(sources):
         return False
-    return any(y.owner.operands and math.prod(y.owner.operands[0].type.shape) != 1 for y in sources)
+    return any(op.operands and math.prod(op.operands[0].type.shape) != 1 for op in known)
 
 
-def _is_rejected(op: Any, i: int, dimensions: Sequence[int]) -> bool:
+def _is_rejected(op: IrOp, i: int, dimensions: Sequence[int]) -> bool:
     """Whether IREE rejects reduction i of an op, along dimensions of other sizes than 1."""
     x = op.operands[i]
     if reducer(op, i) != "stablehlo.add" or is_constant(x):

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -13,7 +12,7 @@ from tiduc.backends.iree.emit.gpu_scatters import adds_rows, with_rows_added
 from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.emit.places import Places
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import RunTimeSize, smaller
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, are_known, known, smaller
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.graph.matching import defined_by
@@ -39,7 +38,7 @@ from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
     "Two scatters by the same reshaped 64-bit indices do not compile; computes 32-bit indices.",
     "dynamic/scatters_by_equal_indices",
 )
-def scatter(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites a scatter as a scatter of rows.
 
     Each operand becomes an array of rows, and each update changes one row. A row spans all trailing dimensions that
@@ -69,26 +68,28 @@ def scatter(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     return [arrays.in_shape(b, t, places.sizes) for t in kept]
 
 
-def _neutral(b: Emitter, op: Any, places: Places) -> float | None:
+def _neutral(b: Emitter, op: IrOp, places: Places) -> float | None:
     """The number that changes no row, if a scatter on a CPU adds or multiplies few rows; else None."""
     combines = reducer(op) if len(op.results) == 1 else None
     number = NEUTRAL.get(combines, math.inf) if combines in COMMUTATIVE else math.inf
     x, sizes = op.operands[0], (places.count, places.width, places.updates)
-    if not b.cpu or math.isinf(number) or not all(isinstance(n, int) for n in sizes):
+    if not b.cpu or math.isinf(number) or not are_known(sizes):
         return None
-    return number if not is_complex(x) and places.width and 0 < places.updates <= places.count else None
+    rows, width, updates = sizes
+    return number if not is_complex(x) and width and 0 < updates <= rows else None
 
 
-def _in_place(b: Emitter, op: Any, places: Places, where: Any, new: Any, neutral: float) -> IrValue:
+def _in_place(b: Emitter, op: IrOp, places: Places, where: IrValue, new: IrValue, neutral: float) -> IrValue:
     """Updates rows of an array in place; an update out of range combines the first row with the neutral element."""
-    rows = b.reshape(op.operands[0], [places.count, places.width])
-    inside = b.compare(where, b.constant(places.count, where), "LT")
+    count, width = known(places.count), known(places.width)
+    rows = b.reshape(op.operands[0], [count, width])
+    inside = b.compare(where, b.constant(count, where), "LT")
     where = b.select(inside, where, b.constant(0, where))
     new = b.select(b.broadcast_in_dim(inside, [0, 1], shape(new)), new, b.constant(neutral, new))
     return b.reshape(scattered(b, op, rows, where, new), shape(op.operands[0]))
 
 
-def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: Any) -> IrValue:
+def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: SizeLike) -> IrValue:
     """x as rows of a width, with one more row for the updates to be dropped.
 
     IREE computes a concatenation of constants at compile time and stores it; it fills an array of equal elements.
@@ -109,14 +110,14 @@ STEPS = 2**15
 
 
 def in_parts(
-    b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: int | RunTimeSize, width: int
-) -> Any:
+    b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: SizeLike, width: SizeLike
+) -> IrValue:
     """Scatters `count` rows. On GPUs, it scatters `STEPS` rows at a time, one part after the other."""
     if b.cpu or isinstance(count, int) and count <= STEPS:
         return scattered(b, op, table, where, news)
     end, step = arrays.scalar_of(b, count), arrays.scalar_of(b, STEPS)
 
-    def body(b: Emitter, start: IrValue, table: IrValue) -> Sequence[Any]:
+    def body(b: Emitter, start: IrValue, table: IrValue) -> Sequence[IrValue]:
         first = arrays.number(b, start)
         size = smaller(STEPS, count - first)
         indices, rows = (
@@ -128,7 +129,7 @@ def in_parts(
     return b.while_([zero, table], lambda b, start, _: b.compare(start, end, "LT"), body)[1]
 
 
-def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue) -> Any:
+def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue) -> IrValue:
     """Scatters rows, which IREE supports."""
     numbers = hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1)
     # Out-of-range updates now share one row, so the indices may be neither sorted nor unique.
@@ -145,7 +146,7 @@ def _one_by_one(
     """Scatters rows of several operands, by a loop over the elements of the updates."""
     count, width = shape(news[0])
 
-    def body(b: Emitter, i: IrValue, *tables: IrValue) -> Sequence[Any]:
+    def body(b: Emitter, i: IrValue, *tables: IrValue) -> Sequence[IrValue]:
         k, j, zero = b.divide(i, width), b.remainder(i, width), b.constant(0, i)
         row = b.convert(b.reshape(b.dynamic_slice(where, (k, zero), [1, 1]), []), element(i))
         old = [b.reshape(b.dynamic_slice(t, (row, j), [1, 1]), []) for t in tables]

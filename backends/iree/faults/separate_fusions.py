@@ -125,10 +125,11 @@ def put_barrier(op: IrOp, i: int) -> None:
     (op.operands[i],) = behind_barrier(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
 
 
-def store(x: Any) -> IrValue:
+def store(x: IrValue) -> IrValue:
     """Inserts a barrier between the op that computes x and all readers of x, in place. Returns the barrier's result."""
-    uses = list(x.uses)
-    stored = not_fused(Emitter(ir.InsertionPoint.after(x.owner), x.owner.location), x)
+    uses, op = list(x.uses), x.owner
+    assert not isinstance(op, ir.Block), "an op computes x"
+    stored = not_fused(Emitter(ir.InsertionPoint.after(op), op.location), x)
     replace_uses(uses, stored)
     return stored
 

@@ -10,7 +10,6 @@ such an array as a pad.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -46,7 +45,7 @@ def separate_steps(module: ir.Module) -> None:
                 store_operand(op, i)
 
 
-def _moved(x: IrValue) -> Sequence[Any]:
+def _moved(x: IrValue) -> Sequence[IrValue]:
     """The operands of an op that IREE may reduce to a move of elements."""
     return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
 

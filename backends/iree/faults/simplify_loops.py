@@ -7,8 +7,8 @@ replaced.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, rewrite
@@ -73,8 +73,8 @@ def few_iterations(op: IrOp) -> int | None:
     return None if holds_again is None or holds_again else 1
 
 
-def _returned(block: ir.Block, arguments: list[Any]) -> list[Any]:
+def _returned(block: ir.Block, arguments: list[np.generic | None]) -> list[np.generic | None]:
     """The numbers that a block returns for known arguments; None for each unknown number."""
     pairs = zip(block.arguments, arguments, strict=True)
-    known = {x: number for x, number in pairs if number is not None}
+    known: dict[IrValue, np.generic] = {x: number for x, number in pairs if number is not None}
     return [known_number(x, known) for x in terminator(block).operands]

@@ -7,13 +7,12 @@ For SPIR-V, a barrier stores the slice.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.arrays import has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, legalize
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.graph.matching import defined_by, traced
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
@@ -25,7 +24,7 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
     "cuda/strided_slice",
 )
 @wrong("On SPIR-V, sums wrong rows of a strided slice; a barrier stores the slice.", "vulkan/strided_rows")
-def slice_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The slice without dimensions of size 1. A barrier prevents IREE from merging it with slices before it."""
     x, strides = op.operands[0], list(op.attributes["strides"])
     if has_dynamic_shape(op) or max(strides, default=1) == 1 or 0 in (sizes := shape(op.results[0])):

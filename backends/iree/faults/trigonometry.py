@@ -13,7 +13,6 @@ for differences that nearly cancel.
 
 from collections.abc import Iterable, Sequence
 from math import ldexp
-from typing import Any
 
 from torch_mlir import ir
 
@@ -125,8 +124,9 @@ def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
     return *parts, ldexp(float(count), -256)
 
 
-def _sum(b: Emitter, x: IrValue, factors: Iterable[IrValue], y: float | IrValue) -> Any:
+def _sum(b: Emitter, x: IrValue, factors: Iterable[IrValue], y: float | IrValue) -> IrValue:
     """y plus x times each factor, in this order; with fused multiply-adds, each product and sum rounds once."""
     for factor in factors:
         y = b.fma(x, factor, y) if b.fused else b.add(b.multiply(x, factor), y)
+    assert isinstance(y, ir.Value), "there is a factor"
     return y

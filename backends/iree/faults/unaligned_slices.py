@@ -8,7 +8,6 @@ begins between two such places, the code loads wrong elements. A gather reads el
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -30,7 +29,7 @@ _FEW = 16
     "A contiguous slice whose offset in bytes may not be a multiple of 4 reads wrong elements; emits a gather.",
     "vulkan/slices",
 )
-def slice_(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes the slice by a gather."""
     x, *starts = op.operands
     y = op.results[0]
@@ -99,7 +98,7 @@ def _offset(x: IrValue) -> int:
     "An operand whose offset in bytes is not a multiple of 4 overwrites its neighbours; a barrier copies each operand.",
     "vulkan/concatenated",
 )
-def concatenate(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The concatenation of the operands, each behind a barrier."""
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value

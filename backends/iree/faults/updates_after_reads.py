@@ -26,7 +26,7 @@ dispatch keeps the order of its ops.
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -70,7 +70,7 @@ DONATED = "iree.abi.output"
     "Updates one of two results that a branch returns as one array; the update gets a copy of the array.",
     "update_of_a_result_of_two",
 )
-def updates_after_reads(module: Any) -> None:
+def updates_after_reads(module: ir.Module) -> None:
     """Inserts the copies into a module, in place."""
     for function in functions_in(module):
         ops = in_order(function)
@@ -87,7 +87,7 @@ def updates_after_reads(module: Any) -> None:
 class _Arrays:
     """The arrays of a function, and the ops that read them. Views and equal values are one array."""
 
-    def __init__(self, ops: list[Any]) -> None:
+    def __init__(self, ops: list[ir.Operation]) -> None:
         self._numbers = _Numbers()
         self._uses: dict[int, list[Any]] = defaultdict(list)
         for op in ops:
@@ -96,14 +96,14 @@ class _Arrays:
             for n in {self._numbers.of(x) for x in op.operands} - results:
                 self._uses[n].append(op)
 
-    def readers(self, x: Any, update: Any) -> list[Any]:
+    def readers(self, x: IrValue, update: IrOp) -> list[ir.Operation]:
         """The ops in the block of an update, except the update, that read the array x, also in their regions."""
         block = update.operation.block
         numbers = [self._numbers.of(y) for y in (x, *self._twins(x))]
         readers = dict.fromkeys(in_block(op, block) for n in numbers for op in self._uses[n])
         return [op for op in readers if op is not None and op != update.operation]
 
-    def _twins(self, x: Any) -> list[Any]:
+    def _twins(self, x: IrValue) -> list[IrValue]:
         """The results of a conditional or loop that may be the same array as x, which is a view of another result."""
         *_, y = traced(x, MAY_VIEW | {BARRIER})
         if (op := defined_by(y, *CONTROL)) is None:
@@ -118,7 +118,7 @@ class _Arrays:
             if z != y and any(not way[y.result_number].isdisjoint(way[z.result_number]) for way in sources)
         ]
 
-    def _sources(self, x: Any) -> set[int]:
+    def _sources(self, x: IrValue) -> set[int]:
         """The numbers of the values that x may be or be a view of."""
         return {self._numbers.of(y) for y in reached([x], may_be)}
 
@@ -134,7 +134,7 @@ class _Numbers:
         self._of: dict[Any, int] = {}
         self._known: dict[Hashable, int] = {}
 
-    def of(self, x: Any) -> int:
+    def of(self, x: IrValue) -> int:
         """The number of a value; a new number if `note` has not seen the op that defines it."""
         return self._of.setdefault(x, len(self._of))
 
@@ -172,14 +172,15 @@ def _settings(op: IrOp) -> Hashable:
     return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
 
 
-def _is_read_later(readers: list[Any], update: IrOp) -> bool:
+def _is_read_later(readers: list[ir.Operation], update: IrOp) -> bool:
     """Whether IREE may compute the values of a reader after an update, or recompute them after it."""
     block, awaited = update.operation.block, awaited_by(update) if readers else ()
 
-    def users(op: IrOp) -> set[Any]:
+    def users(op: ir.Operation) -> set[ir.Operation]:
         if op not in awaited or op.name == BARRIER:
             return set()
-        return {in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation, None}
+        reading = {in_block(use.owner, block) for y in op.results for use in y.uses} - {update.operation}
+        return {op for op in reading if op is not None}
 
     return any(op not in awaited for op in reached(readers, users))
 
@@ -192,13 +193,13 @@ def _is_kept(op: IrOp, x: IrValue) -> bool:
     return any(_stays(y, block) for y in alternatives(x, block)) or _is_returned_by_iterations(x, block)
 
 
-def _is_returned_by_iterations(x: Any, block: Any) -> bool:
+def _is_returned_by_iterations(x: IrValue, block: ir.Block) -> bool:
     """Whether a value may be the result of a loop whose body returns an array from outside the loop."""
     for y in reached([x], lambda y: traced_in(y, block)):
         if (loop := defined_by(y, "stablehlo.while")) is None:
             continue
         body = loop.regions[1].blocks[0]
-        returned = alternatives(terminator(body).operands[y.result_number], body)
+        returned = alternatives(terminator(body).operands[ir.OpResult(y).result_number], body)
         if any(not is_within(z, body) for z in returned):
             return True
     return False
@@ -210,7 +211,7 @@ def _stays(y: IrValue, block: ir.Block) -> bool:
     is_program = _is_program(parent)
     if not is_within(y, block):
         return True
-    if not isinstance(y.owner, ir.Block):
+    if not isinstance(y, ir.BlockArgument):
         return not is_program and not _varies(y, block)
     if is_program:
         return not _is_given_away(parent, y)
@@ -222,12 +223,15 @@ def _varies(x: IrValue, block: ir.Block) -> bool:
     if block.owner.operation.name != "stablehlo.while":
         return False
 
-    def before(y: IrValue) -> tuple[Any, ...]:
+    def before(y: IrValue) -> Sequence[IrValue]:
         if y.owner == block or not is_within(y, block):
             return ()
         return read_by(y.owner.owner.operation) if isinstance(y.owner, ir.Block) else behind(y)
 
-    return any(y.owner == block and not _is_carried_on(y) for y in reached([x], before))
+    return any(
+        isinstance(y, ir.BlockArgument) and y.owner == block and not _is_carried_on(y)
+        for y in reached([x], before)
+    )
 
 
 def _is_program(op: IrOp) -> bool:
@@ -235,12 +239,12 @@ def _is_program(op: IrOp) -> bool:
     return op.name == "func.func" and "private" not in str(op.attributes.get("sym_visibility"))
 
 
-def donated_arguments(function: Any) -> dict[int, int]:
+def donated_arguments(function: IrOp) -> dict[int, int]:
     """The numbers of the arguments whose memory results reuse, each with the number of its result.
 
     Raises `ParseError` if the function has too few results.
     """
-    attributes = function.attributes.get("arg_attrs") or ()
+    attributes = ir.ArrayAttr(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else ()
     places = {i: each[DONATED].value for i, each in enumerate(attributes) if DONATED in each}
     results = len(terminator(function.regions[0].blocks[0]).operands)
     for i, place in places.items():
@@ -250,7 +254,7 @@ def donated_arguments(function: Any) -> dict[int, int]:
     return places
 
 
-def _is_given_away(function: Any, x: Any) -> bool:
+def _is_given_away(function: IrOp, x: ir.BlockArgument[Any]) -> bool:
     """Whether an argument's memory is donated to a result whose op is the argument's only reader."""
     place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
@@ -258,7 +262,7 @@ def _is_given_away(function: Any, x: Any) -> bool:
     return bool(terminator(x.owner).operands[place].owner == uses[0].owner)
 
 
-def _is_carried_on(x: Any) -> bool:
+def _is_carried_on(x: ir.BlockArgument[Any]) -> bool:
     """Whether an iteration passes an argument of a loop's body unchanged to the next iteration."""
     return any(
         use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number

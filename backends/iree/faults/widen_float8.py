@@ -62,7 +62,7 @@ def _widen(op: IrOp) -> None:
     replace(op, results)
 
 
-def _without_error(b: Emitter, x: IrValue) -> Any:
+def _without_error(b: Emitter, x: IrValue) -> IrValue:
     """A power in f32 without its last bits, so that a power half way between 8-bit floats is exactly half way.
 
     Otherwise the rounding error of f32 would decide to which neighbour such a power is rounded. Removing the bits
@@ -74,7 +74,7 @@ def _without_error(b: Emitter, x: IrValue) -> Any:
     return b.emit("stablehlo.reduce_precision", (x,), x.type, attributes)
 
 
-def _in_total_order(b: Emitter, op: IrOp) -> Any:
+def _in_total_order(b: Emitter, op: IrOp) -> IrValue:
     """Compares 8-bit floats by IEEE 754's total order, on their codes; codes of negative numbers are inverted.
 
     The FNUZ types have a single NaN, without sign, whose code is that of -0: it comes last.
@@ -100,7 +100,7 @@ def _is_float8(type_: ir.RankedTensorType) -> bool:
     return isinstance(type_, ir.RankedTensorType) and str(type_.element_type) in _LEAST
 
 
-def from_float8(b: Emitter, x: IrValue) -> Any:
+def from_float8(b: Emitter, x: IrValue) -> IrValue:
     """x as f32, which represents all 8-bit floats. Every encoding of NaN becomes NaN."""
     wide = b.convert(x, ir.F32Type.get())
     if str(element(x)) != "f8E4M3FN":
@@ -109,7 +109,7 @@ def from_float8(b: Emitter, x: IrValue) -> Any:
     return b.select(b.compare(code, -1, "NE"), wide, np.nan)
 
 
-def to_float8(b: Emitter, x: IrValue, to: Any) -> Sequence[Any]:
+def to_float8(b: Emitter, x: IrValue, to: ir.Type) -> Sequence[IrValue]:
     """x rounded to an 8-bit type. Numbers that round to the least normal number are replaced by it before."""
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())
@@ -123,7 +123,7 @@ def to_float8(b: Emitter, x: IrValue, to: Any) -> Sequence[Any]:
     return [b.convert(b.select(rounded, least, wide), to)]
 
 
-def _to_odd(b: Emitter, x: IrValue) -> Any:
+def _to_odd(b: Emitter, x: IrValue) -> IrValue:
     """f64 rounded to odd in f32: a number that f32 lacks becomes the neighbour whose last bit is 1.
 
     Numbers half way between two 8-bit floats end in zeros, so rounding to odd never produces one. Rounding the result

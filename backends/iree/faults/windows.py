@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -27,7 +26,7 @@ from tiduc.passes.rules.selection import selected
     "select_and_scatter",
     upstream="https://github.com/iree-org/iree/issues/10841",
 )
-def select_and_scatter(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A scatter to the number of the element that each window selects, which a reduce_window finds."""
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
@@ -80,7 +79,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "In windows over empty arrays, several results get one another's initial values; emits these values.",
     "windows_over_nothing",
 )
-def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites the op into forms that IREE compiles; see the records.
 
     The specification allows an implementation to combine the initial values any number of times.
@@ -106,7 +105,7 @@ def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
     return windows_over(b, padded, inits, window.unpadded(), b.copied_region(op.regions[0]))
 
 
-def drop_excess(b: Emitter, op: Any) -> None:
+def drop_excess(b: Emitter, op: IrOp) -> None:
     """Trims operands of a convolution or reduce_window, in place, to the elements that a dimension's only window reads.
 
     10 elements, one window of 7 at a stride of 4    ->    7 elements, one window of 7
@@ -135,7 +134,7 @@ def drop_excess(b: Emitter, op: Any) -> None:
 
 @legalize("stablehlo.reverse")
 @crash("Does not compile for unsigned integers; reverses them as signed integers.", "reverse_unsigned")
-def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Reverses unsigned integers as signed ones."""
     return _as_signed(b, op)
 
@@ -152,7 +151,7 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "Two single elements with padding between elements become one; leaves out padding that adds nothing.",
     "pad_between_parts",
 )
-def pad(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Pads complex arrays by parts, and unsigned arrays as signed ones. A barrier hides a single element."""
     x, value = op.operands
     ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]

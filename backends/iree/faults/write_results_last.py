@@ -11,8 +11,6 @@ No barrier is needed if each element of the result depends on the argument's ele
 has no other reader: each element is then read before it is written, however ops are fused. Such a result is not copied.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import behind_barrier
@@ -71,13 +69,13 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
     It folds an op only if just one operand of the op is not constant.
     """
 
-    def foldable(y: Any) -> list[IrValue]:
+    def foldable(y: IrValue) -> list[IrValue]:
         op = definition(y)
         if op is None or op.name in COMPUTED:
             return []
         operands = {z for z in op.operands if not is_constant(z)}
         if op.name == "stablehlo.optimization_barrier":
-            operands = {op.operands[y.result_number]}
+            operands = {op.operands[ir.OpResult(y).result_number]}
         if len(operands) != 1 and op.name not in _PARTS:
             return []
         return [z for z in operands if size(z) == size(y)]
@@ -91,7 +89,7 @@ def _in_place(x: IrValue, last: IrOp, place: int, cpu: bool) -> bool:
     def is_elementwise(op: IrOp) -> bool:
         return op.name in ELEMENTWISE and bool(op.results[0].type.shape == x.type.shape)
 
-    def results(y: IrValue) -> list[Any]:
+    def results(y: IrValue) -> list[IrValue]:
         return [use.owner.operation.results[0] for use in y.uses if is_elementwise(use.owner.operation)]
 
     read, result = set(reached([x], results)), last.operands[place]

@@ -5,7 +5,6 @@ are batches (routines.py).
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -32,7 +31,7 @@ from tiduc.passes.rules.trsm import solve_attributes
     "cholesky",
     upstream="https://github.com/iree-org/iree/issues/10816",
 )
-def cholesky(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+def cholesky(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The factor L with a = L L^H, or the upper factor L^H. The other triangle of the result is zero."""
     lower = flag(op, "lower")
     return on_batches(b, op, [2], lambda a: compute(b, "cholesky", a, lower=lower, keep=False)[:1])
@@ -51,14 +50,14 @@ def getrf(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 
 @routine("LuDecomposition", empty=in_order(-1, 0))
-def lu_decomposition(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+def lu_decomposition(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
     """The LU factors; the pivots, counted from zero; and the permutation of rows that the pivots produce."""
     lu, pivots, _ = compute(b, "lu", a)
     return lu, pivots, exchanged(b, pivots, shape(a)[1])
 
 
 @routine("pivots_to_permutation", empty=in_order(-1, 0))
-def pivots_to_permutation(b: Emitter, op: IrOp, pivots: Any) -> Sequence[Any]:
+def pivots_to_permutation(b: Emitter, op: IrOp, pivots: IrValue) -> Sequence[IrValue]:
     """The permutation of rows that the exchanges described by the pivots produce, applied in order."""
     return [exchanged(b, pivots, shape(op.results[0])[-1])]
 
@@ -108,7 +107,7 @@ routine("geqrf")(lambda b, op, a: compute(b, "qr", a))
 
 
 @routine("geqp3", empty=in_order(1, 1))
-def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: Any) -> Sequence[Any]:
+def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: IrValue) -> Sequence[IrValue]:
     """QR factors with column pivoting. Columns are counted from one.
 
     The columns with a nonzero entry in `wanted` come first. Each later step chooses the longest remaining column.
@@ -125,7 +124,7 @@ def orgqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue) -> Sequence[IrValue]:
 
 
 @routine("ormqr")
-def ormqr(b: Emitter, op: Any, a: Any, taus: Any, c: Any) -> Sequence[Any]:
+def ormqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue, c: IrValue) -> Sequence[IrValue]:
     """Q c, Q^H c, c Q or c Q^H, computed by applying the reflections one by one."""
     given = settings(op)
     if is_empty(taus) or is_empty(c):
@@ -140,7 +139,7 @@ def ormqr(b: Emitter, op: Any, a: Any, taus: Any, c: Any) -> Sequence[Any]:
 
 
 @routine("syevd")
-def syevd(b: Emitter, op: Any, a: Any) -> Sequence[IrValue]:
+def syevd(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
     """Eigenvectors if requested, eigenvalues, and `info`.
 
     `info` is 1 without convergence or for a matrix that is not finite.
@@ -151,7 +150,7 @@ def syevd(b: Emitter, op: Any, a: Any) -> Sequence[IrValue]:
 
 
 @routine("Eigh")
-def eigh(b: Emitter, op: IrOp, a: Any) -> Sequence[Any]:
+def eigh(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
     """`syevd` for TPUs, whose calls store their settings in a string."""
     text = op.attributes.get("backend_config")
     if not isinstance(text, ir.StringAttr):
@@ -163,7 +162,7 @@ def eigh(b: Emitter, op: IrOp, a: Any) -> Sequence[Any]:
 
 
 @routine("geev", "geev of reals")
-def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[Any]:
+def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
     """Eigenvalues in no particular order, the requested vectors, and `info` as for `syevd`."""
     *of_w, vl, vr, _ = op.results
     given = settings(op)
@@ -179,7 +178,7 @@ def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[Any]:
 # ---- singular values --------------------------------------------------------------------------------------------
 
 
-def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[Any]:
+def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     """Zeros as the results for an empty matrix; refuses vectors that have elements."""
     _, _, third, fourth, _ = op.results
     if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
@@ -188,7 +187,7 @@ def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[Any]:
 
 
 @routine("gesdd", "gesvd", "gesvdj", empty=_of_empty_matrix)
-def svd(b: Emitter, op: Any, a: Any) -> Sequence[Any]:
+def svd(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
     """Singular values, vectors if requested, and `info` as for `syevd`. No caller reads the first result."""
     _, _, third, fourth, _ = op.results
     layout = _layout(op)

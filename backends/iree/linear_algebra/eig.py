@@ -10,7 +10,6 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), chapter 7; exceptional
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.linear_algebra import shifts
@@ -22,7 +21,7 @@ from tiduc.dialect.emitters.matrices import adjoint
 from tiduc.dialect.ops.ir_types import IrValue
 
 
-def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[Any]:
+def decompose(b: Emitter, x: IrValue, *, left: bool, right: bool) -> list[IrValue]:
     """The n eigenvalues of each matrix; the requested left and right vectors, as columns; and `info`.
 
     The eigenvalues are in no particular order. `info` is 1 without convergence, or if a matrix is not finite.
@@ -85,7 +84,7 @@ class _Sweeps:
     t: Matrix
     rotations: shifts.Rotations  # the rotations of z^H
 
-    def couples(self, i: Int) -> Any:
+    def couples(self, i: Int) -> IrValue:
         """Whether the entry to the left of t[i, i] is not small; sets a small entry to zero."""
         p, t = self.t.p, self.t
         beside = t[i - 1, i - 1].size + t[i, i].size

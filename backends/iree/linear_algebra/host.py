@@ -8,11 +8,10 @@ matrices, and their types have dynamic dimensions, so that one function serves a
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, signless
+from tiduc.backends.iree.emit.emitter import Emitter, module_of, signless
 from tiduc.backends.iree.linear_algebra.cholesky import first_without_root
 from tiduc.dialect.emitters.matrices import adjoint, compare_places
 from tiduc.dialect.facts.signatures import positions
@@ -35,7 +34,7 @@ def calls_back(module: IrOp) -> bool:
 # ---- factorizations, as in the table of implementations.py -------------------------------------------------------
 
 
-def cholesky(b: Emitter, x: Any, *, lower: bool, keep: bool) -> list[Any]:
+def cholesky(b: Emitter, x: IrValue, *, lower: bool, keep: bool) -> list[IrValue]:
     """The factor, and the first column without a positive root.
 
     The other triangle is zero, or that of x if `keep` is set.
@@ -46,22 +45,22 @@ def cholesky(b: Emitter, x: Any, *, lower: bool, keep: bool) -> list[Any]:
     return [b.select(compare_places(b, x, "GE" if lower else "LE"), factor, x) if keep else factor, info]
 
 
-def qr(b: Emitter, x: IrValue) -> Sequence[Any]:
+def qr(b: Emitter, x: IrValue) -> Sequence[IrValue]:
     """The packed factors, and tau."""
     return _call_host(b, "qr", x)
 
 
-def multiply_by_q(b: Emitter, qr: Any, taus: Any, c: Any, *, adjoint: bool) -> Sequence[Any]:
+def multiply_by_q(b: Emitter, qr: IrValue, taus: IrValue, c: IrValue, *, adjoint: bool) -> Sequence[IrValue]:
     """Q c, or Q^H c."""
     return _call_host(b, "apply_qh" if adjoint else "apply_q", c, (qr, taus))
 
 
-def eigh(b: Emitter, x: IrValue, *, vectors: bool) -> Sequence[Any]:
+def eigh(b: Emitter, x: IrValue, *, vectors: bool) -> Sequence[IrValue]:
     """Eigenvectors if requested, eigenvalues, and `info`. NumPy reads the lower triangle."""
     return _call_host(b, "eigh" if vectors else "eigvalsh", x)
 
 
-def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[Any]:
+def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[IrValue]:
     """u, the singular values, v^H and `info`. If `vectors`, the number of vectors, is 0: the values and `info` only."""
     if not vectors:
         return _call_host(b, "svdvals", x)
@@ -69,7 +68,7 @@ def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[Any]:
     return u, s, adjoint(b, v), info
 
 
-def eig(b: Emitter, x: IrValue, *, left: bool, right: bool) -> Sequence[Any]:
+def eig(b: Emitter, x: IrValue, *, left: bool, right: bool) -> Sequence[IrValue]:
     """Eigenvalues, the right vectors if requested, and `info`."""
     assert not left, "NumPy computes no left vectors"
     return _call_host(b, "eig" if right else "eigvals", x)
@@ -94,7 +93,7 @@ _RESULTS = {
 """The results of the host's functions for each m by n matrix; k = min(m, n). See dialect/facts/signatures.py."""
 
 
-def _types(name: str, x: IrValue) -> list[Any]:
+def _types(name: str, x: IrValue) -> list[ir.RankedTensorType]:
     """The types of the results of a host function for the batch x."""
     (batch, m, n), real = shape(x), _real(x)
     sizes = {"m": m, "n": n, "k": min(m, n)}
@@ -106,12 +105,13 @@ def _types(name: str, x: IrValue) -> list[Any]:
     ]
 
 
-def _real(x: IrValue) -> Any:
+def _real(x: IrValue) -> ir.FloatType:
     """The element type of x; for complex elements, the type of their parts."""
-    return element(x).element_type if is_complex(x) else element(x)
+    real: ir.FloatType = element(x).element_type if is_complex(x) else element(x)
+    return real
 
 
-def _call_host(b: Emitter, name: str, x: IrValue, before: Sequence[Any] = ()) -> tuple[Any, ...]:
+def _call_host(b: Emitter, name: str, x: IrValue, before: Sequence[IrValue] = ()) -> tuple[IrValue, ...]:
     """The results of a host function on the operands `before` and the batch x."""
     suffix = f"c{2 * _real(x).width}" if is_complex(x) else f"f{_real(x).width}"
     function, xs, types = f"{_MODULE}.{name}_{suffix}", (*before, x), _types(name, x)
@@ -124,15 +124,13 @@ def _call_host(b: Emitter, name: str, x: IrValue, before: Sequence[Any] = ()) ->
 
 def _declare(b: Emitter, function: str, type_: ir.Type) -> None:
     """Declares the function at the end of the module unless the module declares it already."""
-    module = b.place.block.owner
-    while module.name != "builtin.module":
-        module = module.parent
+    module = module_of(b)
     if function not in ir.SymbolTable(module):
         declaration = ir.Operation.parse(f"func.func private @{function}{type_}")
         ir.InsertionPoint(module.regions[0].blocks[0]).insert(declaration)
 
 
-def _dynamic(type_: Any) -> Any:
+def _dynamic(type_: ir.RankedTensorType) -> ir.RankedTensorType:
     """A tensor type with all its dimensions made dynamic."""
     dynamic = ir.ShapedType.get_dynamic_size()
     return ir.RankedTensorType.get([dynamic] * type_.rank, type_.element_type)

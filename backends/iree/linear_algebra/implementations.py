@@ -5,13 +5,12 @@ host instead, if NumPy has the routine.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.linear_algebra import cholesky, eig, eigh, gtsv, host, lu, qr, svd, triangular_solve
 from tiduc.dialect.ops.ir_types import IrValue
 
-Implementation = Callable[..., Sequence[Any]]
+Implementation = Callable[..., Sequence[IrValue]]
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
     "cholesky": (cholesky.factors, host.cholesky),
@@ -29,7 +28,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
 """For each factorization: the program, and the call of LAPACK or None. Both have the same results."""
 
 
-def compute(b: Emitter, name: str, *batches: IrValue, **options: Any) -> Sequence[IrValue]:
+def compute(b: Emitter, name: str, *batches: IrValue, **options: int) -> Sequence[IrValue]:
     """The results of the factorization `name`, computed by the implementation that the emitter's settings select."""
     as_program, on_host = IMPLEMENTATIONS[name]
     return (on_host if b.lapack and on_host else as_program)(b, *batches, **options)

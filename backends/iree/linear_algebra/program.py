@@ -19,7 +19,7 @@ canonicalizer removes those that a loop does not change.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from torch_mlir import ir
 
@@ -37,6 +37,11 @@ _CACHED = 16  # the number of f32 values in a cache line
 Kind = Literal["real", "complex", "integer"]
 """The kinds of entries: real and complex numbers of the program's precision, and i32."""
 
+Target = TypeVar("Target", int, Scalar)
+
+Place = Int | int | tuple[Int | int, Int | int]
+"""The place of an entry: a row and a column, or a column of the first row."""
+
 
 class MatrixProgram(ScalarScope):
     """Emits the body of a loop over a batch: a program that reads and writes one matrix of each batch.
@@ -45,7 +50,9 @@ class MatrixProgram(ScalarScope):
     the program writes.
     """
 
-    def __init__(self, block: ir.Block, location: ir.Location, real: ir.Type, kind: Kind, batch: int) -> None:
+    def __init__(
+        self, block: ir.Block, location: ir.Location, real: ir.FloatType, kind: Kind, batch: int
+    ) -> None:
         super().__init__(Kernel(ir.InsertionPoint(block), location), real)
         self.block = block
         self.kind = kind
@@ -87,7 +94,11 @@ class MatrixProgram(ScalarScope):
         element: IREE collapses such arrays, and then loses the order of some reads and writes.
         """
         assert self.k.place.block == self.block, "matrices are allocated outside of all loops and branches"
-        types = {"real": [self.real], "complex": [self.real] * 2, "integer": [signless(32)]}
+        types: dict[Kind, list[ir.Type]] = {
+            "real": [self.real],
+            "complex": [self.real] * 2,
+            "integer": [signless(32)],
+        }
         taken = {line.array.type for line in self.arrays}
         first = len(self.arrays)
         for type_ in types[kind or self.kind]:
@@ -138,7 +149,7 @@ class MatrixProgram(ScalarScope):
             yield
         self._set(results)
 
-    def groups(self, start: Int | int, stop: Int, count: int) -> Iterator[list[Int]]:
+    def groups(self, start: Int | int, stop: Int | int, count: int) -> Iterator[list[Int]]:
         """Two loops over the indices from `start` to below `stop`: first `count` at a time, then one by one.
 
         Use it in a Python `for`. The body of this `for` is emitted for both loops.
@@ -153,7 +164,7 @@ class MatrixProgram(ScalarScope):
         self, name: str, operands: Sequence[IrValue], arguments: Sequence[ir.Type], count: int
     ) -> tuple[tuple[IrValue, ...], list[ir.Block]]:
         """Emits an op whose results are the new values of all variables; returns its results and its empty blocks."""
-        blocks: list[Any] = []
+        blocks: list[ir.Block] = []
 
         def fill(region: ir.Region) -> None:
             blocks.append(region.blocks.append(*arguments, arg_locs=[self.k.location] * len(arguments)))
@@ -210,7 +221,7 @@ class MatrixProgram(ScalarScope):
             most.set_if(larger, own)
         return at.value
 
-    def number_of_first(self, end: int, condition: Callable[[Int], Any]) -> Int:
+    def number_of_first(self, end: int, condition: Callable[[Int], IrValue]) -> Int:
         """One plus the first index for which a condition holds; 0 if there is no such index."""
         number = self.variable(0)
         with self.each(0, end) as i:
@@ -231,7 +242,7 @@ class Variable:
         return Scalar(self.p, self.parts)
 
     @property
-    def array(self) -> Any:
+    def array(self) -> IrValue:
         """The current array."""
         return self.parts[0]
 
@@ -286,7 +297,7 @@ class Matrix:
         """Zero; complex if the entries are complex."""
         return Scalar(self.p, self.p.scalar(0.0).padded(len(self.arrays)))
 
-    def __getitem__(self, place: Any) -> Scalar:
+    def __getitem__(self, place: Place) -> Scalar:
         """The entry at a place: a number, or an index in a matrix of integers."""
         k, at = self.p.k, self._at(place)
         parts = [k.element(line.array, at) for line in self.arrays]
@@ -295,7 +306,7 @@ class Matrix:
         x = Scalar(self.p, tuple(parts))
         return x.conj if self.conjugated else x
 
-    def __setitem__(self, place: int | Scalar | Sequence[int | Scalar], x: Scalar | float) -> None:
+    def __setitem__(self, place: Place, x: Scalar | float) -> None:
         """Writes an entry: a number, or an index in a matrix of integers."""
         k, at, x = self.p.k, self._at(place), self.p.scalar(x)
         if isinstance(x.v.type, ir.IndexType):
@@ -304,7 +315,7 @@ class Matrix:
         for line, part in zip(self.arrays, parts, strict=True):
             line.parts = (k.put(part, line.array, at),)
 
-    def _at(self, place: Any) -> Any:
+    def _at(self, place: Place) -> IrValue:
         """The offset of an entry, as a value of type index."""
         i, j = place if isinstance(place, tuple) else (0, place)
         down, along = self.steps
@@ -312,11 +323,11 @@ class Matrix:
 
     def subtract(
         self,
-        targets: Sequence[Any],
-        factor: Callable[[Any, Int], Number],
+        targets: Sequence[Target],
+        factor: Callable[[Target, Int], Number],
         other: "Matrix",
-        rows: tuple[Any, Any],
-        columns: tuple[Any, Any],
+        rows: tuple[Int | int, Int | int],
+        columns: tuple[Int | int, Int | int],
     ) -> None:
         """Subtracts `factor(i, j)` times row j of `other` from each target row i, for each j of `rows`, in `columns`.
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from torch_mlir import ir
 
@@ -13,14 +12,14 @@ from tiduc.dialect.facts.lapack import ROUTINES, CallSettings
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, is_empty, shape
 
-OnBatches = Callable[..., Sequence[Any]]
+OnBatches = Callable[..., Sequence[IrValue]]
 """Computes the results of an op, as batches, from an emitter, the op, and its operands as batches."""
 
-Empty = Callable[[Emitter, Any], Sequence[Any]]
+Empty = Callable[[Emitter, IrOp], Sequence[IrValue]]
 """Computes the results of an op whose first operand is empty."""
 
 
-def zeros(b: Emitter, op: IrOp) -> Sequence[Any]:
+def zeros(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     """Zeros for all results."""
     return [b.zero(y.type) for y in op.results]
 
@@ -28,7 +27,7 @@ def zeros(b: Emitter, op: IrOp) -> Sequence[Any]:
 def in_order(place: int, first: int) -> Empty:
     """Zeros for all results except result `place`, which is an identity permutation counted from `first`."""
 
-    def results(b: Emitter, op: IrOp) -> Sequence[Any]:
+    def results(b: Emitter, op: IrOp) -> Sequence[IrValue]:
         values = [*zeros(b, op)]
         order = op.results[place].type
         values[place] = b.add(b.iota(order.rank - 1, order), b.constant(first, order))

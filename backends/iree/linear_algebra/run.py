@@ -7,7 +7,6 @@ the elements that a step changes. One thread runs the dispatch, one matrix after
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -18,7 +17,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import is_complex, shape
 
 
-def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
+def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[IrValue]]:
     """Makes a function of batches of matrices from a function that processes one matrix of each batch.
 
     `body(p, *matrices, **options)` emits the program. It reads the matrices, writes matrices that `p.result` allocated,
@@ -27,7 +26,7 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[Any]]:
     """
 
     @functools.wraps(body)
-    def run(b: Emitter, *batches: IrValue, **options: Any) -> list[IrValue]:
+    def run(b: Emitter, *batches: IrValue, **options: int) -> list[IrValue]:
         lines = [_lines(b, x) for x in batches]
         holder = ir.Module.create(b.location)
         block = ir.Block.create_after(holder.body, ir.IndexType.get(), arg_locs=[b.location])
@@ -48,7 +47,7 @@ def _dispatched(b: Emitter, p: MatrixProgram) -> Sequence[IrValue]:
     """Emits the dispatch with the loop over the batch; returns the arrays that the program writes."""
     types = [line.array.type for line in p.arrays]
 
-    def fill(k: Kernel) -> Sequence[Any]:
+    def fill(k: Kernel) -> Sequence[IrValue]:
         bounds, arrays = [k.index(n) for n in (0, p.batch, 1)], [k.empty(type_) for type_ in types]
         return k.emit_all("scf.for", [*bounds, *arrays], types, None, [p.block.append_to])
 

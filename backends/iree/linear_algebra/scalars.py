@@ -7,7 +7,6 @@ pair of values, its parts. The compiler may contract products and sums to fused 
 import functools
 import operator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -30,7 +29,7 @@ _OF_INDICES = {
 class ScalarScope:
     """The place where a program emits scalars: the region that it currently fills, and the real type of its numbers."""
 
-    def __init__(self, k: Kernel, real: Any) -> None:
+    def __init__(self, k: Kernel, real: ir.FloatType) -> None:
         self.k = k
         self.real = real
 
@@ -78,10 +77,10 @@ class Scalar:
     """An index, a real number, or a complex number. Operators accept a Python number as the other operand."""
 
     p: ScalarScope
-    parts: tuple[Any, ...]
+    parts: tuple[IrValue, ...]
 
     @property
-    def v(self) -> Any:
+    def v(self) -> IrValue:
         """The value of an index or a real number."""
         return self.parts[0]
 
@@ -175,7 +174,7 @@ class Scalar:
         return functools.reduce(self.p.logical_and, (self.p.k.compared(equal, *pair) for pair in pairs))
 
     @property
-    def is_zero(self) -> Any:
+    def is_zero(self) -> IrValue:
         """Whether a number is zero."""
         return self.equals(0.0)
 
@@ -215,7 +214,7 @@ class Scalar:
         """x plus a term. The compiler may reorder such additions."""
         return self._with("arith.addf", term, "contract,reassoc")
 
-    def padded(self, count: int) -> tuple[Any, ...]:
+    def padded(self, count: int) -> tuple[IrValue, ...]:
         """The first `count` parts; the imaginary part of a real number is 0."""
         assert count >= len(self.parts), "a complex number where a real one is needed"
         return self.parts if count == len(self.parts) else self.parts + self.im.parts

@@ -8,7 +8,6 @@ Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.1.8 and 8.3
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tiduc.backends.iree.linear_algebra.program import Kind, Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.scalars import Int, Number
@@ -23,7 +22,7 @@ _ROTATIONS_AT_ONCE = 2  # so that these rotations read and write a row once
 def qr_algorithm(
     p: MatrixProgram,
     n: int,
-    couples: Callable[[Int], Any],
+    couples: Callable[[Int], IrValue],
     sweep: Callable[[Int, Int, Int], None],
     total: Number,
 ) -> Int:
@@ -114,7 +113,11 @@ def plane(f: Number, g: Number) -> tuple[Number, Number, Number]:
 
 
 def rotate(
-    x: Matrix, rows: Sequence[Int], rotations: Sequence[tuple[Number, Number]], start: Any, end: Any
+    x: Matrix,
+    rows: Sequence[Int],
+    rotations: Sequence[tuple[Number, Number]],
+    start: Int | int,
+    end: Int | int,
 ) -> None:
     """Applies rotations to successive pairs of `rows`, in the columns from `start` to below `end`.
 

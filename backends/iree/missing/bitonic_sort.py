@@ -13,7 +13,6 @@ original indices break ties, so that the sort is stable.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
     one, two, n = (scalar_of(b, i) for i in (1, 2, size[0]))
     places = places_along(b, xs[0], 0)
 
-    def step(b: Emitter, k: IrValue, j: IrValue, *arrays: IrValue) -> Sequence[Any]:
+    def step(b: Emitter, k: IrValue, j: IrValue, *arrays: IrValue) -> Sequence[IrValue]:
         mask = b.select(b.compare(b.add(j, j), k, "EQ"), b.subtract(k, one), j)
         partners = computed(
             b, size, signless(32), [mask], lambda k, place, mask: _partner(k, place, mask, size)

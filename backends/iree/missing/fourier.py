@@ -62,7 +62,7 @@ def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     return [re if kind == "IRFFT" else b.complex(re, im)]
 
 
-def _both_halves(b: Emitter, z: IrValue, n: int) -> Any:
+def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
     """The n elements of a spectrum, given its first half: element k of the rest is the conjugate of element n - k."""
     last = len(shape(z)) - 1
     half = b.cut(z, last, 0, n // 2 + 1)
@@ -73,7 +73,7 @@ def _both_halves(b: Emitter, z: IrValue, n: int) -> Any:
     return b.concatenate([half, b.multiply(mirrored, signs)], last)
 
 
-def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> Any:
+def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> IrValue:
     """The transform along one dimension: moves it last, behind the parts, and merges all other dimensions."""
     order = [i for i in range(1, len(shape(z))) if i != axis] + [0, axis]
     turned = b.transpose(z, order)
@@ -111,7 +111,7 @@ def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[i
     """z times complex constants along some of its dimensions; the parts of z are its dimension -2."""
     parts = len(shape(z)) - 2
 
-    def table(values: NDArray[Any]) -> Any:
+    def table(values: NDArray[Any]) -> IrValue:
         return b.broadcast_in_dim(b.table(values, element(z)), dimensions, z.type)
 
     signs = b.broadcast_in_dim(b.table([-1, 1], element(z)), [parts], z.type)

@@ -8,7 +8,6 @@ IREE's own sort takes O(n^2) exchanges, keeps a row on a stack of 32 KiB, and is
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -28,7 +27,7 @@ def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
     scalar = ir.RankedTensorType.get([], i32)
     n = arrays.scalar_of(b, rows.size[1])
 
-    def merged(b: Emitter, width: IrValue, places: IrValue) -> Sequence[Any]:
+    def merged(b: Emitter, width: IrValue, places: IrValue) -> Sequence[IrValue]:
         (longer,) = dispatch(b, [places.type], lambda k: [_merged(k, rows, width, places)], rows.size)
         return [b.add(width, width), longer]
 
@@ -38,18 +37,18 @@ def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
     return rows.in_order(b, places)
 
 
-def _merged(k: Kernel, rows: Rows, width: Any, places: IrValue) -> Any:
+def _merged(k: Kernel, rows: Rows, width: IrValue, places: IrValue) -> IrValue:
     """Merges sorted runs of `width` pairwise into runs of twice the length, as arrays of indices."""
-    (count, n), width = rows.size, read(k.index_at(width))
+    (count, n), length = rows.size, read(k.index_at(width))
 
-    def row_of(k: Kernel, row: Any, out: Any) -> Sequence[Any]:
-        return k.loop(0, n, width + width, [out], lambda k, start, out: [pair(k, row, start, out)])
+    def row_of(k: Kernel, row: RunTimeSize, out: IrValue) -> Sequence[IrValue]:
+        return k.loop(0, n, length + length, [out], lambda k, start, out: [pair(k, row, start, out)])
 
-    def pair(k: Kernel, row: RunTimeSize, start: Any, out: IrValue) -> IrValue:
+    def pair(k: Kernel, row: RunTimeSize, start: RunTimeSize, out: IrValue) -> IrValue:
         """Merges two adjacent runs, from `start` on: takes the lesser of both heads again and again."""
-        middle, end = smaller(start + width, n), smaller(start + width + width, n)
+        middle, end = smaller(start + length, n), smaller(start + length + length, n)
 
-        def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[Any]:
+        def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[IrValue]:
             # The last element of an exhausted run is still read, because a branch would take longer.
             heads = smaller(read(i), middle - 1), smaller(read(j), end - 1)
             left, right = (k.element(places, row, head) for head in heads)

@@ -69,9 +69,9 @@ def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
     _check_recursion(called)
 
 
-def _check_size(what: str, type_: Any, location: Any) -> None:
+def _check_size(what: str, type_: ir.Type, location: ir.Location) -> None:
     """Refuses larger arrays, whose sizes would overflow in products."""
-    if is_static(type_) and math.prod(type_.shape) >= _LARGEST:
+    if isinstance(type_, ir.RankedTensorType) and is_static(type_) and math.prod(type_.shape) >= _LARGEST:
         raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
 

@@ -1,14 +1,13 @@
 """Replaces ops that SPIR-V lacks: f64 functions, some 64-bit integer ops, iotas of bf16, some complex constants."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import crash, missing
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import FUNCTIONS
 from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with_element
 
@@ -17,7 +16,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with
 @missing(
     "For f64, SPIR-V has only square roots of real numbers; other functions are refused.", untested="refused"
 )
-def elementary(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Refuses functions of f64 other than real square roots. None for f32."""
     x = op.operands[0]
     of_reals = is_float(x) and bits(x) == 64 and op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt")
@@ -31,7 +30,7 @@ def elementary(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0.",
     "vulkan/leading_zeros",
 )
-def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The zeros of the upper half, or 32 plus the zeros of the lower half."""
     (x,) = op.operands
     if bits(x) != 64:
@@ -49,7 +48,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "Small complex constants do not compile unless they are splats; a barrier forces a load.",
     "vulkan/constant",
 )
-def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
+def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The constant, behind a barrier."""
     type_ = op.results[0].type
     if not is_complex(type_) or bits(type_) == 128 or op.attributes["value"].is_splat:
@@ -59,7 +58,7 @@ def constant(b: Emitter, op: Any) -> Sequence[Any] | None:
 
 @legalize("stablehlo.iota", where=ON_SPIRV)
 @missing("Does not compile for bf16; converts an iota of integers.", "vulkan/iota")
-def iota(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """An iota of integers, converted to bf16."""
     type_ = op.results[0].type
     if element(type_) != ir.BF16Type.get():

@@ -1,7 +1,6 @@
 """Replaces ops that IREE lacks or gets wrong on vmvx: counts of bits, shifts of narrow integers, signs of floats."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter, legalize, signless
 from tiduc.backends.iree.fault import crash, missing, wrong
@@ -18,7 +17,7 @@ from tiduc.dialect.shapes.types import bits, element, is_float
     "On SPIR-V, integers narrower than 32 bits do not compile; counts in 32 bits.",
     "vulkan/leading_zeros_of_bytes",
 )
-def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Extends the integer with leading zeros, counts the leading zeros, and subtracts the added zeros."""
     (x,) = op.operands
     if b.cpu or bits(x) >= 32:
@@ -31,7 +30,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 @wrong(
     "On vmvx, shifts copies of the sign into narrow integers; shifts in 32 bits.", "vmvx/shift_right_logical"
 )
-def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Extends the integer with leading zeros, and shifts it."""
     x, count = op.operands
     if b.cpu or b.settings.spirv or bits(x) >= 32:
@@ -44,7 +43,7 @@ def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[Any] | None:
 @missing(
     "Does not compile on vmvx; adds the bits of pairs, of fours, of bytes, then all bytes.", "vmvx/popcnt"
 )
-def count_ones(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def count_ones(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Sums the bits, in parts of 2, 4 and 8 bits that are added in parallel."""
     if b.cpu or b.settings.spirv:
         return None
@@ -52,7 +51,7 @@ def count_ones(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     v = _widened(b, x)
     width = bits(v)
 
-    def shifted(v: IrValue, count: int) -> Any:
+    def shifted(v: IrValue, count: int) -> IrValue:
         return b.emit("stablehlo.shift_right_logical", (v, count), v.type)
 
     def repeated(part: int, size: int) -> int:
@@ -66,7 +65,7 @@ def count_ones(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     return [b.convert(ones, element(x))]
 
 
-def _widened(b: Emitter, x: IrValue) -> Any:
+def _widened(b: Emitter, x: IrValue) -> IrValue:
     """The bits of x in a signless integer of 32 or 64 bits, with zeros before them."""
     width = bits(x)
     if width >= 32:
@@ -76,7 +75,7 @@ def _widened(b: Emitter, x: IrValue) -> Any:
 
 @legalize("stablehlo.sign")
 @missing("Does not compile for floats on vmvx; selects 1 and -1, and leaves zeros and NaN.", "vmvx/sign")
-def sign(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def sign(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """1 for x > 0, -1 for x < 0, and x itself for zeros and NaN."""
     (x,) = op.operands
     if b.cpu or b.settings.spirv or not is_float(x):

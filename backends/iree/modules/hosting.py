@@ -31,6 +31,7 @@ from iree.compiler import ir
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.modules.invariants import require
 from tiduc.backends.iree.modules.ops import (
+    IrValue,
     ancestor,
     blocks,
     constant,
@@ -92,7 +93,7 @@ class _Region(NamedTuple):
     results: ir.Operation
     of_results: ir.Operation
     written: list[int]
-    argument: ir.Value
+    argument: IrValue
     of_arrays: ir.Operation
     steps: Mapping[ir.Operation | None, int]
 
@@ -119,7 +120,7 @@ def _in_function(block: ir.Block) -> bool:
     ops = operations(block)
     packs = {op.results[0]: op for op in ops if op.name == PACK}
     results = _results(ops, packs)
-    changed: set[ir.Value] = set()
+    changed: set[IrValue] = set()
     moves = []
     for execute in ops:
         region = _region(execute, packs, results, changed) if execute.name == _EXECUTE else None
@@ -141,9 +142,9 @@ def _in_function(block: ir.Block) -> bool:
     return bool(moves)
 
 
-def _results(ops: Sequence[ir.Operation], packs: Mapping[ir.Value, ir.Operation]) -> dict[ir.Value, _Result]:
+def _results(ops: Sequence[ir.Operation], packs: Mapping[IrValue, ir.Operation]) -> dict[IrValue, _Result]:
     """The results of execution regions outside loops: the subviews of allocations of the size of a pack."""
-    results: dict[ir.Value, _Result] = {}
+    results: dict[IrValue, _Result] = {}
     allocations = {
         op.results[0]: op
         for op in ops
@@ -156,7 +157,7 @@ def _results(ops: Sequence[ir.Operation], packs: Mapping[ir.Value, ir.Operation]
         pack = packs[allocations[base].operands[0]] if base in allocations else None
         if pack is None or definition(offset) != pack:
             continue
-        i = list(pack.results).index(offset)
+        i = list[IrValue](pack.results).index(offset)
         given = segments(pack)[1][i - 1]
         length, known = number(size), number(given)
         is_within = size == given or (length or 1) <= (known or 0)
@@ -167,9 +168,9 @@ def _results(ops: Sequence[ir.Operation], packs: Mapping[ir.Value, ir.Operation]
 
 def _region(
     execute: ir.Operation,
-    packs: Mapping[ir.Value, ir.Operation],
-    results: Mapping[ir.Value, _Result],
-    changed: set[ir.Value],
+    packs: Mapping[IrValue, ir.Operation],
+    results: Mapping[IrValue, _Result],
+    changed: set[IrValue],
 ) -> _Region | None:
     """The region of an execution if one allocation holds all its results and another one its arrays; else None.
 
@@ -205,13 +206,13 @@ def _region(
     return _Region(execute, first.allocation, pack, written, *transient[0], numbers)
 
 
-def _is_used_before(value: ir.Value, execute: ir.Operation) -> bool:
+def _is_used_before(value: IrValue, execute: ir.Operation) -> bool:
     """Whether an op before an execution uses a value."""
     users = [ancestor(use.owner.operation, execute.block) for use in value.uses]
     return any(op is None or (op != execute and op.is_before_in_block(execute)) for op in users)
 
 
-def _steps_of(value: ir.Value, steps: Mapping[ir.Operation | None, int], body: ir.Block) -> set[int]:
+def _steps_of(value: IrValue, steps: Mapping[ir.Operation | None, int], body: ir.Block) -> set[int]:
     """The numbers of the steps of a region that use a value."""
     users = [ancestor(use.owner.operation, body) for use in value.uses]
     return {steps[op] for op in users if op in steps}
@@ -258,7 +259,7 @@ def _places_of_results(sizes: list[int], written: list[int]) -> Allocation:
     return Allocation(total - aligned(sizes[last]) + -(-sizes[last] // 4) * 4, starts)
 
 
-def _uses(region: _Region, offset: ir.Value) -> list[_Use]:
+def _uses(region: _Region, offset: IrValue) -> list[_Use]:
     """The uses of an array with this offset by dispatches and fills of the region."""
     known = []
     for use in offset.uses:
@@ -283,7 +284,7 @@ def _uses(region: _Region, offset: ir.Value) -> list[_Use]:
     return known
 
 
-def _move(region: _Region, places: Sequence[ir.Value], moved: Mapping[int, ir.Value], none: ir.Value) -> None:
+def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValue], none: IrValue) -> None:
     """Puts arrays at places in the memory of results, with these values for size and places; empties their slices."""
     for result, value in zip(region.of_results.results, places, strict=True):
         result.replace_all_uses_with(value)
@@ -323,5 +324,5 @@ def _body(execute: ir.Operation, old: ir.Block) -> ir.Block:
     return body
 
 
-def _position(block: ir.Block, argument: ir.Value) -> int:
-    return list(block.arguments).index(argument)
+def _position(block: ir.Block, argument: IrValue) -> int:
+    return list[IrValue](block.arguments).index(argument)

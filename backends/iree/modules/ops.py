@@ -1,10 +1,14 @@
 """ops: reads and writes ops of IREE's dialects by IREE's own Python bindings, without the classes of each dialect."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
 from tiduc.backends.iree.modules.invariants import require
+
+IrValue = ir.Value[Any]
+"""A value of IREE's IR: the result of an op, or the argument of a block."""
 
 EXECUTABLES = "flow.executable", "stream.executable", "hal.executable"
 """Ops that hold the code of kernels."""
@@ -37,23 +41,23 @@ def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
     return at
 
 
-def definition(value: ir.Value, name: str = "") -> ir.Operation | None:
+def definition(value: IrValue, name: str = "") -> ir.Operation | None:
     """The op that defines a value, if it has the given name. None for block arguments."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or name not in ("", owner.name) else owner.operation
 
 
-def number(value: ir.Value, name: str = "arith.constant") -> int | None:
+def number(value: IrValue, name: str = "arith.constant") -> int | None:
     """The number of a value that a constant op of this name defines."""
     op = definition(value, name)
     return None if op is None else int(ir.IntegerAttr(op.attributes["value"]).value)
 
 
-def segments(op: ir.Operation) -> list[Sequence[ir.Value]]:
+def segments(op: ir.Operation) -> list[Sequence[IrValue]]:
     """The operands of an op, grouped as its dialect groups them."""
     sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     operands, start = list(op.operands), 0
-    parts: list[Sequence[ir.Value]] = []
+    parts: list[Sequence[IrValue]] = []
     for size in sizes:
         parts.append(operands[start : start + size])
         start += size
@@ -64,7 +68,7 @@ def segments(op: ir.Operation) -> list[Sequence[ir.Value]]:
 def create(
     name: str,
     results: Sequence[ir.Type],
-    operands: Sequence[ir.Value],
+    operands: Sequence[IrValue],
     before: ir.Operation,
     attributes: Mapping[str, ir.Attribute] | None = None,
     regions: int = 0,
@@ -81,7 +85,7 @@ def create(
     )
 
 
-def constant(value: int, before: ir.Operation) -> ir.Value:
+def constant(value: int, before: ir.Operation) -> IrValue:
     """A constant of type index before an op."""
     type_ = ir.IndexType.get(before.context)
     return create("arith.constant", [type_], [], before, {"value": ir.IntegerAttr.get(type_, value)}).result
@@ -107,4 +111,4 @@ def parsed(text: str, context: ir.Context) -> ir.Operation:
     """The only op in the text of a module, without the module."""
     module = ir.Module.parse(text, context)
     (op,) = module.body.operations
-    return op.operation.detach_from_parent()
+    return op.operation.detach_from_parent().operation

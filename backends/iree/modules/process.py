@@ -55,7 +55,7 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
     known = (flag for flag in flags if not flag.startswith((_DUMP, _C_CODE)))
     api._initializeGlobalCL("iree-compile", *known)
     # The classes that IREE's package has for ops take 0.2 s to import.
-    ir._globals.dialect_search_modules = []
+    ir._globals.dialect_search_modules = []  # type: ignore[attr-defined]  # IREE's module imports the name
     session = api.Session()
     session.context.enable_multithreading(job.threads)
     invocation = session.invocation()

@@ -1,9 +1,10 @@
 """Scalar ops of the host code (dialect `arith`) as C expressions."""
 
 from collections.abc import Callable
-from typing import Any
 
-from tiduc.dialect.ops.ir_types import IrOp
+from iree.compiler import ir
+
+from tiduc.backends.iree.modules.ops import IrValue
 
 _BINARY = {
     "addi": "+", "subi": "-", "muli": "*", "andi": "&", "ori": "|", "xori": "^",
@@ -13,11 +14,11 @@ _COMPARE = "== != < <= > >= < <= > >=".split()
 _FLOATS = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
 """C's operators by the number of MLIR's predicate; only predicates for which the operator agrees on NaN."""
 
-Use = Callable[[Any], str]
+Use = Callable[[IrValue], str]
 """Gives the C expression of an operand."""
 
 
-def expression(op: Any, use: Use) -> str | None:
+def expression(op: ir.Operation, use: Use) -> str | None:
     """The C expression of an op of `arith`; None for other ops.
 
     Sums, differences and products wrap around in MLIR, so they are computed as unsigned integers in C.
@@ -49,7 +50,7 @@ def _unsigned(kind: str) -> str:
     return f"u{_signed(kind)}"
 
 
-def _constant(op: Any) -> str | None:
+def _constant(op: ir.Operation) -> str | None:
     value, kind = op.attributes["value"], str(op.results[0].type)
     if kind in ("f32", "f64"):
         return _float(value.value, "f" if kind == "f32" else "")
@@ -69,7 +70,7 @@ def _float(value: float, suffix: str) -> str:
     return value.hex() + suffix
 
 
-def _comparison(op: IrOp, x: str, y: str) -> str | None:
+def _comparison(op: ir.Operation, x: str, y: str) -> str | None:
     number, kind = int(op.attributes["predicate"].value), str(op.operands[0].type)
     if op.name == "arith.cmpf":
         return f"{x} {_FLOATS[number]} {y}" if number in _FLOATS else None
@@ -106,7 +107,7 @@ def _division(name: str, kind: str, values: list[str]) -> str | None:
     return forms.get(name)
 
 
-def _conversion(op: IrOp, name: str, x: str) -> str | None:
+def _conversion(op: ir.Operation, name: str, x: str) -> str | None:
     """Conversions between numbers; None for other ops."""
     of, to = str(op.operands[0].type), str(op.results[0].type)
     if name in ("extsi", "index_cast", "trunci", "sitofp", "fptosi", "extf", "truncf"):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from iree.compiler import ir
@@ -14,7 +13,9 @@ _RESOURCE = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^\s:<>"]+)> : .*', r
 _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', re.DOTALL)
 
 
-def data_of(attribute: Any, resources: Mapping[str, bytes], refuse: Callable[[str], Exception]) -> bytes:
+def data_of(
+    attribute: ir.Attribute, resources: Mapping[str, bytes], refuse: Callable[[str], Exception]
+) -> bytes:
     """The bytes of a constant buffer. Some bytes are those of named resources of the module.
 
     For other attributes, raises the error that `refuse` returns for a description.

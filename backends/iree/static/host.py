@@ -14,10 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from torch_mlir import ir
+from iree.compiler import ir
 
+from tiduc.backends.iree.modules.ops import IrValue
 from tiduc.backends.iree.static.arithmetic import expression
 from tiduc.backends.iree.static.constants import data_of
 from tiduc.backends.iree.static.liveness import (
@@ -30,7 +30,6 @@ from tiduc.backends.iree.static.liveness import (
     reachable,
 )
 from tiduc.dialect.errors import CompileError
-from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 TYPES = {
     **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
@@ -57,7 +56,7 @@ class Host:
     """The state that the functions of a module share: kernels that they call, constants, and memory requirements."""
 
     name: str  # the name of the program, in diagnostics
-    exports: dict[str, Any]  # the op hal.executable.export of each kernel, by name
+    exports: dict[str, ir.Operation]  # the op hal.executable.export of each kernel, by name
     called: dict[str, int] = field(default_factory=dict)  # the index of each kernel in the table of kernels
     constants: list[bytes] = field(default_factory=list)
     resources: Mapping[str, bytes] = field(default_factory=dict)  # the bytes of the module's resources
@@ -78,20 +77,20 @@ class CFunction:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.names: dict[Any, str] = {}
+        self.names: dict[IrValue, str] = {}
         self.declared: list[str] = []
         self.lines: list[str] = []
         self.allocated: list[str] = []  # the size of each buffer that a run of the function may allocate
-        self._labels: dict[Any, str] = {}
-        self._live: dict[Any, set[Any]] = {}
+        self._labels: dict[ir.Block, str] = {}
+        self._live: dict[ir.Block, set[IrValue]] = {}
 
     # ---- values ----------------------------------------------------------------------------------------------
 
-    def use(self, value: Any) -> str:
+    def use(self, value: IrValue) -> str:
         """The C expression of a value."""
         return self.names[value]
 
-    def define(self, value: Any, text: str | None = None) -> str:
+    def define(self, value: IrValue, text: str | None = None) -> str:
         """Declares a C variable for a value and returns its name. Sets it to the expression `text` if there is one."""
         kind = self.c_type(value.type)
         name = self.names[value] = f"v{len(self.names)}"
@@ -100,7 +99,7 @@ class CFunction:
             self.lines.append(f"{name} = {text};")
         return name
 
-    def c_type(self, type: Any) -> str:
+    def c_type(self, type: ir.Type) -> str:
         text = str(type)
         if is_buffer(type):
             return "tiduc_buffer"
@@ -108,7 +107,7 @@ class CFunction:
             raise self.host.refuse(f"a value of type {text}")
         return TYPES[text]
 
-    def alias(self, value: Any, other: Any) -> None:
+    def alias(self, value: IrValue, other: IrValue) -> None:
         self.names[value] = self.names[other]
 
     def count_heap(self) -> None:
@@ -136,7 +135,7 @@ class CFunction:
 
     # ---- statements ------------------------------------------------------------------------------------------
 
-    def body(self, region: Any) -> None:
+    def body(self, region: ir.Region) -> None:
         """Translates the blocks of a function."""
         blocks = reachable(list(region.blocks))
         self._labels = {block: f"b{i}" for i, block in enumerate(blocks)}
@@ -154,7 +153,7 @@ class CFunction:
                 self.collect(self._live[block] | {a for a in block.arguments if is_buffer(a.type)})
             self._block(block)
 
-    def _block(self, block: Any) -> None:
+    def _block(self, block: ir.Block) -> None:
         operations = [o.operation for o in block.operations]
         after = live_after(operations, self._live) if any(o.name == FREE for o in operations) else None
         for i, op in enumerate(operations):
@@ -164,14 +163,14 @@ class CFunction:
             else:
                 self.emit(op)
 
-    def collect(self, live: set[Any]) -> None:
+    def collect(self, live: set[IrValue]) -> None:
         """Emits a call that frees all memory of the pool to which no live buffer points."""
         kept = sorted({self.names[value] for value in live if value in self.names})
         line = f"tiduc_collect(pool, {_array(kept)}, {len(kept)});"
         if not self.lines or self.lines[-1] != line:
             self.lines.append(line)
 
-    def emit(self, op: Any) -> None:
+    def emit(self, op: ir.Operation) -> None:
         """Translates one op."""
         translate = _TRANSLATE.get(op.name)
         if translate is not None:
@@ -208,7 +207,7 @@ def _array(buffers: Sequence[str]) -> str:
 # ---- the ops ---------------------------------------------------------------------------------------------------
 
 
-def segments(op: Any) -> list[list[Any]]:
+def segments(op: ir.Operation) -> list[list[IrValue]]:
     """The operands of an op, grouped by `operandSegmentSizes`."""
     operands, parts = list(op.operands), []
     for size in op.attributes["operandSegmentSizes"]:
@@ -217,85 +216,85 @@ def segments(op: Any) -> list[list[Any]]:
     return parts
 
 
-def _alloca(f: CFunction, op: Any) -> None:
+def _alloca(f: CFunction, op: ir.Operation) -> None:
     buffer, size = f.define(op.results[0]), f.use(list(op.operands)[0])
     f.allocated.append(size)
     f.checked(f"tiduc_allocate(pool, {size}, &{buffer})")
 
 
-def _import(f: CFunction, op: Any) -> None:
+def _import(f: CFunction, op: ir.Operation) -> None:
     buffer, size = f.define(op.results[0]), f.use(op.operands[-1])
     f.allocated.append(size)
     f.checked(f"tiduc_aligned(pool, {f.use(op.operands[0])}.data, {size}, &{buffer})")
 
 
-def _export(f: CFunction, op: Any) -> None:
+def _export(f: CFunction, op: ir.Operation) -> None:
     f.define(op.results[0], f"(tiduc_buffer){{{f.use(op.operands[0])}.data, {f.use(op.operands[-1])}}}")
 
 
-def _subview(f: CFunction, op: IrOp) -> None:
+def _subview(f: CFunction, op: ir.Operation) -> None:
     source, _, offset, size = (f.use(value) for value in op.operands)
     f.define(op.results[0], f"(tiduc_buffer){{{source}.data + {offset}, {size}}}")
 
 
-def _await(f: CFunction, op: Any) -> None:
+def _await(f: CFunction, op: ir.Operation) -> None:
     for result, operand in zip(op.results, segments(op)[0], strict=True):
         f.alias(result, operand)
 
 
-def _barrier(f: CFunction, op: IrOp) -> None:
+def _barrier(f: CFunction, op: ir.Operation) -> None:
     for result, operand in zip(op.results, op.operands, strict=True):
         f.alias(result, operand)
 
 
-def _load(f: CFunction, op: IrOp) -> None:
+def _load(f: CFunction, op: ir.Operation) -> None:
     source, _, offset = op.operands
     name = f.define(op.results[0])
     f.lines.append(f"memcpy(&{name}, {f.use(source)}.data + {f.use(offset)}, sizeof {name});")
 
 
-def _size(f: CFunction, op: IrOp) -> None:
+def _size(f: CFunction, op: ir.Operation) -> None:
     f.define(op.results[0], f"{f.use(op.operands[0])}.size")
 
 
-def _constant_buffer(f: CFunction, op: IrOp) -> None:
+def _constant_buffer(f: CFunction, op: ir.Operation) -> None:
     data = data_of(op.attributes["value"], f.host.resources, f.host.refuse)
     f.host.constants.append(data)
     index = len(f.host.constants) - 1
     f.define(op.results[0], f"(tiduc_buffer){{(unsigned char *)constant{index}, {len(data)}}}")
 
 
-def _try_map(f: CFunction, op: IrOp) -> None:
+def _try_map(f: CFunction, op: ir.Operation) -> None:
     source, offset, size = op.operands
     f.define(op.results[0], "true")
     data = f"{f.use(source)}.data + {f.use(offset)}"
     f.define(op.results[1], f"(tiduc_buffer){{{data}, {f.use(size)}}}")
 
 
-def _execute(f: CFunction, op: Any) -> None:
+def _execute(f: CFunction, op: ir.Operation) -> None:
     block = op.regions[0].blocks[0]
     for argument, resource in zip(block.arguments, segments(op)[0], strict=True):
         f.alias(argument, resource)
     _inside(f, op)
 
 
-def _inside(f: CFunction, op: Any) -> None:
+def _inside(f: CFunction, op: ir.Operation) -> None:
     for inner in op.regions[0].blocks[0].operations:
         f.emit(inner.operation)
 
 
-def _copy(f: CFunction, op: IrOp) -> None:
+def _copy(f: CFunction, op: ir.Operation) -> None:
     source, _, at, target, _, to, length = (f.use(value) for value in op.operands)
     f.lines.append(f"memcpy({target}.data + {to}, {source}.data + {at}, (size_t){length});")
 
 
-def _fill(f: CFunction, op: IrOp) -> None:
+def _fill(f: CFunction, op: ir.Operation) -> None:
     target, _, offset, length, value = (f.use(value) for value in op.operands)
     kind = f.c_type(op.operands[4].type)
     f.lines.append(f"tiduc_fill({target}.data + {offset}, {length}, &({kind}){{{value}}}, sizeof({kind}));")
 
 
-def _dispatch(f: CFunction, op: Any) -> None:
+def _dispatch(f: CFunction, op: ir.Operation) -> None:
     workload, uniform, resources, _, offsets, lengths = segments(op)
     kernels = list(op.attributes["entry_points"])
     if len(kernels) != 1:
@@ -312,7 +311,7 @@ def _dispatch(f: CFunction, op: Any) -> None:
     )
 
 
-def _workgroups(f: CFunction, export: Any, workload: Sequence[Any]) -> list[str]:
+def _workgroups(f: CFunction, export: ir.Operation, workload: Sequence[IrValue]) -> list[str]:
     """The numbers of workgroups in x, y and z; the kernel's export computes them from the workload."""
     if not len(list(export.regions)) or not len(list(export.regions[0].blocks)):
         raise f.host.refuse("a kernel without a number of workgroups")
@@ -332,19 +331,19 @@ def global_name(symbol: str) -> str:
     return f"global_{''.join(c if c.isascii() and c.isalnum() else f'_{ord(c):x}_' for c in symbol)}"
 
 
-def _load_global(f: CFunction, op: IrOp) -> None:
+def _load_global(f: CFunction, op: ir.Operation) -> None:
     f.define(op.results[0], global_name(op.attributes["global"].value))
 
 
-def _store_global(f: CFunction, op: IrOp) -> None:
+def _store_global(f: CFunction, op: ir.Operation) -> None:
     f.lines.append(f"{global_name(op.attributes['global'].value)} = {f.use(op.operands[0])};")
 
 
-def _br(f: CFunction, op: IrOp) -> None:
+def _br(f: CFunction, op: ir.Operation) -> None:
     f.lines.append(f.jump(op.successors[0], list(op.operands)))
 
 
-def _cond_br(f: CFunction, op: IrOp) -> None:
+def _cond_br(f: CFunction, op: ir.Operation) -> None:
     (condition,), true, false = segments(op)
     if is_mapped(op):
         f.lines.append(f.jump(op.successors[0], true))
@@ -353,7 +352,7 @@ def _cond_br(f: CFunction, op: IrOp) -> None:
     f.lines.append(f.jump(op.successors[1], false))
 
 
-def _return(f: CFunction, op: Any) -> None:
+def _return(f: CFunction, op: ir.Operation) -> None:
     # IREE has written donated results to the arguments' memory, or to its copy if that memory is not aligned.
     for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.host.donated):
         copy = f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);"

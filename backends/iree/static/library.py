@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
 
 from iree.compiler import ir
 from torch_mlir import ir as mlir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.build import build_objects
+from tiduc.backends.iree.modules.ops import IrValue
 from tiduc.backends.iree.static.header import C_TYPES, Interface, donations, header_of, is_c_name, roles
 from tiduc.backends.iree.static.host import CFunction, Host, global_name
 from tiduc.backends.iree.static.state import State
@@ -130,7 +130,7 @@ def _shared(file: str) -> str:
     return files("tiduc.backends.iree.static").joinpath(file).read_text(encoding="utf-8")
 
 
-def _exports(executable: Any) -> Iterator[tuple[str, Any]]:
+def _exports(executable: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:
     """The names and exports (`hal.executable.export`) of a `hal.executable`; no items for other ops."""
     if executable.name != "hal.executable":
         return
@@ -152,7 +152,7 @@ def _array(index: int, data: bytes) -> str:
     return f"static _Alignas(64) const unsigned char constant{index}[] = {{\n{body}}};"
 
 
-def _function(host: Host, op: Any, name: str, arguments: tuple[Any, ...]) -> str:
+def _function(host: Host, op: ir.Operation, name: str, arguments: tuple[IrValue, ...]) -> str:
     """A function of the module as a C function; `arguments` and `results` are pointers to the arrays."""
     function = CFunction(host)
     for i, argument in enumerate(arguments):

@@ -1,11 +1,10 @@
 """Liveness of the buffers of the host code, and the order in which its blocks are translated."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from torch_mlir import ir
+from iree.compiler import ir
 
-from tiduc.dialect.ops.ir_types import IrValue
+from tiduc.backends.iree.modules.ops import IrValue
 
 _BUFFERS = ("!stream.resource", "!hal.buffer_view", "!util.buffer", "!stream.file")
 FREE = "stream.resource.dealloca"
@@ -16,22 +15,22 @@ def is_time(type_: ir.Type) -> bool:
     return str(type_) == "!stream.timepoint"
 
 
-def is_buffer(type_: Any) -> bool:
+def is_buffer(type_: ir.Type) -> bool:
     """Whether a type is memory that host code allocates or reads."""
     return str(type_).startswith(_BUFFERS)
 
 
-def _reads(op: Any) -> Iterator[Any]:
+def _reads(op: ir.Operation) -> Iterator[IrValue]:
     """The buffers that an op reads; for ops with regions, these are operands."""
     return (value for value in op.operands if is_buffer(value.type))
 
 
-def reachable(blocks: Sequence[Any]) -> list[Any]:
+def reachable(blocks: Sequence[ir.Block]) -> list[ir.Block]:
     """The blocks that may run, in reverse postorder: each block comes after the blocks whose values it reads.
 
     In the C code, `stream.resource.try_map` always succeeds, so blocks that copy a constant from a file never run.
     """
-    finished: list[Any] = []
+    finished: list[ir.Block] = []
     seen, path = {blocks[0]}, [(blocks[0], iter(successors_of(blocks[0])))]
     while path:
         block, rest = path[-1]
@@ -45,13 +44,13 @@ def reachable(blocks: Sequence[Any]) -> list[Any]:
     return finished[::-1]
 
 
-def successors_of(block: Any) -> list[Any]:
+def successors_of(block: ir.Block) -> list[ir.Block]:
     """The blocks that may run after this one."""
     last = list(block.operations)[-1].operation
     return list(last.successors)[:1] if is_mapped(last) else list(last.successors)
 
 
-def is_mapped(branch: Any) -> bool:
+def is_mapped(branch: ir.Operation) -> bool:
     """Whether a branch tests that a constant could be mapped. This test always succeeds in the C code."""
     return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
 
@@ -61,12 +60,14 @@ def _owner(value: IrValue) -> str:
     return getattr(value.owner, "name", "")
 
 
-def live_after(operations: Sequence[Any], entries: dict[Any, set[Any]]) -> list[set[Any]]:
+def live_after(
+    operations: Sequence[ir.Operation], entries: dict[ir.Block, set[IrValue]]
+) -> list[set[IrValue]]:
     """The buffers that are live after each op of a block; an op that frees a buffer does not read it."""
-    live: set[Any] = set()
+    live: set[IrValue] = set()
     for successor in operations[-1].successors:
         live |= entries.get(successor, set())  # empty for a block that never runs
-    after: list[set[Any]] = []
+    after: list[set[IrValue]] = []
     for op in reversed(operations):
         after.append(set(live))
         live -= set(op.results)
@@ -74,9 +75,9 @@ def live_after(operations: Sequence[Any], entries: dict[Any, set[Any]]) -> list[
     return after[::-1]
 
 
-def live_at_entry(blocks: Sequence[Any]) -> dict[Any, set[Any]]:
+def live_at_entry(blocks: Sequence[ir.Block]) -> dict[ir.Block, set[IrValue]]:
     """For each block, the buffers defined in other blocks that are live at its beginning."""
-    entries: dict[Any, set[Any]] = {block: set() for block in blocks}
+    entries: dict[ir.Block, set[IrValue]] = {block: set() for block in blocks}
     lists = {block: [o.operation for o in block.operations] for block in blocks}
     changed = True
     while changed:

@@ -128,7 +128,7 @@ def _map(group: Sequence[IrOp]) -> bool:
     if not inputs:
         return False
 
-    def fill(b: Emitter, *scalars: IrValue) -> list[Any]:
+    def fill(b: Emitter, *scalars: IrValue) -> list[IrValue]:
         values = dict(zip(inputs, scalars, strict=True))
         for x in read:
             if x not in values:

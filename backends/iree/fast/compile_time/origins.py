@@ -8,8 +8,9 @@ kernel has an origin of its own, shared by equal ops. Each hidden number of a ma
 own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from tiduc.backends.iree.emit.emitter import NUMBERS
 from tiduc.backends.iree.emit.known import known_number
@@ -20,11 +21,14 @@ from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
 CONSTANT = "constant"
 """The first part of the origins of constants; origins of computed constants have no other part."""
 
+Origin = tuple[Hashable, ...]
+"""What a value is computed from; values of equal origins are equal."""
 
-def origins(arguments: Iterable[IrValue], ops: Iterable[Any]) -> dict[Any, tuple[Any, ...]]:
+
+def origins(arguments: Iterable[IrValue], ops: Iterable[IrOp]) -> dict[IrValue, Origin]:
     """The origin of each argument of a block and of each result of its ops, in order."""
-    found: dict[Any, tuple[Any, ...]] = {x: ("argument", i) for i, x in enumerate(arguments)}
-    numbers: dict[Any, int] = {}
+    found: dict[IrValue, Origin] = {x: ("argument", i) for i, x in enumerate(arguments)}
+    numbers: dict[Hashable, int] = {}
     for op in ops:
         if op.name in ("stablehlo.constant", "arith.constant"):
             found[op.results[0]] = CONSTANT, op.attributes["value"]
@@ -48,7 +52,7 @@ def origins(arguments: Iterable[IrValue], ops: Iterable[Any]) -> dict[Any, tuple
     return found
 
 
-def may_be_equal(values: Sequence[IrValue], of: Mapping[Any, tuple[Any, ...]]) -> bool:
+def may_be_equal(values: Sequence[IrValue], of: Mapping[IrValue, Origin]) -> bool:
     """Whether IREE may find two of these values equal, judged by their origins."""
     found = [(x.type, of[x]) for x in values]
     constants = [type_ for type_, origin in found if origin[0] == CONSTANT]
@@ -56,7 +60,7 @@ def may_be_equal(values: Sequence[IrValue], of: Mapping[Any, tuple[Any, ...]]) -
     return len(set(found)) < len(found) or any(constants.count(type_) > 1 for type_ in computed)
 
 
-def _computes(op: IrOp, known: Sequence[Any | None]) -> bool:
+def _computes(op: IrOp, known: Sequence[np.generic | None]) -> bool:
     """Whether an op computes numbers that its operands do not have; `known` has the numbers of its constants."""
     if op.name in PRODUCTS | {DISPATCH}:
         return True

@@ -12,17 +12,18 @@ IREE fuses no ops across the borders of a function. A repeat therefore begins wh
 in any case, such as operands of kernels, and not where a value leaves that IREE would fuse with its readers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import NEVER_INLINED
 from tiduc.backends.iree.emit.workgroups import DISPATCH
-from tiduc.backends.iree.fast.compile_time.origins import may_be_equal, origins
+from tiduc.backends.iree.fast.compile_time.origins import Origin, may_be_equal, origins
 from tiduc.backends.iree.fast.compile_time.runs import Runs, runs
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in, new_function
@@ -38,6 +39,9 @@ LEAST = 16
 
 SAVED, LEAST_SAVED = 80, 200
 """The fewest ops that one function must save, and that all must save: a further compiler run takes 0.1 s."""
+
+_Index = Mapping[ir.Operation, int]
+"""The number of each op, in order."""
 
 _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
@@ -74,7 +78,7 @@ class RepeatFunction(NamedTuple):
     """
 
     inner: dict[tuple[int, int], tuple[int, int]]
-    constants: dict[tuple[int, int], Any]
+    constants: dict[tuple[int, int], ir.Operation]
     inputs: list[list[tuple[int, int]]]
     outputs: list[tuple[int, int]]
 
@@ -112,12 +116,12 @@ def _ops(block: ir.Block) -> list[ir.Operation]:
 
 def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
     """Whether ops of equal names and results repeat: a quick test, since most programs have no repeats."""
-    numbers: dict[Any, int] = {}
+    numbers: dict[Hashable, int] = {}
     alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
     return _longest(runs(alike, SAVED), 0, len(ops)) is not None
 
 
-def _broadcast_where_read(op: Any) -> None:
+def _broadcast_where_read(op: ir.Operation) -> None:
     """Repeats a broadcast before each op that reads it, so that no function returns or receives a broadcast array."""
     y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
     readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
@@ -134,7 +138,7 @@ def _broadcast_where_read(op: Any) -> None:
 # ---- where ops repeat --------------------------------------------------------------------------------------------
 
 
-def _repeats(ops: Sequence[IrOp], index: Mapping[Any, int]) -> Iterator[Repeat]:
+def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
     """Repeats that share no ops, those that save most ops first."""
     found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
@@ -152,7 +156,7 @@ def _repeats(ops: Sequence[IrOp], index: Mapping[Any, int]) -> Iterator[Repeat]:
 
 def _kinds(ops: Sequence[IrOp]) -> list[int]:
     """A number for each op, equal for ops that differ only in their operands; negative if the op may not repeat."""
-    numbers: dict[Any, int] = {}
+    numbers: dict[Hashable, int] = {}
     return [
         numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i for i, op in enumerate(ops)
     ]
@@ -165,9 +169,7 @@ def _may_repeat(op: IrOp) -> bool:
     return not has_dynamic_shape(op)
 
 
-def _kind(
-    op: IrOp, numbers: dict[Any, int] | None = None
-) -> tuple[int | str | ir.RankedTensorType | tuple[str, ir.Attribute], ...]:
+def _kind(op: IrOp, numbers: dict[IrValue, int] | None = None) -> tuple[Hashable, ...]:
     """A key of the properties that repeated ops share; for ops in a region, also the `numbers` of the values they read.
 
     A value from outside that a region reads equals no other value, since only operands become arguments of a function.
@@ -177,7 +179,7 @@ def _kind(
     types = [x.type for x in (*op.results, *op.operands)]
     read = [] if numbers is None else [numbers.get(x, object()) for x in op.operands]
     numbers = {} if numbers is None else numbers
-    inside = list[Any]()
+    inside = list[Hashable]()
     for block in (block for region in op.regions for block in region):
         _number(block.arguments, numbers)
         inside.append(len(block.arguments))
@@ -187,7 +189,7 @@ def _kind(
     return op.name, len(op.results), *attributes, *types, *read, *inside
 
 
-def _number(values: Iterable[Any], numbers: dict[Any, int]) -> None:
+def _number(values: Iterable[IrValue], numbers: dict[IrValue, int]) -> None:
     """Numbers further values."""
     for x in values:
         numbers[x] = len(numbers)
@@ -213,11 +215,11 @@ class Borders(NamedTuple):
     list.
     """
 
-    leaving: Any
-    entering: Any
+    leaving: NDArray[np.int64]
+    entering: NDArray[np.int64]
 
 
-def _borders(ops: Sequence[IrOp], index: Mapping[IrOp, int]) -> Borders:
+def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
     """The values of a program that a function's border should not separate from all of their readers."""
     leaving, entering = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
     for i, op in enumerate(ops):
@@ -243,7 +245,7 @@ def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | 
     return None
 
 
-def _cuts(borders: Borders, low: int, high: int, period: int) -> Any:
+def _cuts(borders: Borders, low: int, high: int, period: int) -> NDArray[np.int64]:
     """For each place from `low` to before `high`: how many values a copy that begins there cuts from their readers.
 
     A value of the copy is separated if all its readers are after the copy, and a value that the second copy reads if
@@ -274,7 +276,7 @@ def _is_stored(x: IrValue) -> bool:
 
 
 def _planned(
-    ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]
+    ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> tuple[Repeat, RepeatFunction] | None:
     """A repeat and its function; drops the first or the last copy if it differs from the others."""
     start, period, copies = repeat
@@ -285,7 +287,7 @@ def _planned(
 
 
 def _part(
-    ops: Sequence[Any], index: Mapping[Any, int], repeat: Repeat, of: Mapping[Any, Any]
+    ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> RepeatFunction | None:
     """The common form of the operands of all copies of a repeat; None if there is none. `of` has the origins of values.
 
@@ -294,7 +296,7 @@ def _part(
     """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}
-    inputs: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    inputs: dict[tuple[Hashable, ...], list[tuple[int, int]]] = {}
     for i in range(repeat.period):
         for n in range(len(ops[repeat.start + i].operands)):
             values = [ops[start + i].operands[n] for start in starts]
@@ -321,7 +323,7 @@ def _part(
     return RepeatFunction(inner, constants, list(inputs.values()), sorted(outputs))
 
 
-def _place(x: IrValue, index: Mapping[Any, int], start: int, period: int) -> tuple[int, int] | None:
+def _place(x: IrValue, index: _Index, start: int, period: int) -> tuple[int, int] | None:
     """The op of a copy that computes a value, and the number of the result; None for a value from outside."""
     if (op := definition(x)) is None:
         return None
@@ -329,15 +331,16 @@ def _place(x: IrValue, index: Mapping[Any, int], start: int, period: int) -> tup
     return (i, ir.OpResult(x).result_number) if 0 <= i < period else None
 
 
-def _identity(x: IrValue) -> Any:
+def _identity(x: IrValue) -> Hashable:
     """A key that is equal for values that IREE merges: equal constants, and equal views of one value."""
     if (constant := defined_by(x, *_CONSTANTS)) is not None:
-        return constant.attributes["value"]
+        value: ir.Attribute = constant.attributes["value"]
+        return value
     view = defined_by(x, *VIEWS)
     return x if view is None else (*_kind(view), *map(_identity, view.operands))
 
 
-def _constant(values: Sequence[Any]) -> Any | None:
+def _constant(values: Sequence[IrValue]) -> ir.Operation | None:
     """The op of a constant that equals all values; None if there is none."""
     constants = [defined_by(x, *_CONSTANTS) for x in values]
     known = [each for each in constants if each is not None]
@@ -347,7 +350,9 @@ def _constant(values: Sequence[Any]) -> Any | None:
     return known[0].operation if all(a == b for a, b in pairwise(attributes)) else None
 
 
-def _outline(ops: Sequence[Any], repeat: Repeat, part: RepeatFunction, name: str, body: Any) -> None:
+def _outline(
+    ops: Sequence[ir.Operation], repeat: Repeat, part: RepeatFunction, name: str, body: ir.Block
+) -> None:
     """Emits the function of a repeat at a module's end, and replaces the copies by calls."""
     first = ops[repeat.start : repeat.start + repeat.period]
     types = (
@@ -369,15 +374,15 @@ def _outline(ops: Sequence[Any], repeat: Repeat, part: RepeatFunction, name: str
             op.erase()
 
 
-def _fill(block: ir.Block, ops: Sequence[Any], part: RepeatFunction) -> None:
+def _fill(block: ir.Block, ops: Sequence[ir.Operation], part: RepeatFunction) -> None:
     """Emits copies of ops and of the constants that they read into the block of a function."""
     ip = ir.InsertionPoint(block)
-    constants: dict[Any, Any] = {}
+    constants: dict[ir.Operation, IrValue] = {}
     for constant in part.constants.values():
         if constant not in constants:
             constants[constant] = constant.clone(ip=ip).operation.results[0]
     given = {at: x for x, places in zip(block.arguments, part.inputs, strict=True) for at in places}
-    made: list[Any] = []
+    made: list[ir.Operation] = []
     for i, op in enumerate(ops):
         copy = op.clone(ip=ip).operation
         made.append(copy)

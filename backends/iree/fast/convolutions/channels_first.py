@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.vectors import MASKED, lanes
@@ -28,6 +27,7 @@ from tiduc.backends.iree.fast.convolutions.image_parts import (
 from tiduc.backends.iree.fast.convolutions.planes import Planes
 from tiduc.backends.iree.fast.convolutions.pointwise import pointwise
 from tiduc.backends.iree.settings import Registers
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _BLOCK = 2**19
@@ -101,7 +101,7 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
 
 def _computed(
     b: Emitter, c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool
-) -> Any:
+) -> IrValue:
     """The result, (phases and batch, features, places), or, if `swapped`, (features, batch, places)."""
     form, sizes = _planned(c, planes, elements, swapped, b.settings.registers)
     batch, features, *spatial = c.layout.input
@@ -132,7 +132,7 @@ def _last_row(planes: Planes, rows: int) -> int:
 
 def _planned(
     c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool, registers: Registers
-) -> tuple[ImageForm, ImageSizes]:
+) -> tuple[ImageForm, ImageSizes[int]]:
     """The properties of a convolution on which its code depends, and the sizes of its parts."""
     group, summed = c.outputs // c.groups, c.features // c.groups
     width, rows = lanes(c.x, registers), _rows_of_part(c, planes)

@@ -16,7 +16,7 @@ from tiduc.dialect.facts.windows import (
     window_of_convolution,
 )
 from tiduc.dialect.graph.matching import defined_by
-from tiduc.dialect.ops.ir_types import IrValue
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 BATCH, FEATURES = -2, -1
@@ -54,7 +54,7 @@ class Convolution:
     groups: int = 1
 
     @staticmethod
-    def of(op: Any) -> "Convolution":
+    def of(op: IrOp) -> "Convolution":
         """The convolution that an op computes. A reversal of the kernel becomes part of the convolution."""
         layout = Layout.of(op)
         places = tuple(shape(op.results[0])[d] for d in layout.output[2:])

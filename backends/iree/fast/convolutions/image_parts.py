@@ -11,13 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from tiduc.backends.iree.emit.sizes import RunTimeSize, larger, read, smaller
+from tiduc.backends.iree.emit.sizes import N, RunTimeSize, SizeLike, larger, read, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, quotient
 from tiduc.backends.iree.emit.workgroups import ArrayPart
 from tiduc.backends.iree.fast.convolutions.planes import Offsets
 from tiduc.dialect.ops.ir_types import IrValue
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -80,50 +82,50 @@ class ImageForm:
         """The number of phases."""
         return math.prod(len(each.sizes) for each in self.elements)
 
-    def order(self, image: int | str | RunTimeSize, feature: int | str | RunTimeSize) -> list[Any]:
+    def order(self, image: T, feature: T) -> list[T]:
         """The image number and the feature number, in the order of the result's dimensions."""
         return [feature, image] if self.swapped else [image, feature]
 
 
-class ImageSizes(NamedTuple):
+class ImageSizes(NamedTuple, Generic[N]):
     """The numbers that the code reads at run time."""
 
-    images: Any
-    results: Any  # an image for each phase of an image of the result
-    inputs: Any  # channels
-    outputs: Any  # features of the result
-    summed: Any  # channels of a group
-    group: Any  # features of a group
-    channels: Any  # channels that are added at a time
-    blocks: Any  # the number of times that each tile adds channels
-    features: Any  # the features of a part
-    parts: Any  # the parts of a group
-    rows: Any  # rows of the result per part
-    columns: Any  # the columns of a part
-    pitch: Any  # the distance between rows of a plane
-    tiles: Any  # tiles of places per part
-    last: Any  # the place of the last tile
-    elements: Any  # the elements of a plane
-    places: Any  # the places of the result
+    images: N
+    results: N  # an image for each phase of an image of the result
+    inputs: N  # channels
+    outputs: N  # features of the result
+    summed: N  # channels of a group
+    group: N  # features of a group
+    channels: N  # channels that are added at a time
+    blocks: N  # the number of times that each tile adds channels
+    features: N  # the features of a part
+    parts: N  # the parts of a group
+    rows: N  # rows of the result per part
+    columns: N  # the columns of a part
+    pitch: N  # the distance between rows of a plane
+    tiles: N  # tiles of places per part
+    last: N  # the place of the last tile
+    elements: N  # the elements of a plane
+    places: N  # the places of the result
 
 
 class _Taken(NamedTuple):
     """The elements of the kernel along one dimension that one phase reads, as in `PhaseElements`."""
 
-    size: Any
-    first: Any
-    shift: Any
+    size: SizeLike
+    first: SizeLike
+    shift: SizeLike
 
 
 class _Place(NamedTuple):
     """A tile: its image; the elements that its phase reads; its first channel in x and w; its features; its place t."""
 
-    image: Any
+    image: SizeLike
     taken: Sequence[_Taken]
-    of_image: Any
-    channel: Any
-    features: Sequence[Any]
-    t: Any
+    of_image: SizeLike
+    channel: SizeLike
+    features: Sequence[SizeLike]
+    t: SizeLike
 
 
 @dataclass(frozen=True)
@@ -134,12 +136,12 @@ class ImagePart:
     """
 
     form: ImageForm
-    sizes: ImageSizes
-    x: Any
-    w: Any
+    sizes: ImageSizes[SizeLike]
+    x: IrValue
+    w: IrValue
 
     @property
-    def features(self) -> Any:
+    def features(self) -> SizeLike:
         """The features of a part. If a tile adds all channels at once, a part has the features of one tile."""
         return self.form.tile.features if self.sizes.blocks == 1 else self.sizes.features
 
@@ -156,7 +158,7 @@ class ImagePart:
         starts = [*self.form.order(result, feature), k.held(row * n.columns)]
         sizes = [*self.form.order(1, count), k.held(n.rows * n.columns)]
 
-        def tile(k: Vectors, place: Sequence[int | RunTimeSize], out: IrValue) -> list[IrValue]:
+        def tile(k: Vectors, place: Sequence[SizeLike], out: IrValue) -> list[IrValue]:
             channel, feature = k.held(place[0] * n.channels), k.held(place[1] * self.form.tile.features)
             t = k.held(smaller(place[2] * self.form.width, n.last))
             # Features beyond the group are computed as copies of the last feature, and are not stored.
@@ -177,7 +179,7 @@ class ImagePart:
         out = out if n.blocks == 1 else k.cleared(out, sizes)
         return ArrayPart(k.nest(counts, [out], tile)[0], starts, sizes)
 
-    def taken(self, k: Vectors, phase: int | RunTimeSize) -> list[_Taken]:
+    def taken(self, k: Vectors, phase: SizeLike) -> list[_Taken]:
         """For each dimension, the elements of the kernel that a phase reads, and their shift."""
         taken, inner = [], self.form.phases
         for each in self.form.elements:
@@ -188,19 +190,21 @@ class ImagePart:
             )
         return taken
 
-    def before(self, k: Vectors, targets: Sequence[Any], out: IrValue) -> list[Any]:
+    def before(
+        self, k: Vectors, targets: Sequence[Sequence[tuple[list[SizeLike], IrValue | None]]], out: IrValue
+    ) -> list[IrValue]:
         """The sums so far: those of the channels that were added to the part `out` before."""
         if self.sizes.blocks == 1:
             return [k.zeros()] * len(targets)
         parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
         return [reduce(lambda u, v: k.arith("addf", u, v), each) for each in parts]
 
-    def sums(self, k: Vectors, at: _Place, before: Sequence[IrValue]) -> Sequence[Any]:
+    def sums(self, k: Vectors, at: _Place, before: Sequence[IrValue]) -> Sequence[IrValue]:
         """The sums of a tile after adding some more channels."""
         form, rank = self.form, len(self.form.elements)
         offsets = replace(form.offsets, pitch=self.sizes.pitch)
 
-        def step(k: Vectors, place: Sequence[int | RunTimeSize], *sums: IrValue) -> list[Any]:
+        def step(k: Vectors, place: Sequence[SizeLike], *sums: IrValue) -> list[IrValue]:
             channel, *numbers = place
             each = zip(at.taken, numbers, form.elements, strict=True)
             offset = [taken.shift + j * of.dilation for taken, j, of in each]
@@ -215,17 +219,17 @@ class ImagePart:
 
     def element(
         self,
-        feature: RunTimeSize,
-        channel: int | RunTimeSize,
+        feature: SizeLike,
+        channel: SizeLike,
         taken: Sequence[_Taken],
-        numbers: Sequence[int | RunTimeSize],
-    ) -> list[Any]:
+        numbers: Sequence[SizeLike],
+    ) -> list[SizeLike]:
         """The index of a kernel element.
 
         Along each dimension d, it is element number `numbers[d]` of those that are read.
         """
         layout = self.form.kernel
-        place: list[Any] = [0] * len(layout)
+        place: list[SizeLike] = [0] * len(layout)
         place[layout[0]], place[layout[1]] = channel, feature
         for d, (each, j) in enumerate(zip(taken, numbers, strict=True)):
             at, size = each.first + j * self.form.elements[d].step, self.w.type.shape[layout[2 + d]]
@@ -233,8 +237,8 @@ class ImagePart:
         return place
 
     def targets(
-        self, k: Vectors, t: Any, feature: int | RunTimeSize, count: int | RunTimeSize
-    ) -> list[list[tuple[Any, Any]]]:
+        self, k: Vectors, t: SizeLike, feature: SizeLike, count: SizeLike
+    ) -> list[list[tuple[list[SizeLike], IrValue | None]]]:
         """For each vector of a tile at place t, its places in the part, and the lanes to store at each place.
 
         If the part omits the places between rows, a vector has two places. The lanes of the second place belong to the
@@ -250,7 +254,7 @@ class ImagePart:
             targets += [[([*here, at], k.every(inside + masks)) for at, masks in v] for v in vs]
         return targets
 
-    def _of_vector(self, k: Vectors, t: Any) -> list[tuple[Any, list[Any]]]:
+    def _of_vector(self, k: Vectors, t: SizeLike) -> list[tuple[SizeLike, list[IrValue]]]:
         """The columns of the part for the places from t on, and masks of their lanes."""
         pitch, columns = self.sizes.pitch, self.sizes.columns
         size = self.sizes.rows * columns
@@ -265,7 +269,7 @@ class ImagePart:
         return [(place, [here]), (behind, [there])]
 
 
-def _entry(k: Vectors, table: Sequence[int], number: int | RunTimeSize) -> Any:
+def _entry(k: Vectors, table: Sequence[int], number: SizeLike) -> SizeLike:
     """The entry of this number in a table; an integer if all entries are equal."""
     if len(set(table)) == 1:
         return table[0]

@@ -15,11 +15,11 @@ The code that reads or writes planes reads their sizes at run time, so that imag
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.patches import Along, patches
-from tiduc.backends.iree.emit.sizes import RunTimeSize
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike
 from tiduc.backends.iree.emit.vectors import Vectors, quotient
 from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
@@ -41,11 +41,13 @@ class Offsets:
     strides: Pair
     dilation: Pair
     remainders: tuple[tuple[int, ...], ...]
-    pitch: Any = None
+    pitch: SizeLike | None = None
 
-    def read(self, offset: Sequence[Any]) -> tuple[Any, Any]:
+    def read(self, offset: Sequence[SizeLike]) -> tuple[SizeLike, SizeLike]:
         """The plane that an offset of the window reads, and the distance of the element from the window's place."""
-        plane, at = 0, 0
+        assert self.pitch is not None, "the code knows the distance of rows"
+        plane: SizeLike = 0
+        at: SizeLike = 0
         for d, j in enumerate(offset):
             planes, far = self.remainders[d], j * self.dilation[d]
             shift = quotient(far, self.strides[d])
@@ -133,7 +135,7 @@ class Planes:
         furthest = max(self.flat(self.places[0]), least) + self.reach[0] * self.pitch + self.reach[1]
         return -(-furthest // self.pitch)
 
-    def filled(self, b: Emitter, x: IrValue, least: int) -> Any:
+    def filled(self, b: Emitter, x: IrValue, least: int) -> IrValue:
         """The planes (batch, features, planes, elements) of an array (batch, features, rows, columns)."""
         n, m, *image = shape(x)
         rows = self.rows(least)
@@ -171,14 +173,14 @@ class Planes:
 class _Numbers(NamedTuple):
     """The sizes of images and planes, the distance of rows, and the rows and columns of an image that windows read."""
 
-    images: Any
-    channels: Any
-    height: Any
-    width: Any
-    size: Any
-    pitch: Any
-    rows: Any
-    columns: Any
+    images: SizeLike
+    channels: SizeLike
+    height: SizeLike
+    width: SizeLike
+    size: SizeLike
+    pitch: SizeLike
+    rows: SizeLike
+    columns: SizeLike
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ class _PlanesPart:
 
     form: _PlanesForm
     numbers: _Numbers
-    x: Any
+    x: IrValue
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """Emits the part with this index: the planes of one feature of an image."""
@@ -215,27 +217,36 @@ class _PlanesPart:
             begin = -((shift - first) // stride)
             end = k.held(quotient(n.rows + (first - shift + stride - 1), stride))
 
-            def row(k: Vectors, r: Any, out: Any, i: int = i, shift: int = shift) -> list[Any]:
+            def row(
+                k: Vectors, r: RunTimeSize, out: IrValue, i: int = i, shift: int = shift
+            ) -> list[IrValue]:
                 source = [*place, k.held(r * stride + shift)]
                 return [self.row(k, source, k.held(r * n.pitch), i * len(form.remainders[1]), out)]
 
             (out,) = k.loop(begin, end, 1, [out], row)
         return ArrayPart(out, [*place, 0, 0], sizes)
 
-    def row(self, k: Vectors, source: Sequence[Any], at: Any, plane: int, out: Any) -> Any:
+    def row(self, k: Vectors, source: Sequence[SizeLike], at: SizeLike, plane: int, out: IrValue) -> IrValue:
         """Writes a row of the image to the planes of one remainder, `plane` and later; `at` is its place there."""
         step, count = k.width * self.form.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
 
-        def step_of_row(k: Vectors, q: Any, out: Any) -> list[Any]:
+        def step_of_row(k: Vectors, q: RunTimeSize, out: IrValue) -> list[IrValue]:
             return [self.vectors_of_row(k, source, at, plane, q, out, None)]
 
         (out,) = k.loop(0, whole, step, [out], step_of_row)
         return self.vectors_of_row(k, source, at, plane, whole, out, k.held(count - whole))
 
     def vectors_of_row(
-        self, k: Vectors, source: Sequence[Any], at: Any, plane: int, q: Any, out: Any, count: Any
-    ) -> Any:
+        self,
+        k: Vectors,
+        source: Sequence[SizeLike],
+        at: SizeLike,
+        plane: int,
+        q: SizeLike,
+        out: IrValue,
+        count: SizeLike | None,
+    ) -> IrValue:
         """Writes the elements of a row, from number q of those that windows read, to the planes: all, or `count`."""
         stride, remainders = self.form.strides[1], self.form.remainders[1]
         low, skipped = max(0, self.form.low[1]), max(0, -self.form.low[1])

@@ -8,7 +8,6 @@ No element moves, unless the window has strides or padding: planes (planes.py) t
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
@@ -19,7 +18,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape
 
 
-def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
+def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
     """The result, as (batch, features, places). None if the window has several elements, or if the product is small.
 
     The images have channels first, and `planes` are the planes of the images.
@@ -38,7 +37,7 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     return in_tiles(b, MatrixOperand(w, (), kept, summed), MatrixOperand(x, (0,), 2, 1))
 
 
-def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
+def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
     """The gradient toward a kernel of one element, as a matrix in the order of the result; None as for `pointwise`.
 
     All arrays have channels first. `planes` are the planes of a convolution toward a kernel.
@@ -51,7 +50,7 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> Any | None:
     return in_tiles(b, x, w) if c.layout.output[1] else in_tiles(b, w, x)
 
 
-def _places(b: Emitter, planes: Planes, x: IrValue, sizes: Sequence[int]) -> Any:
+def _places(b: Emitter, planes: Planes, x: IrValue, sizes: Sequence[int]) -> IrValue:
     """The elements of x that a window of one element reads, as an array of these sizes and the places."""
     images = b.reshape(x, [*shape(x)[:2], *planes.image])
     return b.reshape(planes.filled(b, images, 0), [*sizes, math.prod(planes.places)])

@@ -10,14 +10,14 @@ the cotangent w is dilated (planes.py).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import RunTimeSize
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike
 from tiduc.backends.iree.emit.vectors import Vectors
 from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.planes import Planes
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 
@@ -55,8 +55,8 @@ class _DepthwisePart:
 
     form: _DepthwiseForm
     numbers: None
-    x: Any
-    w: Any
+    x: IrValue
+    w: IrValue
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """Emits the part with this index: a channel."""
@@ -64,7 +64,7 @@ class _DepthwisePart:
         rows, columns = form.planes.sizes
         sizes = [1, rows * columns]
 
-        def tile(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+        def tile(k: Vectors, place: Sequence[SizeLike], out: IrValue) -> list[IrValue]:
             i, j = k.held(place[0] * form.rows), k.held(place[1] * form.columns)
             sums = self.sums(k, channel, i, j)
             run = len(sums) if form.columns == columns else form.columns  # sums adjacent in the result
@@ -79,7 +79,7 @@ class _DepthwisePart:
         counts = [rows // form.rows, columns // form.columns]
         return ArrayPart(k.nest(counts, [k.array(sizes)], tile)[0], [channel, 0], sizes)
 
-    def sums(self, k: Vectors, channel: Any, i: Any, j: Any) -> Sequence[Any]:
+    def sums(self, k: Vectors, channel: SizeLike, i: SizeLike, j: SizeLike) -> Sequence[IrValue]:
         """The sums of a tile at the offsets from (i, j) on: vectors."""
         c, planes = self.form.c, self.form.planes
         rows, columns = planes.places
@@ -91,7 +91,9 @@ class _DepthwisePart:
         whole = columns // k.width * k.width
         images, cotangents = c.layout.input[1], c.layout.kernel[0]  # the image dimension, 0 or 1
 
-        def some(k: Vectors, image: Any, p: Any, q: Any, sums: Sequence[Any]) -> list[Any]:
+        def some(
+            k: Vectors, image: SizeLike, p: SizeLike, q: SizeLike, sums: Sequence[IrValue]
+        ) -> list[IrValue]:
             mask = k.first(columns - q) if isinstance(q, int) else None
             of_w, of_x = ([channel, image] if d else [image, channel] for d in (cotangents, images))
             w = k.load(self.w, [*of_w, p, q], mask)
@@ -99,7 +101,7 @@ class _DepthwisePart:
             xs = [k.load(self.x, [*of_x, plane, k.held(place + far)], mask) for plane, far in offsets]
             return k.plus_products([w], xs, sums)
 
-        def row(k: Vectors, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
+        def row(k: Vectors, place: Sequence[SizeLike], *sums: IrValue) -> Sequence[IrValue]:
             image, p = place
             sums = k.loop(0, whole, k.width, sums, lambda k, q, *sums: some(k, image, p, q, sums))
             return some(k, image, p, whole, sums) if whole < columns else sums

@@ -15,17 +15,20 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import RunTimeSize, smaller
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes, quotient
 from tiduc.backends.iree.emit.workgroups import ArrayPart, Code
 from tiduc.backends.iree.fast.convolutions.convolution_form import BATCH, FEATURES, Convolution, Result
 from tiduc.backends.iree.fast.convolutions.planes import Offsets, Planes
 from tiduc.backends.iree.fast.convolutions.pointwise import toward_pointwise
 from tiduc.backends.iree.settings import Registers
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
+
+T = TypeVar("T")
 
 _STORE = 5
 """The cycles that transpose and store one vector of a square block."""
@@ -120,7 +123,7 @@ def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[KernelS
     return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])
 
 
-def _computed(b: Emitter, c: Convolution, planes: Planes) -> Any:
+def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
     """The result, in its order in memory."""
     by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
     sums, tile = _sums(c, planes, b.settings.registers)
@@ -168,16 +171,16 @@ class _Numbers(NamedTuple):
     dimension.
     """
 
-    outputs: Any
-    images: Any
-    channels: Any
-    rows: Any
-    columns: Any
-    pitch: Any
-    elements: Any
-    panels: Any
-    filled: Any
-    last: Any
+    outputs: SizeLike
+    images: SizeLike
+    channels: SizeLike
+    rows: SizeLike
+    columns: SizeLike
+    pitch: SizeLike
+    elements: SizeLike
+    panels: SizeLike
+    filled: SizeLike
+    last: SizeLike
 
 
 @dataclass(frozen=True)
@@ -208,8 +211,8 @@ class _GradientPart:
 
     form: _GradientForm
     numbers: _Numbers
-    x: Any
-    w: Any
+    x: IrValue
+    w: IrValue
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """Emits the part with this index: a tile."""
@@ -229,7 +232,9 @@ class _GradientPart:
         out = self.stored(k, self.sums(k, panel, channel, row, column), count, k.array(sizes))
         return ArrayPart(out, starts, sizes)
 
-    def sums(self, k: Vectors, panel: Any, channel: Any, row: Any, column: Any) -> Sequence[Any]:
+    def sums(
+        self, k: Vectors, panel: SizeLike, channel: SizeLike, row: SizeLike, column: SizeLike
+    ) -> Sequence[IrValue]:
         """The sums of a tile: for each channel and offset, vectors of features."""
         tile, n = self.form.tile, self.numbers
         of_form = replace(self.form.offsets, pitch=n.pitch)
@@ -237,11 +242,11 @@ class _GradientPart:
         reads = [[k.held(n) for n in of_form.read([row + i, column + j])] for i, j in offsets]
         channels = [k.held(channel + m) for m in range(tile.channels)]
 
-        def of_row(k: Vectors, place: Sequence[Any], *sums: Any) -> Sequence[Any]:
+        def of_row(k: Vectors, place: Sequence[SizeLike], *sums: IrValue) -> Sequence[IrValue]:
             image, p = place
             begin, first = k.held(p * n.columns), k.held(p * n.pitch)
 
-            def step(k: Vectors, q: Any, *sums: Any) -> list[Any]:
+            def step(k: Vectors, q: RunTimeSize, *sums: IrValue) -> list[IrValue]:
                 at = [panel, image, k.held(begin + q)]
                 ws = [k.load(self.w, [*at, v * k.width]) for v in range(tile.vectors)]
                 here = k.held(first + q)
@@ -256,7 +261,7 @@ class _GradientPart:
 
         return k.nest([n.images, n.rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
 
-    def stored(self, k: Vectors, sums: Sequence[Any], count: Any, out: Any) -> Any:
+    def stored(self, k: Vectors, sums: Sequence[IrValue], count: SizeLike, out: IrValue) -> IrValue:
         """The part `out` after storing the sums of a tile; `count` of its features are stored."""
         form, tile = self.form, self.form.tile
         for v, begin in itertools.product(range(tile.vectors), range(0, tile.height, k.width)):
@@ -274,12 +279,12 @@ class _GradientPart:
 class _Panels(NamedTuple):
     """The numbers that the copy to panels reads: panels, images, features, places, places per panel and per part."""
 
-    panels: Any
-    images: Any
-    outputs: Any
-    places: Any
-    filled: Any
-    each: Any
+    panels: SizeLike
+    images: SizeLike
+    outputs: SizeLike
+    places: SizeLike
+    filled: SizeLike
+    each: SizeLike
 
 
 class _PanelsForm(NamedTuple):
@@ -296,19 +301,19 @@ class _PanelsPart:
 
     form: _PanelsForm
     numbers: _Panels
-    w: Any
+    w: IrValue
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
         """Emits the part with this index: squares of as many places and features as a vector has elements."""
         (panel, image, block), n, form = place, self.numbers, self.form
         start = k.held(block * n.each)
 
-        def feature(k: Vectors, i: Any) -> Any:
+        def feature(k: Vectors, i: SizeLike) -> SizeLike:
             """The feature with this index in a panel; beyond the last feature, the last one, which is not stored."""
             o = panel * form.width + i
             return k.held(o if form.even else smaller(o, n.outputs - 1))
 
-        def square(k: Vectors, place: Sequence[Any], out: Any) -> list[Any]:
+        def square(k: Vectors, place: Sequence[SizeLike], out: IrValue) -> list[IrValue]:
             i, v = (k.held(at * k.width) for at in place)
             mask = k.first(n.places - (start + i))
             features = [feature(k, v + e) for e in range(k.width)]
@@ -322,7 +327,7 @@ class _PanelsPart:
         return ArrayPart(out, [panel, image, start, 0], sizes)
 
 
-def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> Any:
+def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> IrValue:
     """The cotangent as (panel, image, place, feature of the panel); places are padded to whole vectors."""
     form, vector = _PanelsForm(c.layout.kernel[0], of.width, of.even), of.vector
     panels, squares = -(-c.outputs // form.width), -(-count // vector)
@@ -335,6 +340,6 @@ def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> Any
     return code.run(b, [w], type_, [panels, c.features, squares * vector // each])
 
 
-def _swapped(index: int, x: int | str | RunTimeSize, y: int | str | RunTimeSize) -> list[Any]:
+def _swapped(index: int, x: T, y: T) -> list[T]:
     """x and y, exchanged if x does not have this index."""
     return [y, x] if index else [x, y]

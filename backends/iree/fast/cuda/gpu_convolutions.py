@@ -8,7 +8,6 @@ global memory for each product: they take 10 to 20 times as long.
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from torch_mlir import ir
 
@@ -19,7 +18,7 @@ from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution, 
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.windows import group_counts
 from tiduc.dialect.mlir.context import stage
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _MOST_BYTES = 2**28
@@ -36,7 +35,7 @@ def gpu_convolutions(module: ir.Module | IrOp) -> int:
     return rewrite(module, {"stablehlo.convolution": _as_product})
 
 
-def _as_product(b: Emitter, op: IrOp) -> list[Any] | None:
+def _as_product(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """The result of a convolution as a product; None for a convolution that stays."""
     arrays = (*op.operands, *op.results)
     if not are_floats(arrays, ir.F32Type, ir.F16Type, ir.BF16Type) or group_counts(op) != (1, 1):

@@ -17,17 +17,16 @@ bf16 that have batch dimensions, or rows and columns that no tile divides.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, rewrite
+from tiduc.backends.iree.emit.emitter import Emitter, is_directly_in, rewrite
 from tiduc.backends.iree.emit.gpu_tiles import GpuTile, Product
 from tiduc.backends.iree.emit.kernels import KERNEL, Kernel
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.mlir.context import context, stage
 from tiduc.dialect.ops.contractions import Contraction
-from tiduc.dialect.ops.ir_types import IrValue
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
@@ -49,9 +48,9 @@ def gpu_products(module: ir.Module) -> int:
     return rewrite(module, {"stablehlo.dot_general": _in_tiles})
 
 
-def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
+def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """A product in tiles; None for a product that stays."""
-    product = None if op.operation.parent.name == KERNEL else Product.of(op)
+    product = None if is_directly_in(op, KERNEL) else Product.of(op)
     if product is None:
         return None
     tile, parts = min(product.choices(), key=lambda choice: product.cycles(*choice))
@@ -61,7 +60,7 @@ def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
 
 def _emit(
     b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: GpuTile, parts: int
-) -> Any:
+) -> IrValue:
     """The product. The loops are over batches and parts, if there are several, then over rows, columns and terms."""
     sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
     outer = [name for name, n in sizes.items() if n > 1]
@@ -69,7 +68,7 @@ def _emit(
     zeros_after = parts * sizes[_TERMS] - product.terms
     loops = [*outer, _ROWS, _COLUMNS, _TERMS]
 
-    def operand(v: IrValue, side: int) -> tuple[Any, list[str]]:
+    def operand(v: IrValue, side: int) -> tuple[IrValue, list[str]]:
         """An operand with a dimension for each loop on which its place depends, and these loops."""
         names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
             of.summed[side][0]: [_PART, _TERMS]
@@ -81,7 +80,7 @@ def _emit(
             v = b.pad(v, b.zero(with_shape(v.type, [])), [0] * len(high), high, [0] * len(high))
         return b.reshape(v, [sizes[name] for name in kept]), kept
 
-    def places(names: Sequence[str]) -> Any:
+    def places(names: Sequence[str]) -> ir.AffineMap:
         return ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loops.index(name)) for name in names])
 
     (x, of_x), (y, of_y), of_z = operand(x, 0), operand(y, 1), loops[:-1]
@@ -94,7 +93,7 @@ def _emit(
     return b.reshape(z, [*product.batches, product.rows, product.columns])
 
 
-def _compilation(tile: GpuTile, outer: int, of: Mapping[str, int], operand: IrValue) -> Any:
+def _compilation(tile: GpuTile, outer: int, of: Mapping[str, int], operand: IrValue) -> ir.Attribute:
     """IREE's `compilation_info` for loops with these tile sizes; the first `outer` loops have tiles of 1."""
 
     def sizes(first: int, *last: int) -> str:

@@ -10,7 +10,6 @@ microseconds on an H200, and 5 in parts. Sums of few rows stay if IREE distribut
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from torch_mlir import ir
 
@@ -38,7 +37,7 @@ def gpu_sums(module: ir.Module | IrOp) -> int:
     return rewrite(module, {"stablehlo.reduce": _of_elements, "stablehlo.dot_general": _of_products})
 
 
-def _of_elements(b: Emitter, op: Any) -> list[Any] | None:
+def _of_elements(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """The sum in parts; None for a reduction that stays."""
     if (
         len(op.results) != 1
@@ -50,7 +49,7 @@ def _of_elements(b: Emitter, op: Any) -> list[Any] | None:
     return [_in_parts(b, op, op.operands[0])] if start is not None and start.value == 0 else None
 
 
-def _of_products(b: Emitter, op: IrOp) -> list[Any] | None:
+def _of_products(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """The sum of products of corresponding elements, in parts; None for a product that stays."""
     (x, y), of = op.operands, Contraction.of(op)
     rest = tuple(range(len(of.summed[0]), x.type.rank))
@@ -72,7 +71,7 @@ def _is_long(op: IrOp, dimensions: Iterable[int]) -> bool:
     return many and width > 0 and all(isinstance(element(v), ir.F32Type) for v in (*op.operands, y))
 
 
-def _in_parts(b: Emitter, op: IrOp, x: IrValue) -> Any:
+def _in_parts(b: Emitter, op: IrOp, x: IrValue) -> IrValue:
     """The sum of x along its first dimensions."""
     sizes = shape(op.results[0])
     width = math.prod(sizes)

@@ -48,7 +48,7 @@ class Chosen(NamedTuple):
     "Applies the updates of a scatter by one thread of a GPU; those of a max-pool's gradient become a sum.",
     "gpu_networks.py: resnet18",
 )
-def scatter_of_pool(b: Emitter, op: Any) -> Sequence[Any] | None:
+def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The sum over the elements of a window. None if the indices are not known to be numbers that windows choose."""
     if len(op.results) != 1 or reducer(op) != "stablehlo.add":
         return None
@@ -94,7 +94,7 @@ def _chosen(indices: IrValue) -> Chosen | None:
     return None
 
 
-def _limit(x: Any | None, otherwise: int) -> int | None:
+def _limit(x: IrValue | None, otherwise: int) -> int | None:
     """A limit of a clamp; None if it is unknown. Without a clamp (x is None), `otherwise`."""
     if x is None:
         return otherwise

@@ -8,8 +8,6 @@ integers, but its compiler does not convert single elements accordingly, and rej
 conversions are exact in both directions.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import restored, stored
@@ -46,7 +44,7 @@ def _convert(loop: IrOp, end: IrOp, i: int) -> None:
     _read_as(loop.results[i], kind, ir.InsertionPoint.after(loop), loop)
 
 
-def _signed(b: Emitter, x: IrValue) -> Any:
+def _signed(b: Emitter, x: IrValue) -> IrValue:
     """x as signed integers; a splat stays a constant, since a kernel can read only a limited number of arrays."""
     type_ = with_element(x.type, signless(max(8, element(x).width)))
     value = constant_splat(x)
@@ -56,7 +54,7 @@ def _signed(b: Emitter, x: IrValue) -> Any:
     return stored(b, x)
 
 
-def _read_as(x: Any, kind: Any, place: ir.InsertionPoint, loop: IrOp) -> None:
+def _read_as(x: IrValue, kind: ir.IntegerType, place: ir.InsertionPoint, loop: IrOp) -> None:
     """Changes the type of x to signed integers; its readers get x converted back to the element type `kind`."""
     readers = list(x.uses)
     x.set_type(with_element(x.type, signless(max(8, kind.width))))

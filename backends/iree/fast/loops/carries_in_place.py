@@ -19,7 +19,6 @@ loops of a module:
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -32,7 +31,7 @@ from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.mlir.context import context, stage
-from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 TOPOLOGY = "stream.topology"
 _ONE_DEVICE = (
@@ -72,17 +71,17 @@ def carries_in_place(module: ir.Module) -> int:
 # ---- carries that a loop updates in place ------------------------------------------------------------------------
 
 
-def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[Any]) -> bool:
+def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
     """Whether carry i and each array of its chain have one reader: the next update, or for the last the terminator."""
     condition, body = (region.blocks[0] for region in loop.regions)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
         return False
     return all(len(list(x.uses)) == 1 for x in chain) and all(
-        x.owner.operation.block == body for x in chain[1:]
+        ir.OpResult(x).owner.operation.block == body for x in chain[1:]
     )
 
 
-def _chain(loop: IrOp, i: int) -> list[Any]:
+def _chain(loop: IrOp, i: int) -> list[IrValue]:
     """Carry i at the start of an iteration, and the results of the updates between it and its next value."""
     body = loop.regions[1].blocks[0]
     carry = body.arguments[i]

@@ -1,7 +1,6 @@
 """`Counter`: loop-carried values that grow by a constant in each iteration, and the trip counts that they determine."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -62,7 +61,7 @@ def _count(counter: Counter, direction: str, limit: int) -> int | None:
     return max(0, -((sign * (start - limit) - beyond) // (sign * step)))
 
 
-def loop_counter(loop: IrOp) -> tuple[int | None, Any]:
+def loop_counter(loop: IrOp) -> tuple[int, IrValue] | tuple[None, None]:
     """The index of the carry that counts iterations from zero up to a limit, and the limit; or None, None."""
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")

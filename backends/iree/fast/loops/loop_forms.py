@@ -132,13 +132,13 @@ def carries_on_stack(loop: IrOp) -> list[int]:
     return kept
 
 
-def read_from_outside(loop: IrOp) -> list[Any]:
+def read_from_outside(loop: IrOp) -> list[IrValue]:
     """The values that a loop captures or starts with, without constants."""
     values = dict.fromkeys((*loop.operands, *captured(loop)))
     return [x for x in values if not defined_by(x, "stablehlo.constant")]
 
 
-def wanted(loop: IrOp) -> list[Any]:
+def wanted(loop: IrOp) -> list[IrValue]:
     """The results of a loop that are read."""
     return [y for y in loop.results if list(y.uses)]
 
@@ -181,7 +181,7 @@ def _against_updates_in_place(loop: ir.Operation) -> str:
     return ""
 
 
-def on_host(op: IrOp) -> Iterator[Any]:
+def on_host(op: IrOp) -> Iterator[ir.Operation]:
     """The ops nested in an op that are not inside a dispatch."""
     for region in op.regions:
         for block in region.blocks:
@@ -199,7 +199,7 @@ def may_be_carry(x: IrValue) -> bool:
     )
 
 
-def _sources(y: IrValue) -> list[Any]:
+def _sources(y: IrValue) -> list[IrValue]:
     """The values that y may be or be a view of: operands of y's size, unless the op computes a new array."""
     if (op := definition(y)) is None or op.name in _NEW:
         return []

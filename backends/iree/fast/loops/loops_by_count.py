@@ -8,7 +8,6 @@ arrays on the device: each iteration has a dispatch for each counter, copies the
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -33,7 +32,7 @@ def loops_by_count(module: ir.Module) -> int:
     return sum(map(_rewritten, loops[::-1]))  # inner loops first
 
 
-def _rewritten(loop: Any) -> bool:
+def _rewritten(loop: ir.Operation) -> bool:
     """Replaces a loop by a loop that counts from zero, if `COUNTED` says so."""
     count = trip_count(loop)
     if count is None or COUNTED.against(loop):
@@ -45,10 +44,10 @@ def _rewritten(loop: Any) -> bool:
     kind = ir.RankedTensorType.get([], signless(32))
     limit = b.constant(count, kind)
 
-    def condition(b: Emitter, t: IrValue, *xs: Any) -> Any:
+    def condition(b: Emitter, t: IrValue, *xs: IrValue) -> IrValue:
         return b.compare(t, limit, "LT")
 
-    def body(b: Emitter, t: IrValue, *xs: Any) -> Sequence[Any]:
+    def body(b: Emitter, t: IrValue, *xs: IrValue) -> Sequence[IrValue]:
         carries = dict(zip(others, xs, strict=True))
         carries |= values_of(b, loop, counters, t)
         results = b.inlined(loop.regions[1], [carries[i] for i in every])
@@ -62,7 +61,7 @@ def _rewritten(loop: Any) -> bool:
     return True
 
 
-def values_of(b: Emitter, loop: IrOp, counters: Mapping[int, Counter], t: IrValue) -> dict[int, Any]:
+def values_of(b: Emitter, loop: IrOp, counters: Mapping[int, Counter], t: IrValue) -> dict[int, IrValue]:
     """The values of a loop's counters in iteration t, by carry index."""
     values = {}
     for i, counter in counters.items():

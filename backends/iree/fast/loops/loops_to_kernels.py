@@ -13,7 +13,6 @@ compiles the program without this pass.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -65,7 +64,7 @@ def _within(op: IrOp) -> int:
 # ---- choosing loops ---------------------------------------------------------------------------------------------
 
 
-def _small(loop: Any) -> Any | None:
+def _small(loop: ir.Operation) -> ir.Operation | None:
     """The loop if it fits into a kernel, or the loop with packed stacks that replaces it; None if neither fits."""
     if not wanted(loop):
         return None
@@ -124,9 +123,9 @@ def _is_numbering(x: IrValue) -> bool:
     return integers and defined_by(x, "stablehlo.iota") is not None
 
 
-def _numbered(k: Kernel, array: IrValue, iota: Any) -> IrValue:
+def _numbered(k: Kernel, array: IrValue, iota: IrValue) -> IrValue:
     """The array with the elements of an iota, for which `_is_numbering` holds."""
-    d = ir.IntegerAttr(iota.owner.attributes["iota_dimension"]).value
+    d = ir.IntegerAttr(ir.OpResult(iota).owner.attributes["iota_dimension"]).value
 
     def put(k: Kernel, place: Sequence[int | RunTimeSize], out: IrValue) -> Sequence[IrValue]:
         return [k.put(k.cast(place[d], element(iota)), out, *place)]
@@ -222,12 +221,13 @@ def _written_if(k: Kernel, condition: IrValue, x: IrValue) -> IrValue:
     return k.if_(condition, [x.type], lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])[0]
 
 
-def _is_read_after(x: Any, update: Any) -> bool:
+def _is_read_after(x: IrValue, update: IrOp) -> bool:
     """Whether an op after `update` still reads the array x, perhaps reshaped."""
     for use in x.uses:
         reader = use.owner.operation
         while reader.block != update.operation.block:
-            reader = reader.parent.operation
+            assert reader.parent is not None, "update is in the same function"
+            reader = reader.parent
         if reader != update.operation and update.operation.is_before_in_block(reader):
             return True
         if reader.name == "stablehlo.reshape" and _is_read_after(reader.results[0], update):

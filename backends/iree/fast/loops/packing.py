@@ -9,9 +9,8 @@ a result.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch_mlir import ir
 
@@ -31,9 +30,9 @@ _SLICE = "stablehlo.dynamic_slice"
 class Packing:
     """A loop with packed stacks. `pairs` are the old results with their replacements, and `ops` are the emitted ops."""
 
-    loop: Any
-    pairs: list[tuple[Any, Any]]
-    ops: list[Any]
+    loop: ir.Operation
+    pairs: list[tuple[IrValue, IrValue]]
+    ops: list[IrOp]
 
     def undo(self) -> None:
         """Undoes the packing: restores the uses of the old loop, and erases the packed loop."""
@@ -67,7 +66,7 @@ def pack(loop: IrOp) -> Packing | None:
         old.replace_all_uses_with(new)
     block = loop.operation.block
     emitted = [op for op in b.emitted if op is not None and op.operation.block == block]
-    return Packing(results[0].owner, pairs, emitted)
+    return Packing(ir.OpResult(results[0]).owner.operation, pairs, emitted)
 
 
 def read_packed(loop: IrOp) -> None:
@@ -111,7 +110,9 @@ def _updates(loop: IrOp, i: int) -> list[IrOp]:
     return chain if alone else []
 
 
-def _filling(loop: IrOp, block: ir.Block, others: Sequence[int], groups: Sequence[Sequence[int]]) -> Any:
+def _filling(
+    loop: IrOp, block: ir.Block, others: Sequence[int], groups: Sequence[Sequence[int]]
+) -> Callable[..., list[IrValue]]:
     """A function that copies the ops of `block` to the packed loop, with updates of packed arrays."""
     places = {
         op.results[0]: (g, n)
@@ -120,7 +121,7 @@ def _filling(loop: IrOp, block: ir.Block, others: Sequence[int], groups: Sequenc
         for op in _updates(loop, i)
     }
 
-    def fill(b: Emitter, *carries: IrValue) -> list[Any]:
+    def fill(b: Emitter, *carries: IrValue) -> list[IrValue]:
         arrays = list(carries[len(others) :])
         values = dict(zip((block.arguments[i] for i in others), carries, strict=False))
         for op in operations(block):

@@ -94,7 +94,7 @@ def _read_in_place(block: ir.Block) -> None:
             ]
             for i in sorted((0, 1), key=lambda i: -(stored_bytes(op.operands[i].type) or 0)):
                 is_apart = newest.get(op.operands[1 - i], 0) > read.get(forms[i], -1)
-                if RECOMPUTED in _attributes(op.operands[i]) and is_apart and _is_matrix(op, i):
+                if _recomputed(op.operands[i]) is not None and is_apart and _is_matrix(op, i):
                     op.operands[i] = before[i]
                     break
             read.update(dict.fromkeys(forms, barriers))
@@ -110,13 +110,13 @@ def _is_matrix(op: IrOp, i: int) -> bool:
     return is_static(op.operands[i].type) and list(range(rank)) in orders
 
 
-def _before_barriers(x: Any) -> Any:
+def _before_barriers(x: IrValue) -> IrValue:
     """The value behind the barriers of rematerialized ops that computed x; x if there is none."""
-    while RECOMPUTED in _attributes(x):
-        x = x.owner.operands[ir.OpResult(x).result_number]
+    while (op := _recomputed(x)) is not None:
+        x = op.operands[ir.OpResult(x).result_number]
     return x
 
 
-def _attributes(x: IrValue) -> Any:
-    """The attributes of the op that computes x; none for a block argument."""
-    return {} if isinstance(x.owner, ir.Block) else x.owner.attributes
+def _recomputed(x: IrValue) -> ir.OpView | None:
+    """The barrier before a rematerialized op that computes x; None for any other value."""
+    return x.owner if not isinstance(x.owner, ir.Block) and RECOMPUTED in x.owner.attributes else None

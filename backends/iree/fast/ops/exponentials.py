@@ -27,7 +27,7 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
         @legalize(f"stablehlo.{name}", where=ON_CPUS)
         @slow(text, f"flags.py: {name}")
         @wraps(function)
-        def pattern(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+        def pattern(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
             x = op.operands[0]
             return [function(b, x)] if is_f64(x) else None
 
@@ -39,7 +39,7 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
 @of_f64(
     "exponential", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
 )
-def exponential(b: Emitter, x: IrValue) -> Any:
+def exponential(b: Emitter, x: IrValue) -> IrValue:
     """e^x by a polynomial, as vector code."""
     powers = exponential_parts(b, x)
     y = b.add(powers.less, 1)
@@ -50,7 +50,7 @@ def exponential(b: Emitter, x: IrValue) -> Any:
     "logistic",
     "For f64 IREE calls the C library for each element: 1 / (1 + e^-x) instead, with a polynomial for e^-x.",
 )
-def logistic(b: Emitter, x: IrValue) -> Any:
+def logistic(b: Emitter, x: IrValue) -> IrValue:
     """1 / (1 + e^-x), with a polynomial for e^-x."""
     return b.divide(b.constant(1, x), b.add(exponential(b, b.negate(x)), 1))
 
@@ -59,7 +59,7 @@ def logistic(b: Emitter, x: IrValue) -> Any:
     "tanh",
     "For f64 IREE calls the C library for each element: -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x.",
 )
-def tanh(b: Emitter, x: IrValue) -> Any:
+def tanh(b: Emitter, x: IrValue) -> IrValue:
     """-m / (2 + m) with m = e^(-2 |x|) - 1, and with the sign of x."""
     size = b.abs(x)
     m = exponential_minus_one(b, b.negate(b.add(size, size)))

@@ -8,14 +8,13 @@ The sort is stable and takes any comparator and any number of arrays.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize, signless
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch
 from tiduc.backends.iree.emit.rows import Rows, rows_of, sorted_dimension
-from tiduc.backends.iree.emit.sizes import RunTimeSize
+from tiduc.backends.iree.emit.sizes import RunTimeSize, known
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import is_dynamic, shape
@@ -77,9 +76,9 @@ def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[Ir
     """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
     rows = rows_of(b, op, dimension)
     # One-dimensional, because the compiler drops dimensions of size 1 outside the loop that carries the array.
-    type_ = ir.RankedTensorType.get([rows.size[0] * count], signless(32))
+    type_ = ir.RankedTensorType.get([known(rows.size[0]) * count], signless(32))
     (places,) = dispatch(b, [type_], lambda k: [_inserted(k, rows, type_, count)])
-    return rows.in_order(b, b.reshape(places, [rows.size[0], count]))
+    return rows.in_order(b, b.reshape(places, [known(rows.size[0]), count]))
 
 
 def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> IrValue:
@@ -91,7 +90,7 @@ def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> 
     ) -> tuple[IrValue, ...]:
         """Inserts index `place` into the row's sorted indices up to `end`; returns the array and the dropped index."""
 
-        def step(k: Kernel, i: RunTimeSize, kept: IrValue, left: IrValue) -> Sequence[Any]:
+        def step(k: Kernel, i: RunTimeSize, kept: IrValue, left: IrValue) -> Sequence[IrValue]:
             at = k.linear_index(size, (row, i))
             first = rows.comes_first(k, row, place, k.index_at(kept, at))
             other = k.element(kept, at)
@@ -100,7 +99,7 @@ def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> 
         return k.loop(0, end, 1, [kept, k.cast(place, signless(32))], step)
 
     def row_of(k: Kernel, row: RunTimeSize, kept: IrValue) -> Sequence[IrValue]:
-        def fill(k: Kernel, place: RunTimeSize, kept: IrValue) -> Sequence[Any]:
+        def fill(k: Kernel, place: RunTimeSize, kept: IrValue) -> Sequence[IrValue]:
             kept, left = insert(k, row, kept, place, place)
             return [k.put(left, kept, k.linear_index(size, (row, place)))]
 

@@ -1,11 +1,11 @@
 """reverse of large arrays as loops, on CPUs; IREE's code computes the place of each element individually."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.arrays import as_signless, restored
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_in_loop, legalize
 from tiduc.backends.iree.emit.kernels import Kernel, dispatch, is_kernel_array
+from tiduc.backends.iree.emit.sizes import SizeLike
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.dependences import reached
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import element, shape
     "IREE moves one element at a time and computes where each is: loops in one dispatch instead.",
     "flags.py: reverse",
 )
-def reverse(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """A reversal of a large array, in one dispatch.
 
     Does not apply to operands of products, because IREE reverses these while it packs them.
@@ -40,21 +40,23 @@ _MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 def _is_factor(op: IrOp) -> bool:
     """Whether a product or a convolution reads the result, directly or through ops that move elements."""
 
-    def moved(y: IrValue) -> list[Any]:
+    def moved(y: IrValue) -> list[IrValue]:
         uses = [use for use in y.uses if use.owner.name in _MOVES]
         # A barrier has one result per operand. Other ops have one result.
         return [use.owner.results[use.operand_number % len(use.owner.results)] for use in uses]
 
-    return any(use.owner.name in PRODUCTS for y in reached(op.results, moved) for use in y.uses)
+    return any(
+        use.owner.name in PRODUCTS for y in reached(list[IrValue](op.results), moved) for use in y.uses
+    )
 
 
-def _by_loops(b: Emitter, x: IrValue, dimensions: Sequence[int]) -> Any:
+def _by_loops(b: Emitter, x: IrValue, dimensions: Sequence[int]) -> IrValue:
     """x reversed in one dispatch, without dimensions of size 1, which the compiler drops."""
     kept = [i for i, n in enumerate(shape(x)) if n != 1]
     sizes = [shape(x)[i] for i in kept]
     y = b.stored(b.reshape(x, sizes))  # keeps the op that computes x out of the dispatch
 
-    def move(k: Kernel, place: Sequence[Any], out: Any) -> Sequence[Any]:
+    def move(k: Kernel, place: Sequence[SizeLike], out: IrValue) -> Sequence[IrValue]:
         moved = zip(kept, sizes, place, strict=True)
         source = [n - 1 - i if d in dimensions else i for d, n, i in moved]
         return [k.put(k.element(y, *source), out, *place)]

@@ -16,7 +16,6 @@ would wait for the index.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -24,6 +23,7 @@ from tiduc.backends.iree.emit.arrays import has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, is_in_loop, legalize, signless
 from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_outside, dispatch
 from tiduc.backends.iree.emit.places import Places
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, known
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -67,27 +67,28 @@ def is_single(op: IrOp, places: Places) -> bool:
     return len(op.results) == 1 and places.is_one_slice and alike and known.issuperset(end.operands)
 
 
-def _one_slice(b: Emitter, op: Any, places: Places) -> Any:
+def _one_slice(b: Emitter, op: IrOp, places: Places) -> IrValue:
     """The result of a scatter for which `is_single` holds; its slice is in range or out of range as a whole."""
     x, indices, update = op.operands
+    window = [known(n) for n in places.window]
     at, inside = [b.constant(0, ir.RankedTensorType.get([], signless(64)))] * len(places.sizes), None
     starts = b.reshape(places.indices(b, indices), [len(places.indexed)])
     for k, i in enumerate(places.indexed):
         start = b.reshape(b.cut(starts, 0, k, k + 1), [])
         if element(indices).width < 32:
             (start,) = b.barrier(start)  # else the host would read the number and zero-extend it
-        at[i] = b.clamp(b.constant(0, start), start, b.constant(places.sizes[i] - 1, start))
+        at[i] = b.clamp(b.constant(0, start), start, b.constant(known(places.sizes[i]) - 1, start))
         same = b.compare(at[i], start, "EQ")
         inside = same if inside is None else b.and_(inside, same)
     # A single element is a scalar. In kernels, IREE cannot compile the broadcast of a scalar predicate to an array.
-    sizes = [] if math.prod(places.window) == 1 else places.window
-    old, new = b.reshape(b.dynamic_slice(x, at, places.window), sizes), b.reshape(update, sizes)
+    sizes = [] if math.prod(window) == 1 else window
+    old, new = b.reshape(b.dynamic_slice(x, at, window), sizes), b.reshape(update, sizes)
     assert inside is not None, "a scatter has an index"
     new = b.select(inside, _combined(b, op.regions[0].blocks[0], old, new), old)
-    return b.dynamic_update_slice(x, b.reshape(new, places.window), at)
+    return b.dynamic_update_slice(x, b.reshape(new, window), at)
 
 
-def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
+def _combined(b: Emitter, body: ir.Block, old: IrValue, new: IrValue) -> IrValue:
     """Applies a body of elementwise ops on scalars to two arrays."""
     values = dict(zip(body.arguments, (old, new), strict=True))
     *ops, end = operations(body)
@@ -98,7 +99,9 @@ def _combined(b: Emitter, body: Any, old: Any, new: Any) -> Any:
     return values[end.operands[0]]
 
 
-def _by_loops(b: Emitter, op: Any, places: Places, indices: Any, news: Sequence[Any]) -> list[Any]:
+def _by_loops(
+    b: Emitter, op: IrOp, places: Places, indices: IrValue, news: Sequence[IrValue]
+) -> list[IrValue]:
     """The updated arrays, flattened; the op's body combines old and new elements in order. `news` are the updates."""
     xs, width = list(op.operands)[: len(news)], places.width
     # One-dimensional, because the compiler drops dimensions of size 1.
@@ -107,12 +110,12 @@ def _by_loops(b: Emitter, op: Any, places: Places, indices: Any, news: Sequence[
     )
     indices = computed_outside(b, indices)
 
-    def fill(k: Kernel) -> Sequence[Any]:
-        def update(k: Kernel, place: Sequence[Any], *outs: Any) -> Sequence[Any]:
+    def fill(k: Kernel) -> Sequence[IrValue]:
+        def update(k: Kernel, place: Sequence[SizeLike], *outs: IrValue) -> Sequence[IrValue]:
             row, is_inside = places.row(k, place, indices)
             number = k.linear_index(places.leading, place)
 
-            def combine(k: Kernel, column: Any, *outs: Any) -> Sequence[Any]:
+            def combine(k: Kernel, column: RunTimeSize, *outs: IrValue) -> Sequence[IrValue]:
                 at, new = (k.linear_index([places.count, width], (i, column)) for i in (row, number))
                 pairs = [*(k.element(x, at) for x in outs), *(k.element(u, new) for u in updates)]
                 values = k.inlined_on_scalars(op.regions[0], pairs)

@@ -9,13 +9,12 @@ faster than loops.
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import ON_CPUS, Emitter, legalize
 from tiduc.backends.iree.emit.kernels import Kernel, can_apply_body, computed_outside, dispatch
-from tiduc.backends.iree.emit.sizes import RunTimeSize
+from tiduc.backends.iree.emit.sizes import SizeLike
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.windows import window_of
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -37,7 +36,7 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     return _by_loops(b, op) if _pays(op) else None
 
 
-def _pays(op: Any) -> bool:
+def _pays(op: IrOp) -> bool:
     """Whether loops are faster: for small windows over several unpadded arrays with channels last."""
     if len(op.results) < 2 or not can_apply_body(op) or not shape(op.results[0]):
         return False
@@ -47,7 +46,7 @@ def _pays(op: Any) -> bool:
     return 1 < math.prod(w.sizes) <= _LARGE and 0 < math.prod(places)
 
 
-def _by_loops(b: Emitter, op: Any) -> list[IrValue]:
+def _by_loops(b: Emitter, op: IrOp) -> list[IrValue]:
     """The results of a reduce_window: folds its body over the elements of each window in order.
 
     Each fold starts with the initial values; the specification (reduce) allows any number of uses of them.
@@ -57,10 +56,10 @@ def _by_loops(b: Emitter, op: Any) -> list[IrValue]:
     inits = [computed_outside(b, x) for x in list(op.operands)[count:]]
     types = [ir.RankedTensorType.get([math.prod(places)], element(x)) for x in xs]
 
-    def fill(k: Kernel) -> Sequence[Any]:
+    def fill(k: Kernel) -> Sequence[IrValue]:
         start = [k.element(x) for x in inits]
 
-        def fold(k: Kernel, place: Sequence[RunTimeSize], *outs: IrValue) -> Sequence[IrValue]:
+        def fold(k: Kernel, place: Sequence[SizeLike], *outs: IrValue) -> Sequence[IrValue]:
             values = start
             for offsets in itertools.product(*map(range, w.sizes)):
                 along = zip(place, w.strides, offsets, w.dilation, strict=True)

@@ -14,11 +14,17 @@ single row, so the pass makes the matrix the first operand.
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, is_in_loop, is_static, rewrite, rewriting
+from tiduc.backends.iree.emit.emitter import (
+    Emitter,
+    is_directly_in,
+    is_in_loop,
+    is_static,
+    rewrite,
+    rewriting,
+)
 from tiduc.backends.iree.emit.kernels import KERNEL
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph import functions
@@ -107,10 +113,10 @@ def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
     return [b.reshape(b.emit(_PRODUCT, [w, x], with_shape(y.type, sizes), _exchanged(op)), shape(y))]
 
 
-def _stays(op: Any) -> bool:
+def _stays(op: IrOp) -> bool:
     """Whether a product stays: it has dynamic sizes, or is in a kernel or a loop."""
     is_of_arrays = all(is_static(v.type) for v in (*op.operands, op.results[0]))
-    return not is_of_arrays or op.operation.parent.name == KERNEL or is_in_loop(op)
+    return not is_of_arrays or is_directly_in(op, KERNEL) or is_in_loop(op)
 
 
 def _adjoin(dimensions: Sequence[int]) -> bool:

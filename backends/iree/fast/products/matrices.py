@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tiduc.backends.iree.emit.sizes import RunTimeSize
+from tiduc.backends.iree.emit.sizes import SizeLike
+from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape
 
 
@@ -15,7 +15,7 @@ class MatrixOperand:
     An operand without batch dimensions is one matrix for all batches of the other operand.
     """
 
-    value: Any
+    value: IrValue
     batches: tuple[int, ...]
     kept: int
     summed: int
@@ -29,7 +29,7 @@ class MatrixOperand:
         """The size of a dimension, which must be static."""
         return int(shape(self.value)[d])
 
-    def place(self, batches: Sequence[Any], kept: RunTimeSize, summed: Any) -> list[Any]:
+    def place(self, batches: Sequence[SizeLike], kept: SizeLike, summed: SizeLike) -> list[SizeLike]:
         """The index along each dimension."""
         place = [summed] * (self.last + 1)
         for d, at in zip(self.batches, batches if self.batches else (), strict=True):

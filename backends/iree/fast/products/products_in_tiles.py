@@ -11,11 +11,10 @@ up to 50 times as long.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.backends.iree.emit.emitter import Emitter, are_floats, is_in_loop, rewrite
+from tiduc.backends.iree.emit.emitter import Emitter, are_floats, is_directly_in, is_in_loop, rewrite
 from tiduc.backends.iree.emit.kernels import KERNEL
 from tiduc.backends.iree.fast.products import tiles
 from tiduc.backends.iree.fast.products.matrices import MatrixOperand
@@ -47,9 +46,9 @@ def products_in_tiles(module: ir.Module | IrOp, settings: Settings) -> int:
     return rewrite(module, {"stablehlo.dot_general": _in_tiles}, settings)
 
 
-def _in_tiles(b: Emitter, op: Any) -> list[Any] | None:
+def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
     if (
-        op.operation.parent.name == KERNEL
+        is_directly_in(op, KERNEL)
         or not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type)
         or is_in_loop(op)
     ):

@@ -19,10 +19,10 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Generic
 
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.sizes import RunTimeSize, smaller
+from tiduc.backends.iree.emit.sizes import N, RunTimeSize, SizeLike, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes
 from tiduc.backends.iree.emit.workgroups import ArrayPart, SharedNumbers, in_workgroups
 from tiduc.backends.iree.fast.products.matrices import MatrixOperand
@@ -50,26 +50,26 @@ _RESIDENT = 2**20
 
 
 @dataclass(frozen=True)
-class Parts:
+class Parts(Generic[N]):
     """A number of items divided into `count` parts.
 
     Each part has `low` items, and the first `more` parts have one more.
     """
 
-    count: Any
-    low: Any
-    more: Any
+    count: N
+    low: N
+    more: N
 
-    def start(self, i: RunTimeSize) -> Any:
+    def start(self, i: SizeLike) -> SizeLike:
         """The number of the first item in part i."""
         return i * self.low + smaller(i, self.more)
 
-    def size(self, i: RunTimeSize) -> Any:
+    def size(self, i: SizeLike) -> SizeLike:
         """The number of items in part i."""
         return self.start(i + 1) - self.start(i)
 
 
-def parts(n: int, most: int, least: int = 1) -> Parts:
+def parts(n: int, most: int, least: int = 1) -> Parts[int]:
     """Divides n items into the fewest parts of at most `most` items, but into at least min(`least`, n) parts."""
     count = max(-(-n // most), min(n, least))
     return Parts(count, *divmod(n, count))
@@ -113,30 +113,31 @@ class ProductForm:
 
 
 @dataclass(frozen=True)
-class TilePlan:
+class TilePlan(Generic[N]):
     """The sizes of a product and of its parts, as numbers or as sizes that the code reads at run time."""
 
     form: ProductForm
-    rows: Any
-    columns: Any
-    summed: Any
-    blocks: Parts  # of tiles
-    panels: Parts  # of panels
-    depths: Parts  # parts of the summed elements
+    rows: N
+    columns: N
+    summed: N
+    blocks: Parts[N]  # of tiles
+    panels: Parts[N]  # of panels
+    depths: Parts[N]  # parts of the summed elements
 
     @property
-    def numbers(self) -> tuple[int, ...]:
+    def numbers(self) -> tuple[N, ...]:
         """The numbers that the code reads at run time, beginning with rows, columns and contracted elements."""
         of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
         return self.rows, self.columns, self.summed, *of_parts
 
-    def reading(self, numbers: Sequence[Any]) -> "TilePlan":
+    def reading(self, numbers: Sequence[SizeLike]) -> "TilePlan[SizeLike]":
         """This plan with other numbers."""
-        sizes, of_parts = numbers[:3], [Parts(*numbers[i : i + 3]) for i in (3, 6, 9)]
-        return TilePlan(self.form, *sizes, *of_parts)
+        rows, columns, summed = numbers[:3]
+        blocks, panels, depths = (Parts(*numbers[i : i + 3]) for i in (3, 6, 9))
+        return TilePlan(self.form, rows, columns, summed, blocks, panels, depths)
 
 
-def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan:
+def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[int]:
     """Chooses the sizes of tiles and parts for a product. The last dimension of x and of y must not be a batch."""
     size, vector = int(element(x.value).width) // 8, lanes(x.value, registers)
     rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
@@ -199,9 +200,10 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
     sizes = ((x.kept, 0), (x.summed, 2)), ((y.kept, 1), (y.summed, 2)), ((1, 0), (2, 1))
     shared = SharedNumbers(p.numbers, tuple(tuple(sorted(each)) for each in sizes))
 
-    def part(k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[RunTimeSize | IrValue]) -> ArrayPart:
-        left, right, *numbers = inputs
-        matrices = replace(x, value=left), replace(y, value=right)
+    def part(
+        k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[IrValue], numbers: Sequence[SizeLike]
+    ) -> ArrayPart:
+        matrices = replace(x, value=inputs[0]), replace(y, value=inputs[1])
         return _workgroup(k, p.reading(numbers), matrices, place, batches).product(k)
 
     return in_workgroups(b, "product", p.form, (x.value, y.value), type_, counts, part, shared)
@@ -211,18 +213,18 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
 class _Summed:
     """A part of the summed elements: its index, first element and size, and y's panels if y is copied."""
 
-    part: Any
-    start: Any
-    size: Any
-    panels: Any = None
+    part: RunTimeSize
+    start: SizeLike
+    size: SizeLike
+    panels: IrValue | None = None
 
 
 @dataclass(frozen=True)
 class _Rows:
     """The rows of a tile: the first row, and x's part if it is copied."""
 
-    first: Any
-    copy: Any = None
+    first: SizeLike
+    copy: IrValue | None = None
 
 
 @dataclass(frozen=True)
@@ -232,17 +234,17 @@ class _Workgroup:
     `batch` is its index, and `batches` has the index along each batch dimension of the matrices.
     """
 
-    plan: TilePlan
+    plan: TilePlan[SizeLike]
     x: MatrixOperand
     y: MatrixOperand
-    batch: Any
-    batches: tuple[Any, ...]
-    tiles: tuple[Any, Any]  # the first tile and the end
-    row: Any
-    rows: Any
-    column: Any
-    columns: Any
-    panels: Any
+    batch: SizeLike
+    batches: tuple[SizeLike, ...]
+    tiles: tuple[SizeLike, SizeLike]  # the first tile and the end
+    row: SizeLike
+    rows: SizeLike
+    column: SizeLike
+    columns: SizeLike
+    panels: SizeLike
 
     def product(self, k: Vectors) -> ArrayPart:
         """Emits the part of the product."""
@@ -262,7 +264,7 @@ class _Workgroup:
         form, y = self.plan.form, self.y
         copied, step = (self.row_copied, 1) if y.kept == y.last else (self.squares_copied, form.vector)
 
-        def panel(k: Vectors, i: RunTimeSize, panels: IrValue) -> Sequence[Any]:
+        def panel(k: Vectors, i: RunTimeSize, panels: IrValue) -> Sequence[IrValue]:
             return k.loop(0, s.size, step, [panels], lambda k, at, panels: copied(k, s, i, at, panels))
 
         return k.loop(0, self.panels, 1, [k.array([form.room, form.depth, form.width])], panel)[0]
@@ -282,7 +284,7 @@ class _Workgroup:
         p, form, y = self.plan, self.plan.form, self.y
         mask = k.first(p.summed - (s.start + at))
 
-        def column(k: Vectors, j: RunTimeSize) -> Any:
+        def column(k: Vectors, j: SizeLike) -> IrValue:
             j = self.column + i * form.width + j
             j = j if form.whole else smaller(j, p.columns - 1)  # no op reads beyond the last column
             return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
@@ -308,7 +310,7 @@ class _Workgroup:
         width = -(-p.form.height // k.width) * k.width
         masks = {i: k.first(p.rows - (rows.first + i)) for i in range(0, width, k.width)}
 
-        def row(k: Vectors, at: RunTimeSize, out: IrValue) -> Sequence[Any]:
+        def row(k: Vectors, at: RunTimeSize, out: IrValue) -> Sequence[IrValue]:
             for i, mask in masks.items():
                 place = x.place(self.batches, rows.first + i, s.start + at)
                 out = k.store(k.load(x.value, place, mask), out, [at, i])
@@ -348,21 +350,20 @@ class _Workgroup:
             z = k.store(x, z, place, mask)
         return z
 
-    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: RunTimeSize) -> Iterator[Any]:
+    def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: RunTimeSize) -> Iterator[IrValue]:
         """The elements of x in a tile's rows, at one summed element; each is emitted on demand."""
         p, x, summed = self.plan, self.x, k.held(s.start + at)
         for r in range(p.form.height):
-            copied = rows.copy is not None
             row = rows.first + r if p.form.even else smaller(rows.first + r, p.rows - 1)
-            place = [at, r] if copied else x.place(self.batches, row, summed)
-            yield k.element(rows.copy if copied else x.value, *place)
+            place = x.place(self.batches, row, summed)
+            yield k.element(x.value, *place) if rows.copy is None else k.element(rows.copy, at, r)
 
     def row_of_y(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, copied: bool
     ) -> list[IrValue]:
         """The elements of y in the columns of panel i, at one summed element; from the panel if y is `copied`."""
         form, y = self.plan.form, self.y
-        if copied:
+        if copied and s.panels is not None:
             return [k.load(s.panels, [i, at, v * k.width]) for v in range(form.vectors)]
         summed, columns = k.held(s.start + at), [i * form.width + v * k.width for v in range(form.vectors)]
         masks = [None if form.whole else k.first(self.columns - column) for column in columns]
@@ -372,7 +373,7 @@ class _Workgroup:
 
 def _workgroup(
     k: Vectors,
-    p: TilePlan,
+    p: TilePlan[SizeLike],
     matrices: tuple[MatrixOperand, MatrixOperand],
     place: Sequence[RunTimeSize],
     batches: Sequence[int],

@@ -21,7 +21,6 @@ Otherwise, the array is padded with the neutral element: -0 for a sum, since -0 
 """
 
 import math
-from typing import Any
 
 from torch_mlir import ir
 
@@ -53,7 +52,7 @@ def reductions_in_lanes(module: ir.Module | IrOp) -> int:
     return rewrite(module, {"stablehlo.reduce": lambda b, op: _reduced(b, op) if _is_large(op) else None})
 
 
-def _is_large(op: Any) -> bool:
+def _is_large(op: IrOp) -> bool:
     """Whether an op is a large reduction of f32 or f64 by an op with a neutral element."""
     x = op.operands[0]
     if len(op.results) != 1 or not x.type.has_static_shape or math.prod(shape(x)) < _LARGE:
@@ -61,7 +60,7 @@ def _is_large(op: Any) -> bool:
     return isinstance(element(x), ir.F32Type | ir.F64Type) and reducer(op) in NEUTRAL.keys() & ASSOCIATIVE
 
 
-def _reduced(b: Emitter, op: Any) -> list[IrValue] | None:
+def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """The result of a reduction; None if the op stays as it is."""
     x, init = op.operands
     start = init

@@ -20,7 +20,6 @@ several dimensions stay is not split either, because IREE would compute its broa
 import math
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
 from torch_mlir import ir
 
@@ -56,7 +55,7 @@ def sums_in_blocks(module: ir.Module | IrOp) -> int:
     return rewrite(module, {"stablehlo.reduce": _in_blocks})
 
 
-def _in_blocks(b: Emitter, op: Any) -> list[Any] | None:
+def _in_blocks(b: Emitter, op: IrOp) -> list[IrValue] | None:
     """The sum in two steps; None if the op stays as it is."""
     x, init = op.operands[0], op.operands[-1]
     if len(op.results) != 1 or reducer(op) != "stablehlo.add" or not are_floats([x], ir.F32Type):
@@ -92,10 +91,10 @@ def _is_computed(x: IrValue) -> bool:
 def _is_broadcast(y: IrValue, count: int) -> bool:
     """Whether `count` elements or more are computed from y through smaller arrays."""
 
-    def following(op: IrOp) -> tuple[Any, ...]:
+    def following(op: IrOp) -> tuple[IrOp, ...]:
         return tuple(use.owner for use in op.results[0].uses) if 0 < _count(op) < count else ()
 
-    readers = [use.owner for use in y.uses]
+    readers: list[IrOp] = [use.owner for use in y.uses]
     return any(_count(op) >= count for op in islice(reached(readers, following), _READERS))
 
 

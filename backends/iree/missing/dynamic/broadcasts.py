@@ -1,7 +1,6 @@
 """Broadcasts that state which dynamic dimensions they expand, and `dynamic_conv`, which is refused."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -54,13 +53,13 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     return b.clone(op, {0: x}, given={**given, "broadcast_dimensions": dims(sorted(dimensions))})
 
 
-def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> Any:
+def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> IrValue:
     """The broadcast, element by element. Along a dimension of size 1, all places read index 0, the last one."""
     x, sizes = op.operands
     type_, own = op.results[0].type, sizes_of(b, x)
     result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])
 
-    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue) -> IrValue:
         return k.element(x, *(smaller(places[d], n - 1) for d, n in zip(dimensions, own, strict=True)))
 
     return computed(b, result, element(x), [x], fill)
@@ -72,6 +71,6 @@ def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> Any:
     untested="refused",
     upstream="https://github.com/iree-org/iree/pull/24940",
 )
-def not_there(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def not_there(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Refuses the op; never returns."""
     raise refused(op, "its shapes are dynamic")

@@ -1,7 +1,6 @@
 """gather, pad, reshape, concatenate and dynamic_update_slice of dynamic shapes, computed element by element."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -10,7 +9,7 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, is_unsigned, legalize
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.places import starts
-from tiduc.backends.iree.emit.sizes import RunTimeSize, clamped, padded, with_static_sizes
+from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, clamped, padded, with_static_sizes
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
@@ -32,13 +31,13 @@ def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @missing(
     "Does not compile with dynamic dimensions; computes the result element by element.", "dynamic/update"
 )
-def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes the result element by element."""
     x, update, *starts = op.operands
     sizes, own = arrays.sizes_of(b, x), arrays.sizes_of(b, update)
     at = [clamped(arrays.number(b, start), n - m) for start, n, m in zip(starts, sizes, own, strict=True)]
 
-    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, update: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, update: IrValue) -> IrValue:
         within = [place - start for place, start in zip(places, at, strict=True)]
         return _either(k, update, within, own, k.element(x, *places))
 
@@ -51,7 +50,7 @@ def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[Any] | None:
     "dynamic/dynamic_pad",
     upstream="https://github.com/iree-org/iree/pull/24940",
 )
-def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
+def dynamic_pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes the result element by element."""
     low, high, interior = (
         [arrays.number(b, padding, d) for d in range(padding.type.shape[0])] for padding in op.operands[2:]
@@ -64,7 +63,7 @@ def dynamic_pad(b: Emitter, op: Any) -> Sequence[Any] | None:
     "Does not compile with negative padding or computed operands; computes the result element by element.",
     "dynamic/pad_cutting",
 )
-def pad(b: Emitter, op: IrOp) -> Sequence[Any] | None:
+def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes the result element by element."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     return [_padded(b, op, *(list(op.attributes[name]) for name in names))]
@@ -75,13 +74,13 @@ def _padded(
     op: IrOp,
     low: Sequence[int | RunTimeSize],
     high: Sequence[int | RunTimeSize],
-    interior: Sequence[int],
-) -> Any:
+    interior: Sequence[int | RunTimeSize],
+) -> IrValue:
     x, value = op.operands[:2]
     own = arrays.sizes_of(b, x)
     sizes = with_static_sizes(op.results[0].type, padded(own, low, high, interior))
 
-    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, value: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, value: IrValue) -> IrValue:
         moved = [place - n for place, n in zip(places, low, strict=True)]
         steps = [n + 1 for n in interior]
         within = [place // step for place, step in zip(moved, steps, strict=True)]
@@ -134,7 +133,7 @@ def dynamic_gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     return [_gathered(b, op, [arrays.number(b, sizes, i) for i in range(len(op.operands[0].type.shape))])]
 
 
-def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> Any:
+def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> IrValue:
     """The result of a gather whose slices have the sizes `taken`."""
     x, indices = op.operands[:2]
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -146,7 +145,7 @@ def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> Any:
     sizes = [next(inner) if j in d.offset_dims else next(outer) for j in range(rank)]
     batching = dict(zip(d.operand_batching_dims, d.start_indices_batching_dims, strict=True))
 
-    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, indices: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, indices: IrValue) -> IrValue:
         batch = [places[j] for j in range(rank) if j not in d.offset_dims]
         at = starts(k, indices, d.index_vector_dim, d.start_index_map, batching, batch, len(own))
         for i in d.start_index_map:
@@ -165,17 +164,17 @@ def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> Any:
     "On GPUs, may repeat the first operand in place of the second; computes the result element by element.",
     "vulkan/dynamic/concatenate",
 )
-def concatenate(b: Emitter, op: Any) -> Sequence[Any] | None:
+def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """On GPUs, computes the result element by element."""
     if b.cpu:
         return None
     d = ir.IntegerAttr(op.attributes["dimension"]).value
-    own, first = [arrays.sizes_of(b, x) for x in op.operands], [0]
+    own, first = [arrays.sizes_of(b, x) for x in op.operands], list[SizeLike]([0])
     for sizes in own:
         first.append(first[-1] + sizes[d])
     whole = with_static_sizes(op.results[0].type, [first[-1] if j == d else n for j, n in enumerate(own[0])])
 
-    def fill(k: Kernel, places: Sequence[RunTimeSize], *xs: IrValue) -> Any:
+    def fill(k: Kernel, places: Sequence[RunTimeSize], *xs: IrValue) -> IrValue:
         value = k.number(0, xs[0].type.element_type)
         for x, sizes, start in zip(xs, own, first[:-1], strict=True):
             at = [n - start if j == d else n for j, n in enumerate(places)]

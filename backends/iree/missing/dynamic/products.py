@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.backends.iree.emit.arrays import in_shape, sizes_of, spread, type_of
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
+from tiduc.backends.iree.emit.sizes import SizeLike
 from tiduc.backends.iree.fault import crash, missing
 from tiduc.dialect.ops.contractions import MATRICES, NUMBERS, Contraction
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -50,8 +50,8 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _matrices(
-    b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[Any]
-) -> tuple[Any, list[Any], Any]:
+    b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[SizeLike]
+) -> tuple[IrValue, list[SizeLike], SizeLike]:
     """An operand as matrices, one per place of a batch of the sizes `kept`; sums run over columns of the left operand.
 
     Also returns the other sizes, and the number of contracted elements.

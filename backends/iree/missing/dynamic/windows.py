@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -11,7 +10,7 @@ from tiduc.backends.iree.emit.arrays import in_shape, mapped, part, repeated, si
 from tiduc.backends.iree.emit.convolutions_as_products import at_offset, precision
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
-from tiduc.backends.iree.emit.sizes import RunTimeSize, larger, padded, window_count, with_static_sizes
+from tiduc.backends.iree.emit.sizes import RunTimeSize, known, larger, padded, window_count, with_static_sizes
 from tiduc.backends.iree.fault import missing
 from tiduc.dialect.facts.windows import (
     Layout,
@@ -34,7 +33,7 @@ _ONE_BY_ONE = 8  # most elements of a window along a dimension that are combined
     "dynamic/windows_of_open",
     upstream="https://github.com/iree-org/iree/pull/24942",
 )
-def reduce_window(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Combines the elements of the windows, one dimension at a time.
 
     The elements of a small window are combined one by one. A window of n elements is combined from windows of 1, 2, 4,
@@ -59,7 +58,7 @@ def _combined_along(
     n, stride, dilation = window
     count = window_count(sizes_of(b, xs[0])[d], n, stride, dilation)
 
-    def taken(xs: list[IrValue], first: int) -> list[Any]:
+    def taken(xs: list[IrValue], first: int) -> list[IrValue]:
         """Element `first` of each window."""
         return [_part(b, x, d, first * dilation, count, stride) for x in xs]
 
@@ -82,7 +81,7 @@ def _combined_along(
     return total
 
 
-def _part(b: Emitter, x: IrValue, d: int, first: int, count: int | RunTimeSize, stride: int) -> Any:
+def _part(b: Emitter, x: IrValue, d: int, first: int, count: int | RunTimeSize, stride: int) -> IrValue:
     sizes = sizes_of(b, x)
     start, strides = [0] * len(sizes), [1] * len(sizes)
     sizes[d], start[d], strides[d] = count, first, stride
@@ -100,7 +99,7 @@ def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]
     "of the kernel or of the result.",
     "dynamic/convolution",
 )
-def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Sums one product for each place of the kernel."""
     x, kernel = op.operands
     layout = Layout.of(op)
@@ -131,7 +130,7 @@ def convolution(b: Emitter, op: Any) -> Sequence[IrValue] | None:
 _PLACES = 256
 
 
-def _place_by_place(b: Emitter, op: Any, layout: Layout) -> Any:
+def _place_by_place(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
     """A convolution with batch groups, as in a gradient toward a kernel: a product for each place of the result.
 
     The images are (features, places..., group, n) and the kernel is (features, window..., group, out).
@@ -169,13 +168,15 @@ def _place_by_place(b: Emitter, op: Any, layout: Layout) -> Any:
             type_of([groups, n, count], element(result)),
             attributes,
         )
-        parts.append(b.reshape(y, [1, groups, n, count]))
+        parts.append(b.reshape(y, [1, groups, known(n), count]))
     y = b.transpose(b.concatenate(parts, 0), [2, 0, 1, 3])
     batch, features, *spatial = layout.output
-    return b.transpose(b.reshape(y, [n, *places, groups * count]), np.argsort([batch, *spatial, features]))
+    return b.transpose(
+        b.reshape(y, [known(n), *places, groups * count]), np.argsort([batch, *spatial, features])
+    )
 
 
-def _sum_over_places(b: Emitter, op: Any, x: IrValue, kernel: IrValue) -> Any:
+def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrValue:
     """The sum over a kernel's places; the result's batch dimension is first, its features last."""
     w, groups = window_of_convolution(op), group_counts(op)[0]
     batch, *spatial, features = sizes_of(b, x)
@@ -191,7 +192,7 @@ def _sum_over_places(b: Emitter, op: Any, x: IrValue, kernel: IrValue) -> Any:
     return in_shape(b, total, [batch, *counts, kernel.type.shape[-1]]) if groups > 1 else total
 
 
-def _product(b: Emitter, op: IrOp, x: IrValue, kernel: Any, groups: int) -> Any:
+def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> IrValue:
     """The products of features of x with those of one place of a kernel: (in, out), or per group.
 
     With groups, the result is (batch, places..., group, out).
@@ -207,7 +208,7 @@ def _product(b: Emitter, op: IrOp, x: IrValue, kernel: Any, groups: int) -> Any:
         x = spread(b, b.convert(x, kind), list(range(rank + 1)), sizes)
         return b.multiply(x, spread(b, factor, [rank, rank + 1], sizes))
     x = in_shape(b, x, [*outer, groups, features // groups])
-    kernel = b.reshape(kernel, [features // groups, groups, count // groups])
+    kernel = b.reshape(kernel, [known(features) // groups, groups, count // groups])
     attributes = {NUMBERS: Contraction(((rank,), (1,)), ((rank + 1,), (0,))).attribute, **precision(op)}
     type_ = type_of([groups, *outer, count // groups], kind)
     y = b.emit("stablehlo.dot_general", (x, kernel), type_, attributes)

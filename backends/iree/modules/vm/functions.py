@@ -6,7 +6,16 @@ from typing import NamedTuple
 from iree.compiler import ir
 
 from tiduc.backends.iree.modules.invariants import require
-from tiduc.backends.iree.modules.ops import blocks, callee, create, operations, parsed, segments, symbol
+from tiduc.backends.iree.modules.ops import (
+    IrValue,
+    blocks,
+    callee,
+    create,
+    operations,
+    parsed,
+    segments,
+    symbol,
+)
 
 _MODULE, _CALL = "vm.module", "vm.call"
 _FUNCTIONS = "vm.func", "vm.initializer"
@@ -82,7 +91,7 @@ def _passed(branch: ir.Operation) -> Iterator[Passed]:
 def call(
     function: str,
     results: Sequence[ir.Type],
-    operands: Sequence[ir.Value],
+    operands: Sequence[IrValue],
     before: ir.Operation,
     attributes: Mapping[str, ir.Attribute] | None = None,
 ) -> ir.Operation:
@@ -105,6 +114,6 @@ def i64(context: ir.Context) -> ir.Type:
     return ir.IntegerType.get_signless(64, context)
 
 
-def zero(before: ir.Operation) -> ir.Value:
+def zero(before: ir.Operation) -> IrValue:
     """The 64-bit integer 0."""
     return create("vm.const.i64.zero", [i64(before.context)], [], before).result

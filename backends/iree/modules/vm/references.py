@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from tiduc.backends.iree.fault import wrong
-from tiduc.backends.iree.modules.ops import blocks, create, definition, operations
+from tiduc.backends.iree.modules.ops import IrValue, blocks, create, definition, operations
 from tiduc.backends.iree.modules.vm.functions import branches, declare, functions
 
 _FLAG = "_passed_once"
@@ -48,9 +48,9 @@ class _Uses:
     """Liveness in a function: the predecessors of each block, and the blocks in which each value is live."""
 
     before: defaultdict[ir.Block, list[ir.Block]]
-    live: dict[ir.Value, set[ir.Block]] = field(default_factory=dict)
+    live: dict[IrValue, set[ir.Block]] = field(default_factory=dict)
 
-    def outlives(self, x: ir.Value, block: ir.Block) -> bool:
+    def outlives(self, x: IrValue, block: ir.Block) -> bool:
         """Whether a value is live in a block: used there, or after it before the value is defined again."""
         if x not in self.live:
             op = definition(x)
@@ -87,7 +87,7 @@ def _in_function(function: ir.Operation) -> bool:
     return bool(copied)
 
 
-def _copy(x: ir.Value, before: ir.Operation) -> ir.Value:
+def _copy(x: IrValue, before: ir.Operation) -> IrValue:
     """A copy of a reference before an op."""
     i32 = ir.IntegerType.get_signless(32)
     flag = {"global": ir.FlatSymbolRefAttr.get(_FLAG)}

@@ -1,0 +1,1 @@
+from ._mlir_libs._mlir.passmanager import *
