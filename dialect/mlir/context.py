@@ -18,6 +18,7 @@ from tiduc.dialect.mlir import bindings
 from tiduc.dialect.mlir.aliases import check_sizes, may_share
 from tiduc.dialect.mlir.artifacts import BYTECODE, holds_shardy, is_portable, text_by_jaxlib
 from tiduc.dialect.mlir.foreign import foreign, of_another_compiler, of_python, oversized, without_words
+from tiduc.dialect.mlir.formats import format_at
 from tiduc.dialect.mlir.resources import check_resources
 from tiduc.dialect.mlir.source_names import name_arguments
 from tiduc.dialect.ops import shardy
@@ -362,17 +363,13 @@ def _deserialize(artifact: bytes, file: str | None) -> Any:
 @stage
 @progress.during("parse")
 def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in a file; raises `TiducError` if the file cannot be read, `ParseError` if it holds no module.
-
-    `dialects` is as for `parse`.
-    """
+    """The `ir.Module` in a file; raises `TiducError` if the file cannot be read. `dialects` is as for `parse`."""
     if not str(path):
         raise TiducError("the name of the file is empty")
     try:
         contents = read_whole(path)
         # A pipe, such as the shell's `<(command)`, can be read only once.
-        once = not Path(path).is_file()
-        if once:
+        if once := not Path(path).is_file():
             progress.keep(contents)
         nameable = _is_text(str(path))  # MLIR takes names in UTF-8
         if once or not nameable or is_portable(contents) or _with_shardy(contents) is not None:
@@ -386,7 +383,8 @@ def read(path: str | Path, dialects: Collection[str] = ()) -> Any:
     except (ir.MLIRError, MemoryError) as error:
         raise _unread(error, str(path), contents) from None
     except OSError as error:
-        raise TiducError(error.strerror or str(error), str(path)) from None
+        known = format_at(str(path)) if isinstance(error, IsADirectoryError) else None
+        raise TiducError(known.message() if known else error.strerror or str(error), str(path)) from None
 
 
 @stage

@@ -2,6 +2,8 @@
 
 import re
 
+from tiduc.dialect.mlir.formats import format_of
+
 _BYTECODE = b"ML\xefR"
 _ZIP = b"PK\x03\x04"
 _COMPILED = b"IREE"  # the bytes 4 to 7 of a compiled module that is not a zip archive
@@ -20,6 +22,8 @@ def foreign(contents: bytes) -> str | None:
         )
     if contents.startswith(_NUMPY) or contents.startswith(_ZIP) and b".npy" in contents[:256]:
         return "an array of NumPy, not a program; arrays follow --input, as in --input @x.npy"
+    if other := format_of(contents):
+        return other.message()
     for prefix, name in _ENCODINGS.items():
         if contents.startswith(prefix):
             return f"the file begins with {name}: MLIR reads plain UTF-8, so save the file as UTF-8"

@@ -38,6 +38,7 @@ LAYERS = {
                     "artifacts",
                     "bindings",
                     "foreign",
+                    "formats",
                     "resources",
                     "source_names",
                     "views",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tiduc.dialect.errors import ParseError, RequestError
 from tiduc.dialect.mlir.context import read
+from tiduc.dialect.mlir.formats import format_at
 from tiduc.models.constants import lift
 from tiduc.models.legalize import legalize
 from tiduc.models.model import Model, model_of
@@ -70,6 +71,8 @@ def _imported(
     suffix = Path(path).suffix.lower()
     importer = _IMPORTERS.get(suffix)
     if importer is None:
+        if known := format_at(str(path)):
+            raise RequestError(known.message(), str(path))
         raise RequestError(
             f"unknown kind of file: models are read from files {', '.join(_IMPORTERS)}", str(path)
         )
