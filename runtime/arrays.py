@@ -1,7 +1,7 @@
 """Reads and writes arrays as text and files: arguments and results of a run on the command line.
 
 4xf32=1,2,3,4       2x2xf64=[[1,2],[3,4]]       4xf32=0 (all zero)      2xcomplex<f32>=1+2j,3
-@x.npy              @all.npz (each array of it)             @all.npz:weights
+@x.npy              @all.npz (each array of it)             @all.npz:weights        x=1,2,3 (by name)
 random              zeros               64x64xf32=random        1,2,3,4 (the type is the signature's)
 """
 
@@ -12,6 +12,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -44,27 +45,62 @@ def refuse_masked(x: object, called: str = "the array") -> None:
 def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), seed: int = 0) -> list[Array]:
     """The arguments that these texts describe, in order; one text may describe several (`@all.npz`).
 
+    `NAME=TEXT`, and `@file.npz:NAME`, is for the input of this name; other texts are for the others, in order.
     `inputs` are the function's inputs, whose types complete texts without a type (`random`, `1,2,3`). `seed`, 0 or
     more, and the argument's position seed `random`. Counts and types are not compared with `inputs`; a call does that.
-    Raises InputError for malformed text, for files that cannot be read, and if the arrays together take more than
-    `ROOM` bytes.
+    Raises InputError for malformed text, for files that cannot be read, if the arrays together take more than `ROOM`
+    bytes, for an input that is named twice, and for inputs that are not given where others are named.
     """
-    arrays: list[Array] = []
-    for text in texts:
-        room = ROOM - sum(array.nbytes for array in arrays)
+    arrays: dict[int, Array] = {}
+    placed = [_named(text, inputs) for text in texts]
+    taken = [place for place, _ in placed if place is not None]
+    if repeated := [inputs[place].name for place in taken if taken.count(place) > 1]:
+        raise InputError(f"the input {repeated[0]!r} is given twice")
+    free = (i for i in count() if i not in taken)
+    for place, text in placed:
+        room = ROOM - sum(array.nbytes for array in arrays.values())
         if text.startswith("@"):
             for array in _read(text[1:], room):
-                arrays.append(restored(array, _expected(inputs, len(arrays))))
-        else:
-            generator = np.random.default_rng([seed, len(arrays)])
-            try:
-                arrays.append(parse_array(text, _expected(inputs, len(arrays)), generator, room))
-            except InputError:
-                if len(arrays) < len(inputs) or not inputs:
-                    raise
-                listed = ", ".join(map(str, inputs))
-                raise InputError(f"input {_short(text)} is one too many; the inputs are: {listed}") from None
-    return arrays
+                i = next(free) if place is None else place
+                if i in arrays:
+                    raise InputError(f"{_short(text)} is several arrays, for the input {inputs[i].name!r}")
+                arrays[i] = restored(array, _expected(inputs, i))
+            continue
+        i = next(free) if place is None else place
+        generator = np.random.default_rng([seed, i])
+        try:
+            arrays[i] = parse_array(text, _expected(inputs, i), generator, room)
+        except InputError:
+            if i < len(inputs) or not inputs:
+                raise
+            listed = ", ".join(map(str, inputs))
+            raise InputError(f"input {_short(text)} is one too many; the inputs are: {listed}") from None
+    if taken and (missing := [x.name for i, x in enumerate(inputs) if i not in arrays]):
+        raise InputError(f"no array is given for the input {missing[0]!r}")
+    return [arrays[i] for i in sorted(arrays)]
+
+
+def is_named(text: str, inputs: Sequence[SignatureValue]) -> bool:
+    """Whether a text names the input that it is for."""
+    return _named(text, inputs)[0] is not None
+
+
+def _named(text: str, inputs: Sequence[SignatureValue]) -> tuple[int | None, str]:
+    """The position of the input that a text names, or None, and the text for that input."""
+    places = {value.name: i for i, value in enumerate(inputs)}
+    if text.startswith("@"):
+        key = text.rpartition(".npz:")[2]
+        return (places[key] if key in places and key != text and not os.path.exists(text[1:]) else None), text
+    named = [name for name in places if text.startswith(f"{name}=")]
+    if named:
+        name = max(named, key=len)
+        return places[name], text[len(name) + 1 :]
+    word, equals, _ = text.partition("=")
+    if inputs and equals and re.fullmatch(r"[A-Za-z_][\w.]*", word) and word not in DTYPES:
+        raise InputError(
+            f"{word!r} is neither an input nor an element type; the inputs are: {', '.join(places)}"
+        )
+    return None, text
 
 
 def _expected(inputs: Sequence[SignatureValue], index: int) -> TensorType | None:

@@ -279,6 +279,9 @@ class Module(Mapping[str, Executable]):
         """The function of this name. Raises RequestError for an unknown name."""
         return self._functions[self._loaded.entry_or_default(entry)]
 
+    def __contains__(self, entry: object) -> bool:
+        return entry in self._functions
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._functions)
 

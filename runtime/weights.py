@@ -19,6 +19,9 @@ from tiduc.runtime.irpa import check_archive
 
 Path = str | os.PathLike[str]
 
+IDENTITY = "tiduc.model"
+"""The text of a file of a training step's state that names the model of the step."""
+
 SCOPE = "model"
 """The scope of the parameters that modules read: `iree-run-module --parameters=model=FILE`."""
 
@@ -43,16 +46,18 @@ def read_weights(path: Path) -> dict[str, Array]:
         raise InputError(f"not a file of arrays: {_line(error)}", os.fspath(path)) from error
 
 
-def write_weights(path: Path, arrays: Mapping[str, Array]) -> None:
+def write_weights(path: Path, arrays: Mapping[str, Array], notes: Mapping[str, str] | None = None) -> None:
     """Writes the arrays under their names, atomically. The suffix of the file determines the format.
 
-    Raises TiducError if the file cannot be written, or if the format does not have an element type.
+    `notes` are texts that a `.safetensors` file carries; files of other formats have none. Raises TiducError if the
+    file cannot be written, or if the format does not have an element type.
     """
     write = _by_suffix(path)[1]
+    noted = {"notes": dict(notes)} if notes and write is _write_safetensors else {}
     try:
         for name, x in arrays.items():
             refuse_masked(x, f"the array {name!r}")
-        write(os.fspath(path), {name: np.asarray(x, order="C") for name, x in arrays.items()})
+        write(os.fspath(path), {name: np.asarray(x, order="C") for name, x in arrays.items()}, **noted)
     except TiducError:
         raise
     except Exception as error:  # the library raises this for an element type
@@ -82,10 +87,18 @@ def _tensor(file: Any, name: str, path: str) -> Array:
         raise InputError(message, path) from None
 
 
-def _write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
+def _write_safetensors(path: str, arrays: Mapping[str, Array], notes: dict[str, str] | None = None) -> None:
     package = _safetensors("safetensors.numpy")
     with written_whole(path) as file:
-        package.save_file(arrays, file.name)
+        package.save_file(arrays, file.name, notes)
+
+
+def notes_in(path: Path) -> dict[str, str]:
+    """The texts that a `.safetensors` file carries beside its arrays; none for a file of another format."""
+    if _by_suffix(path)[1] is not _write_safetensors:
+        return {}
+    with _safetensors("safetensors").safe_open(os.fspath(path), framework="numpy") as file:
+        return dict(file.metadata() or {})
 
 
 def _read_irpa(path: str) -> dict[str, Array]:
@@ -107,7 +120,7 @@ def _write_irpa(path: str, arrays: Mapping[str, Array]) -> None:
         index.create_archive_file(file.name)
 
 
-_FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[[str, Mapping[str, Array]], None]]] = {
+FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[..., None]]] = {
     ".npz": (read_npz, write_npz),
     ".safetensors": (_read_safetensors, _write_safetensors),
     ".irpa": (_read_irpa, _write_irpa),
@@ -117,11 +130,11 @@ _FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[[str, Mapp
 
 def _by_suffix(path: Path) -> tuple[Callable[[str], dict[str, Array]], Callable[..., None]]:
     suffix = os.path.splitext(os.fspath(path))[1].lower()
-    if suffix not in _FORMATS:
+    if suffix not in FORMATS:
         raise RequestError(
-            f"unknown kind of file: weights are read from files {', '.join(_FORMATS)}", os.fspath(path)
+            f"unknown kind of file: weights are read from files {', '.join(FORMATS)}", os.fspath(path)
         )
-    return _FORMATS[suffix]
+    return FORMATS[suffix]
 
 
 def _line(error: Exception) -> str:

@@ -95,7 +95,7 @@ _WHERE = {
         "InputError",
     ),
 }
-_SUBPACKAGES = ("eager", "interop", "runtime")  # modules with public names of their own
+_SUBPACKAGES = ("eager", "interop", "runtime", "training")  # modules with public names of their own
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [

@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 import pytest
 from cases.default_paths import COMMANDS, FILES, GROUPS, OTHERWISE, VALUES
-from cases.default_snippets import OF_EAGER, OF_RUNTIME, OF_TIDUC, SCRIPTS, SETUP
+from cases.default_snippets import OF_EAGER, OF_RUNTIME, OF_TIDUC, OF_TRAINING, SCRIPTS, SETUP
 from harness.example_files import EXAMPLES
 from safetensors.numpy import save_file
 
@@ -30,6 +30,7 @@ PREPARED = (
     "import digits.onnx --weights imported.npz -o imported.mlir",
     "train-step digits.onnx --loss softmax-cross-entropy --optimizer adam --state step_state.npz -o step.vmfb",
     "train-step digits.onnx --loss softmax-cross-entropy --lora 6 --state lora_state.npz -o lora.mlir",
+    "train-step batch.mlir --train w --infer batch.mlir -o batch_step.vmfb",
     "grad mlp_f32.mlir --value --wrt 0,1,2,3,4,5 -o gradient.mlir",
     f"compile gradient.mlir {EXAMPLES / 'sgd_mlp.mlir'} -o train",
 )
@@ -88,6 +89,9 @@ def fill(place: Path) -> None:
     onnx.save(with_dynamic_batch(), place / "dynamic.onnx")
     write_kinds(place)
     save_file({"w": np.eye(4, dtype=np.float32)}, place / "w.safetensors")
+    for name in ("batch_state.npz", "dynamic_state.npz"):
+        np.savez(place / name, w=np.ones((3, 2), np.float32))
+    np.savez(place / "batches.npz", x=np.ones((8, 3), np.float32), target=np.ones((8, 2), np.float32))
     for line in PREPARED:
         assert run(place, *line.split()).returncode == 0
 
@@ -120,7 +124,12 @@ def test_command_lines(name: str, line: str, folder: Path) -> None:
     assert ended.returncode == 0, ended.stderr.decode()
 
 
-SNIPPETS = {"tiduc": OF_TIDUC, "tiduc.runtime": OF_RUNTIME, "tiduc.eager": OF_EAGER}
+SNIPPETS = {
+    "tiduc": OF_TIDUC,
+    "tiduc.runtime": OF_RUNTIME,
+    "tiduc.eager": OF_EAGER,
+    "tiduc.training": OF_TRAINING,
+}
 
 
 @pytest.mark.parametrize("package", SNIPPETS)

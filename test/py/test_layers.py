@@ -219,6 +219,7 @@ LOCAL = {
     ("tiduc.cli.diagnostics", "rich"): SLOW,
     ("tiduc.cli.explain", "rich"): SLOW,
     ("tiduc.cli.models", "tiduc.models.files"): SLOW,
+    ("tiduc.cli.train", "rich"): SLOW,
     ("tiduc.cli.targets", "tiduc.runtime.devices"): SLOW,
     ("tiduc.driver", "ctypes"): SLOW,
     ("tiduc.driver", "faulthandler"): SLOW,
@@ -263,6 +264,8 @@ LOCAL = {
     ("tiduc.runtime.weights", "iree"): SLOW,
     ("tiduc.runtime.worker", "fcntl"): PLATFORM,
     ("tiduc.view.draw", "pygraphviz"): OPTIONAL,
+    ("tiduc.training.plots", "matplotlib"): OPTIONAL,
+    ("tiduc.training.trained", "onnx"): OPTIONAL,
 }
 
 

@@ -1,6 +1,7 @@
 """`tiduc run` reports errors in its arguments before it compiles."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,3 +71,57 @@ def test_parameters_are_not_arguments(file: str, tmp_path: Path, capfd: pytest.C
 def test_right_arguments_are_compiled_for(file: str) -> None:
     with pytest.raises(AssertionError, match="the program was compiled"):
         run(["run", file, "--input", "zeros"])
+
+
+TWO = """func.func @main(%a: tensor<f64>, %x: tensor<2xf64>) -> (tensor<f64>, tensor<2xf64>) {
+  return %a, %x : tensor<f64>, tensor<2xf64>
+}"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["x=1,2", "a=3"],
+        ["x=2xf64=[1,2]", "3"],
+        ["3", "x=@all.npz:x"],
+        ["@all.npz:x", "@all.npz:a"],
+        ["x=@x.npy", "a=@all.npz:a"],
+    ],
+)
+def test_by_name(words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    """Arguments that are named, in any order; others are for the inputs that are left, in order."""
+    monkeypatch.chdir(tmp_path)
+    Path("two.mlir").write_text(TWO)
+    np.savez("all.npz", x=[1.0, 2.0], a=3.0)
+    np.save("x.npy", [1.0, 2.0])
+    assert run(["run", "two.mlir", "--engine", "reference", *(f"--input={word}" for word in words)]) == 0
+    assert capsys.readouterr().out.split() == ["result0:", "f64=3.0", "result1:", "2xf64=1.0,2.0"]
+
+
+def test_random_for_the_others(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    """A single `random` fills what no name gives, also for commands other than `run`."""
+    monkeypatch.chdir(tmp_path)
+    Path("two.mlir").write_text(TWO)
+    assert run(["run", "two.mlir", "--engine", "reference", "--input", "a=3", "--input", "random"]) == 0
+    assert capsys.readouterr().out.startswith("result0: f64=3.0\n")
+    assert run(["check", "two.mlir", "--engine", "reference", "--input", "random", "--input", "x=1,2"]) == 0
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["z=1,2,3"], "'z' is neither an input nor an element type; the inputs are: a, x"),
+        (["x=1,2", "x=3,4"], "the input 'x' is given twice"),
+        (["x=1,2"], "no array is given for the input 'a'"),
+        (["x=1,2", "3", "4"], "one too many"),
+        (["a=@all.npz"], "is several arrays, for the input 'a'"),
+    ],
+)
+def test_names_that_do_not_fit(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("two.mlir").write_text(TWO)
+    np.savez("all.npz", x=[1.0, 2.0], a=3.0)
+    assert run(["run", "two.mlir", "--engine", "reference", *(f"--input={word}" for word in words)]) == 1
+    assert message in capsys.readouterr().err

@@ -280,7 +280,8 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     static = ["compile", file, "--target", "cortex-m4", "--emit", "static-library"]
     assert run(static) == 1 and "-o NAME.o" in capsys.readouterr().err
     assert run([*static, "-o", net]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.mlir", "net.c", "net.h", "net.o"]
+    names = ["f.mlir", "net.c", "net.h", "net.o", "netConfig.cmake"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert run(["size", net]) == 0
     shown = capsys.readouterr().out
     assert "file, for arm of 32 bits" in shown and "heap of a call, at most" in shown

@@ -42,6 +42,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "The VJP as two programs, forward and backward, and the residuals between them.",
         ),
         "train-step": ("training", "Compile a training step: loss, gradient and update in one module."),
+        "train": ("train", "Train by a compiled step: epochs, validation, checkpoints."),
+        "export": ("export", "Write trained weights to a file of the model."),
         "lora": ("lora", "Write trained LoRA adapters, or add them to the weights."),
         "jacobian": ("jacobians", "Full Jacobians of each output with respect to each input."),
         "hessian": ("jacobians", "Full Hessians of each output with respect to each pair of inputs."),

@@ -33,7 +33,7 @@ from tiduc.dialect.errors import InputError, RequestError, TiducError
 from tiduc.models.parameters import parameters_of
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
-from tiduc.runtime.arrays import Array, parse_inputs, restored
+from tiduc.runtime.arrays import Array, is_named, parse_inputs, restored
 from tiduc.runtime.process import Limits
 from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue
@@ -90,9 +90,9 @@ INPUTS = click.option(
     "inputs",
     multiple=True,
     metavar="ARRAY",
-    help="An argument, in order: 4xf32=1,2,3,4 or 1,2,3,4, @x.npy, @all.npz (all its arrays), "
-    "@all.npz:name, @all.npz:x.* (* is any text), random, zeros. "
-    "A single random or zeros stands for all arguments.",
+    help="An argument, in order or as NAME=ARRAY: 4xf32=1,2,3,4 or 1,2,3,4, @x.npy, @all.npz (all its arrays), "
+    "@all.npz:name (for the input of this name, if there is one), @all.npz:x.* (* is any text), random, zeros. "
+    "A single random or zeros stands for all arguments that are not named.",
 )
 WEIGHTS = click.option(
     "--weights",
@@ -111,8 +111,10 @@ PARAMETERS = click.option(
 
 def arguments(texts: Sequence[str], inputs: Sequence[SignatureValue], seed: int) -> list[Array]:
     """The arrays that `--input` options give."""
-    if len(texts) == 1 and texts[0] in ("random", "zeros"):
-        texts = [texts[0]] * len(inputs)
+    filling = [text for text in texts if text in ("random", "zeros")]
+    named = sum(is_named(text, inputs) for text in texts)
+    if len(filling) == 1 and named == len(texts) - 1:
+        texts = [*texts, *filling * (len(inputs) - len(texts))]
     return parse_inputs(texts, inputs, seed)
 
 

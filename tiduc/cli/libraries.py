@@ -41,18 +41,22 @@ def flags_for(kind: str, program: Program) -> tuple[str, ...]:
 
 
 def library_files(
-    program: Program, output: str, options: Options, flags: Sequence[str] = ()
+    program: Program, output: str, options: Options, flags: Sequence[str] = (), identity: str = ""
 ) -> dict[str, bytes | str]:
-    """The three files of a program's static library, by name; `output` is the name of the object file."""
+    """The files of a program's static library, by name; `output` is the name of the object file.
+
+    `identity` is that of the model of a training step.
+    """
     path = Path(output)
     if path.suffix != ".o":
         raise RequestError("--emit static-library needs -o NAME.o, and writes NAME.c and NAME.h beside it")
-    library = compile_library(program.lower(), path.stem, options, flags)
+    library = compile_library(program.lower(), path.stem, options, flags, identity)
     host, header = str(path.with_suffix(".c")), str(path.with_suffix(".h"))
-    return {output: library.kernels, host: library.host, header: library.header}
+    package = str(path.with_name(f"{path.stem}Config.cmake"))
+    return {output: library.kernels, host: library.host, header: library.header, package: library.package}
 
 
 def write_library(program: Program, output: str, options: Options, flags: Sequence[str]) -> None:
-    """Compiles a static library and writes its three files."""
+    """Compiles a static library and writes its files."""
     for name, content in library_files(program, output, options, flags).items():
         write(content, name)

@@ -63,6 +63,21 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "LoRA adapters of rank 8 beside some linear layers",
             "tiduc train-step llama.pt2 --lora '*.q_proj' --rank 8 --alpha 16 --state state.npz -o step.vmfb",
         ),
+        (
+            "A C library that trains, evaluates and infers",
+            "tiduc train-step train.pt2 --infer eval.pt2 --target aarch64 --emit static-library "
+            "--state net.safetensors -o net.o",
+        ),
+    ),
+    "train": (
+        (
+            "Three epochs with a cosine schedule, the best state of a validation, and checkpoints to go on from",
+            "tiduc train step.vmfb --state state.safetensors --data train.npz --batch 32 --epochs 3 --schedule cosine "
+            "--warm-up 100 --validate valid.npz --save best.safetensors --checkpoint run.safetensors",
+        ),
+    ),
+    "export": (
+        ("An ONNX file with the trained weights", "tiduc export model.onnx best.safetensors -o trained.onnx"),
     ),
     "lora": (
         (

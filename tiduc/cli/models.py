@@ -131,8 +131,10 @@ def is_model(file: str) -> bool:
     return Path(file).suffix.lower() in MODELS
 
 
-def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> "Model":
-    """The model in a file, imported as the options of the running command say."""
+def imported(
+    file: str, lift_constants: bool = False, opset: OpSet = OPSET, entry: str | None = None
+) -> "Model":
+    """The model in a file, imported as the options of the running command say; `entry` is for MLIR files."""
     from tiduc.models.files import import_model  # the importers take longer to import than MLIR
 
     options = _options(click.get_current_context())
@@ -144,6 +146,7 @@ def imported(file: str, lift_constants: bool = False, opset: OpSet = OPSET) -> "
         straight_through=options.straight_through,
         trust=options.trust,
         opset=opset,
+        entry=entry,
     )
 
 

@@ -1,5 +1,8 @@
 """train-step: compiles a model's loss, gradient and optimizer step as one module."""
 
+from functools import partial
+from typing import TypedDict, Unpack, cast
+
 import click
 
 from tiduc.backends.backend import Options
@@ -18,12 +21,28 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, load
 from tiduc.runtime.files import written_together
 from tiduc.runtime.random_seed import MOST
-from tiduc.runtime.weights import write_weights
+from tiduc.runtime.weights import IDENTITY, write_weights
 from tiduc.training.lora import with_lora
 from tiduc.training.losses import LOSSES
 from tiduc.training.optimizers import OPTIMIZERS
 from tiduc.training.roles import BUFFER, FROZEN, PARAMETER, SEED, of_roles
+from tiduc.training.shipment import INFER, LOSS, TrainStep
 from tiduc.training.step import BUFFERS, train_step
+
+
+class _Settings(TypedDict, total=False):
+    """The options that `train_step` takes as they are; those that are not given are None until they are left out."""
+
+    optimizer: str
+    momentum: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    weight_decay: float
+    clip_norm: float
+    accumulate: int
+    train: tuple[str, ...]
+    identity: str
 
 
 @click.command("train-step")
@@ -100,6 +119,18 @@ from tiduc.training.step import BUFFERS, train_step
 @click.option(
     "--alpha", type=float, default=8.0, show_default=True, help="Scale of the adapters, times their rank."
 )
+@click.option(
+    "--infer",
+    metavar="MODEL",
+    help="The model in evaluation mode, as a file, or as @NAME for a function in the file of MODEL: the output then "
+    "also has the functions loss, for evaluation, and infer, over the state of the step.",
+)
+@click.option(
+    "--identity",
+    metavar="TEXT",
+    help="Text that the files of the state carry; a static library refuses files of another one. By default a hash "
+    "of the model.",
+)
 @SIZES
 @CONSTANTS
 @STRAIGHT_THROUGH
@@ -119,52 +150,47 @@ from tiduc.training.step import BUFFERS, train_step
 def _train_step(
     model: str,
     loss: str,
-    optimizer: str,
-    train: tuple[str, ...],
     freeze: tuple[str, ...],
     decay: tuple[str, ...],
-    clip_norm: float | None,
-    accumulate: int,
-    seed: int,
     lora: tuple[str, ...],
     rank: int,
     alpha: float,
+    seed: int,
+    infer: str | None,
     opset: OpSet,
     state: str | None,
     kind: str,
     memory: str,
     options: Options,
     output: str,
-    **settings: float | None,
+    **settings: Unpack[_Settings],
 ) -> None:
     """Compile one step of training: the loss of a batch, its gradient, and the update of the parameters in place.
 
     The inputs are the parameters, the optimizer's state, the batch, the targets and the learning rate. The outputs are
     the loss, the new parameters and the new state. With --state, training needs only NumPy and tiduc.runtime.
     """
-    given = {name: value for name, value in settings.items() if value is not None}
+    given = cast(_Settings, {name: value for name, value in settings.items() if value is not None})
+    adapted = partial(with_lora, layers=lora, rank=rank, alpha=alpha, seed=seed)
     with about(model):
         with waiting(f"importing {model}"):
             program = imported(model, lift_constants=True, opset=opset)
-        if lora:
-            program = with_lora(program, lora, rank, alpha, seed)
+        program = adapted(program) if lora else program
+        evaluated = None if infer is None else _for_inference(infer, model, program, opset)
         step = train_step(
             program.rematerialize(memory),
             _loss(loss),
-            optimizer,
-            train=train,
             freeze=(*BUFFERS, *freeze),
             decay=decay or ("*",),
-            clip_norm=clip_norm,
-            accumulate=accumulate,
             seed=seed,
+            infer=adapted(evaluated) if lora and evaluated is not None else evaluated,
             **given,
         )
         _tell(step)
         files = _compiled(step, kind, output, options)
     with written_together():
         if state is not None:
-            write_weights(state, step.weights)
+            write_weights(state, step.weights, {IDENTITY: step.identity})
         for name, content in files.items():
             if isinstance(content, bytes):
                 write_binary(content, name)
@@ -172,21 +198,31 @@ def _train_step(
                 write(content, name)
 
 
-def _compiled(step: Model, kind: str, output: str, options: Options) -> dict[str, bytes | str]:
+def _for_inference(infer: str, file: str, trained: Model, opset: OpSet) -> Model:
+    """The model in evaluation mode: of a file, or, after `@`, of a function in the file of the trained model."""
+    name, entry = (file, infer[1:]) if infer.startswith("@") else (infer, None)
+    with about(name), waiting(f"importing {name}"):
+        # If the trained model has its weights as inputs, other constants are no weights.
+        return imported(name, lift_constants=bool(trained.weights), opset=opset, entry=entry)
+
+
+def _compiled(step: TrainStep, kind: str, output: str, options: Options) -> dict[str, bytes | str]:
     """The files to write, by name."""
     if output.endswith(".mlir"):
         return {output: step.text}
     with waiting(f"compiling the step for {options.target}"):
         if kind == LIBRARY:
-            return library_files(step, output, options)
+            return library_files(step, output, options, identity=step.identity)
         return {output: build(step.lower(), options, flags_for(kind, step))}
 
 
-def _tell(step: Model) -> None:
+def _tell(step: TrainStep) -> None:
     """Prints, unless the user asked for quiet, which weights are trained, updated by the model, or left alone."""
     if is_quiet():
         return
     click.echo(f"trains: {', '.join(of_roles(step, PARAMETER))}", err=True)
+    if step.further:
+        click.echo(f"evaluates: {', '.join(x for x in (LOSS, INFER) if x in step.further)}", err=True)
     if updated := of_roles(step, BUFFER, SEED):
         click.echo(f"updates: {', '.join(updated)}", err=True)
     if others := of_roles(step, FROZEN):

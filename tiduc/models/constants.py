@@ -32,10 +32,15 @@ _HEX = re.compile(r': "0x([0-9A-Fa-f]*)"')
 _ALIGNMENT = 4  # bytes before a resource's data, which state its alignment
 
 
-def entry_of(module: ir.Module) -> ir.Operation:
-    """The program's entry function: `main`, or the only public function. Raises `RequestError` if there is neither."""
+def entry_of(module: ir.Module, entry: str | None = None) -> ir.Operation:
+    """The program's entry function: the one that is named, else `main`, else the only public function.
+
+    Raises `RequestError` if there is none.
+    """
     public = [op for op in functions_in(module) if _is_public(op)]
-    named = [op for op in public if ir.StringAttr(op.attributes["sym_name"]).value == "main"]
+    named = [op for op in public if ir.StringAttr(op.attributes["sym_name"]).value == (entry or "main")]
+    if entry and not named:
+        raise RequestError(f"no public function @{entry}")
     if len(named or public) != 1:
         raise RequestError(f"expects a function @main, or one public function; there are {len(public)}")
     return (named or public)[0]
@@ -106,13 +111,13 @@ def elements(array: Array, type_: ir.RankedTensorType, name: str) -> Any:
 
 
 @stage
-def lift(module: ir.Module) -> dict[str, Array]:
+def lift(module: ir.Module, entry: str | None = None) -> dict[str, Array]:
     """Turns the program's constants into inputs, in place; returns their arrays by name, in input order.
 
     Only constants that may be weights are lifted: non-splat floats and complex numbers. An input is named
     after the constant's location, else after its resource, else `constantN`. The new inputs come first.
     """
-    function = entry_of(module)
+    function = entry_of(module, entry)
     block = function.regions[0].blocks[0]
     before = _argument_attributes(function)
     taken = {ir.StringAttr(each[NAME]).value for each in before if NAME in each}

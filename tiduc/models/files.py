@@ -37,6 +37,7 @@ def import_model(
     isolated: bool = False,
     limits: Limits | None = None,
     opset: OpSet = OPSET,
+    entry: str | None = None,
 ) -> Model:
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
@@ -45,17 +46,18 @@ def import_model(
     `straight_through`, roundings of an ONNX model's quantizations have derivative one. Without `trust`, no code in a
     `.pt2` file is run. With `isolated`, a separate process reads the file, within `limits`; otherwise only torch-mlir's
     pipelines run in a separate process. `opset` holds the rules for the ops of an MLIR file, in which ops of its
-    dialects may occur. Raises `RequestError` for another suffix, and for such an `opset` with `isolated`; otherwise the
-    importer's errors.
+    dialects may occur. `entry` names the function of an MLIR file. Raises `RequestError` for another suffix, for such
+    an `opset` with `isolated`, and for an `entry` of another file; otherwise the importer's errors.
     """
     options = OnnxOptions(sizes or {}, constants or {}, straight_through)
     if not isolated:
-        return _imported(path, lift_constants, options, trust, limits, opset)
+        return _imported(path, lift_constants, options, trust, limits, entry, opset)
     if opset is not OPSET:
         raise RequestError("a separate process cannot use rules of your own", str(path))
     with Worker() as worker:
         try:
-            return worker.call(_imported, limits or Limits(), path, lift_constants, options, trust, limits)
+            given = path, lift_constants, options, trust, limits, entry
+            return worker.call(_imported, limits or Limits(), *given)
         except Died as died:
             raise ParseError(f"reading {died}", str(path)) from None
 
@@ -66,6 +68,7 @@ def _imported(
     options: OnnxOptions,
     trust: bool,
     limits: Limits | None,
+    entry: str | None = None,
     opset: OpSet = OPSET,
 ) -> Model:
     suffix = Path(path).suffix.lower()
@@ -83,7 +86,9 @@ def _imported(
         raise RequestError("straight_through is an option of ONNX models", str(path))
     try:
         if importer is _mlir:
-            return _mlir(path, lift_constants, opset=opset)
+            return _mlir(path, lift_constants, opset=opset, entry=entry)
+        if entry is not None:
+            raise RequestError("only MLIR files have functions to choose from", str(path))
         return importer(path, lift_constants, options, trust, limits)
     except UnicodeDecodeError:  # protobuf decodes a name when it is read
         raise ParseError("a name is not UTF-8 text", str(path)) from None
@@ -118,10 +123,12 @@ def _jax(path: str | Path, lift_constants: bool, *_: object) -> Model:
     return from_jax_export(Path(path), lift_constants=lift_constants)
 
 
-def _mlir(path: str | Path, lift_constants: bool, *_: object, opset: OpSet = OPSET) -> Model:
+def _mlir(
+    path: str | Path, lift_constants: bool, *_: object, opset: OpSet = OPSET, entry: str | None = None
+) -> Model:
     module = read(path, opset.dialects)
     legalize(module, opset.dialects)
-    return model_of(module, lift(module) if lift_constants else {}, opset=opset)
+    return model_of(module, lift(module, entry) if lift_constants else {}, entry, opset)
 
 
 _IMPORTERS: dict[str, Callable[[str | Path, bool, OnnxOptions, bool, Limits | None], Model]] = {

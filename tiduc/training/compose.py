@@ -24,8 +24,8 @@ def compose(
     targets = loss.inputs[len(given) :]
     inputs = with_ports(model.inputs, targets)
     module = ir.Module.create()
-    first = _move(model, module, "model.")
-    second = _move(loss, module, "loss.")
+    first = move(model, module, "model.")
+    second = move(loss, module, "loss.")
     types = [port.type for port in inputs]
     outputs = (*loss.outputs, *updated)
     attributes = {
@@ -62,7 +62,7 @@ def _check(loss: Program, given: Sequence[OutputPort]) -> None:
             )
 
 
-def _move(program: Program, module: ir.Module, prefix: str) -> str:
+def move(program: Program, module: ir.Module, prefix: str) -> str:
     """Moves the program's functions into a module, private and with prefixed names; returns the entry's name."""
     copy = program.module.operation.clone().operation
     body = copy.regions[0].blocks[0]

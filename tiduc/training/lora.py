@@ -204,6 +204,11 @@ class Adapters:
         return int(next(iter(self.layers.values()))[0].shape[0])
 
 
+def is_adapted(state: Mapping[str, Array]) -> bool:
+    """Whether a state has adapters."""
+    return ALPHA in state and any(name.endswith(_A) for name in state)
+
+
 def adapters_in(state: Mapping[str, Array]) -> Adapters:
     """The adapters among the arrays of a state. Raises `InputError` if there are none."""
     names = [name.removeprefix(_PREFIX).removesuffix(_A) for name in state if name.endswith(_A)]

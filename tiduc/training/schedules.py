@@ -56,6 +56,21 @@ def warm_up(schedule: Schedule, steps: int) -> Schedule:
     return Schedule(lambda step: first * (step + 1) / steps if step < steps else schedule.value(step - steps))
 
 
+SCHEDULES = ("constant", "cosine")
+"""The schedules that have a name."""
+
+
+def for_run(name: str, rate: float, steps: int, rising: int = 0, end: float = 0.0) -> Schedule:
+    """The schedule of a run of so many steps, of which the first `rising` ones warm up.
+
+    A constant schedule, or a cosine wave down to `end` at the last step.
+    """
+    if name not in SCHEDULES:
+        raise RequestError(f"unknown schedule {name!r}; there are {', '.join(SCHEDULES)}")
+    chosen = constant(rate) if name == "constant" else cosine(rate, max(1, steps - rising), end)
+    return warm_up(chosen, rising) if rising else chosen
+
+
 def _check(name: str, value: float, least: float) -> None:
     if not least <= value < inf:
         raise RequestError(f"{name} must be at least {least}, not {value}")

@@ -9,7 +9,7 @@ second word counts the steps. Each step draws other numbers, and its forward and
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -29,6 +29,7 @@ from tiduc.program import Program
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.random_seed import MOST, is_random_seed, random_seed
 from tiduc.training.accumulate import Accumulation
+from tiduc.training.identity import check_identity, identity_of
 from tiduc.training.losses import UPDATED, wide, with_loss
 from tiduc.training.optimizers import Optimizer, clipping, scaled, without_decay
 from tiduc.training.optimizers import optimizer as optimizer_of
@@ -43,6 +44,7 @@ from tiduc.training.roles import (
     TARGET,
     with_role,
 )
+from tiduc.training.shipment import TrainStep, as_step, with_inference
 
 DONATED = "iree.abi.output"
 """On an input: the number of the output that overwrites it."""
@@ -63,11 +65,15 @@ def train_step(
     clip_norm: float | None = None,
     accumulate: int = 1,
     seed: int = 0,
+    infer: Program | None = None,
+    identity: str = "",
     **settings: float,
-) -> Model:
+) -> TrainStep:
     """The training step of a model. Its weights are those of the model and the initial state.
 
     The initial state is the zeros of the optimizer, and the seed of a model that draws random numbers, such as dropout.
+    `infer` is the model in evaluation mode: compiled, the step then has the functions `loss` and `infer` as well.
+    `identity` names the model in the files of a state; by default it is a hash of the model.
 
     `loss` is "mse", "softmax-cross-entropy", "none" if the model's output is the loss, or a program that takes the
     model's outputs and the targets. `optimizer` is "sgd", "momentum" (momentum), "adam" (beta1, beta2, epsilon),
@@ -80,6 +86,7 @@ def train_step(
     """
     if not 0 <= seed <= MOST:
         raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
+    check_identity(identity)
     chosen = optimizer_of(optimizer, **settings)
     lossy = with_loss(model, loss)
     weights = dict(model.weights) if isinstance(model, Model) else {}
@@ -101,10 +108,10 @@ def train_step(
     new = [OutputPort(port.name, port.type, value) for port, value in zip(places, results, strict=True)]
     inputs = (*donated, *fixed, with_role(rate, RATE))
     program = replace(gradient, inputs=inputs, outputs=(gradient.outputs[0], *new))
-    known = {each.name: getattr(program, each.name) for each in fields(Program)}
     arrays = weights | {port.name: _zeros(port) for port in states}
     arrays |= {port.name: random_seed(seed, i) for i, port in enumerate(seeds)}
-    return Model(**known, weights={p.name: arrays[p.name] for p in program.inputs if p.name in arrays})
+    step = as_step(program, arrays, identity or identity_of(model))
+    return step if infer is None else with_inference(step, infer, loss)
 
 
 def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[InputPort]]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from tiduc.backends.backend import Lowered
-from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in, symbol
 from tiduc.dialect.ops.attributes import readable
+from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import ROLE
 from tiduc.runtime.signature import Signature, SignatureValue, TensorType
 
@@ -56,31 +57,47 @@ def c_names(names: Sequence[str]) -> list[str]:
     return found
 
 
-def roles(program: Lowered) -> dict[int, str]:
+def _roles(function: IrOp) -> dict[int, str]:
     """The roles of the inputs of a training step, by number; empty for other programs."""
-    found = {i: readable(ir.DictAttr(each), ROLE) for i, each in enumerate(_attributes(program))}
+    found = {i: readable(ir.DictAttr(each), ROLE) for i, each in enumerate(_attributes(function))}
     return {i: role.value for i, role in found.items() if isinstance(role, ir.StringAttr)}
 
 
-def _attributes(program: Lowered) -> Sequence[ir.Attribute]:
-    function = functions_in(program.module)[0]
+def _attributes(function: IrOp) -> Sequence[ir.Attribute]:
     return list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else ()
 
 
 def donations(program: Lowered) -> dict[int, int]:
-    """The donated inputs by number, each with the number of the output that is written to its memory."""
-    found = {i: readable(ir.DictAttr(each), DONATED) for i, each in enumerate(_attributes(program))}
+    """The donated inputs of a program's first function; see `Interface`."""
+    return _donations(functions_in(program.module)[0])
+
+
+def _donations(function: IrOp) -> dict[int, int]:
+    found = {i: readable(ir.DictAttr(each), DONATED) for i, each in enumerate(_attributes(function))}
     return {i: int(output.value) for i, output in found.items() if output is not None}
 
 
 @dataclass(frozen=True)
 class Interface:
-    """A C function: its name, its inputs and outputs, and the donated inputs, each with its output."""
+    """A C function: its name, its inputs and outputs, the donated inputs by number, and the roles of inputs.
+
+    `donated` has the number of the output that is written to the memory of each donated input.
+    """
 
     name: str
     signature: Signature
     donated: Mapping[int, int]
     roles: Mapping[int, str]
+
+    @staticmethod
+    def each_of(program: Lowered, name: str) -> "list[Interface]":
+        """The interfaces of a program's public functions: `name` of the first one, and `name_F` of each other one F."""
+        first, *rest = functions_in(program.module)
+        known = {name: (first, program.signature)}
+        known |= {
+            f"{name}_{key}": (op, program.others[key]) for op in rest if (key := symbol(op)) in program.others
+        }
+        return [Interface(c, signature, _donations(op), _roles(op)) for c, (op, signature) in known.items()]
 
     def values(self) -> list[SignatureValue]:
         """The inputs and outputs that are C parameters: all but outputs that are written to an input's memory."""
@@ -106,6 +123,12 @@ class Interface:
     def declaration(self) -> str:
         """The function without its body."""
         return f"int {self.name}({', '.join(self.parameters())})"
+
+
+def run_statement(function: str, taken: Sequence[str], given: Sequence[str]) -> str:
+    """The statement that runs a function of the module on pointers to its arguments and to its results."""
+    arrays = [f"{{{', '.join(pointers) or 'NULL'}}}" for pointers in (taken, given)]
+    return f"return tiduc_run(call_{function}, (const void *const[]){arrays[0]}, (void *const[]){arrays[1]});"
 
 
 def header_of(interface: Interface, heap: int | None, structs: str = "") -> str:

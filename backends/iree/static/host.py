@@ -12,8 +12,9 @@ ignored, since they also free memory that another carry of a loop still uses.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from iree.compiler import ir
 
@@ -53,15 +54,13 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """The state that the functions of a module share: kernels that they call, constants, and memory requirements."""
+    """The state that the functions of a module share: kernels that they call, and constants."""
 
     name: str  # the name of the program, in diagnostics
     exports: dict[str, ir.Operation]  # the op hal.executable.export of each kernel, by name
     called: dict[str, int] = field(default_factory=dict)  # the index of each kernel in the table of kernels
     constants: list[bytes] = field(default_factory=list)
     resources: Mapping[str, bytes] = field(default_factory=dict)  # the bytes of the module's resources
-    donated: frozenset[int] = frozenset()  # the results that are written into the memory of an argument
-    heap: int | None = 0  # the most bytes that a call takes from malloc; None if unknown
 
     def index_of(self, kernel: str) -> int:
         """The position of a kernel in the table of kernels."""
@@ -75,8 +74,9 @@ class Host:
 class CFunction:
     """One function of the module as C: the declarations of its values, and its statements."""
 
-    def __init__(self, host: Host) -> None:
-        self.host = host
+    def __init__(self, host: Host, donated: Collection[int] = ()) -> None:
+        """`donated` are the numbers of the results that are written into the memory of an argument."""
+        self.host, self.donated = host, donated
         self.names: dict[IrValue, str] = {}
         self.declared: list[str] = []
         self.lines: list[str] = []
@@ -110,17 +110,10 @@ class CFunction:
     def alias(self, value: IrValue, other: IrValue) -> None:
         self.names[value] = self.names[other]
 
-    def count_heap(self) -> None:
-        """Adds the memory that a call of this function needs to the host's total.
-
-        The total is unknown with loops or branches.
-        """
-        sizes = [int(size) if size.isdecimal() else None for size in self.allocated]
-        known = [size + _OVERHEAD for size in sizes if size is not None]
-        if len(self._labels) > 1 or len(known) < len(sizes) or self.host.heap is None:
-            self.host.heap = None
-        else:
-            self.host.heap += sum(known)
+    def heap(self) -> float:
+        """The most bytes that a call of this function takes from malloc; infinite with loops or branches."""
+        sizes = [int(size) if size.isdecimal() else inf for size in self.allocated]
+        return inf if len(self._labels) > 1 else sum(size + _OVERHEAD for size in sizes)
 
     def code(self) -> list[str]:
         """The declarations and statements, without variables that are never read."""
@@ -354,9 +347,9 @@ def _cond_br(f: CFunction, op: ir.Operation) -> None:
 
 def _return(f: CFunction, op: ir.Operation) -> None:
     # IREE has written donated results to the arguments' memory, or to its copy if that memory is not aligned.
-    for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.host.donated):
+    for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.donated):
         copy = f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);"
-        f.lines.append(f"if (results[{i}] != {f.use(value)}.data) {copy}" if i in f.host.donated else copy)
+        f.lines.append(f"if (results[{i}] != {f.use(value)}.data) {copy}" if i in f.donated else copy)
     f.lines.append("goto end;")
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from math import inf
 
 from iree.compiler import ir
 from torch_mlir import ir as mlir
@@ -14,28 +15,32 @@ from torch_mlir import ir as mlir
 from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.build import build_objects
 from tiduc.backends.iree.modules.ops import IrValue
-from tiduc.backends.iree.static.header import C_TYPES, Interface, donations, header_of, is_c_name, roles
+from tiduc.backends.iree.static.header import C_TYPES, Interface, header_of, is_c_name, run_statement
 from tiduc.backends.iree.static.host import CFunction, Host, global_name
 from tiduc.backends.iree.static.state import State
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.graph.functions import functions_in, symbol
 from tiduc.dialect.mlir.resources import contents_by_name
+from tiduc.runtime.signature import Signature
 
 
 @dataclass(frozen=True)
 class Library:
-    """A static library: the kernels as an object file, the host code that calls them, and its header, in C11."""
+    """A static library: kernels as an object file, host code that calls them, its header, and a package of CMake."""
 
     kernels: bytes
     host: str
     header: str
+    package: str
 
 
-def compile_library(program: Lowered, name: str, options: Options, flags: Sequence[str] = ()) -> Library:
-    """Compiles a program to a static library with a C function called `name`.
+def compile_library(
+    program: Lowered, name: str, options: Options, flags: Sequence[str] = (), identity: str = ""
+) -> Library:
+    """Compiles a program to a static library with a C function called `name`, in C11.
 
-    `flags` are further flags of iree-compile.
+    `flags` are further flags of iree-compile. `identity` names the model of a training step in the files of its state.
 
     Raises `RequestError` for targets without static libraries, for dynamic shapes, and for names that are not C names.
     Raises `CompileError` if IREE's compiler or the translation of the host code refuses the program.
@@ -47,65 +52,64 @@ def compile_library(program: Lowered, name: str, options: Options, flags: Sequen
         raise RequestError(f"{name!r} cannot name a function in C: choose another name for the output")
     if options.lapack != LOOPS:
         raise RequestError("a static library cannot call LAPACK back: it has no host with NumPy")
-    for value in (*program.signature.inputs, *program.signature.outputs):
+    interfaces = Interface.each_of(program, name)
+    for each in interfaces:
+        _check_values(each.signature)
+    state = State(interfaces, identity)
+    if not state.exists and len(interfaces) > 1:
+        raise RequestError(
+            "the functions beside a training step need a state whose arrays can be stored in files"
+        )
+    objects = build_objects(_renamed(program, name), options, flags)
+    query = re.search(r"\w+_library_query", objects.header)
+    assert query is not None
+    host, heap = _host_code(objects.text, query[0], interfaces, state)
+    structs = state.declarations() if state.exists else ""
+    package = _shared("package.cmake").replace("@NAME@", name)
+    return Library(objects.kernels, host, header_of(interfaces[0], heap, structs), package)
+
+
+def _check_values(signature: Signature) -> None:
+    for value in (*signature.inputs, *signature.outputs):
         if None in value.type.shape:
             raise RequestError(f"{value} has a dynamic shape, and a static library needs static shapes")
         if value.type.element not in C_TYPES:
             raise RequestError(f"C has no type for the elements of {value}")
-    interface = Interface(name, program.signature, donations(program), roles(program))
-    objects = build_objects(_renamed(program, name), options, flags)
-    query = re.search(r"\w+_library_query", objects.header)
-    assert query is not None
-    host, heap = _host_code(objects.text, f"@{name}", query[0], interface)
-    state = State(interface)
-    structs = state.declarations() if state.exists else ""
-    return Library(objects.kernels, host, header_of(interface, heap, structs))
 
 
 def _renamed(program: Lowered, name: str) -> Lowered:
-    """The program with its module and its function renamed to `name`.
+    """The program with its module and its functions renamed, as `Interface.each_of` names them.
 
-    IREE's symbols contain one of the two names, which must be distinct if several libraries are linked.
+    IREE's symbols contain one of the names, which must be distinct if several libraries are linked.
     """
     module = program.module.operation.clone().operation
-    function = functions_in(module)[0]
+    first, *rest = functions_in(module)
     with module.context:
-        module.attributes["sym_name"] = mlir.StringAttr.get(name)
-        function.attributes["sym_name"] = mlir.StringAttr.get(name)
-    return replace(program, module=module, name=name)
+        module.attributes["sym_name"] = first.attributes["sym_name"] = mlir.StringAttr.get(name)
+        for function in rest:
+            if (old := symbol(function)) in program.others:
+                function.attributes["sym_name"] = mlir.StringAttr.get(f"{name}_{old}")
+    others = {f"{name}_{old}": signature for old, signature in program.others.items()}
+    return replace(program, module=module, name=name, others=others)
 
 
 # ---- the C files -----------------------------------------------------------------------------------------------
 
 
-def _host_code(text: bytes, program: str, query: str, interface: Interface) -> tuple[str, int | None]:
+def _host_code(
+    text: bytes, query: str, interfaces: Sequence[Interface], state: State
+) -> tuple[str, int | None]:
     """The C file, and the most bytes that a call takes from malloc; None if unknown."""
-    name = interface.name
+    name = interfaces[0].name
     with ir.Context() as context:
         module = ir.Module.parse(text, context)
         operations = [o.operation for o in module.body.operations]
         exports = {key: op for executable in operations for key, op in _exports(executable)}
-        host = Host(
-            program,
-            exports,
-            resources=contents_by_name(text.decode("utf-8", "surrogateescape")),
-            donated=frozenset(interface.donated.values()),
-        )
-        initializers: list[str] = []
-        functions: list[str] = []
-        variables: list[str] = []
+        resources = contents_by_name(text.decode("utf-8", "surrogateescape"))
+        functions = _Functions(Host(f"@{name}", exports, resources=resources), interfaces)
         for op in operations:
-            if op.name == "util.initializer":
-                initializers.append(_function(host, op, f"initialize{len(initializers)}", ()))
-            elif op.name == "util.func" and op.attributes["sym_visibility"].value == "public":
-                arguments = op.regions[0].blocks[0].arguments
-                functions.append(_function(host, op, "call", tuple(arguments)))
-            elif op.name == "util.global" and "!hal.device" not in str(op.attributes["type"]):
-                variables.append(f"static tiduc_buffer {global_name(op.attributes['sym_name'].value)};")
-            elif op.name not in ("util.global", "hal.executable"):
-                raise host.refuse(op.name)
-        if len(functions) != 1:
-            raise host.refuse("a module of several functions")
+            functions.add(op)
+    host = functions.host
     code = "\n".join(
         (
             f"// {name}: host code that tiduc wrote; {name}.o has the kernels.",
@@ -116,14 +120,49 @@ def _host_code(text: bytes, program: str, query: str, interface: Interface) -> t
             f"static const char *const tiduc_names[] = {{{', '.join(_quoted(k) for k in host.called) or '0'}}};",
             _shared("dispatch.c") if host.called else "",
             *(_array(i, data) for i, data in enumerate(host.constants)),
-            *variables,
-            *initializers,
-            *functions,
-            _entry(interface, len(initializers), bool(host.called)),
-            *((state.definitions(), _shared("state.c")) if (state := State(interface)).exists else ()),
+            *functions.variables,
+            *functions.initializers,
+            *functions.public,
+            _entry(interfaces[0], len(functions.initializers), bool(host.called)),
+            *((state.definitions(), _shared("state.c")) if state.exists else ()),
         )
     )
-    return code, host.heap
+    heap = functions.prepared + max(functions.taken)
+    return code, None if heap == inf else int(heap)
+
+
+class _Functions:
+    """The functions and variables of a module in C, and the bytes that they take from malloc."""
+
+    def __init__(self, host: Host, interfaces: Sequence[Interface]) -> None:
+        self.host = host
+        self.variables: list[str] = []
+        self.initializers: list[str] = []
+        self.public: list[str] = []
+        self.prepared: float = 0
+        self.taken: list[float] = []
+        self._interfaces = {each.name: each for each in interfaces}
+
+    def add(self, op: ir.Operation) -> None:
+        """Translates an op of the module."""
+        if op.name == "util.initializer":
+            code, heap = _function(self.host, op, f"initialize{len(self.initializers)}", ())
+            self.initializers.append(code)
+            self.prepared += heap
+        elif op.name == "util.func" and op.attributes["sym_visibility"].value == "public":
+            name = op.attributes["sym_name"].value
+            if name not in self._interfaces:
+                raise self.host.refuse(f"a further function @{name}")
+            interface = self._interfaces[name]
+            arguments = tuple(op.regions[0].blocks[0].arguments)
+            given = frozenset(interface.donated.values())
+            code, heap = _function(self.host, op, f"call_{interface.name}", arguments, given)
+            self.public.append(code)
+            self.taken.append(heap)
+        elif op.name == "util.global" and "!hal.device" not in str(op.attributes["type"]):
+            self.variables.append(f"static tiduc_buffer {global_name(op.attributes['sym_name'].value)};")
+        elif op.name not in ("util.global", "hal.executable"):
+            raise self.host.refuse(op.name)
 
 
 def _shared(file: str) -> str:
@@ -152,18 +191,27 @@ def _array(index: int, data: bytes) -> str:
     return f"static _Alignas(64) const unsigned char constant{index}[] = {{\n{body}}};"
 
 
-def _function(host: Host, op: ir.Operation, name: str, arguments: tuple[IrValue, ...]) -> str:
-    """A function of the module as a C function; `arguments` and `results` are pointers to the arrays."""
-    function = CFunction(host)
+def _function(
+    host: Host,
+    op: ir.Operation,
+    name: str,
+    arguments: tuple[IrValue, ...],
+    donated: frozenset[int] = frozenset(),
+) -> tuple[str, float]:
+    """A function of the module as a C function, and the bytes that a call takes from malloc.
+
+    `arguments` and `results` are pointers to the arrays.
+    """
+    function = CFunction(host, donated)
     for i, argument in enumerate(arguments):
         function.names[argument] = f"((tiduc_buffer){{(unsigned char *)arguments[{i}], 0}})"
     function.body(op.regions[0])
-    function.count_heap()
     lines = "\n  ".join(("int status = 0;", *function.code()))
-    return (
+    code = (
         f"static int {name}(tiduc_pool *pool, const void *const *arguments, void *const *results) {{\n"
         f"  (void)pool, (void)arguments, (void)results;\n  {lines}\nend:\n  return status;\n}}"
     )
+    return code, function.heap()
 
 
 def _entry(interface: Interface, initializers: int, links: bool) -> str:
@@ -183,13 +231,17 @@ static int tiduc_prepare(void) {{
   return status;
 }}
 
-{interface.declaration()} {{
+typedef int (*tiduc_function)(tiduc_pool *, const void *const *, void *const *);
+
+static int tiduc_run(tiduc_function function, const void *const *arguments, void *const *results) {{
   tiduc_pool pool = {{NULL}};
   int status = tiduc_prepare();
-  const void *const arguments[] = {{{", ".join(taken) or "NULL"}}};
-  void *const results[] = {{{", ".join(given) or "NULL"}}};
-  if (!status) status = call(&pool, arguments, results);
+  if (!status) status = function(&pool, arguments, results);
   tiduc_collect(&pool, NULL, 0);
   return status;
+}}
+
+{interface.declaration()} {{
+  {run_statement(interface.name, taken, given)}
 }}
 """

@@ -1,5 +1,5 @@
 // The state as a safetensors file: the length of a JSON text in 8 bytes, the text, and the arrays.
-// {"__metadata__": {"tiduc.version": "1", "tiduc.crc32": "..."}, "w": {"dtype": "F32", "shape": [3, 2], ...}, ...}
+// {"__metadata__": {"tiduc.version": "1", "tiduc.model": "...", "tiduc.crc32": "..."}, "w": {"dtype": "F32", "shape": [3, 2], ...}, ...}
 enum { TIDUC_NO_FILE = 3, TIDUC_OTHER_MODEL = 4, TIDUC_DAMAGED = 5 };
 
 static uint32_t tiduc_crc32(uint32_t crc, const unsigned char *data, size_t size) {
@@ -67,6 +67,7 @@ static bool tiduc_metadata(tiduc_text *text, int64_t *checksum) {
     tiduc_text key, value;
     if (!tiduc_string(text, &key) || !tiduc_take(text, ':') || !tiduc_string(text, &value)) return false;
     if (tiduc_equal(&key, "tiduc.version") && !tiduc_equal(&value, "1")) return false;
+    if (tiduc_equal(&key, "tiduc.model") && sizeof TIDUC_MODEL > 1 && !tiduc_equal(&value, TIDUC_MODEL)) return false;
     if (!tiduc_equal(&key, "tiduc.crc32")) continue;
     *checksum = 0;
     for (const char *at = value.at; at < value.end; at++) {
@@ -164,7 +165,10 @@ static int tiduc_describe(FILE *file, uint32_t crc) {
   uint64_t at = 0;
 #define TIDUC_PUT(...) \
   (size = snprintf(line, sizeof line, __VA_ARGS__), count += size, file ? (void)fwrite(line, 1, (size_t)size, file) : (void)0)
-  TIDUC_PUT("{\"__metadata__\":{\"tiduc.version\":\"1\",\"tiduc.crc32\":\"%010" PRIu32 "\"}", crc);
+  TIDUC_PUT("{\"__metadata__\":{\"tiduc.version\":\"1\",\"tiduc.crc32\":\"%010" PRIu32 "\",\"tiduc.model\":\"", crc);
+  count += (int)strlen(TIDUC_MODEL);
+  if (file) fputs(TIDUC_MODEL, file);
+  TIDUC_PUT("\"}");
   for (int i = 0; i < TIDUC_ARRAYS; i++) {
     const TIDUC_ARRAY *array = &TIDUC_TABLE[i];
     TIDUC_PUT(",\"");

@@ -224,3 +224,14 @@ SCRIPTS: dict[str, str] = {
     "train_on_two_processes.py": "",
 }
 """The scripts in `examples` with their arguments; `read:` says why a script is not run."""
+
+OF_TRAINING: dict[str, str] = {
+    "fit": """
+model = tiduc.load("batch.mlir")
+data = {"x": np.eye(3, dtype=np.float32), "target": np.ones((3, 2), np.float32)}
+step = tiduc.train_step(model, train=["w"], infer=model)
+state = {"w": np.zeros((3, 2), np.float32)}
+run = tiduc.training.fit(step, data, state=state, epochs=100, batch=2, rate=0.5, validation=data)
+is_near(run.losses[0], 1)
+assert len(run.losses) == 200 and run.validations[-1] < 0.1""",
+}

@@ -173,15 +173,15 @@ def _pickled(pickle: str, written: bytes | bytearray, sizes: Mapping[str, int]) 
     return found
 
 
-def content(payload: Payload, parts: Mapping[str, bytearray]) -> Array:
+def view(payload: Payload, parts: Mapping[str, bytearray]) -> Array:
     """The elements of an array, as a view of the bytes of its part."""
     dtype = numpy_type(payload.dtype)
     if not math.prod(payload.sizes):
         return np.zeros(payload.sizes, dtype)
     whole = np.frombuffer(parts[payload.part], dtype, len(parts[payload.part]) // dtype.itemsize)
     strides = [stride * dtype.itemsize for stride in payload.strides]
-    view: Array = np.lib.stride_tricks.as_strided(whole[payload.offset :], payload.sizes, strides)
-    return view
+    elements: Array = np.lib.stride_tricks.as_strided(whole[payload.offset :], payload.sizes, strides)
+    return elements
 
 
 def arrays(names: Iterable[str], payloads: Payloads, parts: Mapping[str, bytearray]) -> dict[str, Array]:
@@ -195,7 +195,7 @@ def arrays(names: Iterable[str], payloads: Payloads, parts: Mapping[str, bytearr
     result = {}
     for name in names:
         payload = payloads.weights.get(name) or payloads.constants[name]
-        view = content(payload, parts)
-        shared = users[payload.part] > 1 or not view.flags.c_contiguous
-        result[name] = np.array(view, order="C") if shared else view
+        elements = view(payload, parts)
+        shared = users[payload.part] > 1 or not elements.flags.c_contiguous
+        result[name] = np.array(elements, order="C") if shared else elements
     return result

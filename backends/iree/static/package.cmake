@@ -1,0 +1,11 @@
+# The library @NAME@ for CMake: find_package(@NAME@ CONFIG REQUIRED PATHS folder), then link with @NAME@::@NAME@.
+if(NOT TARGET @NAME@::@NAME@)
+  add_library(@NAME@_library STATIC "${CMAKE_CURRENT_LIST_DIR}/@NAME@.c" "${CMAKE_CURRENT_LIST_DIR}/@NAME@.o")
+  add_library(@NAME@::@NAME@ ALIAS @NAME@_library)
+  set_source_files_properties("${CMAKE_CURRENT_LIST_DIR}/@NAME@.o" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  set_target_properties(@NAME@_library PROPERTIES C_STANDARD 11 OUTPUT_NAME @NAME@)
+  target_include_directories(@NAME@_library PUBLIC "${CMAKE_CURRENT_LIST_DIR}")
+  if(UNIX)
+    target_link_libraries(@NAME@_library PUBLIC m)
+  endif()
+endif()

@@ -1,0 +1,98 @@
+"""Checkpoints: a state in the middle of a run, from which the run goes on with the losses of an unbroken run.
+
+A checkpoint is a safetensors file of the state, whose text `tiduc.run` says where the run was. It is written beside the
+old one and then replaces it, so that a killed run leaves one of the two.
+"""
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from tiduc.dialect.errors import InputError, RequestError
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.weights import notes_in, read_weights, write_weights
+from tiduc.training.schedules import Schedule
+
+RUN = "tiduc.run"
+"""The text of a checkpoint that says where the run was."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run is: the numbers of ended steps and epochs, the best loss of a validation, and what the run is.
+
+    `bytes` is the length of the file of metrics. `rates` is a hash of the learning rates of the ended steps.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    best: float | None = None
+    bytes: int = 0
+    total: float = 0.0  # the sum of the losses of this epoch's steps
+    seed: int = 0
+    batch: int = 0
+    data: int = 0
+    rates: str = ""
+
+
+class RateDigest:
+    """A hash of the learning rates of the steps so far."""
+
+    def __init__(self, schedule: Schedule, steps: int) -> None:
+        self._digest = hashlib.sha256()
+        for i in range(steps):
+            self.add(schedule(i))
+
+    def add(self, rate: float) -> None:
+        """Adds the rate of the next step."""
+        self._digest.update(np.float32(rate).tobytes())
+
+    def __str__(self) -> str:
+        return self._digest.hexdigest()[:16]
+
+
+def checksum(*data: Mapping[str, Array]) -> int:
+    """A checksum of arrays."""
+    crc = 0
+    for arrays in data:
+        for name, array in arrays.items():
+            crc = zlib.crc32(name.encode("utf-8", "surrogateescape"), crc)
+            crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, crc)
+    return crc
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raises `RequestError` for a file that could not hold a checkpoint."""
+    if not os.fspath(path).endswith(".safetensors"):
+        raise RequestError("a checkpoint is a .safetensors file", os.fspath(path))
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str], state: Mapping[str, Array], position: Position, notes: Mapping[str, str]
+) -> None:
+    """Writes a checkpoint, which replaces the old one when it is whole."""
+    write_weights(path, state, {**notes, RUN: json.dumps(asdict(position))})
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Position]:
+    """The state in a checkpoint, and where the run was. Raises `InputError` for another file."""
+    state = read_weights(path)
+    try:
+        position = Position(**json.loads(notes_in(path)[RUN]))
+    except (KeyError, TypeError, ValueError):
+        raise InputError("the file is no checkpoint of a run", os.fspath(path)) from None
+    return state, position
+
+
+def check_same(position: Position, wanted: Position, path: str | os.PathLike[str]) -> None:
+    """Raises `RequestError` if a checkpoint is not of the run that has these settings."""
+    settings = {"seed": "seed", "batch": "size of a batch", "data": "data set", "rates": "schedule of rates"}
+    for name, words in settings.items():
+        if getattr(position, name) != getattr(wanted, name):
+            message = f"the checkpoint is of a run with another {words}; to begin anew, remove the file"
+            raise RequestError(message, os.fspath(path))
