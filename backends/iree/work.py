@@ -10,7 +10,7 @@ from tiduc.backends.iree.emit.emitter import is_static
 from tiduc.backends.iree.fast.loops.counters import trip_count
 from tiduc.backends.iree.fast.loops.kernel_forms import contracted_size
 from tiduc.dialect.facts.windows import Layout
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import IrOp
 
@@ -48,9 +48,9 @@ def work(module: ir.Module | IrOp) -> ModuleWork:
     which take as long as the work of `THREADED`.
     """
     tiled, total, in_loops = False, 0, 0
-    ops = in_order(module.operation)
+    ops = outer_first(module.operation)
     loops = [op for op in ops if op.name == "stablehlo.while"]
-    looping = {op for loop in loops for op in in_order(loop)}
+    looping = {op for loop in loops for op in outer_first(loop)}
     for op in ops:
         before = total
         sizes = [n for y in op.results if (n := _elements(y.type)) is not None]

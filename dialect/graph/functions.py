@@ -16,8 +16,8 @@ def within(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
     return _walked(op, names, ir.WalkOrder.POST_ORDER)
 
 
-def in_order(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
-    """An op and the ops nested in it, as they are printed. If names are given, only ops of these names."""
+def outer_first(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
+    """An op and the ops nested in it, outer ops first. If names are given, only ops of these names."""
     return _walked(op, names, ir.WalkOrder.PRE_ORDER)
 
 

@@ -5,7 +5,7 @@ import pytest
 from tiduc.backends.iree.apply_patterns import apply_patterns
 from tiduc.backends.iree.emit.emitter import DYNAMIC, ON_SPIRV, PATTERNS
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse, stage
 
 TANH = """func.func @main(%x: tensor<9xf64>) -> tensor<9xf64> {
@@ -17,7 +17,7 @@ TANH = """func.func @main(%x: tensor<9xf64>) -> tensor<9xf64> {
 def ops_after(text: str, settings: Settings) -> set[str]:
     module = parse(text)
     stage(apply_patterns)(module, settings)
-    return {op.name for op in in_order(module.operation)}
+    return {op.name for op in outer_first(module.operation)}
 
 
 def test_patterns_for_speed_apply_only_with_that_setting() -> None:

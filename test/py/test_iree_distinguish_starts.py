@@ -8,7 +8,7 @@ from harness.vulkan import skip_without_device
 import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.emit.emitter import NUMBERS
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse
 
 S, O = "tensor<9x9xf32>", "tensor<18x9xf32>"  # noqa: E741
@@ -64,7 +64,7 @@ def marks(text: str) -> int:
     """The number of hidden numbers in the functions of a program: one for each mark, and for each call of marks."""
     module = parse(text)
     legalize_for_iree(module)
-    barriers = in_order(module.operation, ("stablehlo.optimization_barrier",))
+    barriers = outer_first(module.operation, ("stablehlo.optimization_barrier",))
     return sum(len(op.results) for op in barriers if NUMBERS in op.attributes)
 
 

@@ -4,7 +4,7 @@ import pytest
 from test_iree_gpu_products import FORMS
 
 from tiduc.backends.iree.fast.cuda.gpu_convolutions import gpu_convolutions
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse
 
 CONVOLUTIONS = [name for name, form in FORMS.items() if "stablehlo.convolution" in form.function(name)]
@@ -14,7 +14,7 @@ def ops_after(text: str) -> tuple[int, list[str]]:
     """The number of rewrites, and the names of the ops afterwards."""
     module = parse(text)
     count = gpu_convolutions(module)
-    return count, [op.name for op in in_order(module.operation)]
+    return count, [op.name for op in outer_first(module.operation)]
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)

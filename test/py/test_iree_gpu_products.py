@@ -17,7 +17,7 @@ from tiduc.backends.iree.fast.cuda.gpu_convolutions import gpu_convolutions
 from tiduc.backends.iree.fast.cuda.gpu_products import gpu_products
 from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse, stage
 from tiduc.program import load
 from tiduc.runtime.run import Executable
@@ -124,7 +124,7 @@ def in_tiles(text: str, config: bool) -> str:
     gpu_convolutions(module)
     flat_products(module)
     assert gpu_products(module) == text.count("stablehlo.tanh")
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         if not config and "compilation_info" in op.attributes:
             del op.attributes["compilation_info"]
     return stage(lambda module: str(module.operation.get_asm(assume_verified=True)))(module)

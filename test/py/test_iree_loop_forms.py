@@ -16,7 +16,7 @@ from tiduc.backends.iree.fast.loops.loops_by_count import loops_by_count
 from tiduc.backends.iree.fast.loops.loops_to_kernels import loops_to_kernels
 from tiduc.backends.iree.pipeline import PIPELINE, legalize
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse, stage
 
 SMALL, LARGE = np.ones(8, np.float32), np.ones(20_000, np.float32)
@@ -87,7 +87,7 @@ def reasons_of(text: str, legal: bool = True) -> list[str]:
     module = parse(text)
     if legal:
         legalize(module, Settings())
-    (loop,) = in_order(module.operation, ("stablehlo.while",))
+    (loop,) = outer_first(module.operation, ("stablehlo.while",))
     return [form.against(loop) for form in FORMS]
 
 

@@ -23,7 +23,7 @@ from tiduc.backends.iree.emit.marks import BARRIER, before_mark, marked
 from tiduc.backends.iree.fast.compile_time import repeats as of_repeats
 from tiduc.backends.iree.faults.number_marks import number_marks
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.graph.functions import functions_in, in_order, symbol
+from tiduc.dialect.graph.functions import functions_in, outer_first, symbol
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.mlir.context import parse
 
@@ -33,7 +33,7 @@ PROBE = "tidu.probe"
 
 def probe(module: Any) -> None:
     """Replaces each use of a barrier with the attribute `PROBE` by a mark of its own, in place."""
-    for op in in_order(module.operation, (BARRIER,)):
+    for op in outer_first(module.operation, (BARRIER,)):
         if PROBE in op.attributes:
             for use in list(op.results[0].uses):
                 with rewriting(op) as b:
@@ -202,7 +202,7 @@ def test_marks_of_two_calls_are_two_values(visibility: str) -> None:
             terminator(main).operands[i] = marked(b, terminator(main).operands[i])
     number_marks(module)
     module.operation.verify()
-    assert not any(HIDDEN in op.attributes for op in in_order(module.operation))
+    assert not any(HIDDEN in op.attributes for op in outer_first(module.operation))
     flow = flow_of(Source(str(module), CPU))
     entry = flow[flow.index("util.func public @main(") :]
     assert len(set(results_in(entry)[:4])) == 4

@@ -10,7 +10,7 @@ from harness.xla import by_xla
 import tiduc
 from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.fast.loops.packing import pack
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse, stage
 
 
@@ -143,7 +143,7 @@ def test_few_stacks_stay() -> None:
 def test_packing_is_undone() -> None:
     module = parse(scanned(35))
     before = str(module)
-    packing = pack(next(op for op in in_order(module.operation) if op.name == "stablehlo.while"))
+    packing = pack(next(op for op in outer_first(module.operation) if op.name == "stablehlo.while"))
     assert packing is not None and module.operation.verify()
     assert "tensor<35x7x6xf32>" in str(module)
     packing.undo()

@@ -10,7 +10,7 @@ from tiduc.backends.iree.fast.cuda.gpu_products import gpu_products
 from tiduc.backends.iree.faults.separate_half_products import separate_half_products
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse, stage
 from tiduc.runtime.run import Executable
 
@@ -41,7 +41,7 @@ def test_half_products_in_tensor_cores(name: str) -> None:
     assert gpu_products(module) == 1
     assert "mma_kind" in text_of(module) and "padding" not in text_of(module)
     compile_module(text_of(module), "cuda")
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         if "compilation_info" in op.attributes:
             del op.attributes["compilation_info"]
     run = Executable(compile_source(Source(text_of(module), "cpu")), "cpu", entry="main")
@@ -67,5 +67,5 @@ def test_types_of_operands(shapes: tuple[str, ...], numbers: str, settings: Sett
     """Products get operands of f32 unless tensor cores compute them in whole tiles."""
     module = parse(PRODUCT.replace("xT>", "xbf16>").format(*shapes, numbers))
     stage(separate_half_products)(module, settings)
-    product = next(op for op in in_order(module.operation) if op.name == "stablehlo.dot_general")
+    product = next(op for op in outer_first(module.operation) if op.name == "stablehlo.dot_general")
     assert str(product.operands[0].type) == f"tensor<{shapes[0]}x{element}>"

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import parse, run_passes, stage
 
@@ -56,7 +56,7 @@ def _cleaned(text: str) -> str | None:
 def _steps(text: str) -> list[Step]:
     """The steps to try on a program."""
     module = parse(text)  # keeps the ops alive
-    ops = in_order(module.operation)
+    ops = outer_first(module.operation)
     return [step for i in reversed(range(len(ops))) for step in _of_op(ops[i], i)]
 
 
@@ -84,7 +84,7 @@ def _applied(text: str, step: Step) -> str | None:
     kind, i, j = step
     try:
         module = parse(text)
-        op = in_order(module.operation)[i]
+        op = outer_first(module.operation)[i]
         _STEPS[kind](op, j)
         _without_unread(module)
         module.operation.verify()
@@ -168,7 +168,7 @@ def _without_unread(module: Any) -> None:
     has_changed = True
     while has_changed:
         has_changed = False
-        for op in in_order(module.operation)[::-1]:
+        for op in outer_first(module.operation)[::-1]:
             if op.name not in _STRUCTURAL and not any(list(y.uses) for y in op.results):
                 op.erase()
                 has_changed = True

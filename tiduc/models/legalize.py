@@ -17,7 +17,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.emitters.bodies import IrEmitter
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import run_passes, stage
@@ -72,7 +72,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
     `Unsupported` at the first other op without a rule.
     """
     kept = {*_KEPT, *dialects}
-    if not any(_is_foreign(op, kept) for op in in_order(module.operation)):
+    if not any(_is_foreign(op, kept) for op in outer_first(module.operation)):
         return
     run_passes(module.operation, _OPTIMIZED)
     for op in operations(module.body):
@@ -80,7 +80,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
             op.erase()
     tensors: dict[Any, Any] = {}
     known: dict[Any, list[Any]] = {}
-    foreign = [op for op in in_order(module.operation) if _is_foreign(op, kept)]
+    foreign = [op for op in outer_first(module.operation) if _is_foreign(op, kept)]
     for op in foreign:
         rule = _RULES.get(op.name)
         if rule is None:
@@ -91,7 +91,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
         _replace(op.result, tensors[op.result], kept)
     for op in reversed(foreign):
         op.erase()
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         _without_reshape(op)
     run_passes(module.operation, "builtin.module(canonicalize,cse)", verify=True)
 

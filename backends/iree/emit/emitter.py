@@ -15,7 +15,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.dialect.emitters.bodies import IrEmitter
 from tiduc.dialect.emitters.protocol import Fill
 from tiduc.dialect.errors import TiducError
-from tiduc.dialect.graph.functions import in_order, replace
+from tiduc.dialect.graph.functions import outer_first, replace
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
@@ -296,7 +296,7 @@ def rewrite(
     searched = [whole]
     if whole.name == "builtin.module":
         searched = [op for op in operations(whole.regions[0].blocks[0]) if op.name != EXECUTABLE]
-    waiting = [inner for each in searched for inner in in_order(each, patterns)][::-1]
+    waiting = [inner for each in searched for inner in outer_first(each, patterns)][::-1]
     while waiting:
         op = waiting.pop()
         name = op.name
@@ -304,12 +304,12 @@ def rewrite(
             results = patterns[name](b, op)
         if follow != "none":
             emitted = [
-                inner for outer in b.emitted if outer is not None for inner in in_order(outer, patterns)
+                inner for outer in b.emitted if outer is not None for inner in outer_first(outer, patterns)
             ]
             following = [inner for inner in dict.fromkeys(emitted) if follow == "all" or inner.name != name]
             waiting += following[::-1]
         if results is not None:
-            if len(op.regions) and (inside := set(in_order(op, patterns)) - {op}):
+            if len(op.regions) and (inside := set(outer_first(op, patterns)) - {op}):
                 waiting = [inner for inner in waiting if inner not in inside]
             replace(op, results)
             count += 1

@@ -45,7 +45,7 @@ def is_carry(x: IrValue) -> bool:
     values = list(traced(x, MAY_VIEW | {BARRIER}))
     block = values[-1].owner
     is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
-    return is_carried and all(size(y) == size(x) for y in values)
+    return is_carried and all(size_in_bits(y) == size_in_bits(x) for y in values)
 
 
 def is_table(x: IrValue) -> bool:
@@ -79,7 +79,7 @@ def may_be(y: IrValue) -> list[IrValue]:
     if op.name == BARRIER:
         return [op.operands[i]]
     if op.name in MAY_VIEW:
-        return [x for x in op.operands if size(x) == size(y)]
+        return [x for x in op.operands if size_in_bits(x) == size_in_bits(y)]
     if op.name == "stablehlo.select" and not op.operands[0].type.rank:
         return list(op.operands)[1:]
     if op.name in ("stablehlo.if", "stablehlo.case"):
@@ -94,6 +94,6 @@ def _carried(loop: IrOp, i: int) -> list[IrValue]:
     return [loop.operands[i], terminator(loop.regions[1].blocks[0]).operands[i]]
 
 
-def size(x: IrValue) -> int | None:
+def size_in_bits(x: IrValue) -> int | None:
     """The size of an array in bits. None for a dynamic shape."""
     return None if is_dynamic(x.type) else bits(x) * int(np.prod(shape(x), dtype=np.int64))

@@ -15,7 +15,7 @@ MOST_TERMS = 64
 """The most elements of a window for which `spread` adds the parts of a sum one after the other."""
 
 
-def spread(b: Emitter, source: IrValue, chosen: IrValue, w: Window, sizes: Sequence[int]) -> IrValue:
+def spread_windows(b: Emitter, source: IrValue, chosen: IrValue, w: Window, sizes: Sequence[int]) -> IrValue:
     """An array of these sizes: element i is the sum of `source` over the windows whose number in `chosen` is i.
 
     This form is for GPUs, where a single thread would apply all updates of a scatter. The sum has one term for each

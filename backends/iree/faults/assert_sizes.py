@@ -24,7 +24,7 @@ from tiduc.dialect.dynamic.bounds import AT_MOST, BROADCAST, BROADCASTABLE, COUN
 from tiduc.dialect.dynamic.checks import FunctionSizes, ModuleSizes, Placed
 from tiduc.dialect.dynamic.forms import LARGEST, READ, Check, Form, as_number
 from tiduc.dialect.dynamic.results import PLACES_IN
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -45,7 +45,7 @@ def assert_sizes(module: ir.Module | IrOp) -> None:
 
     Raises `Unsupported` for the first op whose requirements are unknown or can never hold.
     """
-    if not any(op.name in PLACES_IN or _is_dynamic(op) for op in in_order(module.operation)):
+    if not any(op.name in PLACES_IN or _is_dynamic(op) for op in outer_first(module.operation)):
         return
     for function in ModuleSizes(module).all():
         if function.beyond is not None:

@@ -21,7 +21,7 @@ from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.dialect.facts.windows import window_of
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS
@@ -42,7 +42,7 @@ def distinguish_fills(module: ir.Module) -> None:
 
     The pass does not compare padding values, because they may become equal later, when IREE simplifies the program.
     """
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         for i in _numbers(op):
             if bits(op.operands[i]) >= 64 and not _is_zero(op.operands[i]):
                 with rewriting(op) as b:

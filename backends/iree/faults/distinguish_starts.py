@@ -21,9 +21,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import rewriting
 from tiduc.backends.iree.emit.marks import marked
-from tiduc.backends.iree.emit.updates import size
+from tiduc.backends.iree.emit.updates import size_in_bits
 from tiduc.backends.iree.fault import wrong
-from tiduc.dialect.graph.functions import callee, functions_in, in_order, symbol
+from tiduc.dialect.graph.functions import callee, functions_in, outer_first, symbol
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import is_dynamic
 
@@ -41,12 +41,16 @@ def distinguish_starts(module: ir.Module | IrOp) -> None:
     In functions that other functions call, the first operand of each concatenation is marked, because a function may be
     called twice.
     """
-    called = {callee(op) for op in in_order(module.operation, ("func.call",))}
+    called = {callee(op) for op in outer_first(module.operation, ("func.call",))}
     seen = set[Hashable]()
     for function in functions_in(module):
-        for op in in_order(function, ("stablehlo.concatenate",)):
+        for op in outer_first(function, ("stablehlo.concatenate",)):
             if len(op.operands) > 1 and not is_dynamic(op.results[0].type):
-                start = size(op.results[0]), size(op.operands[0]), _may_be_sizes(op) and op.operands[0]
+                start = (
+                    size_in_bits(op.results[0]),
+                    size_in_bits(op.operands[0]),
+                    _may_be_sizes(op) and op.operands[0],
+                )
                 if start in seen or symbol(function) in called:
                     with rewriting(op) as b:
                         op.operands[0] = marked(b, op.operands[0])

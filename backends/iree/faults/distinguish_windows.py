@@ -10,7 +10,7 @@ from tiduc.backends.iree.emit.emitter import rewriting
 from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import crash
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 
 
 @crash(
@@ -26,7 +26,7 @@ def distinguish_windows(module: ir.Module) -> None:
     constant is always marked, because IREE may find it equal to another one when it simplifies the program.
     """
     seen = set()
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         if op.name == "stablehlo.reduce_window":
             first = len(op.results)
             for i, y in enumerate(op.results, first):

@@ -23,7 +23,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import HIDDEN, NUMBERS, Emitter, rewriting, signless
 from tiduc.backends.iree.emit.marks import BARRIER
 from tiduc.dialect.graph.dependences import in_block
-from tiduc.dialect.graph.functions import callee, functions_in, in_order, replace, symbol, unused_symbol
+from tiduc.dialect.graph.functions import callee, functions_in, outer_first, replace, symbol, unused_symbol
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
@@ -35,14 +35,14 @@ def number_marks(module: ir.Module) -> None:
     IREE inlines functions, and would merge the barriers of two calls. A function that is called therefore takes the
     operand of its barrier as an argument, and each call passes a hidden number of its own.
     """
-    if not any(HIDDEN in op.attributes for op in in_order(module.operation, (BARRIER,))):
+    if not any(HIDDEN in op.attributes for op in outer_first(module.operation, (BARRIER,))):
         return
     calls = defaultdict[str, list[Any]](list)
-    for op in in_order(module.operation, ("func.call",)):
+    for op in outer_first(module.operation, ("func.call",)):
         calls[callee(op)].append(op.operation)
     _call_private_functions(module, calls)
     for function in _callees_first(module):
-        barriers = in_order(function, (BARRIER,))
+        barriers = outer_first(function, (BARRIER,))
         hidden = [op for op in barriers if HIDDEN in op.attributes]
         if hidden:
             earlier = [op for op in barriers if NUMBERS in op.attributes]
@@ -67,7 +67,7 @@ def _call_private_functions(module: ir.Module, calls: dict[str, list[ir.Operatio
 def _callees_first(module: ir.Module) -> list[ir.Operation]:
     """The functions of a module, each after those that it calls."""
     by_name = {symbol(op): op for op in functions_in(module)}
-    called = {name: {callee(op) for op in in_order(by_name[name], ("func.call",))} for name in by_name}
+    called = {name: {callee(op) for op in outer_first(by_name[name], ("func.call",))} for name in by_name}
     return [by_name[name] for name in TopologicalSorter(called).static_order() if name in by_name]
 
 

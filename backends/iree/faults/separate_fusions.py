@@ -18,7 +18,7 @@ from tiduc.backends.iree.emit.arrays import behind_barrier, not_fused
 from tiduc.backends.iree.emit.emitter import Emitter, replace_uses
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import PRODUCTS, VIEWS
 from tiduc.dialect.shapes.types import bits, element
@@ -106,7 +106,7 @@ _SUMS = _Fusion(
 )
 def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Inserts the barriers into a module, in place."""
-    ops = in_order(module.operation)
+    ops = outer_first(module.operation)
     of_target = *(() if settings.cpu else (_WIDENED,)), *((_SUMS,) if settings.spirv else ())
     for fusion in (_CONSTANTS, _UNSIGNED, *of_target):
         fused = set[Any]()

@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, PRODUCTS
 from tiduc.dialect.shapes.types import is_complex
@@ -33,7 +33,7 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
 )
 def separate_parts(module: ir.Module | IrOp) -> None:
     """Inserts the barriers into a module, in place."""
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         if op.name in _STORED:
             continue
         for y in op.results:

@@ -24,7 +24,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store_operand
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import PRODUCTS
@@ -58,7 +58,7 @@ _Reads = Mapping[int, _Read]  # keyed by the number of the reduction
 )
 def separate_reads(module: ir.Module | IrOp) -> None:
     """Inserts the barriers into a module, in place."""
-    regions = [region for op in in_order(module.operation) for region in op.regions]
+    regions = [region for op in outer_first(module.operation) for region in op.regions]
     for block in [block for region in regions for block in region.blocks]:
         ops = list(operations(block))
         for number in sorted(_conflicts(ops)):

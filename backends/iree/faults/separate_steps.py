@@ -16,7 +16,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.separate_fusions import store_operand
 from tiduc.dialect.graph.dependences import reached
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, VIEWS
@@ -36,7 +36,7 @@ def separate_steps(module: ir.Module) -> None:
 
     The barrier is needed only if a padding is between elements.
     """
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         place = _UPDATES.get(op.name)
         places = range(len(op.results)) if op.name == "stablehlo.reduce_window" else range(0)
         for i in places if place is None else (place,):

@@ -23,7 +23,7 @@ from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.fault import crash
 from tiduc.backends.iree.faults.separate_fusions import store
 from tiduc.backends.iree.settings import Settings
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 
@@ -85,7 +85,7 @@ def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     behind: dict[Any, int] = {}
     numbers, bits, splats = count(), count(), set[Any]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         if op.name == "stablehlo.constant" and constant_splat(op.results[0]) is not None:
             splats.add(op.results[0])  # IREE copies such a constant into each dispatch
             continue

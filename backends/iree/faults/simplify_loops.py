@@ -14,7 +14,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, rewrite
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash
-from tiduc.dialect.graph.functions import in_order, symbol
+from tiduc.dialect.graph.functions import outer_first, symbol
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.mlir.context import run_passes
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -39,9 +39,9 @@ def simplify_loops(module: ir.Module | IrOp) -> None:
 
     Changes the module in place.
     """
-    callees = {str(op.attributes["callee"])[1:] for op in in_order(module.operation, ("func.call",))}
-    functions = [op for op in in_order(module.operation, ("func.func",)) if symbol(op) in callees]
-    if any(in_order(function, (_LOOP,)) for function in functions):
+    callees = {str(op.attributes["callee"])[1:] for op in outer_first(module.operation, ("func.call",))}
+    functions = [op for op in outer_first(module.operation, ("func.func",)) if symbol(op) in callees]
+    if any(outer_first(function, (_LOOP,)) for function in functions):
         run_passes(module.operation, "builtin.module(inline,symbol-dce)")
     rewrite(module, dict.fromkeys(_WHOLE, _without_slice))
     rewrite(module, {_LOOP: _without_loop}, follow="all")

@@ -46,7 +46,7 @@ from tiduc.backends.iree.emit.updates import (
 from tiduc.backends.iree.fault import wrong
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph.dependences import awaited_by, behind, in_block, reached, read_by
-from tiduc.dialect.graph.functions import functions_in, in_order
+from tiduc.dialect.graph.functions import functions_in, outer_first
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import defined_by, traced
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -73,7 +73,7 @@ DONATED = "iree.abi.output"
 def updates_after_reads(module: ir.Module) -> None:
     """Inserts the copies into a module, in place."""
     for function in functions_in(module):
-        ops = in_order(function)
+        ops = outer_first(function)
         if not any(updated(op) for op in ops):
             continue
         arrays = _Arrays(ops)
@@ -168,7 +168,7 @@ def _kind_of(type_: ir.Type) -> tuple[Hashable, ...]:
 
 def _settings(op: IrOp) -> Hashable:
     """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
-    nested = [(inner.name, inner.attributes) for inner in (in_order(op) if len(op.regions) else [op])]
+    nested = [(inner.name, inner.attributes) for inner in (outer_first(op) if len(op.regions) else [op])]
     return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
 
 

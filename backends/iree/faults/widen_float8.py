@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.fault import missing, wrong
-from tiduc.dialect.graph.functions import in_order, replace
+from tiduc.dialect.graph.functions import outer_first, replace
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import MOVING
 from tiduc.dialect.shapes.types import element, is_complex, with_element
@@ -33,7 +33,7 @@ _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M
 @missing("Lacks `abs` and other ops of 8-bit floats; computes in f32.", "float8_abs")
 def widen_float8(module: ir.Module | IrOp) -> None:
     """Rewrites a module's arithmetic on 8-bit floats as arithmetic in f32, in place."""
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         if not op.name.startswith("stablehlo.") or op.name in MOVING:
             continue
         if op.name == "stablehlo.convert" and not is_complex(op.results[0]):

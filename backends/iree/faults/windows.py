@@ -10,7 +10,7 @@ from tiduc.backends.iree.emit.arrays import behind_barrier, has_dynamic_shape, m
 from tiduc.backends.iree.emit.emitter import Emitter, is_unsigned, legalize, signless
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.staged_reductions import in_stages
-from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
+from tiduc.backends.iree.emit.windows import MOST_TERMS, spread_windows
 from tiduc.backends.iree.fault import crash, wrong
 from tiduc.dialect.emitters.bodies import IrEmitter, reducer
 from tiduc.dialect.emitters.windows import reduce_window as windows_over
@@ -41,7 +41,7 @@ def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     window = window_of(op)
     _, chosen = selected(b, x, b.constant(0, with_shape(x.type, [])), window, prefers)
     if not b.cpu and reducer(op, region=1) == "stablehlo.add" and math.prod(window.sizes) <= MOST_TERMS:
-        return [b.add(b.broadcast_in_dim(init, [], x.type), spread(b, source, chosen, window, sizes))]
+        return [b.add(b.broadcast_in_dim(init, [], x.type), spread_windows(b, source, chosen, window, sizes))]
     flat = int(np.prod(shape(source)))
     numbers = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
     start = b.broadcast_in_dim(init, [], with_shape(x.type, [count]))

@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import behind_barrier
 from tiduc.backends.iree.emit.emitter import Emitter
-from tiduc.backends.iree.emit.updates import COMPUTED, alternatives, copied, size
+from tiduc.backends.iree.emit.updates import COMPUTED, alternatives, copied, size_in_bits
 from tiduc.backends.iree.fault import wrong
 from tiduc.backends.iree.faults.updates_after_reads import donated_arguments
 from tiduc.backends.iree.settings import Settings
@@ -78,7 +78,7 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
             operands = {op.operands[ir.OpResult(y).result_number]}
         if len(operands) != 1 and op.name not in _PARTS:
             return []
-        return [z for z in operands if size(z) == size(y)]
+        return [z for z in operands if size_in_bits(z) == size_in_bits(y)]
 
     return any(y in arguments for y in reached([x], foldable))
 

@@ -14,7 +14,7 @@ from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, Unsupported
-from tiduc.dialect.graph.functions import functions_in, in_order, symbol
+from tiduc.dialect.graph.functions import functions_in, outer_first, symbol
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import COLLECTIVES
 
@@ -34,7 +34,7 @@ _LARGEST = 2**47
 
 def refuse_types(module: ir.Module | IrOp, target: Target) -> None:
     """Raises `CompileError`, located at the op, if a value has an element type that the target lacks."""
-    for op in in_order(module.operation) if target.lacks else ():
+    for op in outer_first(module.operation) if target.lacks else ():
         for x in (*op.operands, *op.results):
             name = str(x.type.element_type) if isinstance(x.type, ir.ShapedType) else ""
             if name in target.lacks:
@@ -56,7 +56,7 @@ def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
         calls = called.setdefault(symbol(function), {})
         for x in [x for block in function.regions[0].blocks for x in block.arguments]:
             _check_size("an argument", x.type, x.location)
-        for op in in_order(function):
+        for op in outer_first(function):
             if op.name in _REFUSED:
                 raise refused(op, _REFUSED[op.name])
             for y in op.results:

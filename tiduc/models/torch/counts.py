@@ -8,7 +8,7 @@ torch-mlir's floats are f64, which some targets lack, and tiduc follows sizes of
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.bodies import IrEmitter
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import integer_in
 from tiduc.dialect.mlir.context import stage
@@ -19,7 +19,7 @@ from tiduc.models.legalize import floor_divide
 @stage
 def count_in_integers(module: ir.Module) -> None:
     """Replaces, in place, rounded-up quotients of integers that are computed in floats by integer arithmetic."""
-    for op in in_order(module.operation):
+    for op in outer_first(module.operation):
         if op.name == "stablehlo.convert" and (found := _dividend_and_divisor(op)):
             n, step = found
             b = IrEmitter(ir.InsertionPoint(op), op.location)

@@ -17,7 +17,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import ON_OTHERS, Emitter, is_static, legalize
 from tiduc.backends.iree.emit.known import constant_splat
-from tiduc.backends.iree.emit.windows import MOST_TERMS, spread
+from tiduc.backends.iree.emit.windows import MOST_TERMS, spread_windows
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.facts.windows import Window, window_of
@@ -57,7 +57,7 @@ def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     if chosen is None or not _adds_numbers(op, chosen) or math.prod(chosen.window.sizes) > MOST_TERMS:
         return None
     count, zero = math.prod(chosen.sizes), b.constant(0, with_shape(flat.type, []))
-    total = b.reshape(spread(b, updates, chosen.numbers, chosen.window, chosen.sizes), [count])
+    total = b.reshape(spread_windows(b, updates, chosen.numbers, chosen.window, chosen.sizes), [count])
     total = b.add(flat, b.pad(total, zero, [0], [shape(flat)[0] - count], [0]))
     if not 0 <= chosen.instead < shape(flat)[0]:
         return [total]

@@ -15,7 +15,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_static
 from tiduc.backends.iree.emit.kernels import KERNEL
-from tiduc.dialect.graph.functions import in_order
+from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
@@ -29,7 +29,7 @@ _WORK = 2**14
 
 def is_cheap(op: IrOp) -> bool:
     """Whether the branches of a conditional together compute little and contain no loop."""
-    inner = in_order(op)[1:]
+    inner = outer_first(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
     types = [y.type for x in inner for y in x.results]

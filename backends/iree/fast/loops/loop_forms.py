@@ -21,13 +21,13 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import is_boolean, is_unsigned
 from tiduc.backends.iree.emit.kernels import KERNEL
 from tiduc.backends.iree.emit.known import constant_splat
-from tiduc.backends.iree.emit.updates import CALL_OPS, COMPUTED, may_be, size, updated
+from tiduc.backends.iree.emit.updates import CALL_OPS, COMPUTED, may_be, size_in_bits, updated
 from tiduc.backends.iree.emit.workgroups import DISPATCH
 from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.counters import counter_of, loop_counter, trip_count
 from tiduc.dialect.control.small_loops import IN_KERNELS, STACK, array_bytes, is_plain
 from tiduc.dialect.graph.dependences import reached
-from tiduc.dialect.graph.functions import functions_in, in_order
+from tiduc.dialect.graph.functions import functions_in, outer_first
 from tiduc.dialect.graph.graph import captured, operations
 from tiduc.dialect.graph.matching import defined_by, definition
 from tiduc.dialect.mlir.constants import has_resources
@@ -56,8 +56,8 @@ def _against_kernel(loop: ir.Operation) -> str:
     """A kernel has only some ops, no memory except its results and the stack, and a limited number of arrays."""
     if not wanted(loop):
         return "no op reads its results"
-    stack, ops = 0.0, in_order(loop)
-    kernels = {op for kernel in ops if kernel.name == KERNEL for op in in_order(kernel)[1:]}
+    stack, ops = 0.0, outer_first(loop)
+    kernels = {op for kernel in ops if kernel.name == KERNEL for op in outer_first(kernel)[1:]}
     for inner in ops:
         if inner in kernels:
             continue
@@ -203,7 +203,7 @@ def _sources(y: IrValue) -> list[IrValue]:
     """The values that y may be or be a view of: operands of y's size, unless the op computes a new array."""
     if (op := definition(y)) is None or op.name in _NEW:
         return []
-    return may_be(y) if op.name in CONTROL else [x for x in op.operands if size(x) == size(y)]
+    return may_be(y) if op.name in CONTROL else [x for x in op.operands if size_in_bits(x) == size_in_bits(y)]
 
 
 def _writes_to_captured(op: IrOp) -> bool:
@@ -213,7 +213,7 @@ def _writes_to_captured(op: IrOp) -> bool:
     outside = set(captured(op))
     return any(
         x in outside and x.type in [y.type for y in inner.results] and may_be_carry(x)
-        for inner in in_order(op)[1:]
+        for inner in outer_first(op)[1:]
         if list(inner.regions) or any(name in inner.name for name in _WRITERS) or len(updated(inner))
         for x in inner.operands
     )

@@ -16,7 +16,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, signless
 from tiduc.backends.iree.fast.loops.counters import Counter, counter_of, trip_count
 from tiduc.backends.iree.fast.loops.loop_forms import COUNTED
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.graph.functions import in_order, replace
+from tiduc.dialect.graph.functions import outer_first, replace
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
@@ -28,7 +28,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 @stage
 def loops_by_count(module: ir.Module) -> int:
     """Rewrites, in place, the loops of a module whose trip counts are known. Returns the number of these loops."""
-    loops = in_order(module.operation, ("stablehlo.while",))
+    loops = outer_first(module.operation, ("stablehlo.while",))
     return sum(map(_rewritten, loops[::-1]))  # inner loops first
 
 

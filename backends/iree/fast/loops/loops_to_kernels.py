@@ -25,7 +25,7 @@ from tiduc.backends.iree.fast.loops.carries import signed_carries, updates_betwe
 from tiduc.backends.iree.fast.loops.loop_forms import IN_KERNEL, carries_on_stack, read_from_outside, wanted
 from tiduc.backends.iree.fast.loops.packing import pack, read_packed
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.graph.functions import functions_in, in_order
+from tiduc.dialect.graph.functions import functions_in, outer_first
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
@@ -100,7 +100,7 @@ def to_kernel(loop: IrOp) -> None:
 
     def moved(k: Kernel) -> Sequence[IrValue]:
         never = k.compared("ne", k.element(zero), k.number(0, signless(32)))
-        for inner in in_order(loop):
+        for inner in outer_first(loop):
             if inner.name == "stablehlo.while":
                 _in_place(inner, never)
         for i, x in enumerate(list(loop.operands)):
@@ -142,7 +142,7 @@ def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
     # faults/.
     awaited = [copied(b, x) if is_carry(x) else x for x in outside]
     behind = dict(zip(outside, map(b.stored, awaited), strict=True))
-    for inner in in_order(loop):
+    for inner in outer_first(loop):
         for i, x in enumerate(inner.operands):
             if x in behind:
                 inner.operands[i] = behind[x]

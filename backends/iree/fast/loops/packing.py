@@ -17,7 +17,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean
 from tiduc.backends.iree.emit.known import constant_splat
 from tiduc.backends.iree.fast.loops.carries import updates_between
-from tiduc.dialect.graph.functions import in_order, replace
+from tiduc.dialect.graph.functions import outer_first, replace
 from tiduc.dialect.graph.graph import captured, operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -75,7 +75,7 @@ def read_packed(loop: IrOp) -> None:
         part = _packed(x)
         if part is None:
             continue
-        uses = [op for op in in_order(loop)[1:] if x in list(op.operands)]
+        uses = [op for op in outer_first(loop)[1:] if x in list(op.operands)]
         if any(op.name != _SLICE for op in uses):
             continue
         array, n = part

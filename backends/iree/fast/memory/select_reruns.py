@@ -24,7 +24,7 @@ from tiduc.backends.iree.emit.marks import marked
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.costs import stored_bytes
 from tiduc.dialect.graph.dependences import read_by
-from tiduc.dialect.graph.functions import functions_in, in_order
+from tiduc.dialect.graph.functions import functions_in, outer_first
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.context import stage
@@ -45,7 +45,7 @@ def select_reruns(module: ir.Module | IrOp) -> int:
         for block in function.regions[0].blocks:
             _read_in_place(block)
         reruns = [
-            op for op in in_order(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)
+            op for op in outer_first(function) if RECOMPUTED in op.attributes and not has_dynamic_shape(op)
         ]
         for op in reruns:
             _store_waited(op)

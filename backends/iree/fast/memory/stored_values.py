@@ -21,7 +21,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import STORED, Emitter, rewriting
 from tiduc.backends.iree.emit.marks import BARRIER
 from tiduc.backends.iree.fault import slow
-from tiduc.dialect.graph.functions import functions_in, in_order, replace
+from tiduc.dialect.graph.functions import functions_in, outer_first, replace
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.mlir.constants import integer_in
 from tiduc.dialect.mlir.context import context, stage
@@ -41,7 +41,7 @@ def stored_values(module: ir.Module | IrOp) -> int:
     context().allow_unregistered_dialects = True  # stays set, as in kernels.py
     count = 0
     for function in functions_in(module):
-        for op in in_order(function, (BARRIER,)):
+        for op in outer_first(function, (BARRIER,)):
             if _is_of_constants(op, function):
                 _move_to_start(op, function.regions[0].blocks[0])
                 _store_beside_another(op)

@@ -45,7 +45,7 @@ _PRODUCT = "stablehlo.dot_general"
 def flat_products(module: ir.Module | IrOp) -> int:
     """Rewrites, in place, products outside of loops. Returns their number."""
     searched = functions.functions_in(module)
-    transposes = [op for each in searched for op in functions.in_order(each, {"stablehlo.transpose"})]
+    transposes = [op for each in searched for op in functions.outer_first(each, {"stablehlo.transpose"})]
     count = sum(map(_exchange, transposes))
     return count + rewrite(module, {_PRODUCT: _flat}) + rewrite(module, {_PRODUCT: _of_one_row})
 
