@@ -5,7 +5,8 @@ once the attributes that forbid inlining are removed. The edit relies on this in
 a function remains.
 """
 
-from iree.compiler import ir, passmanager
+from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
 
 from tiduc.backends.iree.modules.invariants import require
 from tiduc.backends.iree.modules.ops import callee, of_host, operations, symbol
@@ -23,7 +24,7 @@ def inline_repeats(module: ir.Operation) -> bool:
     names = {symbol(function) for function in functions}
     del functions  # the inliner erases them
     if names:
-        passmanager.PassManager.parse(_INLINE, context=module.context).run(module)
+        PassManager.parse(_INLINE, context=module.context).run(module)
         left = [op for op in of_host(module) if callee(op) in names or (symbol(op) in names)]
         require(not left, "the inliner inlines all calls of functions of repeats")
     return bool(names)
