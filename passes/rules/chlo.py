@@ -3,7 +3,9 @@
 from math import pi, sqrt
 from typing import Any
 
+from tiduc.dialect.emitters.polygamma import polygamma as reflected_polygamma
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import BROADCASTING, TRAITS
 from tiduc.dialect.shapes.sizes import known_equal
@@ -38,23 +40,24 @@ def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
     if is_complex(x):
         return b.rsqrt(near)
     size = b.abs(upcast(b, x))
-    is_large = b.compare(size, b.constant(_LARGE[element(size).width], size), "GT")
+    is_large = b.compare(size, b.constant(LARGE[element(size).width], size), "GT")
     far = b.divide(b.constant(1, size), size)
     return b.convert(b.select(is_large, far, b.rsqrt(near)), element(y))
 
 
 def _trigamma(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """polygamma(1, x), or 1 / x + 1 / (2 x^2) for large x, where the expansion of polygamma underflows."""
-    is_large = b.compare(x, b.constant(_LARGE[max(element(x).width, 32)], x), "GT")
-    return b.select(is_large, _inverse(b, x), b.polygamma(b.constant(1, x), x))
+    """The derivative of digamma; 1 / x + 1 / (2 x^2) for large x, where the expansion of polygamma underflows."""
+    is_large = b.compare(x, b.constant(LARGE[max(element(x).width, 32)], x), "GT")
+    near = b.convert(reflected_polygamma(b, 1, upcast(b, x)), element(x))
+    return b.select(is_large, inverse(b, x), near)
 
 
-def _inverse(b: StablehloBuilder, x: Value) -> Value:
+def inverse(b: StablehloBuilder, x: Value) -> Value:
     """1 / x + 1 / (2 x^2)."""
     return b.divide(plus(b, b.divide(b.constant(0.5, x), x), 1), x)
 
 
-_LARGE = {32: 2.0**13, 64: 2.0**27}
+LARGE = {32: 2.0**13, 64: 2.0**27}
 """From these numbers on, 1 / x^2 is less than half a unit in the last place of 1, by the width of the type."""
 
 elementwise("chlo.acos", lambda b, x, y: b.negate(b.rsqrt(_one_minus_square(b, x))))
@@ -103,12 +106,17 @@ def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     n, x = op.operands
     if dx[0] is not None:
         raise unsupported("jvp", op, "it has no derivative in its order, which is an integer")
-    is_large = b.compare(x, times(b, _LARGE[max(element(x).width, 32)], plus(b, n, 1)), "GT")
+    is_large = b.compare(x, times(b, LARGE[max(element(x).width, 32)], plus(b, n, 1)), "GT")
     is_digamma = b.compare(n, b.zeros_like(n), "EQ")
     far = b.multiply(
-        _inverse(b, x), b.select(is_digamma, b.constant(1, x), b.negate(b.multiply(n, op.result)))
+        inverse(b, x), b.select(is_digamma, b.constant(1, x), b.negate(b.multiply(n, op.result)))
     )
-    return [b.multiply(b.select(is_large, far, b.polygamma(plus(b, n, 1), x)), dx[1])]
+    order = splat(n)
+    if order is not None and order == int(order) >= 0:
+        near = b.convert(reflected_polygamma(b, int(order) + 1, upcast(b, x)), element(x))
+    else:
+        near = b.polygamma(plus(b, n, 1), x)
+    return [b.multiply(b.select(is_large, far, near), dx[1])]
 
 
 @linearize("chlo.next_after")

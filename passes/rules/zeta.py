@@ -1,8 +1,8 @@
 """zeta: the Hurwitz zeta function, sum over k >= 0 of (q + k)^(-s).
 
-The derivative toward q is -s zeta(s + 1, q). CHLO has no op for the derivative toward s, so the rule
-linearizes the Euler-Maclaurin expansion (DLMF 2.10.1), exact in f64 for q > 0; for q < 0, log(q) makes it
-NaN. With a = q + N,
+The derivative toward q is -s zeta(s + 1, q). For large q, where the expansion of that underflows early, it is
+-(s - 1) zeta(s, q) (1 / q + 1 / (2 q^2)). CHLO has no op for the derivative toward s, so the rule linearizes the
+Euler-Maclaurin expansion (DLMF 2.10.1), exact in f64 for q > 0; for q < 0, log(q) makes it NaN. With a = q + N,
 
     sum_(k < N) (q + k)^(-s) + a^(-s) (a / (s - 1) + 1/2 + sum_(j > 0) B_2j / (2j)! s (s + 1)...(s + 2j - 2) a^(1 - 2j))
 """
@@ -13,6 +13,7 @@ from typing import Any
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element
+from tiduc.passes.rules.chlo import LARGE, inverse
 from tiduc.passes.rules.elementwise import plus, times, upcast
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize
@@ -40,8 +41,17 @@ def zeta(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
     if dx[0] is not None:
         terms += expanded(b, [s], [dx[0]], lambda s: [_euler_maclaurin(b, s, q)])
     if dx[1] is not None:
-        terms.append(b.multiply(b.negate(b.multiply(s, b.zeta(plus(b, s, 1), q))), dx[1]))
+        terms.append(b.multiply(_toward_q(b, s, q, op.result), dx[1]))
     return [b.sum(terms)]
+
+
+def _toward_q(b: StablehloBuilder, s: Value, q: Value, z: Value) -> Value:
+    one = b.constant(1, s)
+    near = b.negate(b.multiply(s, b.zeta(b.add(s, one), q)))
+    is_far = b.compare(q, times(b, LARGE[max(element(q).width, 32)], b.add(s, one)), "GT")
+    is_far = b.and_(is_far, b.compare(s, one, "GT"))  # zeta(1, q) is infinite
+    far = b.multiply(b.multiply(b.subtract(one, s), z), inverse(b, q))
+    return b.select(is_far, far, near)
 
 
 def _euler_maclaurin(b: StablehloBuilder, s: Value, q: Value) -> Value:

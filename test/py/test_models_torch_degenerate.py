@@ -36,6 +36,7 @@ SAMPLE = {
             )
         ),
         *(f"special.{name}" for name in ("entr", "i1", "log_ndtr", "polygamma", "xlog1py")),
+        *("special.polygamma (2, negative)", "torch.digamma (negative)"),
         *(
             f"functional.{name}"
             for name in ("elu", "hardsigmoid", "hardswish", "logsigmoid", "prelu", "rrelu")
@@ -53,7 +54,10 @@ SAMPLE = {
             "functional.cross_entropy (all ignored, mean)",
             "functional.nll_loss (all ignored, weights zero, mean)",
         ),
-        "functional.ctc_loss (one possible, zero_infinity True, mean)",
+        *(
+            f"functional.ctc_loss ({lengths}, zero_infinity True, mean)"
+            for lengths in ("one possible", "no steps")
+        ),
     ),
     "linear algebra": ("linalg.det", "linalg.det (singular)"),
     "layers": (
@@ -62,9 +66,14 @@ SAMPLE = {
         "functional.scaled_dot_product_attention (a row without keys)",
     ),
     "reductions": ("torch.median (all)", "torch.nanmedian (all)"),
+    "special functions of `torch_gradients.py`": ("special.gammainc", "special.gammaincc"),
     "pooling and sampling": (
         *("functional.lp_pool1d (3.0)", "functional.adaptive_max_pool2d (9x8 to 4x3)"),
-        "functional.interpolate (bicubic, antialias, (3, 2))",
+        *(
+            "functional.interpolate (bicubic, antialias, (3, 2))",
+            "functional.grid_sample (bilinear, border, True)",
+        ),
+        "functional.grid_sample (bilinear, reflection, True)",
     ),
 }
 """Each of these was wrong, or was refused."""

@@ -2,7 +2,7 @@
 
 ACCEPTED: dict[str, tuple[str, int, str]] = {
     "xlogy, xlog1py": (
-        r"(torch|special)\.(xlogy|xlog1py)",
+        r"((torch|special)\.)?(xlogy|xlog1py)",
         2,
         "the mixed derivative at the pole is zero, and PyTorch's is infinite",
     ),
@@ -12,10 +12,32 @@ ACCEPTED: dict[str, tuple[str, int, str]] = {
         "where the base is negative, the derivative toward the exponent is NaN, and so are its derivatives; PyTorch's "
         "derivative of that NaN toward the base is finite if the exponent is zero",
     ),
+    "polar": (
+        r"polar",
+        1,
+        "where the length is zero, it is that of the function; PyTorch's is zero",
+    ),
     "polygamma": (
-        r"special\.polygamma",
+        r"special\.polygamma.*",
         0,
         "at negative integers, the values are infinite; PyTorch's are large numbers, from rounding",
+    ),
+    "kthvalue, topk": (
+        r"torch\.(kthvalue|topk) \(.*",
+        1,
+        "of equal elements, the first ones have the derivative; PyTorch does not say which ones it takes",
+    ),
+    "scatter": (
+        r"torch\.scatter",
+        1,
+        "of several updates at one place, the last one has the derivative; PyTorch's reaches all of them, which its "
+        "documentation calls incorrect",
+    ),
+    "scatter_reduce": (
+        r"torch\.scatter_reduce \((amax|amin), False\)",
+        1,
+        "without `include_self`, updates that tie share the whole derivative; PyTorch also counts the element of the "
+        "input if it is equal, and drops its share",
     ),
     "det": (
         r"linalg\.det",

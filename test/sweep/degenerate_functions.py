@@ -17,6 +17,7 @@ OTHER = torch.tensor([0, -6, 3, -2, 0, 0.5, 0, -0.5, 1, 0, -3, 6, 1]).double()
 TIES = torch.tensor([[0, 0, 0, 0], [1, 0, 1, -1], [2, -2, 0, 2], [3, 1, 2, 0.5]]).double()
 TALL = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]]).double()
 SAME = torch.eye(3).double()
+NEGATIVE = torch.tensor([-0.3, -5.3, -8.6, -11.7, -25.4]).double()
 
 
 def of(function: Any, *rest: Any, **keywords: Any) -> Any:
@@ -82,6 +83,11 @@ ELEMENTWISE: list[Row] = [
     ("torch.clamp (crossed)", lambda x: torch.clamp(x, 2, -1), [KINKS]),
     ("torch.where", lambda x, y: torch.where(x > y, x, y), [KINKS, OTHER]),
     ("special.polygamma", lambda x: S.polygamma(1, x), [KINKS]),
+    *(
+        (f"special.polygamma ({n}, negative)", lambda x, n=n: S.polygamma(n, x), [NEGATIVE])
+        for n in (1, 2, 5)
+    ),
+    *((f"torch.{f.__name__} (negative)", f, [NEGATIVE]) for f in (torch.digamma, torch.lgamma)),
     ("special.multigammaln", lambda x: S.multigammaln(x, 2), [KINKS]),
     ("functional.prelu", F.prelu, [TIES, torch.tensor([0.25, 0, 1, -1]).double()]),
     ("functional.threshold", lambda x: F.threshold(x, 0.5, 20), [KINKS]),
@@ -202,7 +208,7 @@ REDUCTIONS: list[Row] = [
         for q in (0.0, 0.5, 0.3, 1.0)
     ),
     ("torch.nanquantile", lambda x: torch.nanquantile(x, 0.5, 1), [TIES]),
-    *((f"torch.kthvalue ({k})", lambda x, k=k: torch.kthvalue(x, k, 1), [TIES]) for k in (1, 4)),
+    *((f"torch.kthvalue ({k})", lambda x, k=k: torch.kthvalue(x, k, 1)[0], [TIES]) for k in (1, 4)),
     *((f"torch.topk ({k})", lambda x, k=k: torch.topk(x, k)[0], [TIES]) for k in (0, 1, 4)),
     ("torch.topk (smallest)", lambda x: torch.topk(x, 2, largest=False)[0], [TIES]),
     ("torch.sort (stable)", lambda x: torch.sort(x, 1, stable=True), [TIES]),

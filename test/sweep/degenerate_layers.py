@@ -22,10 +22,11 @@ WEIGHTS = {
 }
 
 
-def losses(name: str, inputs: list[Any], *rest: Any, **options: Any) -> list[Row]:
-    """The loss with every reduction; its name shows the options that are numbers and words."""
+def losses(name: str, inputs: list[Any], *rest: Any, about: str = "", **options: Any) -> list[Row]:
+    """The loss with every reduction; its name shows `about`, and the options that are numbers and words."""
     function = getattr(F, name)
     said = [f"{k} {v}" for k, v in options.items() if isinstance(v, bool | int | float | str)]
+    said = [about, *said] if about else said
     return [
         (
             f"functional.{name} ({', '.join([*said, how])})",
@@ -69,24 +70,32 @@ LOSSES: list[Row] = [
     *(row for beta in (0.0, 1.0, 2.0) for row in losses("smooth_l1_loss", [TIES, TIES.flip(0)], beta=beta)),
     *(row for delta in (1.0, 2.0) for row in losses("huber_loss", [TIES, TIES.flip(0)], delta=delta)),
     *losses("binary_cross_entropy", [UNIT, UNIT.flip(0)]),
-    *losses("binary_cross_entropy", [ENDS01, ENDS01.flip(0)], weight=torch.tensor([0, 1, 0, 2]).double()),
+    *losses(
+        "binary_cross_entropy",
+        [ENDS01, ENDS01.flip(0)],
+        about="ends, weights",
+        weight=torch.tensor([0, 1, 0, 2]).double(),
+    ),
     *losses("binary_cross_entropy_with_logits", [TIES, ENDS01]),
     *losses(
-        "binary_cross_entropy_with_logits", [TIES, ENDS01], pos_weight=torch.tensor([0, 1, 3, 0]).double()
+        "binary_cross_entropy_with_logits",
+        [TIES, ENDS01],
+        about="weights",
+        pos_weight=torch.tensor([0, 1, 3, 0]).double(),
     ),
     *classified("cross_entropy", [LOGITS]),
     *classified("cross_entropy", [LOGITS], label_smoothing=0.1),
     *classified("cross_entropy", [LOGITS], label_smoothing=1.0),
     *classified("nll_loss", [LOGITS]),
-    *losses("cross_entropy", [LOGITS, LOGITS.softmax(-1)]),
+    *losses("cross_entropy", [LOGITS, LOGITS.softmax(-1)], about="probabilities"),
     *losses("cross_entropy", [LOGITS, torch.zeros(3, 4).double()], label_smoothing=0.1),
-    *losses("cross_entropy", [draw(2, 4, 3)], torch.tensor([[0, -100, 1], [-100, 3, 0]])),
+    *losses("cross_entropy", [draw(2, 4, 3)], torch.tensor([[0, -100, 1], [-100, 3, 0]]), about="images"),
     *losses("cross_entropy", [draw(2, 4, 3)], torch.full((2, 3), 7), ignore_index=7),
     *losses("nll_loss", [draw(2, 4, 2, 2)], torch.full((2, 2, 2), -1), ignore_index=-1),
-    *losses("cross_entropy", [draw(4)], torch.tensor(-100)),
-    *losses("cross_entropy", [draw(4)], torch.tensor(3)),
-    *losses("nll_loss", [draw(0, 4)], torch.zeros(0, dtype=torch.int64)),
-    *losses("cross_entropy", [draw(0, 4)], torch.zeros(0, dtype=torch.int64)),
+    *losses("cross_entropy", [draw(4)], torch.tensor(-100), about="one example, ignored"),
+    *losses("cross_entropy", [draw(4)], torch.tensor(3), about="one example"),
+    *losses("nll_loss", [draw(0, 4)], torch.zeros(0, dtype=torch.int64), about="no examples"),
+    *losses("cross_entropy", [draw(0, 4)], torch.zeros(0, dtype=torch.int64), about="no examples"),
     *losses("kl_div", [TIES, ENDS01]),
     *losses("kl_div", [TIES, TIES], log_target=True),
     *losses("poisson_nll_loss", [TIES, TIES], full=True),

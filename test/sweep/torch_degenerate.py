@@ -46,8 +46,16 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 }
 """The inputs, from those of a row."""
 
+
+def _by_name(rows: Sequence[Row]) -> dict[str, Row]:
+    named = {row[0]: row for row in rows}
+    if len(named) < len(rows):
+        raise ValueError(f"two rows have one name: {Counter(row[0] for row in rows).most_common(1)}")
+    return named
+
+
 ROWS: dict[str, dict[str, Row]] = {
-    group: {f"{row[0]}": row for row in rows}
+    group: _by_name(rows)
     for group, rows in {
         "elementwise functions": ELEMENTWISE,
         "norms and deviations": NORMS,

@@ -142,9 +142,8 @@ def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> to
     return x.clone()
 
 
-@decomposes(aten.take.default)
-def take(x: torch.Tensor, index: torch.Tensor) -> Any:
-    return torch.index_select(x.reshape(-1), 0, index.reshape(-1)).reshape(index.shape)
+# as of an index, places below 0 count from the end
+TABLE[aten.take.default] = lambda x, index: x.reshape(-1)[index]
 
 
 @decomposes(aten.block_diag.default)

@@ -36,9 +36,12 @@ def ctc_loss(
     before = torch.cat([labels.new_full([batch, 2], blank), labels[:, :-2]], 1)
     skips = (labels != blank) & (labels != before)
     scores = torch.gather(log_probs, 2, labels.clamp(0, classes - 1).unsqueeze(0).expand(steps, -1, -1))
-    is_start = torch.arange(labels.shape[1]) < 2
-    first = torch.where(is_start, scores[0], _NEVER)
+    places = torch.arange(labels.shape[1])
+    first = torch.where(places < 2, scores[0], _NEVER)
     runs = (torch.arange(steps).unsqueeze(-1) < input_lengths).unsqueeze(-1)
+    first = torch.where(
+        runs[0], first, torch.where(places < 1, 0.0, _NEVER)
+    )  # no steps give the empty target
     last = _scanned(first, skips, scores[1:], runs[1:]) if steps > 1 else first
     ends = torch.stack([2 * target_lengths, (2 * target_lengths - 1).clamp(min=0)], -1)
     ends = torch.gather(last, 1, ends)

@@ -110,6 +110,11 @@ def _scale(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return torch.where(is_large, above, below)
 
 
+def _first(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The first terms of P(a, x), which give its value and its derivatives to order two at x = 0."""
+    return torch.pow(x, a) * torch.exp(-x - torch.lgamma(a + 1)) * (1 + x / (a + 1))
+
+
 def _gamma(a: torch.Tensor, x: torch.Tensor, is_upper: bool) -> torch.Tensor:
     a, x = torch.broadcast_tensors(a, x)
     wide = torch.float64 if a.dtype == torch.float64 else torch.float32
@@ -121,10 +126,13 @@ def _gamma(a: torch.Tensor, x: torch.Tensor, is_upper: bool) -> torch.Tensor:
     lower = scale / a_in * _series(a_in, torch.where(is_small, x_in, 0))
     upper = scale * _fraction(a_in, torch.where(is_small, a_in + 2, x_in))
     y = torch.where(is_small, 1 - lower, upper) if is_upper else torch.where(is_small, lower, 1 - upper)
+    at_zero = (a > 0) & torch.isfinite(a) & (x == 0)
+    first = _first(torch.where(at_zero, a, 1), torch.where(at_zero, x, 1))
+    y = torch.where(at_zero, 1 - first if is_upper else first, y)
     is_one = ((a == 0) & (x > 0)) | ((a >= 0) & torch.isfinite(a) & (x == float("inf")))  # P is 1
-    is_zero = ((a > 0) & (x == 0)) | ((a == float("inf")) & (x >= 0) & torch.isfinite(x))
+    is_zero = (a == float("inf")) & (x >= 0) & torch.isfinite(x)
     ends = torch.where(is_one, 1.0 - is_upper, torch.where(is_zero, float(is_upper), float("nan")))
-    return torch.where(is_sound, y, ends.to(wide)).to(kind)
+    return torch.where(is_sound | at_zero, y, ends.to(wide)).to(kind)
 
 
 TABLE[aten.igamma.default] = TABLE[aten.special_gammainc.default] = lambda a, x: _gamma(a, x, False)

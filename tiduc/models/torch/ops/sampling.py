@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's pooling and resizing to given sizes, into gathers and products with constant matrices."""
+"""Decompositions of PyTorch's pooling and resizing to given sizes, and of sampling at the places of a grid."""
 
 from collections.abc import Callable, Sequence
 from math import floor, inf
@@ -83,3 +83,34 @@ _ATTRIBUTES = {
 
 TABLE[aten._upsample_bilinear2d_aa.vec] = _resized("linear")
 TABLE[aten._upsample_bicubic2d_aa.vec] = _resized("cubic")
+
+# ---- places of a grid --------------------------------------------------------------------------------------
+
+_BILINEAR, _ZEROS, _REFLECTION = 0, 0, 2
+"""PyTorch's numbers of modes and paddings."""
+
+
+@decomposes(aten.grid_sampler_2d.default)
+def grid_sampler(
+    x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool
+) -> torch.Tensor:
+    """PyTorch's decomposition. The derivative toward a coordinate at the border, or beyond it, is zero."""
+    if mode == _BILINEAR and padding != _ZEROS:
+        sizes = zip((0, 1), (x.shape[-1], x.shape[-2]), strict=True)
+        inside = [_is_inside(grid[..., i], n, padding == _REFLECTION, align_corners) for i, n in sizes]
+        grid = torch.where(torch.stack(inside, -1), grid, grid.detach())
+    (decomposition,) = torch._decomp.get_decompositions([aten.grid_sampler_2d.default]).values()
+    return decomposition(x, grid, mode, padding, align_corners)
+
+
+def _is_inside(at: torch.Tensor, size: int, reflects: bool, align_corners: bool) -> torch.Tensor:
+    """Whether places, from -1 to 1 in the grid, are between the centers of the first and the last element."""
+    middle = size * 0.5 - 0.5
+    place = at * (middle if align_corners else size * 0.5) + middle
+    if reflects:
+        low, span = (0.0, size - 1) if align_corners else (-0.5, size)
+        if isinstance(span, int) and span == 0:
+            return torch.zeros_like(at, dtype=torch.bool)
+        rest = torch.remainder(place - low, 2 * span)
+        place = torch.where(rest > span, 2 * span - rest, rest) + low
+    return (place > 0) & (place < size - 1)

@@ -91,11 +91,3 @@ def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: 
         return body.emit_all("scatter", [x, places, updates], [(x.sizes, x.element)], attributes, [region])
 
     return call(f"scatter_{op}", [x, places, source.reshape(-1)], emit)
-
-
-@decomposes(aten.take.default)
-def take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """The elements at places of the flat tensor. Negative places count from its end."""
-    flat = x.reshape(-1)
-    places = torch.where(index < 0, index + flat.shape[0], index)
-    return torch.index_select(flat, 0, places.reshape(-1)).reshape(index.shape)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import gamma, log, pi
 from typing import Any
 
+from tiduc.dialect.emitters.polygamma import of_cotangent
 from tiduc.models.emitted_text import Body, TextTensor
 from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.complexes import unary
@@ -33,7 +34,6 @@ def _unary(op: str) -> Callable[[Any], Any]:
 for _name in ("acos", "acosh", "asin", "asinh", "atanh", "erf", "erfc"):
     TABLE[getattr(aten, _name).default] = _unary(f"chlo.{_name}")
 TABLE[aten.erfinv.default] = _unary("chlo.erf_inv")
-TABLE[aten.special_zeta.default] = lambda x, y: _binary("chlo.zeta", x, y)
 TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2.0 * p - 1) * 2**0.5
 
 
@@ -54,14 +54,34 @@ def lgamma(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.polygamma.default)
 def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
-    """The n-th derivative of digamma. At a pole, the function and its derivatives have their right-hand values."""
+    """The n-th derivative of digamma, by reflection for negative x, where the expansion of CHLO's op is wrong.
+
+    At a pole, the function and its derivatives have their right-hand values.
+    """
     x = x if x.is_floating_point() else x.float()
     if n == 0:
         return digamma(x)
+    is_left = x < 0
     is_pole = (x <= 0) & (x == torch.floor(x))
     beyond = where(is_pole, x - x.detach(), 1)
     at_pole = (-1) ** (n + 1) * gamma(n + 1) * beyond ** -(n + 1)
-    return where(is_pole, at_pole, _binary("chlo.polygamma", float(n), where(is_pole, 1, x)))
+    left = where(is_left & ~is_pole, x, -0.5)
+    turn = pi * (left - torch.round(left).detach())
+    cotangent = torch.cos(turn) / torch.sin(turn)
+    total: Any = 0.0
+    for coefficient in reversed(of_cotangent(n)):
+        total = total * cotangent + coefficient
+    right = _binary("chlo.polygamma", float(n), where(is_pole, 1, where(is_left, 1 - left, x)))
+    return where(is_pole, at_pole, where(is_left, total + (-1) ** n * right, right))
+
+
+@decomposes(*(getattr(aten.special_zeta, name) for name in ("default", "self_scalar", "other_scalar")))
+def zeta(x: float | torch.Tensor, q: float | torch.Tensor) -> torch.Tensor:
+    """NaN for q below -5, where the expansion of CHLO's op is wrong. Negative integers q are poles."""
+    x, q = (v if v.is_floating_point() else v.float() for v in as_tensors(x, q))
+    x, q = torch.broadcast_tensors(x, q)
+    is_unknown = (q < -5) & (q != torch.floor(q))
+    return where(is_unknown, x * q * float("nan"), _binary("chlo.zeta", x, where(is_unknown, 1, q)))
 
 
 @decomposes(aten.logit.default)
