@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import random_networks
 from harness.sources import source_of
@@ -43,6 +44,14 @@ def test_an_error_within_rounding_is_small_and_is_none_in_f64(
 
     monkeypatch.setattr(random_networks, "compared", compared)
     assert outcome(1) == (category, "result 0")
+
+
+@pytest.mark.parametrize(("exact", "is_rounded"), [(1e-17, True), (1e-3, False)])
+def test_rounding_of_a_zero_in_f32_is_that_of_the_largest_entry(exact: float, is_rounded: bool) -> None:
+    found, wanted = np.float32([exact + 1e-5]), np.float64([exact])
+    assert random_networks._is_rounded(found, wanted, 1.0) == is_rounded
+    assert not random_networks._is_rounded(found.astype(np.float64), wanted, 1.0)
+    assert not random_networks._is_rounded(found + np.float32(1e-3), wanted, 1.0)
 
 
 def test_the_networks_have_all_kinds_of_layers() -> None:

@@ -112,6 +112,15 @@ def test_the_reference_is_in_f32_where_f64_is_not_finite(sweep: dict[str, Module
     assert found["outcome"] == "ok" and "torch_error" not in found
 
 
+def test_the_reference_is_in_f64_where_a_module_asks_for_f32(sweep: dict[str, ModuleType]) -> None:
+    class Angles(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return (x.float() * 1e4).sin() + (x.to(torch.float32) * 1e4).cos()
+
+    found = sweep["comparison"].record(architecture(sweep, Angles), "iree")
+    assert found["outcome"] == "ok" and found["torch_error"] > 1e-6
+
+
 def test_a_size_is_reduced_where_none_is_published(sweep: dict[str, ModuleType]) -> None:
     def candidates(size: Any) -> Any:
         return iter([] if size.published else [lambda: (Perceptron(), (torch.randn(3, 3),))])

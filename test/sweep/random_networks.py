@@ -3,16 +3,17 @@
     PYTHONPATH=test/py python test/sweep/random_networks.py [--large] [--target TARGET] [--first N] [--count N]
         [--journal FILE] [--show SEED]
 
-A seed draws a network of images or of sequences from the layers in `network_layers.py`, in sizes at which the rewrites
-of `backends/iree/fast` apply, its element type, its loss, and a mode: the gradient, the gradient within a budget of
-memory, or a Hessian-vector product. The network is exported by JAX, differentiated by tiduc, compiled for the CPU and
-called with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`, whose values
-and gradients are compared. The reference is JAX's derivative in f64. A result is wrong if its error exceeds three
-bounds: 2e-4 of its largest entry for f32 (1e-9 for f64); 20 times the error of JAX's derivative in the element type;
-and twice the change of the reference when its arguments change by about 1e-6 of their values, since rounding can move a
-number across a kink such as that of `relu`. In f64, an error within 2^10 roundings of the largest entry of all results
-does not count. A network that is wrong in f32 by at most `ROUNDED` is compiled in f64, too: sums in another order than
-XLA's lose digits where their terms cancel. Categories:
+A seed draws a network of images or of sequences from the layers in `network_layers.py`, in sizes at which the
+rewrites of `backends/iree/fast` apply, its element type, its loss, and a mode: the gradient, the gradient within a
+budget of memory, or a Hessian-vector product. The network is exported by JAX, differentiated by tiduc, compiled for
+the CPU and called with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`,
+whose values and gradients are compared. The reference is JAX's derivative in f64. A result is wrong if its error
+exceeds three bounds: 2e-4 of its largest entry for f32 (1e-9 for f64); 20 times the error of JAX's derivative in the
+element type; and twice the change of the reference when its arguments change by about 1e-6 of their values, since
+rounding can move a number across a kink such as that of `relu`. An error within 2^10 roundings of the largest entry
+of all results does not count in f64, nor in f32 where the result is zero in exact arithmetic. A network that is wrong
+in f32 by at most `ROUNDED` is compiled in f64, too: sums in another order than XLA's lose digits where their terms
+cancel. Categories:
 
     ok        the results are close to JAX's
     within rounding
@@ -252,24 +253,34 @@ def _worst(
     def exact(x: Any) -> Any:
         return x.astype(np.float64) if x.dtype.kind == "f" else x
 
-    wanted = reference([exact(x) for x in arguments], [exact(x) for x in vectors])
+    directions = [exact(x) for x in vectors]
+    wanted = reference([exact(x) for x in arguments], directions)
     bad = [
         (i, e) for i, (x, y) in enumerate(zip(found, wanted, strict=True)) if (e := _error(x, y)) > tolerance
     ]
-    # In f64, the reference is no better than the result if a gradient is zero, as for a bias before a normalization.
-    scale = max(float(np.max(np.abs(y), initial=0)) for y in wanted)
-    rounding = 2**10 * np.finfo(np.float64).eps * scale
-    bad = [(i, e) for i, e in bad if not np.max(np.abs(found[i] - wanted[i]), initial=0) <= rounding]
+    largest = max(float(np.max(np.abs(y), initial=0)) for y in wanted)
+    bad = [(i, e) for i, e in bad if not _is_rounded(found[i], wanted[i], largest)]
     if not bad:
         return "", 0.0
     rounded = reference(arguments, vectors)
     bad = [(i, e) for i, e in bad if not e <= 20 * _error(rounded[i], wanted[i])]
     if bad:
         rng = np.random.default_rng(0)
-        moved = [reference([_moved(exact(x), rng) for x in arguments], vectors) for _ in range(_MOVES)]
+        moved = [reference([_moved(exact(x), rng) for x in arguments], directions) for _ in range(_MOVES)]
         bad = [(i, e) for i, e in bad if not e <= 2 * max(_error(x[i], wanted[i]) for x in moved)]
     detail = ", ".join(f"result {i} of shape {wanted[i].shape}: {error:.1e}" for i, error in bad)
     return detail, max((error for _, error in bad), default=0.0)
+
+
+def _is_rounded(x: Any, y: Any, largest: float) -> bool:
+    """Whether a result differs by rounding of the largest entry of all results.
+
+    In f64, the reference is no better than the result. In f32, this holds for results that are zero in exact arithmetic
+    alone, as for a bias before a normalization.
+    """
+    wide, own = (2**10 * np.finfo(each).eps * largest for each in (np.float64, x.dtype))
+    allowed = own if np.max(np.abs(y), initial=0) <= wide else wide
+    return bool(np.max(np.abs(x - y), initial=0) <= allowed)
 
 
 def _moved(x: Any, rng: np.random.Generator) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from catalog import PUBLISHED, SMALL, Architecture, NotBuilt
 from entries import Loss
-from reference import wide
+from reference import InF64, wide
 
 import tiduc
 from tiduc.models.torch.faults import quiet
@@ -140,7 +140,7 @@ def expected(loss: Loss, inputs: Sequence[Any], gradient: Any, in_f64: bool) -> 
     """
     if not in_f64:
         return _of_torch(loss, inputs, gradient)
-    with suppress(RuntimeError, TypeError, ValueError), wide(loss, inputs) as (module, given):
+    with suppress(RuntimeError, TypeError, ValueError), wide(loss, inputs) as (module, given), InF64():
         results = _of_torch(module, given, gradient)
         return results if all(np.isfinite(y).all() for y in results) else None
     return None
