@@ -7,7 +7,6 @@ several rows: the host runs it, since such a loop does not become a kernel (`dia
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -93,7 +92,7 @@ _LOOP = """func.func @main(%%x: tensor<2x4xf32>, %%rows: tensor<2xi32>) -> tenso
 """A loop that swaps two rows in each iteration."""
 
 
-def _timed(call: Callable[..., Any], *arguments: Any) -> float:
+def _timed(call: Callable[..., object], *arguments: object) -> float:
     started = time.perf_counter()
     call(*arguments)
     return time.perf_counter() - started

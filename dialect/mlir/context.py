@@ -145,7 +145,7 @@ def stage(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def diagnosed(error: Any, file: str | None = None) -> TiducError:
+def diagnosed(error: ir.MLIRError, file: str | None = None) -> TiducError:
     """The first diagnostic of an `ir.MLIRError` as a `TiducError`; `file` replaces MLIR's "-" in the location."""
     if not error.error_diagnostics:
         return ParseError(str(error), file)
@@ -256,7 +256,7 @@ def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> N
         check_sizes(module, file)
 
 
-def _unread(error: Any, file: str | None, source: str | bytes) -> Exception:
+def _unread(error: ir.MLIRError | MemoryError, file: str | None, source: str | bytes) -> Exception:
     """The error for a source that MLIR cannot read: MLIR's diagnostic, or the name of the source's format."""
     if isinstance(error, MemoryError):  # a number in damaged bytecode may ask for any memory
         if not isinstance(source, bytes) or not source.startswith(BYTECODE):

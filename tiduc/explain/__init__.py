@@ -131,7 +131,7 @@ class Explanation:
 
 @stage
 def explain(
-    module: Any,
+    module: ir.Module,
     program: Program,
     wrt: Wrt = None,
     order: int | None = None,

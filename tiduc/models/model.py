@@ -1,7 +1,7 @@
 """A program together with its weights, which are some of its inputs."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -131,5 +131,7 @@ def _with(program: Program, weights: Mapping[str, Array]) -> Model:
     return Model(**own, weights=dict(weights))
 
 
-def _unpickled(load: Any, arguments: tuple[Any, ...], weights: Mapping[str, Array]) -> Model:
+def _unpickled(
+    load: Callable[..., Program], arguments: tuple[object, ...], weights: Mapping[str, Array]
+) -> Model:
     return _with(load(*arguments), weights)

@@ -165,11 +165,11 @@ def _update(
     sums = Accumulation(b, parameters, slopes, accumulate) if accumulate != 1 else None
     slopes = slopes if sums is None else sums.slopes
 
-    def taken(value: Any, old: Any) -> Any:
+    def taken(value: Value, old: Value) -> Value:
         return value if sums is None else sums.new_if_due(value, old)
 
     states, new = [step][: chosen.counts], []
-    kept = [taken(n, old_n)] if chosen.counts else []
+    kept = [] if n is None or old_n is None else [taken(n, old_n)]
     if clip_norm is not None:
         factor = clipping(b, slopes, clip_norm)
         slopes = [scaled(b, factor, g) for g in slopes]

@@ -6,6 +6,7 @@ Graphviz draws each scene when the page is written; the page shows one scene at 
 
 import html
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -95,7 +96,7 @@ def _box(box: Box, scene: Scene, file: str) -> dict[str, Any]:
     }
 
 
-def _filled(title: str, data: dict[str, Any]) -> str:
+def _filled(title: str, data: Mapping[str, object]) -> str:
     folder = files("tiduc.view")
     # "</" would end the script and "<!--" would begin a comment; JSON may escape "<" in both.
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")

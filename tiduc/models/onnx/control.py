@@ -9,7 +9,7 @@ The subgraphs become models, are prepared like the main one, and then become fun
 subgraph reads from outside become inputs; constants are copied.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -99,7 +99,7 @@ def loop(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 
 
 def _open_loop(
-    body: Body, limit: TextTensor | None, step: Any, initial: Sequence[TextTensor]
+    body: Body, limit: TextTensor | None, step: Callable[..., list[TextTensor]], initial: Sequence[TextTensor]
 ) -> list[TextTensor]:
     """A loop that runs while its first carried value is true, and at most `limit` times."""
     carried = [body.number(0), *initial]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.nodes import Nodes, operand
@@ -91,7 +91,7 @@ def _rounded(nodes: Nodes, x: str, shaped: str, like: np.dtype[Any]) -> str:
     return nodes.emit("Add", x, nodes.stop(rest, shaped, like))
 
 
-def _clipped(nodes: Nodes, x: str, least: Any, most: Any) -> str:
+def _clipped(nodes: Nodes, x: str, least: ArrayLike, most: ArrayLike) -> str:
     """x within limits, with derivative one at the limits for the straight-through estimator."""
     if not nodes.straight_through:
         return nodes.emit("Clip", x, least, most)

@@ -156,7 +156,7 @@ def _storage(given: Any) -> Storage:
     return Storage(part, _STORAGES[word])
 
 
-def _called(function: Any, arguments: Any) -> Any:
+def _called(function: object, arguments: Any) -> Any:
     """The result of a function of PyTorch for plain tensors."""
     name = function.name if isinstance(function, PickledFunction) else "a value"
     if name == "collections.OrderedDict" and arguments == ():

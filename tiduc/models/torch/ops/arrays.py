@@ -210,8 +210,14 @@ def var_mean(
 
 
 @decomposes(aten.var.correction)
-def var(x: torch.Tensor, dim: Sequence[int] | None = None, **keywords: Any) -> torch.Tensor:
-    both = var_mean(x, dim, **keywords)
+def var(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> torch.Tensor:
+    both = var_mean(x, dim, correction=correction, keepdim=keepdim)
     return both if both is NotImplemented else both[0]
 
 

@@ -68,17 +68,31 @@ def pdist(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
 
 
 @decomposes(aten.std.correction)
-def std(x: torch.Tensor, dim: Sequence[int] | None = None, **keywords: Any) -> torch.Tensor:
+def std(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> torch.Tensor:
     """The derivative of a standard deviation of zero is zero."""
-    return NotImplemented if x.is_complex() else root(torch.var(x, dim, **keywords))
+    if x.is_complex():
+        return NotImplemented
+    return root(torch.var(x, dim, correction=correction, keepdim=keepdim))
 
 
 @decomposes(aten.std_mean.correction)
-def std_mean(x: torch.Tensor, dim: Sequence[int] | None = None, **keywords: Any) -> Any:
+def std_mean(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Any:
     """The standard deviation, computed as in `std`, and the mean."""
     if x.is_complex():
         return NotImplemented
-    variance, mean = torch.var_mean(x, dim, **keywords)
+    variance, mean = torch.var_mean(x, dim, correction=correction, keepdim=keepdim)
     return root(variance), mean
 
 
