@@ -246,11 +246,11 @@ Numbers made of this byte are large, such as -4.3e8 in f32 and -6.4e66 in f64, s
 
 _OPENING = Lock()
 _ALLOCATOR = f"caching:*=*;{max(1024, memory() // 4)}mib;512"
-"""The caching allocator keeps up to 512 free buffers, and with the buffers in use up to a quarter of the memory.
+"""The caching allocator keeps up to 512 free buffers; free and used buffers have up to a quarter of the memory.
 
 A network's gradient has a hundred results or more, which are freed together and would displace other buffers. The
-gradient of a language model with 124M parameters takes 760 MiB beside its arguments: without these buffers, a quarter
-of the time of a call goes to page faults.
+gradient of a language model with 124M parameters takes 760 MiB in addition to its arguments: without these buffers,
+page faults take a quarter of the time of a call.
 """
 
 

@@ -16,7 +16,7 @@ from tiduc.dialect.graph.graph import Definition
 from tiduc.passes.rematerialize.liveness import Liveness
 
 MOST = 16
-"""The most ops, of those whose results take memory, of a graph that is searched."""
+"""Graphs with more ops whose results take memory are not searched."""
 
 _State = tuple[int, int]
 """The live results, and those ops that may run only once and have run, as bits."""

@@ -35,7 +35,7 @@ from tiduc.passes.rules.sites import at_site
 Flags = tuple[bool, ...]
 
 MOST_PATTERNS = 1024
-"""The most patterns of active arguments, and of results with a cotangent, for which a graph is differentiated."""
+"""A graph is differentiated for at most this many patterns of active arguments and of results with a cotangent."""
 
 
 @linearize(CALL)

@@ -87,7 +87,7 @@ def components(b: StablehloBuilder, values: Sequence[Extent], like: Value, vecto
 
 
 def signed(b: StablehloBuilder, indices: Value, up_to: Sequence[Extent]) -> Value:
-    """The indices in a type whose signed range has `up_to`. Some targets read unsigned integers as signed."""
+    """The indices in a type whose signed range includes `up_to`. Some targets read unsigned integers as signed."""
     largest = 2**31 - 1 if any_dynamic(up_to) else max(up_to, default=0)
     fits = largest < 2 ** (element(indices).width - 1)
     return indices if fits else b.convert(indices, ir.IntegerType.get_signless(64))

@@ -42,8 +42,8 @@ SPARSITY = click.option(
     "--sparsity",
     type=_Sparsity(),
     help="Exploit zeros that are visible in the program, such as those between independent rows or outside of a band: "
-    "auto uses fewer basis vectors; diagonal and block-diagonal return only these parts. A file has patterns, arrays "
-    "that are nonzero where the derivative may be, by the names of the results; they are not checked.",
+    "auto uses fewer basis vectors; diagonal and block-diagonal return only these parts. FILE.npz has an array "
+    "for each result, by name, which is nonzero where the derivative may be nonzero; tiduc does not check this.",
 )
 
 COMMANDS = {

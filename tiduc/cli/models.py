@@ -75,7 +75,7 @@ STRAIGHT_THROUGH = click.option(
     is_flag=True,
     callback=_keep,
     expose_value=False,
-    help="Give the roundings in an ONNX model's quantizations derivative one; by default they have derivative zero.",
+    help="Set the derivative of rounding in an ONNX model's quantizations to one; by default it is zero.",
 )
 TRUST = click.option(
     "--trust",

@@ -36,7 +36,7 @@ from tiduc.eager.session import Key, Operand, constant, is_recording
 from tiduc.runtime.arrays import refuse_masked
 
 ArrayKey: TypeAlias = "IndexEntry | Array | tuple[IndexEntry | Array, ...]"
-"""What an eager array is indexed with: what NumPy takes, with eager arrays among the entries."""
+"""An index of an eager array: an index of NumPy, whose entries may also be eager arrays."""
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[["Array", ArrayLike], "Array"]:

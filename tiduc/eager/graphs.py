@@ -3,7 +3,7 @@
     F: y = mul x, c        transposed for the cotangent of y, toward x:    (c, ct) -> mul c, ct
 
 A recorded graph is one op, or a whole program. It is transposed once for each choice of outputs with a cotangent, of
-inputs that want one, and of available values, by the stages that differentiate a program.
+inputs that need one, and of available values, by the stages that differentiate a program.
 """
 
 import functools

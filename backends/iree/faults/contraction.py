@@ -37,7 +37,7 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 )
 @crash("Elements that the only window does not reach do not compile; slices them off.", "convolution_excess")
 @wrong(
-    "Forgets the reversal of windows where there are groups; reverses the kernel.",
+    "Ignores the reversal of windows if there are groups; reverses the kernel.",
     "convolution_reversed_groups",
 )
 @crash("Some reversed windows do not compile; reverses the kernel.", "convolution_reversed")

@@ -39,7 +39,7 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "while",
 )
 @crash(
-    "Hoists a new value that depends on no loop-carried value, and does not find it; puts it behind a barrier.",
+    "Hoists a new loop-invariant value, and then does not find it; puts it behind a barrier.",
     "while_unread",
     untested="takes all memory on some machines",
 )

@@ -100,11 +100,11 @@ def _is_part(op: IrOp) -> bool:
     "gather_of_steps",
 )
 @wrong(
-    "Computes an array only at the constant places of a gather, though others read it; a barrier stores it.",
+    "Computes an array only at the constant indices of a gather, though others read it; a barrier stores it.",
     "gather_at_constant_places",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The gather with clamped indices. A gather from constant places reads the array behind a barrier.
+    """The gather with clamped indices. A gather with constant indices reads the array behind a barrier.
 
     Without the barrier, IREE fuses the gather with the op that computes the array. If the array has other readers, the
     fused code writes the array at the gathered places only.

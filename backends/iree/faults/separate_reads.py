@@ -53,7 +53,7 @@ _Reads = Mapping[int, _Read]  # keyed by the number of the reduction
 
 
 @wrong(
-    "Reads a reduction along rows in place of columns if one op reads it along both; a barrier stores the reduction.",
+    "Confuses rows and columns of a reduction that one op reads along both; a barrier stores the reduction.",
     "sums_along_rows_and_columns",
 )
 def separate_reads(module: ir.Module | IrOp) -> None:

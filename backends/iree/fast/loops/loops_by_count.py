@@ -22,7 +22,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 @slow(
-    "Keeps counters on the device, but for those that rise to a limit; loops count their iterations instead.",
+    "Keeps counters on the device unless they rise to a limit; loops count their iterations instead.",
     "flags.py: countdown",
 )
 @stage
