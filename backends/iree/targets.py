@@ -88,7 +88,8 @@ KERNELS = (
 """For modules with loops inside dispatches, which the calling thread runs: workers' stacks have only 128 KiB.
 
 If a dispatch has several products, the compiler chooses tile sizes for one of them, not always for the same one.
-Another product may then need a vector of more than 512 native vectors, the default limit: half of the compilations failed.
+Another product may then need a vector of more than 512 native vectors, the default limit: every other compilation
+failed.
 """
 
 SMALL_KERNELS = ("--iree-llvmcpu-stack-allocation-limit=65536", *KERNELS[1:])
