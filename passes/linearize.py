@@ -95,7 +95,8 @@ def _linearize_ops(
                 raise opset.unsupported("jvp", op, error.message) from None
             for y, dy in zip(op.results, dy_of, strict=True):
                 if dy is not None:
-                    tangents[y] = dy
+                    terms = b.notes.terms.get(y, ())
+                    tangents[y] = b.sum([dy, *terms]) if terms else dy
 
 
 def tangent_type(b: Builder, x: Value, description: str) -> ir.Type:

@@ -29,7 +29,8 @@ class Notes:
     `moving` holds the cotangents whose masks move. `steep` holds the inputs that an op outside the graph may map with
     an infinite slope. `infinite` says which values may be infinite (`masks.py`). `readers` maps each value of a graph
     to the names of the ops that read it. `factors` has, for the second result of a `geqrf`, the factors that `orgqr`
-    needs.
+    needs. `terms` has, for the result of an op that is linearized later, terms of its tangent that the op's rule does
+    not give.
     """
 
     moving: set[Value] = field(default_factory=set)
@@ -37,6 +38,7 @@ class Notes:
     infinite: dict[Value, bool] = field(default_factory=dict)
     readers: dict[Graph, Mapping[Value, set[str]]] = field(default_factory=dict)
     factors: dict[Value, tuple[Value, Value, Value]] = field(default_factory=dict)
+    terms: dict[Value, list[Value]] = field(default_factory=dict)
 
 
 class Builder(Emits[Value, Never]):

@@ -51,9 +51,12 @@ def compare_places(b: StablehloOps[V, Never], x: V, direction: str) -> V:
 def matrix_product(b: StablehloOps[V, Never], x: V, y: V) -> V:
     """The products of the matrices in x and y, at the highest precision."""
     batching, last = list(range(rank(x) - 2)), rank(x) - 1
-    precision = ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)
-    attributes = {"precision_config": precision}
-    return b.dot_general(x, y, [batching, batching], [[last], [last - 1]], attributes)
+    return b.dot_general(x, y, [batching, batching], [[last], [last - 1]], highest())
+
+
+def highest() -> dict[str, ir.Attribute]:
+    """The attribute of a contraction at the highest precision."""
+    return {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
 
 
 def adjoint(b: StablehloOps[V, Never], x: V) -> V:

@@ -1,9 +1,10 @@
 """Inlines function calls where inlining costs nothing, and turns other calls into calls of graphs; part of import.
 
-A function is inlined if it is called once, is small, or draws random numbers. A `no_inline` function is inlined if it
-draws random numbers, or if the caller asks to inline all calls. A function that names its own derivative, or has a
-rule, is never inlined. A function with `tidu.checkpoint` is always inlined, and its ops get that attribute. Any other
-function is linearized and transposed once for all its call sites.
+A function is inlined if it is called once, is small, draws random numbers, or returns the vectors of a factorization,
+so that `passes/rules/spectral.py` sees how they are used. A `no_inline` function is inlined if it draws random numbers,
+or if the caller asks to inline all calls. A function that names its own derivative, or has a rule, is never inlined. A
+function with `tidu.checkpoint` is always inlined, and its ops get that attribute. Any other function is linearized and
+transposed once for all its call sites.
 """
 
 from collections import Counter
@@ -14,9 +15,10 @@ from torch_mlir import ir
 
 from tiduc.dialect.control.control import holds_draws
 from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.graph.functions import replace, replace_by_call, within
 from tiduc.dialect.graph.graph import operations
-from tiduc.dialect.ops.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET
+from tiduc.dialect.ops.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET, call_target
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import CONTROL
 from tiduc.dialect.ops.verify import CHECKPOINT
@@ -26,6 +28,10 @@ SMALL = 12
 
 MOST = 2**18
 """The most ops of a function with its calls inlined. If each function calls the next one twice, the number doubles."""
+
+_WITH_VECTORS = frozenset(targets("Eigh", "gesdd", "gesvd", "gesvdj", "syevd"))
+_MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
+"""Ops between a factorization and a result of a function, with the operand that the vectors are."""
 
 Calls = dict[str, list[tuple[Any, str]]]
 """For each function, its call ops, each with the name of its callee."""
@@ -49,7 +55,10 @@ def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool)
             function = functions[callee]
             wanted = "no_inline" not in function.attributes or CHECKPOINT in function.attributes
             cheap = wanted and (
-                CHECKPOINT in function.attributes or uses[callee] == 1 or _size(function) <= SMALL
+                CHECKPOINT in function.attributes
+                or uses[callee] == 1
+                or _size(function) <= SMALL
+                or _returns_vectors(function)
             )
             if _holder(call) is not None:
                 _grow(sizes, name, flat_sizes[callee], call)
@@ -134,6 +143,17 @@ def _may_be_inlined(function: IrOp) -> bool:
     if any(name.startswith("tidu.") and name != CHECKPOINT for name in function.attributes):
         return False
     return len(function.regions[0].blocks) == 1
+
+
+def _returns_vectors(function: IrOp) -> bool:
+    """Whether a result is one of a factorization with eigenvectors or singular vectors, or a select or view of one."""
+    for y in list(operations(function.regions[0].blocks[0]))[-1].operands:
+        op = y.owner
+        while not isinstance(op, ir.Block) and op.name in _MOVED:
+            op = op.operands[_MOVED[op.name]].owner
+        if not isinstance(op, ir.Block) and op.name == CUSTOM_CALL and call_target(op) in _WITH_VECTORS:
+            return True
+    return False
 
 
 def _size(function: IrOp) -> int:

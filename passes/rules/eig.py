@@ -40,6 +40,7 @@ from tiduc.passes.rules.decomposition import ROUNDING, equality_margin, settings
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.spectral import infinite
 
 ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the matrix
 
@@ -69,7 +70,7 @@ def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]
     inner = matrix_product(b, adjoint(b, vl), matrix_product(b, da, vr))
     metric, defective = _metric(b, w, matrix_product(b, adjoint(b, vl), vr))
     p = solve(b, metric, inner, left=True, lower=False, adjoint=False)
-    dw = b.select(defective, _infinite(b, da, w, vr), diagonal(b, p))
+    dw = b.select(defective, infinite(b, da, defective, vr), diagonal(b, p))
     dw = dw if left or right else _in_order_of(b, first, w, dw)
     inverses = _inverses(b, op, w, defective) if left or right else None
     of_vl, of_vr = None, _moved(b, inverses, vr, p) if right and inverses is not None else None
@@ -114,23 +115,6 @@ def _metric(b: StablehloBuilder, w: Value, metric: Value) -> tuple[Value, Value]
     metric = b.select(near, metric, b.zeros_like(metric))
     unit = b.convert(compare_places(b, metric, "EQ"), element(metric))
     return b.select(left_out, unit, metric), defective
-
-
-def _infinite(b: StablehloBuilder, da: Value, w: Value, v: Value) -> Value:
-    """A number for each eigenvalue that is not finite, and whose transpose maps 0 to 0.
-
-    The cotangent 0 of a defective eigenvalue therefore does not reach the other cotangents, as 0 * NaN would. The
-    number is a sum of the elements of da that is zero for no da of practical use, multiplied twice by a large number.
-    The large number depends on w, so that no compiler squares it; the sum depends on v, so that further derivatives are
-    NaN.
-    """
-    row, column = (b.iota(rank(v) - i, b.real(v).type) for i in (2, 1))
-    weights = b.add(b.convert(b.sine(b.add(row, times(b, 1.618, column))), element(v)), v)
-    total = b.reduce_sum(b.multiply(weights, da), [rank(v) - 2, rank(v) - 1])
-    size = b.abs(w)
-    large = b.maximum(size, b.constant(np.finfo(f"f{element(size).width // 8}").max, size))
-    number = b.broadcast_in_dim(total, range(rank(total)), w.type)
-    return scaled(b, large, scaled(b, large, number))
 
 
 def _inverses(b: StablehloBuilder, op: Definition, w: Value, defective: Value) -> Value:

@@ -1,9 +1,8 @@
 """Eigenvalues and eigenvectors of Hermitian matrices, a v = v diag(w), as LAPACK, cuSOLVER and TPU (XLA) calls.
 
 The call reads one triangle of a, with the real part of its diagonal, and the derivative is toward that
-triangle. The gauge is that v^H dv has a zero diagonal and is zero between equal eigenvalues. The derivative
-is therefore right for functions that are invariant to the phases of vectors and to the basis chosen for equal
-eigenvalues. `docs/conventions.md` has the limits.
+triangle. The gauge is that v^H dv has a zero diagonal, so the derivative is right for functions that are invariant
+to the phases of vectors. `spectral.py` has what holds for equal eigenvalues.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -19,16 +18,18 @@ from tiduc.dialect.emitters.matrices import (
     inverse_gaps,
     matrix_product,
     scaled,
+    some,
     triangle,
 )
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.graph.graph import Definition, Value
-from tiduc.dialect.shapes.types import shape
+from tiduc.dialect.shapes.types import rank, shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import config, equality_margin, settings, with_settings
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.spectral import couple, equal_values, sums, unless_equal, vectors_of
 
 
 @custom_call(*targets("syevd", "Eigh"))
@@ -43,8 +44,20 @@ def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     if not given:
         v = b.reapply(op, {}, with_settings(op, mode=ord("V")))[0]
     c = matrix_product(b, adjoint(b, v), matrix_product(b, hermitian(b, dx[0], lower), v))
-    dv = matrix_product(b, v, scaled(b, inverse_gaps(b, w, equality_margin(b, op, w)), c)) if given else None
+    dv = _of_vectors(b, op, v, w, c) if given else None
     return [dv, b.real(diagonal(b, c)), *[None] * len(others)]
+
+
+def _of_vectors(b: StablehloBuilder, op: Definition, v: Value, w: Value, c: Value) -> Value:
+    """dv = v (f c), which is not finite where values are equal, unless only sums of vectors are used."""
+    margin = equality_margin(b, op, w)
+    dv: Value = matrix_product(b, v, scaled(b, inverse_gaps(b, w, margin), c))
+    equal = equal_values(b, w, margin)
+    found = sums(b, w, {v: vectors_of(v)})
+    if found is None:
+        return unless_equal(b, some(b, equal, [rank(equal) - 1]), c, dv)
+    couple(b, found, c, equal, lambda each: None)
+    return dv
 
 
 def _kind(op: Definition) -> tuple[bool, bool]:

@@ -2,8 +2,8 @@
 
 u^H du and v^H dv are skew-Hermitian. This leaves open the phases, the basis for equal singular values, and the columns
 beyond the singular values. There the rule sets u^H du and v^H dv to zero, except that the diagonal of u^H du gets the
-phases of both, as in JAX. The difference u^H du - v^H dv is exact for equal singular values too, and so is the
-derivative of u v^H. `docs/conventions.md` has the limits.
+phases of both, as in JAX. The difference u^H du - v^H dv is exact for equal singular values too. `spectral.py` has what
+else holds for equal singular values.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.2; Wan and Zhang,
 "Automatic differentiation for complex valued SVD" (2019).
@@ -25,6 +25,7 @@ from tiduc.dialect.emitters.matrices import (
     matrix_product,
     rows,
     scaled,
+    some,
 )
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import CallSettings, targets
@@ -34,6 +35,7 @@ from tiduc.dialect.shapes.types import is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import EQUAL_WITHIN, equality_margin, settings, with_settings
 from tiduc.passes.rules.registry import Tangents
+from tiduc.passes.rules.spectral import couple, equal_values, sums, unless_equal, vectors_of, zeros
 
 OF_V = targets("gesvdj")
 """Targets whose calls return v; all others return v^H."""
@@ -102,7 +104,48 @@ def svd(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     over = inverse(b, s, margin)
     du = _moved(b, u, u1, x, dav, over)
     dv = _moved(b, v, v1, y, matrix_product(b, adjoint(b, dx[0]), u1), over)
+    du, dv = _with_equal_values(b, op, layout, (c, margin), (du, dv))
     return [None, ds, *layout.ordered(du, dv if layout.of_v else adjoint(b, dv)), None]
+
+
+def _with_equal_values(
+    b: StablehloBuilder,
+    op: Definition,
+    layout: VectorLayout,
+    known: tuple[Value, Value],
+    tangents: tuple[Value, Value],
+) -> list[Value]:
+    """The tangents of u and v, which are not finite where values are equal, unless only sums of vectors are used.
+
+    Where values are equal, the Hermitian part of c separates them. Where a value is zero, vectors of a matrix that is
+    not square have no derivative. Sums of products of v and v^H, or of u and u^H, have one if they are square
+    and the terms do not depend on the value; any sum has one if the terms vanish to first order.
+    """
+    s, (c, margin) = op.results[1], known
+    equal = equal_values(b, s, margin)
+    size = b.abs(s)
+    zero = b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
+    u, v = layout.ordered(*op.results[2:4])
+    sizes, count = [shape(x)[-2] for x in tangents], shape(s)[-1]
+    forms = {u: vectors_of(u), v: vectors_of(v, 1, not layout.of_v)}
+    is_thin = all(shape(x)[-1] == count for x in tangents)
+    found = sums(b, s, forms) if is_thin else None
+    if found is not None:
+        half = b.multiply(b.constant(0.5, c), b.add(c, adjoint(b, c)))
+        couple(b, found, half, equal, lambda each: zeros(b, each, zero, [n == count for n in sizes]))
+        return list(tangents)
+    flags = some(b, equal, [rank(equal) - 1])
+    moved = []
+    for n, x in zip(sizes, tangents, strict=True):
+        bad = flags if n == count else b.or_(flags, zero)
+        more = shape(x)[-1] - count
+        if more > 0:  # the columns beyond, which have no values, belong to the zeros
+            any_zero = some(b, zero, [rank(zero) - 1])
+            rest = with_shape(zero.type, [*shape(zero)[:-1], more])
+            beyond = b.broadcast_in_dim(any_zero, range(rank(any_zero)), rest)
+            bad = b.concatenate([bad, beyond], rank(bad) - 1)
+        moved.append(unless_equal(b, bad, c, x))
+    return moved
 
 
 def _rotations(b: StablehloBuilder, s: Value, c: Value, margin: Value) -> tuple[Any, Any]:

@@ -115,12 +115,6 @@ def test_projectors_where_values_are_equal() -> None:
     check_rule(exported(projector, EQUAL), EQUAL, order=1)
 
 
-def test_vectors_where_values_are_equal() -> None:
-    """The tangent of eigenvectors is zero at equal eigenvalues; JAX gives NaN."""
-    p = load(exported(of_triangle(lower=True), np.eye(3))).jvp()
-    np.testing.assert_array_equal(run(p, [np.eye(3), matrix(3, 3)])[2], np.zeros((3, 3)))
-
-
 def test_a_part_of_the_values_is_refused() -> None:
     text = """
     func.func @main(%x: tensor<3x3xf64>) -> tensor<2xf64> {

@@ -1,0 +1,176 @@
+"""Forms of values that depend on the eigenvalues or singular values of a matrix, or on its vectors; for `spectral.py`.
+
+Elements of a value of known form belong to one vector, number j, each:
+
+    a function of w_j                       such as w, sqrt(w) + x, and matrices that repeat these along rows
+    linear in vector number j, times that   such as v, b v, v^H b, v * w
+    a function of w_j on a diagonal         such as diag(w)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.graph.view import BINDING
+from tiduc.dialect.mlir.constants import is_splat
+from tiduc.dialect.ops.traits import ELEMENTWISE
+from tiduc.dialect.shapes.types import dimensions_in, rank, shape
+
+
+class Unproven(Exception):
+    """A value depends on vectors in a way that no form describes."""
+
+
+class End(Enum):
+    """A result that need not be followed: a sum over the numbers of vectors, or a value that depends on no vector."""
+
+    SUM = auto()
+    HARMLESS = auto()
+
+
+@dataclass(frozen=True)
+class Form:
+    """Where the dimensions of the values w are in a value.
+
+    Dimension i of the batch is dimension `batch[i]`, and dimension `number` counts vectors, from number `start` on. A
+    matrix with zeros outside of its diagonal has a second such dimension, `other`. A value that `is_vectors` is linear
+    in vectors, or in their conjugates if `is_conjugate`. `part` is "real", "imag" or "-imag" for a part of the vectors
+    `source`. Of singular vectors, `side` is 0 for u and 1 for v. If not `is_known`, nothing else is.
+    """
+
+    batch: tuple[int, ...]
+    number: int
+    start: int = 0
+    other: int | None = None
+    is_vectors: bool = False
+    is_conjugate: bool = False
+    part: str = ""
+    source: Value | None = None
+    side: int = 0
+    is_known: bool = True
+
+    @property
+    def tracked(self) -> tuple[int, ...]:
+        return (*self.batch, self.number, *(() if self.other is None else (self.other,)))
+
+    def placed(self, dimensions: Sequence[int] | Mapping[int, int]) -> "Form":
+        """The form of a value that has dimension d of this one as dimension `dimensions[d]`."""
+        try:
+            return replace(
+                self,
+                batch=tuple([dimensions[d] for d in self.batch]),
+                number=dimensions[self.number],
+                other=None if self.other is None else dimensions[self.other],
+            )
+        except KeyError:
+            raise Unproven from None
+
+
+UNKNOWN = Form((), -1, is_known=False)
+
+
+# ---- facts about values ----------------------------------------------------------------------------------------
+
+
+def diagonal_mask(x: Value) -> tuple[int, int] | None:
+    """The two dimensions whose indices are equal where a mask is true, if x is such a mask."""
+    op = defined_by(x, "stablehlo.compare")
+    if op is None or hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value != "EQ":
+        return None
+    pair = [_index(y) for y in op.operands]
+    if pair[0] is None or pair[1] is None or pair[0] == pair[1]:
+        return None
+    return pair[0], pair[1]
+
+
+def _index(x: Value) -> int | None:
+    """The dimension whose indices are the elements of x."""
+    while (op := x.definition) is not None:
+        if op.name == "stablehlo.iota":
+            return int(op.attributes["iota_dimension"].value)
+        if op.name == "stablehlo.broadcast_in_dim":
+            inner = _index(op.operands[0])
+            return None if inner is None else dimensions_in(op.attributes["broadcast_dimensions"])[inner]
+        if op.name == "stablehlo.add":
+            zeros = [splat_of(y) == 0 for y in op.operands]
+            if not any(zeros):
+                return None
+            x = op.operands[1 - zeros.index(True)]
+        elif op.name == "stablehlo.convert":
+            x = op.operands[0]
+        else:
+            return None
+    return None
+
+
+def splat_of(x: Value) -> complex | None:
+    """The number that fills x, if x is a splat of integers or floats, complex ones included; else None."""
+    op = x.definition
+    while op is not None and op.name in (
+        "stablehlo.broadcast_in_dim",
+        "stablehlo.reshape",
+        "stablehlo.convert",
+    ):
+        op = op.operands[0].definition
+    if op is None or op.name != "stablehlo.constant" or not is_splat(op.attributes["value"]):
+        return None
+    text = str(op.attributes["value"]).partition("<")[2].partition(">")[0]
+    try:
+        return complex(*map(float, text.strip("()").split(",")))
+    except ValueError:
+        return None
+
+
+def require_repeated(x: Value, form: Form) -> None:
+    """Raises `Unproven` unless x has equal elements along the number of the vectors."""
+    if not all(is_repeated(x, d) for d in form.tracked[len(form.batch) :]):
+        raise Unproven
+
+
+def is_repeated(x: Value, d: int, depth: int = 16) -> bool:
+    """Whether the elements of x are known to be equal along a dimension."""
+    op = x.definition
+    if shape(x)[d] == 1:
+        return True
+    if op is None or depth == 0:
+        return False
+    if op.name == "stablehlo.constant":
+        return is_splat(op.attributes["value"])
+    if op.name == "stablehlo.broadcast_in_dim":
+        places = dimensions_in(op.attributes["broadcast_dimensions"])
+        return d not in places or is_repeated(op.operands[0], places.index(d), depth - 1)
+    if op.name == "stablehlo.transpose":
+        return is_repeated(op.operands[0], dimensions_in(op.attributes["permutation"])[d], depth - 1)
+    if op.name == "stablehlo.reshape":
+        kept = {after: before for before, after in kept_sizes(op).items()}
+        return d in kept and is_repeated(op.operands[0], kept[d], depth - 1)
+    if op.name == BINDING:
+        return is_repeated(op.operands[0], d, depth - 1)
+    if op.name in ELEMENTWISE:
+        return all(rank(y) == 0 or is_repeated(y, d, depth - 1) for y in op.operands)
+    return False
+
+
+def kept_sizes(op: Definition) -> dict[int, int]:
+    """The dimensions of the result by those of the operand, for a reshape that keeps all sizes other than 1."""
+    before, after = ([(d, n) for d, n in enumerate(shape(x)) if n != 1] for x in (op.operands[0], op.result))
+    if [n for _, n in before] != [n for _, n in after]:
+        return {}
+    return {d: e for (d, _), (e, _) in zip(before, after, strict=True)}
+
+
+def constant_diagonal(x: Value) -> tuple[int, int] | None:
+    """The dimensions of the diagonal of matrices with one number on the diagonal, and zeros elsewhere."""
+    op = x.definition
+    while op is not None and op.name in ("stablehlo.convert", "stablehlo.complex", BINDING):
+        if op.name == "stablehlo.complex" and splat_of(op.operands[1]) != 0:
+            return None
+        op = op.operands[0].definition
+    if op is None or op.name != "stablehlo.select" or splat_of(op.operands[2]) != 0:
+        return None
+    pair = diagonal_mask(op.operands[0])
+    return pair if pair is not None and all(is_repeated(op.operands[1], d) for d in pair) else None
