@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import click
 
@@ -153,7 +152,7 @@ def _line(c: Comparison) -> str:
     return f"{line}\n"
 
 
-def _data(c: Comparison) -> dict[str, Any]:
+def _data(c: Comparison) -> dict[str, object]:
     """A comparison as JSON; numbers that are not finite become null."""
     numbers = {"error": c.error, "tolerance": c.tolerance, "uncertainty": c.uncertainty}
     finite = {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import click
 from torch_mlir import ir
@@ -94,7 +93,7 @@ def _derivative(
     (write if kind == "text" else write_binary)(data, output)
 
 
-def _as_data(program: Program, module: ir.Module) -> dict[str, Any]:
+def _as_data(program: Program, module: ir.Module) -> dict[str, object]:
     """A derivative for JSON: its function, its inputs and outputs, and its text."""
     ports = {"inputs": program.inputs, "outputs": program.outputs}
     listed = {

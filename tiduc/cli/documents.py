@@ -1,7 +1,5 @@
 """ops, passes, dialect: print the references, as text for a terminal or as pages."""
 
-from typing import Any
-
 import click
 
 from tiduc import documents
@@ -51,7 +49,7 @@ def _passes(markdown: bool, as_data: bool, output: str) -> None:
     write(documents.passes_markdown() if markdown else plain, output)
 
 
-def _described(pass_: Pass | Pipeline) -> dict[str, Any]:
+def _described(pass_: Pass | Pipeline) -> dict[str, object]:
     options = [
         {"name": o.name, "kind": o.kind, "description": o.description} for o in pass_.options_among(PASSES)
     ]

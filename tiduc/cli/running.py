@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import click
 import numpy as np
@@ -166,7 +165,7 @@ def _by_iree(
     )
 
 
-def _as_data(array: Array) -> dict[str, Any]:
+def _as_data(array: Array) -> dict[str, object]:
     """An array for JSON: complex numbers are pairs, and numbers that are not finite become null."""
     pairs = np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
     numbers = pairs if pairs.dtype.kind in "biu" else pairs.astype(np.float64)

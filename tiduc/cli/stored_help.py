@@ -40,7 +40,7 @@ def stored_help(name: str, arguments: Sequence[str]) -> StoredHelp | None:
     return StoredHelp(name, stored[name]) if name in stored else None
 
 
-def to_store(name: str, command: click.Command) -> dict[str, Any]:
+def to_store(name: str, command: click.Command) -> dict[str, object]:
     """The help of a command as data."""
     context = click.Context(command, info_name=name)
     options = [each for each in command.params if isinstance(each, click.Option)]

@@ -1,7 +1,5 @@
 """targets: lists the targets of compilation, and what each target lacks."""
 
-from typing import Any
-
 import click
 
 from tiduc import documents
@@ -43,7 +41,7 @@ def _row(target: Target) -> tuple[str, ...]:
     return target.name, " ".join(variants), _runs(target), ", ".join(lacks), target.description
 
 
-def _data(target: Target) -> dict[str, Any]:
+def _data(target: Target) -> dict[str, object]:
     name, variants, runs, _, description = _row(target)
     lacks = {element: list(having) for element, having in target.lacks.items()}
     return {

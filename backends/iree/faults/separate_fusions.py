@@ -35,8 +35,8 @@ class _Fusion:
     operands are fused, as `operands` says. An op named in `readers` is wrong in such a fusion.
     """
 
-    starts: Callable[[Any], bool]
-    passes: Callable[[Any], bool]
+    starts: Callable[[ir.Operation], bool]
+    passes: Callable[[ir.Operation], bool]
     operands: Callable[[Iterable[bool]], bool]
     readers: frozenset[str]
 

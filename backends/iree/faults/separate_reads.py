@@ -18,7 +18,6 @@ conflict.
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from torch_mlir import ir
 
@@ -68,7 +67,7 @@ def separate_reads(module: ir.Module | IrOp) -> None:
 def _conflicts(ops: list[IrOp]) -> set[int]:
     """The numbers of the ops whose operand needs a barrier."""
     conflicts: set[int] = set()
-    reads: dict[Any, _Reads] = {}
+    reads: dict[IrValue, _Reads] = {}
     for number, op in enumerate(ops):
         if op.name in _REDUCTIONS:
             for y in op.results:

@@ -15,7 +15,6 @@ devices. A loss with a term for each of 33 parameters suffices, or two derivativ
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 from torch_mlir import ir
 
@@ -42,7 +41,7 @@ class _Tree:
 
     number: int
     most: int
-    arrays: set[Any] = field(default_factory=set)
+    arrays: set[IrValue] = field(default_factory=set)
     shared: int = 0
     within: "_Tree | None" = None
     bits: int = 0
@@ -80,10 +79,10 @@ class _Tree:
 )
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Inserts the barriers into a module, in place. Takes time linear in the number of ops."""
-    trees: dict[Any, _Tree] = {}
+    trees: dict[IrValue, _Tree] = {}
     # The trees on which a value depends through ops outside of them, as a bit mask.
-    behind: dict[Any, int] = {}
-    numbers, bits, splats = count(), count(), set[Any]()
+    behind: dict[IrValue, int] = {}
+    numbers, bits, splats = count(), count(), set[IrValue]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS
     for op in outer_first(module.operation):
         if op.name == "stablehlo.constant" and constant_splat(op.results[0]) is not None:

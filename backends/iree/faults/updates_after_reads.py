@@ -254,7 +254,7 @@ def donated_arguments(function: IrOp) -> dict[int, int]:
     return places
 
 
-def _is_given_away(function: IrOp, x: ir.BlockArgument[Any]) -> bool:
+def _is_given_away(function: IrOp, x: ir.BlockArgument[ir.Type]) -> bool:
     """Whether an argument's memory is donated to a result whose op is the argument's only reader."""
     place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
@@ -262,7 +262,7 @@ def _is_given_away(function: IrOp, x: ir.BlockArgument[Any]) -> bool:
     return bool(terminator(x.owner).operands[place].owner == uses[0].owner)
 
 
-def _is_carried_on(x: ir.BlockArgument[Any]) -> bool:
+def _is_carried_on(x: ir.BlockArgument[ir.Type]) -> bool:
     """Whether an iteration passes an argument of a loop's body unchanged to the next iteration."""
     return any(
         use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number

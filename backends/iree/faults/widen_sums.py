@@ -10,7 +10,6 @@ functions other than sums and products round after each op, as written, and so d
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -43,7 +42,7 @@ def widen_sums(module: ir.Module | IrOp) -> None:
     rewrite(module, dict.fromkeys((*_CONTRACTIONS, *_REDUCTIONS), _wide))
 
 
-def _wide(b: Emitter, op: Any) -> Sequence[IrValue] | None:
+def _wide(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
     """The op in f32, rounded to the type of its result."""
     if len(op.results) != 1 or not isinstance(element(op.results[0]), ir.F16Type | ir.BF16Type):
         return None

@@ -89,8 +89,8 @@ def _drop_unread(block: ir.Block) -> None:
 
 def _groups(block: ir.Block) -> list[list[ir.Operation]]:
     """The groups of two or more ops of a block that become maps, in the order of the ops."""
-    last_of: dict[Any, Any] = {}  # maps each op of a group to the group's last op
-    groups: dict[Any, list[Any]] = {}
+    last_of: dict[ir.Operation, ir.Operation] = {}  # maps each op of a group to the group's last op
+    groups: dict[ir.Operation, list[ir.Operation]] = {}
     for op in reversed(list(operations(block))):
         if _is_of_scalars(op):
             lasts = {last_of.get(use.owner.operation) for use in op.results[0].uses}

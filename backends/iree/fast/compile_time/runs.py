@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 class Runs(NamedTuple):
     """The start, the end, and the period of each run, as arrays of integers."""
 
-    starts: Any
-    ends: Any
-    periods: Any
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    periods: NDArray[np.int64]
 
 
 def runs(numbers: Sequence[int], shortest: int) -> Runs:

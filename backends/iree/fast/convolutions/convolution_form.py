@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import astuple, dataclass, field, replace
-from typing import Any
 
 from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.marks import before_mark
@@ -27,7 +26,7 @@ BATCH, FEATURES = -2, -1
 class Result:
     """The result of a convolution; `axes` has the label of each dimension of the value."""
 
-    value: Any
+    value: IrValue
     axes: tuple[int, ...]
 
     def in_layout(self, b: Emitter, output: Numbers) -> IrValue:
@@ -45,8 +44,8 @@ class Convolution:
     `groups` is the feature group count.
     """
 
-    x: Any = field(repr=False)
-    w: Any = field(repr=False)
+    x: IrValue = field(repr=False)
+    w: IrValue = field(repr=False)
     layout: Layout
     window: Window
     places: tuple[int, ...]

@@ -11,7 +11,7 @@ applies all updates of a scatter in one thread of a GPU.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
@@ -36,7 +36,7 @@ class Chosen(NamedTuple):
     window's update at the index `instead`, or drops the update if this index is out of range.
     """
 
-    numbers: Any
+    numbers: IrValue
     window: Window
     sizes: list[int]
     none: int

@@ -14,7 +14,6 @@ place, and is followed by one that does not, in case IREE rejects the program.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from torch_mlir import ir
 
@@ -168,7 +167,7 @@ def _against_counting(loop: ir.Operation) -> str:
 
 def _against_updates_in_place(loop: ir.Operation) -> str:
     """All loops of a module have this form, or none has: IREE omits all its copies or none."""
-    module: Any = loop.operation
+    module = loop.operation
     while module.parent is not None:
         module = module.parent
     if has_resources(module):

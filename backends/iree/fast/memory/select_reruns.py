@@ -14,7 +14,7 @@ that runs again takes both operands, because some compilers pack them; IREE's ke
 therefore enough, and the larger operand, such as a weight, gets none.
 """
 
-from typing import Any
+from collections.abc import Hashable
 
 from torch_mlir import ir
 
@@ -81,9 +81,9 @@ def _read_in_place(block: ir.Block) -> None:
     after the last similar product of the first operand.
     """
     barriers = 0  # before the op
-    newest: dict[Any, int] = {}  # by value: the number of the latest barrier on which it depends
+    newest: dict[IrValue, int] = {}  # by value: the number of the latest barrier on which it depends
     # By an operand before its barriers and the form of a product: how many barriers precede the last such product.
-    read: dict[Any, int] = {}
+    read: dict[Hashable, int] = {}
     for op in operations(block):
         barriers += RECOMPUTED in op.attributes
         if op.name == "stablehlo.dot_general":

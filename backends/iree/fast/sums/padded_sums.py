@@ -10,7 +10,7 @@ zeros.
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch_mlir import ir
 
@@ -29,8 +29,8 @@ _MOST = 256
 class _Part(NamedTuple):
     """A term of a sum: x, padded with zeros along one dimension, where it has places from `start` to before `end`."""
 
-    term: Any
-    x: Any
+    term: IrValue
+    x: IrValue
     dimension: int
     start: int
     end: int
@@ -62,7 +62,7 @@ def _is_term(op: IrOp) -> bool:
 
 def _terms(op: IrOp) -> list[IrValue]:
     """The terms of a sum; a term that is itself a sum without other readers is replaced by its terms."""
-    terms: list[Any] = []
+    terms: list[IrValue] = []
     stack = [op.result]
     while stack:
         x = stack.pop()
