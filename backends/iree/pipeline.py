@@ -254,7 +254,7 @@ PIPELINE = (
     Entry(
         "regions",
         late_results,
-        "Ends an execution region within a program, for CPUs, so that IREE allocates later results later.",
+        "Ends an execution region within a program, for CPUs, so that IREE allocates later results only there.",
     ),
     Entry(
         "regions",

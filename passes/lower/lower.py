@@ -39,7 +39,7 @@ _STABLEHLO = "stablehlo-aggressive-simplification"
 _RESULTS = "res_attrs"
 _TYPE = "function_type"
 _HELD = 16
-"""How many outputs each holding op has while functions are simplified."""
+"""The number of outputs of each op that holds outputs while functions are simplified."""
 
 
 @stage

@@ -21,7 +21,7 @@ SMALL = 2**12
 """Without a budget, graphs whose peak, without arguments and results, is below this many bytes keep their order."""
 
 _MOST = 16
-"""The most orders with some results last that are tried."""
+"""At most this many orders with some results last are tried."""
 
 _GAIN = 0.98
 """Without a budget, the order changes only if the peak, without arguments and results, falls to this share or less."""

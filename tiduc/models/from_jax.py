@@ -161,7 +161,7 @@ def _model(
         )
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     if len(results) != len(export.results):
-        raise ParseError("the export has other results than its module", file)
+        raise ParseError("the results of the export differ from those of its module", file)
     before = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else None
     attributes = []
     for i, (number, argument) in enumerate(zip(export.kept, arguments, strict=True)):

@@ -45,7 +45,7 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "Depthwise convolutions do not compile if their results have another type; converts the operands.",
     "convolution_depthwise_widening",
 )
-@wrong("On GPUs, sums wrong products where there is one window; emits a product.", "cuda/one_window")
+@wrong("On GPUs, adds wrong products if there is one window; emits a product.", "cuda/one_window")
 @wrong(
     "On GPUs, grouped convolutions give zeros; emits products of slices.",
     "vulkan/convolution_groups",

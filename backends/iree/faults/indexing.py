@@ -46,7 +46,7 @@ def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "dynamic_update_slice_ui64",
 )
 @wrong(
-    "Copies an update that is a part of the array between places that overlap; copies the update first.",
+    "Copies between overlapping parts of an array if the update is a part of it; copies the update first.",
     "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -1,4 +1,4 @@
-"""late_results: ends an execution region within a program, so that IREE allocates later results later.
+"""late_results: ends an execution region within a program, so that IREE allocates later results only there.
 
     %0 = ...; %1 = f %0; return %0, %1     ->     %0 = ...; %2 = optimization_barrier %0; %1 = f %2; return %2, %1
 

@@ -46,7 +46,7 @@ _BLOCK, _BLOCKS = 32, range(8, 513)
 
 
 @slow(
-    "Adds the elements of columns one after the other, which is inexact, too; sums of blocks instead.",
+    "Adds the elements of a column sequentially, which is slow and inexact; adds in blocks instead.",
     "flags.py: columns",
 )
 @stage
