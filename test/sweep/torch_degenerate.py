@@ -170,7 +170,7 @@ def settle(some: Sequence[Case], order: int) -> None:
     for kind, groups in results.items():
         for case, *got in zip(some, *groups, strict=True):
             if kind in case.wanted:
-                case.found[kind] = judged(case.name, case.wanted[kind].results, got)
+                case.found[kind] = judged(case.name, kind, case.wanted[kind].results, got)
 
 
 def compiled(some: Sequence[Case], order: int) -> Any:
@@ -230,7 +230,7 @@ def arrays(tensors: Sequence[Any]) -> list[Any]:
     return [y.detach().resolve_conj().resolve_neg().numpy() for y in tensors]
 
 
-def judged(name: str, wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
+def judged(name: str, kind: str, wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
     """The category and the reason. Where a value is NaN, its input is outside of the function's domain."""
     category, why = RIGHT, ""
     outside = np.isnan(wanted[0][0]) if wanted[0] else np.zeros([])
@@ -245,8 +245,8 @@ def judged(name: str, wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, s
             if verdict == BETTER:
                 category, why = BETTER, why or PARTS[group]
             elif verdict:
-                orders = [order for pattern, order, _ in ACCEPTED.values() if re.fullmatch(pattern, name)]
-                is_accepted = any(min(group, 2) >= order for order in orders)
+                known = [a for a in ACCEPTED.values() if re.fullmatch(a.pattern, name) and kind in a.kinds]
+                is_accepted = any(min(group, 2) >= a.order for a in known)
                 return OTHER if is_accepted else "wrong", f"{PARTS[group]}, array {i}: {verdict}"
     return category, why
 
@@ -328,9 +328,7 @@ def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]]) -> str:
         lines.append(f"| {group} | {len(found)} of {len(rows)} | {counts.total()} | {numbers} |")
     meaning = "\n".join(f"- {category}: {text}." for category, text in CATEGORIES.items())
     orders = ("value", "first derivative", "second derivative")
-    reasons = "\n".join(
-        f"- `{name}`, {orders[order]}: {reason}." for name, (_, order, reason) in ACCEPTED.items()
-    )
+    reasons = "\n".join(f"- `{name}`, {orders[a.order]}: {a.reason}." for name, a in ACCEPTED.items())
     table = "\n".join(lines)
     titles = (("wrong", "Wrong"), ("refused", "Refused"))
     lists = "".join(f"\n## {title}\n\n{named(known, category)}.\n" for category, title in titles)
