@@ -84,21 +84,21 @@ def transpose_closed(
 
 
 def _masked(graph: Graph, linear: Iterable[Value]) -> tuple[list[Definition], dict[Value, Value]]:
-    """Copies of the ops that depend on the inputs `linear`, with active masks; and the copies of their results.
+    """Copies of the ops that depend on the inputs `linear`, with active masks; and a map of values to their copies.
 
     The ops of a closed graph have no masks, since masks depend on `linear`.
     """
-    masked, active, copies = Graph(graph.name, graph.location), set(linear), dict[Value, Value]()
+    masked, copies = Graph(graph.name, graph.location), {x: x for x in linear}
     for op in graph.definitions:
-        if active.isdisjoint(op.operands):
+        mask = tuple([x in copies for x in op.operands])
+        if True not in mask:
             continue
-        operands, captures = (tuple([copies.get(x, x) for x in xs]) for xs in (op.operands, op.captures))
-        mask = tuple([x in active for x in op.operands])
+        operands = tuple([copies.get(x, x) for x in op.operands])
+        captures = tuple([copies.get(x, x) for x in op.captures]) if op.captures else ()
         copy = Definition(op.name, operands, masked, mask, op.given, op.source, captures, op.location)
         copy.results = tuple([Value(y.type, masked, copy) for y in op.results])
         masked.definitions.append(copy)
         copies.update(zip(op.results, copy.results, strict=True))
-        active.update(op.results)
     return masked.definitions, copies
 
 
