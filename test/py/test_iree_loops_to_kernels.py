@@ -368,3 +368,25 @@ def test_threads_beside_loops() -> None:
         np.testing.assert_array_equal(x, np.asarray(y))
     large = looping(wide, f"%p = stablehlo.dot %a, %a : ({wide}, {wide}) -> {wide}")
     assert "local-task" in str(source_of(tiduc.load(large)).stablehlo)
+
+
+@pytest.mark.parametrize("combine", ["add", "multiply", "subtract"])
+@pytest.mark.parametrize("of", ["products", "sums", "both"])
+def test_an_update_combines_two_products_or_sums(of: str, combine: str) -> None:
+    """IREE computes both in the part that is updated, one over the other, unless the update has its own array."""
+    join = {"add": jnp.add, "multiply": jnp.multiply, "subtract": jnp.subtract}[combine]
+
+    def scanned(x: Any, m: Any, n: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            total = jnp.sum(row[:, :, None] * m, 1)
+            first = row @ m if of != "sums" else total
+            second = jnp.sin(row) @ n if of == "products" else jnp.sum(jnp.sin(row)[:, :, None] * n, 1)
+            return carry + 1, join(first, second)
+
+        return lax.scan(step, 0.0, x)[1]
+
+    given = [x.astype(np.float32) for x in random((5, 4, 32), (32, 64), (32, 64))]
+    program = tiduc.from_jax(scanned, *given)
+    (found,) = program.compile("cpu")(*given)
+    (wanted,) = program.compile("cpu", engine="xla")(*given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

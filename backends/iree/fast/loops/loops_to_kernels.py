@@ -27,7 +27,7 @@ from tiduc.backends.iree.fast.loops.packing import pack, read_packed
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in, outer_first
 from tiduc.dialect.graph.graph import operations
-from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.graph.matching import defined_by, definition
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
@@ -171,6 +171,7 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     """Makes a loop copy each new carry over the old one."""
     body = loop.regions[1].blocks[0]
     carries = _carries_behind_writes(loop, never)
+    _store_terms(loop)
     end = list(operations(body))[-1]
     pairs = list(zip(list(end.operands), carries, strict=True))
     chains = [updates_between(new, old) for new, old in pairs]
@@ -185,6 +186,41 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
             continue
         # The copy is at the end. In place, an iteration would read the new carry while it is only partly written.
         end.operands[i] = k.filled(old, new)
+
+
+def _store_terms(loop: IrOp) -> None:
+    """Stores the products and sums that an update combines, if there are several, each in an array of its own.
+
+    IREE 3.13 computes each of them in the part of the carry that is updated, so that one overwrites the other.
+    """
+    block = loop.regions[1].blocks[0]
+    for op in list(operations(block)):
+        if op.name != "stablehlo.dynamic_update_slice":
+            continue
+        terms = _accumulations(op.operands[1], block)
+        for x, term in terms.items() if len(terms) > 1 else ():
+            uses = list(x.uses)
+            k = Kernel(ir.InsertionPoint.after(term), loop.location)
+            replace_uses(uses, k.filled(k.empty(x.type), x))
+
+
+def _accumulations(x: IrValue, block: ir.Block) -> dict[IrValue, IrOp]:
+    """The products and sums in a block, by their results, from which other ops of the block compute x."""
+    found, seen, left = dict[IrValue, IrOp](), set[IrValue](), [x]
+    while left:
+        y = left.pop()
+        op = definition(y)
+        if op is None or y in seen or op.operation.block != block:
+            continue
+        seen.add(y)
+        if op.name in _ACCUMULATIONS:
+            found[y] = op
+        else:
+            left += op.operands
+    return found
+
+
+_ACCUMULATIONS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution", "stablehlo.reduce")
 
 
 def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
