@@ -282,7 +282,7 @@ FUNCTIONS: dict[str, Function] = {
         "stablehlo.multiply %x, %s : T",
         tuple(lambda x, k=k: k * _with_value(x)[k - 1] + x * _with_value(x)[k] for k in (1, 2, 3)),
         sizes=(0.5, 0.5),
-        bar=20,
+        bar=40,  # the rounding of logistic(x), times x
         before="%s = stablehlo.logistic %x : T",
     ),
 }
