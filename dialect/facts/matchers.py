@@ -21,7 +21,9 @@ from tiduc.dialect.shapes.types import bits, is_float
 _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
 """The beginning of a splat of NaN in 32 or 64 bits; a complex number has two parts in parentheses."""
 
-_MOVES = frozenset(name for name, row in TRAITS.items() if row.kind == "view" or row.sizes_in == (1,)) - {
+KEEP_SPLATS = frozenset(
+    name for name, row in TRAITS.items() if row.kind == "view" or row.sizes_in == (1,)
+) - {
     "stablehlo.concatenate",
     "stablehlo.pad",
 }
@@ -68,7 +70,7 @@ def _converted(op: AnyOp) -> float | None:
 
 def _moved(x: Typed) -> Typed:
     """The value whose elements x holds in another order or shape."""
-    while (op := definition(x)) is not None and op.name in _MOVES:
+    while (op := definition(x)) is not None and op.name in KEEP_SPLATS:
         x = op.operands[0]
     return x
 

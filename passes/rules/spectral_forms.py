@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.facts.matchers import KEEP_SPLATS
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.graph.view import BINDING
@@ -110,11 +111,7 @@ def _index(x: Value) -> int | None:
 def splat_of(x: Value) -> complex | None:
     """The number that fills x, if x is a splat of integers or floats, complex ones included; else None."""
     op = x.definition
-    while op is not None and op.name in (
-        "stablehlo.broadcast_in_dim",
-        "stablehlo.reshape",
-        "stablehlo.convert",
-    ):
+    while op is not None and (op.name == "stablehlo.convert" or op.name in KEEP_SPLATS):
         op = op.operands[0].definition
     if op is None or op.name != "stablehlo.constant" or not is_splat(op.attributes["value"]):
         return None

@@ -69,7 +69,7 @@ def completed(arguments: list[str], incomplete: str) -> list[tuple[str, str]]:
 
 
 def test_completion() -> None:
-    assert completed([], "e") == [("explain", "plain")]
+    assert completed([], "ex") == [("export", "plain"), ("explain", "plain")]
     assert ("--wrt", "plain") in completed(["grad"], "--w")
     assert [value for value, _ in completed(["view", "--format"], "h")] == ["html"]
     assert completed(["grad"], "mod") == [("mod", "file")]  # which the shell completes

@@ -252,6 +252,7 @@ ALLOWED = {
     "backends/iree/missing/refuse_unsupported.py": "the reason that a diagnostic gives for each op",
     "dialect/control/small_loops.py": "ops that IREE compiles inside a dispatch, and ops that need no memory",
     "dialect/facts/matchers.py": "the ops of one formula, in order",
+    "passes/importing/calls.py": "the ops that JAX writes between a factorization and its results, and their operands",
     "passes/structure/slots.py": "the ops that an affine function may consist of",
     "tiduc/eager/reductions.py": "names of NumPy's functions",
     "tiduc/explain/kinks.py": "the rows of docs/conventions.md",

@@ -30,6 +30,7 @@ from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by, definition
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.traits import PRODUCTS
 from tiduc.dialect.shapes.types import element, shape
 
 
@@ -220,7 +221,7 @@ def _accumulations(x: IrValue, block: ir.Block) -> dict[IrValue, IrOp]:
     return found
 
 
-_ACCUMULATIONS = ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution", "stablehlo.reduce")
+_ACCUMULATIONS = PRODUCTS | {"stablehlo.reduce"}
 
 
 def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
