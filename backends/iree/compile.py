@@ -138,7 +138,7 @@ def compile_first(
     Raises the error of the last source if IREE compiles none.
 
     Each source is requested only after the source before it has failed. The cache stores the module under the first
-    source. `log` is called with a phrase for each compiled source, which says how its compilation ended. Raises the
+    source. `log` receives a phrase for each compiled source, which says how its compilation ended. Raises the
     errors of `compile_module`.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
@@ -155,7 +155,7 @@ def compile_first(
     key = cache.key(source.whole, flags, compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
-        log.append("the module is in the cache")
+        log.append("the module is in the cache; --no-cache says whether this attempt or a later one made it")
         return compiled
     following: list[Source | None] = []
 

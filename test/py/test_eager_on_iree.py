@@ -147,6 +147,8 @@ def test_programs_are_compiled_together() -> None:
     assert iree.compiled == 2
 
 
+@pytest.mark.slow
+@pytest.mark.more
 def test_the_example_runs() -> None:
     done = subprocess.run([sys.executable, EXAMPLES / "eager_mlp.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

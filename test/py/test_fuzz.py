@@ -37,6 +37,8 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
+@pytest.mark.slow
+@pytest.mark.more
 def test_failures_of_a_worker_are_classified() -> None:
     done = subprocess.run(
         [sys.executable, "-c", BAD], capture_output=True, text=True, timeout=120, env=environment()

@@ -239,3 +239,18 @@ def test_the_command_says_which_attempt_gave_the_module(
     assert told[-1].endswith(": compiled") and "the host runs loops" in told[-1]
     assert run(command[:-1]) == 0 and run(command[:-1]) == 0
     assert "the module is in the cache" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [["g.mlir"], ["--stop-after", "flow"], ["--emit", "static-library"]],
+    ids=["files", "text", "library"],
+)
+def test_verbose_is_for_one_module(
+    more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("f.mlir", "g.mlir"):
+        Path(name).write_text(gradient(loop, (32,), (32,)).text)
+    assert run(["compile", "f.mlir", *more, "-o", "out", "--verbose"]) == 1
+    assert "--verbose" in capsys.readouterr().err and not Path("out").exists()

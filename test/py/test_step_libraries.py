@@ -178,6 +178,8 @@ int main(void) {
 """
 
 
+@pytest.mark.slow
+@pytest.mark.more
 def test_threads(folder: Path) -> None:
     """What the header says of threads, under the sanitizer of threads."""
     (folder / "threads.c").write_text(THREADS)
@@ -204,6 +206,8 @@ def example(folder: Path, program: str) -> str:
     return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+@pytest.mark.slow
+@pytest.mark.more
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 def test_cpp(folder: Path) -> None:
     """The header serves C++."""
@@ -213,6 +217,8 @@ def test_cpp(folder: Path) -> None:
     assert example(folder, "./by_cpp") == LEARNS
 
 
+@pytest.mark.slow
+@pytest.mark.more
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler")
 def test_rust(folder: Path) -> None:
     """The tables of the library serve languages that read no header."""

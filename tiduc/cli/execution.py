@@ -83,7 +83,8 @@ FAST = click.option(
 VERBOSE = click.option(
     "--verbose",
     is_flag=True,
-    help="Print to standard error which attempt to compile with IREE succeeded, and why the attempts before it failed.",
+    help="Print to standard error which attempt to compile with IREE succeeded, and why the attempts before it failed. "
+    "With --no-cache, the compiler runs even if the cache has the module.",
 )
 INPUTS = click.option(
     "--input",
@@ -247,6 +248,7 @@ def _compile(
             ("--stop-after", stop_after),
             ("--dump-intermediates", folder),
             (f"--emit {kind}", kind if kind != MODULE else None),
+            ("--verbose", verbose or None),
         ):
             if value is not None:
                 raise RequestError(f"{flag} needs a single FILE: compile the files one by one")
@@ -259,6 +261,8 @@ def _compile(
 
         if kind != MODULE and parameters is not None:
             raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")
+        if verbose and (kind == LIBRARY or stop_after is not None):
+            raise RequestError("--verbose is for modules: leave out --stop-after and --emit static-library")
         if kind == LIBRARY:
             write_library(program, output, options, iree_flags)
             return 0

@@ -1,4 +1,4 @@
-"""as_products: convolutions with groups, or with one window, as products of slices, for targets other than CPUs.
+"""convolutions_as_products: convolutions with groups or one window, as products of slices, not for CPUs.
 
 With x as (batch, places..., group, in) and the kernel w as (window..., in, group, out), a sum over the window:
 

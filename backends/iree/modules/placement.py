@@ -52,7 +52,7 @@ class Slice(NamedTuple):
 
 
 @slow(
-    "Leaves gaps between the arrays of an execution region; places the largest arrays first.",
+    "Leaves gaps between the arrays of an execution region; searches for a smaller allocation.",
     "suite.py: convnet",
 )
 def place_arrays(module: ir.Operation) -> bool:

@@ -1,4 +1,4 @@
-"""repeats: inlines the functions of repeats after IREE has formed their dispatches (`../fast/repeats.py`).
+"""repeats: inlines the functions of repeats after IREE has formed their dispatches (`fast/compile_time/repeats.py`).
 
 IREE would inline them too late: after it has decided to copy the arrays that they receive. MLIR's inliner does it here,
 once the attributes that forbid inlining are removed. The edit relies on this invariant, and checks it: no call of such
