@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from harness.evidence import NOTES, joined
-from harness.frameworks import mark_torch
+from harness.frameworks import mark_torch, mark_vulkan
 from harness.order_two import ORDER_TWO
 from harness.samples import mark_slow
 from xla_flags import XLA_FLAGS
@@ -50,6 +50,7 @@ class _Session:
 def pytest_collection_modifyitems(items: Any) -> None:
     mark_slow(items)
     mark_torch(items)
+    mark_vulkan(items)
 
 
 def pytest_deselected(items: Any) -> None:

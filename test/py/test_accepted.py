@@ -1,5 +1,6 @@
 """A sample of the table of ops that IREE accepts is correct; test/sweep/accepted.py checks the whole table."""
 
+import pytest
 from accepted import programs, sweep
 
 from tiduc.tables import ACCEPTED
@@ -12,6 +13,7 @@ def test_rows() -> None:
     assert [row.op for row in ACCEPTED.read()] == list(programs())
 
 
+@pytest.mark.more
 def test_a_sample() -> None:
     rows = ACCEPTED.read()[::EVERY]
     assert list(sweep([row.op for row in rows])) == rows

@@ -75,6 +75,7 @@ def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> N
         assert suite.agree(results, [np.asarray(x) for x in (value, *gradient)]), name
 
 
+@pytest.mark.more
 def test_gradbench_messages() -> None:
     """A session as GradBench has one: a message a line, and an answer to each."""
     lse = {"kind": "evaluate", "module": "lse", "input": {"x": [0.0, 1.0], "min_runs": 2, "min_seconds": 0}}

@@ -189,6 +189,7 @@ def test_a_hanging_compiler_and_its_children_are_ended(
 
 
 @posix
+@pytest.mark.more
 def test_a_recursive_program_hangs_the_compiler_no_longer_than_it_may() -> None:
     program = """func.func @main(%x: tensor<f32>) -> tensor<f32> {
         %y = func.call @main(%x) : (tensor<f32>) -> tensor<f32>

@@ -87,6 +87,7 @@ def derivatives(
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("max_steps", [pytest.param(16, marks=pytest.mark.slow), None])
 def test_runge_kutta(max_steps: int | None) -> None:
     """With constant steps, both modes and order two equal JAX's; JAX reverses only a bounded number of steps."""

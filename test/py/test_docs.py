@@ -36,6 +36,22 @@ SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
 FRAMEWORK = re.compile(r"^import (onnx|torch)$", re.MULTILINE)
 """Frameworks that tests do without."""
 
+LONG = {
+    *(
+        "control_flow",
+        "devices",
+        "eager",
+        "embedding",
+        "from_jax",
+        "from_onnx",
+        "iree",
+        "jacobians",
+        "memory",
+    ),
+    *("models", "orders", "python", "training"),
+}
+"""Pages whose blocks compile programs for over two seconds in all."""
+
 EXCERPT = re.compile(r"# (\S+\.py)\n")
 IMPORTED = ("numpy", "tiduc.program", "tiduc.backends.iree.backend", "jax.numpy", "jax.export")
 """Modules that blocks of Python load, directly or through `tiduc`."""
@@ -113,14 +129,14 @@ def commands() -> Iterator[dict[str, str]]:
         }
 
 
-def with_frameworks() -> Iterator[Any]:
-    """The pages; the second ring, where the frameworks are installed, runs those with blocks that need them."""
+def in_rings() -> Iterator[Any]:
+    """The pages; the second ring runs those whose blocks take long, or need a framework."""
     for page, name in zip(PAGES, NAMES, strict=True):
-        needs = any(FRAMEWORK.search(block.code) for block in blocks(page))
+        needs = page.stem in LONG or any(FRAMEWORK.search(block.code) for block in blocks(page))
         yield pytest.param(page, id=name, marks=[pytest.mark.more] * needs)
 
 
-@pytest.mark.parametrize("page", list(with_frameworks()))
+@pytest.mark.parametrize("page", list(in_rings()))
 def test_blocks(page: Path, tmp_path: Path, commands: dict[str, str]) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     printed: str | None = None

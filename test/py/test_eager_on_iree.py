@@ -109,6 +109,7 @@ def test_a_product_of_matrices() -> None:
     np.testing.assert_allclose(a.grad.data, x.sum(0)[:, None] + x.sum(1), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.more
 def test_a_program_with_loops_and_kernels() -> None:
     """The singular values of a product: loops that IREE's compiler takes as kernels, and functions that it calls."""
     x = np.random.default_rng(0).standard_normal((64, 6)).astype(np.float32)

@@ -185,6 +185,7 @@ def test_a_rehearsal_compiles_all_at_once() -> None:
         assert run() == expected
 
 
+@pytest.mark.more
 def test_the_example_trains_as_jax_does() -> None:
     losses = script("eager_mlp").train(steps=2)
 

@@ -64,6 +64,7 @@ def test_jax(op: Any, name: str) -> None:
     both(TRANSFORMS[name], op, X, W)
 
 
+@pytest.mark.more
 def test_jax_vmap(op: Any) -> None:
     xs, ws = RNG.standard_normal((3, 4)), RNG.standard_normal((5, 3, 2))
     both(lambda f: jax.vmap(jax.vmap(f, (1, None)), (None, 0)), op, xs, ws)

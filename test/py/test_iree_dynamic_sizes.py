@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.iree_dynamic_cases import CASES, ON_GPUS, Case, sorted_columns
-from harness.one_module import Joined, joined
+from harness.one_module import Joined, joined, selected
 from harness.vulkan import called, module_for_gpus, skip_without_device
 
 import tiduc
@@ -25,13 +25,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "iree.md"
 
 
 @pytest.fixture(scope="module")
-def on_cpu() -> Joined:
-    """All cases in one function, which compiles faster than many functions."""
-    text, counts = joined(case.text(name) for name, case in CASES.items())
+def on_cpu(request: pytest.FixtureRequest) -> Joined:
+    """The cases that run in one function, which compiles faster than many functions."""
+    names = selected(request, "test_values") | {"reshape"}
+    cases = {name: case for name, case in CASES.items() if name in names}
+    text, counts = joined(case.text(name) for name, case in cases.items())
     module = parse(text)
     legalize_for_iree(module)
     run = Executable(compile_module(stage(str)(module)))
-    return Joined(run, {name: case.arguments for name, case in CASES.items()}, counts)
+    return Joined(run, {name: case.arguments for name, case in cases.items()}, counts)
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +57,13 @@ def check(results: Sequence[Any], case: Case) -> None:
     np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("name", CASES)
 def test_values(on_cpu: Joined, name: str) -> None:
     check(on_cpu[name](*CASES[name].arguments), CASES[name])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_values_on_gpus(on_gpu: dict[str, Sequence[Any]], name: str) -> None:
     check(on_gpu[name], CASES[name])

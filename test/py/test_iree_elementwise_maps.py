@@ -135,6 +135,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.more
 def test_values_stay_as_they_are() -> None:
     """All elementwise ops of real numbers, in maps and without maps."""
     source = source_of(load(PROGRAMS["f32"])).stablehlo

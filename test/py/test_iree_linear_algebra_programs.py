@@ -30,6 +30,7 @@ def normal(*shape: int) -> Array:
     return RNG.normal(size=shape)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("platform", ["cuda", slow("tpu")])
 def test_exports_for_other_platforms(platform: str) -> None:
     """Programs that JAX exports for GPUs and TPUs also run on CPUs."""

@@ -108,6 +108,7 @@ def test_two_marks_are_two_values(kind: str, size: str, fast: bool) -> None:
     assert len(results) == len(set(results)) == 2 * (len(NUMBERS[kind]) + 1)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("fast", [True, False])
 def test_marks_have_the_elements_that_they_copy(fast: bool) -> None:
     kinds = ("f32", "i1", "i8", "i64", "ui64", "complex<f32>", "f16")

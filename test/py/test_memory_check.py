@@ -118,6 +118,7 @@ hosting._plan = planned"""
 """Code that moves arrays after their places have been checked: every second one lies 60 bytes too early."""
 
 
+@pytest.mark.more
 def test_an_array_in_the_place_of_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     compiles_with(monkeypatch, TOO_EARLY)
     with pytest.raises(TiducError, match="differs from that in plain memory in [0-9]+ of"):

@@ -235,6 +235,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "unknown kind of file: models are read from files .onnx" in capsys.readouterr().err
 
 
+@pytest.mark.more
 def test_a_model_as_the_file_of_any_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = str(tmp_path / "m.onnx"), str(tmp_path / "m.mlir")
     onnx.save(mlp("n"), source)

@@ -22,6 +22,7 @@ SLOW = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("seed", "target"), [(0, "cpu"), *SLOW])
 def test_values_and_gradients_are_those_of_xla_in_f64(seed: int, target: str) -> None:
     assert outcome(seed, large=True, target=target) == ("ok", "")

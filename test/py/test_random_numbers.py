@@ -104,6 +104,7 @@ def sized(rows: str, element: str) -> str:
     }}"""
 
 
+@pytest.mark.more
 def test_dynamic_shapes() -> None:
     """The numbers of 64-bit words are those of the static shape; the derivative has them, too."""
     x = np.ones((301, 5))
@@ -112,6 +113,7 @@ def test_dynamic_shapes() -> None:
     np.testing.assert_array_equal(y, by_xla(tiduc.load(sized("301", "f64")).text, [x, seed()])[0])
 
 
+@pytest.mark.more
 def test_narrow_numbers_of_a_dynamic_shape() -> None:
     program = tiduc.load(sized("?", "f32"))
     y = program(np.ones((4001, 5), np.float32), seed())
@@ -233,6 +235,7 @@ def layers(count: int, sizes: int) -> str:
     return f"func.func @main(%x: {type_}) -> {type_} {{\n{body}\nreturn %s{count} : {type_}\n}}"
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("error::tiduc.dialect.errors.TiducRemark")
 def test_a_budget_recomputes_equal_numbers() -> None:
     """The least memory needs some numbers drawn twice; all results are equal, bit by bit."""

@@ -164,6 +164,7 @@ def onnx_model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
+@pytest.mark.more
 def test_random_operators_of_onnx() -> None:
     onnx = pytest.importorskip("onnx")
     of_float, of_bool = onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL

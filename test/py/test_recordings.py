@@ -60,6 +60,7 @@ def runs(text: str, first: int) -> list[list[float]]:
     return [[float(x) for y in results for x in y.numpy()] for results in kept]
 
 
+@pytest.mark.more
 def test_each_run_has_its_copies() -> None:
     assert runs(TWICE, 10) == [[10 + k, 11 + k, 12 + k] * 2 for k in range(3)]
     assert runs(CONSTANT, 20) == [[-3.0] * 6] * 3

@@ -280,6 +280,7 @@ def test_signature_keeps_requirements() -> None:
     assert required_.renumbered({0: 1, 1: 0}).holds([(6, 1), (7, 2)])
 
 
+@pytest.mark.more
 def test_guard_pages() -> None:
     """A sample of `test/fuzz/guard_pages.py`: no array is read beyond its end, whatever its size."""
     script = ROOT / "test" / "fuzz" / "guard_pages.py"

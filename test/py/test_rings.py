@@ -3,14 +3,15 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import counts
 import pytest
 import run_all as runner
-from harness.frameworks import mark_torch
+from harness.frameworks import mark_torch, mark_vulkan
+from harness.vulkan import skip_without_device
 from sweeps import SWEEPS, Sweep
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,11 +29,15 @@ def without() -> None:
 class Item:
     """A test, as pytest's items are."""
 
-    def __init__(self, function: Any, fixture: Any = None) -> None:
+    def __init__(
+        self, function: Any, fixture: Any = None, marks: Sequence[str] = (), **parameters: Any
+    ) -> None:
         self.function, self.module, self.marks = function, sys.modules[__name__], []
         named = {"net": [type("Definition", (), {"func": staticmethod(fixture)})]} if fixture else {}
         self._fixtureinfo = type("Info", (), {"name2fixturedefs": named})
         self.add_marker = self.marks.append
+        self.get_closest_marker = lambda name: name if name in marks else None
+        self.callspec = type("Cases", (), {"params": parameters})
 
 
 def test_tests_of_pytorch_are_marked() -> None:
@@ -42,6 +47,21 @@ def test_tests_of_pytorch_are_marked() -> None:
     items = [Item(within), Item(without), Item(without, within)]
     mark_torch(items)
     assert [[mark.name for mark in item.marks] for item in items] == [["torch"], [], ["torch"]]
+
+
+def test_tests_on_vulkan_are_of_the_second_ring() -> None:
+    def always() -> None:
+        skip_without_device("vulkan:llvmpipe")
+
+    def on_any(target: str) -> None:
+        skip_without_device(target)
+
+    cases = ["vulkan:llvmpipe", "vulkan/sine", "cpu"]
+    items = [Item(always), Item(without, always), Item(without), Item(always, marks=["slow"])]
+    items += [Item(on_any, target=target) for target in cases] + [Item(without, target=cases[0])]
+    mark_vulkan(items)
+    marked = [[mark.name for mark in item.marks] for item in items]
+    assert marked == [["more"], ["more"], [], [], ["more"], ["more"], [], []]
 
 
 @pytest.mark.parametrize(

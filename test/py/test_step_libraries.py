@@ -13,7 +13,7 @@ from harness.example_files import EXAMPLES
 from tiduc.cli import run as cli
 from tiduc.runtime.weights import IDENTITY, notes_in, read_weights, write_weights
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+pytestmark = [pytest.mark.more, pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")]
 
 MAIN = """
 #include "digits.h"
@@ -178,8 +178,6 @@ int main(void) {
 """
 
 
-@pytest.mark.slow
-@pytest.mark.more
 def test_threads(folder: Path) -> None:
     """What the header says of threads, under the sanitizer of threads."""
     (folder / "threads.c").write_text(THREADS)
@@ -206,8 +204,6 @@ def example(folder: Path, program: str) -> str:
     return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-@pytest.mark.slow
-@pytest.mark.more
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 def test_cpp(folder: Path) -> None:
     """The header serves C++."""
@@ -217,8 +213,6 @@ def test_cpp(folder: Path) -> None:
     assert example(folder, "./by_cpp") == LEARNS
 
 
-@pytest.mark.slow
-@pytest.mark.more
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler")
 def test_rust(folder: Path) -> None:
     """The tables of the library serve languages that read no header."""

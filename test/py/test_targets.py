@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from harness.vulkan import skip_without_device
 
 from tiduc.backends.iree.compile import compile_module, compile_modules
 from tiduc.backends.iree.source import Source
@@ -11,7 +12,6 @@ from tiduc.backends.iree.targets import TARGETS, find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.program import load
-from tiduc.runtime.devices import has_device
 from tiduc.runtime.run import run_module
 
 # A target of each code generator and file format; other tests compile for this machine's targets.
@@ -44,8 +44,7 @@ def test_every_target_is_tried() -> None:
 
 @pytest.mark.parametrize("name", ["cpu:generic", "cpu-threads", "vmvx", "vulkan:llvmpipe", "cuda", "hip"])
 def test_targets_that_run_here(name: str) -> None:
-    if not has_device(TARGETS[name.partition(":")[0]].device):
-        pytest.skip("no such device")
+    skip_without_device(name)
     x = np.arange(37, dtype=np.float32)
     np.testing.assert_array_equal(run_module(compile_module(doubled("f32"), name), [x], name)[0], x + x)
 

@@ -35,6 +35,7 @@ def test_threads_load_programs_in_a_new_process() -> None:
     assert run("load,load bytecode") == ""
 
 
+@pytest.mark.more
 def test_a_sample_of_calls_from_threads() -> None:
     assert run(SAMPLE) == ""
 

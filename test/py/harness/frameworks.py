@@ -1,7 +1,7 @@
-"""Marks the tests that need PyTorch, which the second ring installs: those that call `importorskip("torch")`.
+"""Marks the tests that need what the second ring installs: PyTorch, and Vulkan's software device.
 
-The call may be in the test's module, in the test, or in a fixture that the test uses. Marks set by hand would duplicate
-these calls.
+They call `importorskip("torch")` or `skip_without_device` with a target for Vulkan. The call may be in the test's
+module, in the test, or in a fixture that the test uses. Marks set by hand would duplicate these calls.
 """
 
 import inspect
@@ -11,12 +11,35 @@ from typing import Any
 
 import pytest
 
+DEVICE = "vulkan:llvmpipe"
+"""The target of Vulkan's software device; programs of witnesses for Vulkan have names that begin with `vulkan/`."""
+
 
 def mark_torch(items: Sequence[Any]) -> None:
     """Marks each test `torch` that needs PyTorch."""
     for item in items:
         if isinstance(getattr(item.module, "torch", None), ModuleType) or any(map(_calls, _functions(item))):
             item.add_marker(pytest.mark.torch)
+
+
+def mark_vulkan(items: Sequence[Any]) -> None:
+    """Marks each test `more` that runs programs on Vulkan's software device, unless the test is slow."""
+    for item in items:
+        if item.get_closest_marker("slow") is None and any(
+            _runs_on_vulkan(each, item) for each in _functions(item)
+        ):
+            item.add_marker(pytest.mark.more)
+
+
+def _runs_on_vulkan(function: Any, item: Any) -> bool:
+    """Whether a function of a test skips without a device, and names Vulkan's or gets it as a parameter."""
+    code = inspect.unwrap(function).__code__
+    if "skip_without_device" not in code.co_names:
+        return False
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return DEVICE in code.co_consts or any(
+        isinstance(each, str) and each.startswith((DEVICE, "vulkan/")) for each in parameters
+    )
 
 
 def _functions(item: Any) -> Iterator[Any]:
