@@ -25,6 +25,7 @@ def run(script: str, *arguments: str) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines() if line]
 
 
+@pytest.mark.more
 def test_transform() -> None:
     _, *rows = run("transform.py", "--sizes", "20", "--budget", "0")
     assert [row[0] for row in rows] == ["chain", "mlp", "transformer"]

@@ -151,7 +151,7 @@ def test_colours_of_tables_and_files(capfd: Any) -> None:
 
 
 @linux
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.more)])
 def test_output_that_does_not_fit(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write to a descriptor may write a part: the rest follows, or the command fails."""
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)

@@ -177,6 +177,7 @@ def _of_rows(x: Any) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "cuda", "vulkan:ampere"])
 def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
     """Most of these passes are for f32: compares values on CPUs, and compiles dynamic sizes for GPUs."""

@@ -134,6 +134,7 @@ def test_python_control_flow() -> None:
     np.testing.assert_allclose(x.grad.data, 0.5 / np.sqrt(2), rtol=1e-12)
 
 
+@pytest.mark.more
 def test_both_executors_agree() -> None:
     """A network's value, gradient and Hessian-vector product, and an array that is written to."""
 

@@ -149,6 +149,7 @@ def test_gradients_are_those_of_finite_differences(steps: list[Step]) -> None:
 
 @settings(SETTINGS, max_examples=3)
 @given(PROGRAMS)
+@pytest.mark.more
 def test_gradients_are_those_of_jax(steps: list[Step]) -> None:
     y, inputs = eager(steps, POINT)
     actual = grad([y], inputs)

@@ -136,6 +136,7 @@ def test_the_command(module: Path, tmp_path: Path, capsys: Any) -> None:
     assert "epoch 4: loss" in capsys.readouterr().err
 
 
+@pytest.mark.more
 def test_a_plot(module: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     assert cli(command(module, "--epochs", "2", "--plot", str(tmp_path / "loss.png"))) == 0
@@ -164,6 +165,7 @@ def killed(module: Path, folder: Path, after: int) -> Iterator[int]:
         yield seen
 
 
+@pytest.mark.more
 def test_killed_runs_go_on_with_equal_losses(module: Path, tmp_path: Path) -> None:
     """Runs that are killed again and again end with the files of an unbroken run, byte by byte."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"

@@ -47,6 +47,7 @@ def test_failures_of_a_worker_are_classified() -> None:
     assert done.stdout.strip() == f"{classes} 2", done.stderr
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kinds", ["text,programs", "bytecode,compiled,arrays,cache,commands"])
 def test_a_sample_finds_nothing(kinds: str) -> None:
     """Every kind of input except models and archives, which import frameworks."""

@@ -162,6 +162,7 @@ def test_order_two(name: str) -> None:
     np.testing.assert_allclose(c1 * dy[0] + c2 * dy[1], dx * cx[0] + dct * cx[1], rtol=1e-9)
 
 
+@pytest.mark.more
 def test_on_iree() -> None:
     names = ["if", "nested", "loop", "loop with a select"]
     programs = {

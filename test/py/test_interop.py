@@ -71,6 +71,7 @@ def test_jax_vmap(op: Any) -> None:
     both(lambda f: jax.jit(jax.vmap(jax.grad(scalar(f)), (1, None))), op, xs, W)
 
 
+@pytest.mark.more
 def test_jax_integers_and_complex_numbers() -> None:
     f = tiduc.interop.jax_function(load(exported(two, X, np.int32(3))))
     power = tiduc.interop.jax_function(load(exported(lambda z: z * z * (1 + 2j), Z)))

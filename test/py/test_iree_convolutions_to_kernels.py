@@ -100,6 +100,7 @@ TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:x86-64")
 KINDS = ("dense", "alone", "groups", "batches", "kernel")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("kind", "target", "seed"),
     [
@@ -168,6 +169,7 @@ CONVOLUTIONS = {
 """Shapes of image, kernel (input features first) and result, and the window's attributes."""
 
 
+@pytest.mark.more
 def test_compiled() -> None:
     """The rewritten convolutions as IREE compiles them, against the interpreter."""
     parameters: list[str] = []

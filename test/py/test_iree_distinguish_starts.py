@@ -117,6 +117,7 @@ def test_vectors_that_hold_sizes() -> None:
     assert marks(text) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("start", "target", "fast"),
     [(0, "cpu", True), (0, "cpu-threads", True), (0, "cpu", False), (1, "cpu", False)],

@@ -140,6 +140,7 @@ def on_cpu(request: pytest.FixtureRequest) -> dict[str, Sequence[Array]]:
     return {name: [z] for name, z in zip(forms, results, strict=True)}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", FORMS)
 def test_values(on_cpu: dict[str, Sequence[Array]], name: str) -> None:
     check(on_cpu[name], name)

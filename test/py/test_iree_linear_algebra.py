@@ -325,6 +325,7 @@ def test_info() -> None:
     assert np.allclose(np.tril(y[0]), np.linalg.cholesky(x[0]))
 
 
+@pytest.mark.more
 def test_failures_as_jax_shows_them() -> None:
     """The result is NaN where a factorization fails, and nowhere else; after a bounded number of steps, too."""
     x, s = normal(np.float64, 4, 21, 21), np.stack([np.eye(3), -np.eye(3)])

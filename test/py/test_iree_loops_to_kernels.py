@@ -370,6 +370,7 @@ def test_threads_beside_loops() -> None:
     assert "local-task" in str(source_of(tiduc.load(large)).stablehlo)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("combine", ["add", "multiply", "subtract"])
 @pytest.mark.parametrize("of", ["products", "sums", "both"])
 def test_an_update_combines_two_products_or_sums(of: str, combine: str) -> None:

@@ -206,6 +206,7 @@ edits.SPEED["host_arrays"] = host_arrays"""
 """Code that writes the module to a file before arrays are hosted."""
 
 
+@pytest.mark.more
 def test_a_gradient_of_loops_that_the_host_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Regions in loops and beside them."""
     file = tmp_path / "seen.mlir"

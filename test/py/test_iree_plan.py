@@ -207,6 +207,7 @@ def test_later_attempts_run_no_passes_before_the_first_fails(monkeypatch: pytest
     ]  # the second attempt has the loop on the host, and shares the rest
 
 
+@pytest.mark.more
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", ["loop over 32", "equal layers", "sum of a product of 64", "loop over 10,000"]

@@ -117,6 +117,7 @@ def programs() -> dict[str, Given]:
     }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("target", ["vmvx", "cpu"])
 def test_compiled(target: str, programs: dict[str, Given]) -> None:
     results = compiled_as_one(programs, target=target).results

@@ -66,6 +66,7 @@ def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
     }
 
 
+@pytest.mark.more
 @pytest.mark.sampled(len(CASES))
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", CASES)

@@ -22,6 +22,7 @@ from tiduc.backends.iree.fast.memory import select_reruns
 from tiduc.backends.iree.fast.memory.stored_values import BARRIER
 
 
+@pytest.mark.more
 def test_a_second_and_a_third_run_stay_two() -> None:
     """IREE merges two runs behind selects of one value that test for one number, but not for two hidden ones."""
 

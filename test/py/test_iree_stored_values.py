@@ -142,6 +142,7 @@ REGIONS = {
 """Programs, and a pass without which they take more KiB than this; the last one takes 9,202 with and without it."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", REGIONS)
 def test_memory_and_values(name: str) -> None:
     program, _, most = REGIONS[name]

@@ -56,6 +56,7 @@ def result(source: Source, *arguments: Any) -> Any:
     return tiduc.Executable(compile_source(source, cached=False))(*arguments)[0]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("text", [PRODUCT, LOOP])
 def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """No phase until `stream` reads what a workgroup computes; a program in one piece has equal values."""

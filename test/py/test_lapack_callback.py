@@ -197,6 +197,7 @@ def steps(a: Any, count: Any) -> Any:
     return lax.fori_loop(0, count, body, a)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("target", [slow("cpu"), "cpu-threads"])
 def test_loops_and_threads(target: str) -> None:
     """A data-dependent loop with conditionals, called from eight threads, some of which pass a NaN."""

@@ -35,6 +35,7 @@ def linear(type_: str = "f32", rows: str = "5") -> Model:
     return model_of(parse(text), {name: x.astype(dtype) for name, x in weights.items()})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_, rows", [("f32", "5"), ("f64", "5"), ("bf16", "5"), ("f32", "?")])
 def test_values(type_: str, rows: str) -> None:
     """y = W x + alpha / r B A x; before training, B is 0."""

@@ -84,6 +84,7 @@ counting("place_arrays", placement.place_arrays)"""
 """Code that writes the names of the edits that change a module to a file."""
 
 
+@pytest.mark.more
 def test_a_gradient_whose_arrays_are_placed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "changed.txt"
     compiles_with(monkeypatch, COUNTED.format(file=str(file)))

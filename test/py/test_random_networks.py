@@ -55,6 +55,7 @@ def test_rounding_of_a_zero_in_f32_is_that_of_the_largest_entry(exact: float, is
     assert not random_networks._is_rounded(found + np.float32(1e-3), wanted, 1.0)
 
 
+@pytest.mark.more
 def test_the_networks_have_all_kinds_of_layers() -> None:
     """Some have a dynamic batch, and some have blocks of equal layers."""
     networks = [LargeNetwork(seed) for seed in range(40)]

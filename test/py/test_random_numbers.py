@@ -159,6 +159,7 @@ def rows_of(name: str) -> Array:
     return np.ones(tiduc.load(LOOPS[name]).signature.inputs[0].type.shape, np.float32)  # type: ignore[arg-type]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", LOOPS)
 def test_iterations_differ(name: str) -> None:
     """Each iteration draws other numbers, and XLA draws the same."""

@@ -50,6 +50,7 @@ def test_a_sample_is_right() -> None:
     assert re.search(r"^ok +2$", ended.stdout, re.MULTILINE), ended.stdout
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("engine", "seeds", "order"),
     [("reference", (201, 203, 207), 2), ("reference", (208,), 3), ("iree", (107,), 1)],

@@ -168,6 +168,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.more
 def test_weights_go_back_to_onnx(digits: Path) -> None:
     """The new file gives the scores of `infer`, in ONNX's own evaluator; nothing but initializers has changed."""
     model, trained = EXAMPLES / "digits.onnx", digits / "trained.onnx"

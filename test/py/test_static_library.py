@@ -133,6 +133,7 @@ BUFFERED = """func.func @main(%w: tensor<40x30xf32> {iree.abi.output = 1 : index
 }"""
 
 
+@pytest.mark.more
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 @pytest.mark.parametrize("offset", [0, 8])
 @pytest.mark.parametrize(
@@ -165,6 +166,7 @@ def test_donated_arguments_are_updated(tmp_path: Path, text: str, arrays: list, 
     assert header.count("which the call updates") == len(donations(step.lower()))
 
 
+@pytest.mark.more
 def test_arrays_of_a_library_are_placed_by_size() -> None:
     """A call takes 75,264 bytes from malloc; with IREE's places of arrays, 82,944."""
     gradient = load(EXAMPLES / "mlp_f32.mlir").grad(value=True)

@@ -28,6 +28,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 48))])
 def test_a_sample_is_right_or_refused(part: int) -> None:
     """The first part includes harnesses of each category; one worker runs them all."""

@@ -77,6 +77,7 @@ def test_losses_are_those_of_pytorch(tmp_path: Path) -> None:
         assert abs(wanted.item() - loss) < 2e-6
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("type_", ["tensor<4x5xf64>", "tensor<?x5xf64>", "tensor<?x?xf64>"])
 def test_targets_that_are_no_class(type_: str) -> None:
     """-100 leaves a row out, as PyTorch's `ignore_index`; the loss is NaN for a target that PyTorch refuses."""

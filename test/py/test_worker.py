@@ -61,7 +61,7 @@ def death(done: "subprocess.CompletedProcess[bytes]") -> tuple[str, str, str, Pa
     return match[1], match[2], match[3], Path(match[4])
 
 
-@pytest.mark.parametrize("kind", DEEP)
+@pytest.mark.parametrize("kind", ["regions", "attributes", pytest.param("tuples", marks=pytest.mark.more)])
 def test_programs_nested_too_deeply(kind: str, folder: Path) -> None:
     Path("deep.mlir").write_text(DEEP[kind])
     done = tiduc("grad", "deep.mlir")
@@ -151,7 +151,13 @@ def test_output_of_native_code_is_printed() -> None:
     )
 
 
-@pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        ("SIGINT", 130),
+        *(pytest.param(*each, marks=pytest.mark.more) for each in [("SIGTERM", 143), ("SIGHUP", 129)]),
+    ],
+)
 @pytest.mark.usefixtures("default_signals")
 def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, folder: Path) -> None:
     Path("endless.mlirbc").write_bytes(ENDLESS)

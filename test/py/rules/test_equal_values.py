@@ -165,6 +165,7 @@ def test_second_derivative_of_the_nuclear_norm() -> None:
     np.testing.assert_allclose(dy, expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.more
 def test_on_iree() -> None:
     """One program with several functions, on the default engine, in f32."""
 

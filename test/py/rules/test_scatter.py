@@ -162,6 +162,7 @@ def test_against_jax(op: str) -> None:
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(indexings(), st.sampled_from(OPS))
+@pytest.mark.more
 def test_random_numbers(case: Indexing, op: str) -> None:
     check(case, RNG.integers(-2, 4, case.indices).astype(np.int32), op, order=1)
 
