@@ -15,7 +15,7 @@ barrier.
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import repeated, sizes_of
-from tiduc.backends.iree.emit.emitter import HIDDEN, Emitter, is_boolean, is_unsigned, signless
+from tiduc.backends.iree.emit.emitter import HIDDEN, NUMBERS, Emitter, is_boolean, is_unsigned, signless
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, is_complex
@@ -35,10 +35,23 @@ def marked(b: Emitter, x: IrValue) -> IrValue:
 def before_mark(x: IrValue) -> IrValue:
     """The value that a mark copies. Returns x if x is not a mark."""
     select = defined_by(x, "stablehlo.select")
+    return select.operands[1] if select and hidden_of(x) is not None else x
+
+
+def hidden_of(x: IrValue) -> IrValue | None:
+    """The hidden number that a mark reads, before or after `number_marks`. None if x is not a mark."""
+    select = defined_by(x, "stablehlo.select")
     compare = defined_by(select.operands[0], "stablehlo.compare") if select else None
     numbers = defined_by(compare.operands[0], "stablehlo.broadcast_in_dim") if compare else None
-    hidden = defined_by(numbers.operands[0], BARRIER) if numbers else None
-    return select.operands[1] if select and hidden and HIDDEN in hidden.attributes else x
+    hidden: IrValue | None = numbers.operands[0] if numbers else None
+    return hidden if hidden is not None and _is_hidden(hidden) else None
+
+
+def _is_hidden(x: IrValue) -> bool:
+    reshape = defined_by(x, "stablehlo.reshape")
+    cut = defined_by(reshape.operands[0], "stablehlo.slice") if reshape else None
+    barrier = defined_by(cut.operands[0] if cut else x, BARRIER)
+    return barrier is not None and (NUMBERS if cut else HIDDEN) in barrier.attributes
 
 
 def _converted(b: Emitter, numbers: IrValue, zeros: IrValue, x: IrValue) -> IrValue:

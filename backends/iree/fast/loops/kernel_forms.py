@@ -1,7 +1,7 @@
-"""Replacements for ops that IREE does not compile in kernels: conditionals, gathers of one slice, and pads.
+"""Replacements for ops in kernels: conditionals, gathers of one slice, and pads, which IREE does not compile; marks.
 
     %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
-    gather of one slice  ->  dynamic_slice        pad  ->  concatenate
+    gather of one slice  ->  dynamic_slice        pad  ->  concatenate        mark of x (`emit/marks.py`)  ->  x
 
 IREE's compiler fails on kernels with conditionals whose results are arrays. If the branches are cheap, all of them are
 computed, and a select chooses the results. That is safe: their ops have no side effects and no loops, and a NaN in
@@ -15,6 +15,9 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_static
 from tiduc.backends.iree.emit.kernels import KERNEL
+from tiduc.backends.iree.emit.marks import BARRIER, before_mark, hidden_of
+from tiduc.backends.iree.emit.updates import updated
+from tiduc.dialect.graph.dependences import reached
 from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
@@ -87,6 +90,32 @@ def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
         if before or after:
             x = b.concatenate([*before, x, *after], d)
     return [x]
+
+
+def without_mark(b: Emitter, select: IrOp) -> Sequence[IrValue] | None:
+    """The value that a mark copies, if the kernel needs no mark."""
+    return [before_mark(select.results[0])] if is_needless_mark(select) else None
+
+
+def is_needless_mark(select: IrOp) -> bool:
+    """Whether an op is a mark whose readers all only read. IREE merges no arrays of one dispatch.
+
+    The operands of barriers are read by the readers of the results, since kernels have no barriers.
+    """
+    (y,) = select.results
+    if hidden_of(y) is None:
+        return False
+    values: list[IrValue] = [y]
+    for x in reached(values, _behind_barriers):
+        for use in x.uses:
+            if use.operand_number in updated(use.owner) or use.owner.name == "stablehlo.while":
+                return False
+    return True
+
+
+def _behind_barriers(x: IrValue) -> list[IrValue]:
+    """The results of the barriers that a value passes."""
+    return [use.owner.results[use.operand_number] for use in x.uses if use.owner.name == BARRIER]
 
 
 def contracted_size(op: IrOp) -> int:

@@ -20,6 +20,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import is_boolean, is_unsigned
 from tiduc.backends.iree.emit.kernels import KERNEL
 from tiduc.backends.iree.emit.known import constant_splat
+from tiduc.backends.iree.emit.marks import hidden_of
 from tiduc.backends.iree.emit.updates import CALL_OPS, COMPUTED, may_be, size_in_bits, updated
 from tiduc.backends.iree.emit.workgroups import DISPATCH
 from tiduc.backends.iree.fast.loops import kernel_forms
@@ -132,9 +133,11 @@ def carries_on_stack(loop: IrOp) -> list[int]:
 
 
 def read_from_outside(loop: IrOp) -> list[IrValue]:
-    """The values that a loop captures or starts with, without constants."""
+    """The values that a loop captures or starts with, without constants and the numbers of needless marks."""
+    selects = outer_first(loop, ("stablehlo.select",))
+    needless = {hidden_of(op.results[0]) for op in selects if kernel_forms.is_needless_mark(op)}
     values = dict.fromkeys((*loop.operands, *captured(loop)))
-    return [x for x in values if not defined_by(x, "stablehlo.constant")]
+    return [x for x in values if x not in needless and not defined_by(x, "stablehlo.constant")]
 
 
 def wanted(loop: IrOp) -> list[IrValue]:

@@ -89,6 +89,7 @@ def to_kernel(loop: IrOp) -> None:
     """Puts a loop into a dispatch, in place."""
     for rewrites in _REWRITES:
         rewrite(loop, rewrites)
+    _erase_unread(loop)
     b = Emitter(ir.InsertionPoint(loop), loop.location)
     kept = carries_on_stack(loop)
     numberings = {i: x for i, x in enumerate(loop.operands) if i not in kept and _is_numbering(x)}
@@ -116,6 +117,19 @@ def to_kernel(loop: IrOp) -> None:
     results = dispatch(b, [y.type for y in old], moved)
     for y, of_one in zip(results, uses, strict=True):
         replace_uses(of_one, y)
+
+
+_OF_MARKS = (
+    *("stablehlo.compare", "stablehlo.complex", "stablehlo.bitcast_convert", "stablehlo.convert"),
+    "stablehlo.broadcast_in_dim",
+)
+
+
+def _erase_unread(loop: IrOp) -> None:
+    """Erases the ops of needless marks, whose hidden numbers come from outside of the loop."""
+    for op in reversed(outer_first(loop, _OF_MARKS)):
+        if not list(op.results[0].uses):
+            op.erase()
 
 
 def _is_numbering(x: IrValue) -> bool:
@@ -163,6 +177,7 @@ _REWRITES: tuple[dict[str, Pattern], ...] = (
     {
         "stablehlo.pad": kernel_forms.as_concatenation,
         "stablehlo.optimization_barrier": lambda b, op: op.operands,
+        "stablehlo.select": kernel_forms.without_mark,
     },
 )
 """Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
