@@ -138,9 +138,7 @@ def _tell(
     ends = iter(log)
     for number, (attempt, applies) in enumerate(tried, 1):
         if not applies:
-            end = "does not apply: " + (
-                f"stage {' or '.join(attempt.needs)} changes nothing" if attempt.needs else "no equal layers"
-            )
+            end = f"does not apply: {attempt.condition}"
         else:
             end = next(ends, "ended by an error of tiduc")
         tell(f"attempt {number} of {count}: {attempt.reason}: {end}")

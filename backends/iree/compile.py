@@ -10,17 +10,17 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import count
-from typing import cast
+from itertools import chain, count
 
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
 from tiduc.backends.iree.modules.job import RECORD_EACH_RUN, RECORDS, said
+from tiduc.backends.iree.plan import Rerun
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import VM, CompilerStep, in_steps
 from tiduc.backends.iree.targets import Target, find_target
@@ -83,7 +83,7 @@ def run_or_refuse(
     ended = run_within(command, source.whole, limits, environment)
     if ended.code == 0:
         return ended.output
-    raise _refused(ended, limits, target, source.name)
+    raise refusal(ended, limits, target, source.name)
 
 
 def compile_modules(
@@ -142,40 +142,34 @@ def compile_first(
     errors of `compile_module`.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
-    source = next(remaining)
-    target = find_target(source.target)
+    first = next(remaining)
+    target = find_target(first.target)
     if target.library:
         raise RequestError(
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
     compiler = find_tool("iree-compile")
     warn_of_another_version()
-    steps = (*("for threads",) * source.threaded, *("placed",) * source.places_arrays)
-    flags = *target.flags, *source.flags, *_linkers(target), *steps
-    key = cache.key(source.whole, flags, compiler) if cached else None
+    steps = (*("for threads",) * first.threaded, *("placed",) * first.places)
+    flags = *target.flags, *first.flags, *_linkers(target), *steps
+    key = cache.key(first.whole, flags, compiler) if cached else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
         log.append("the module is in the cache; --no-cache says whether this attempt or a later one made it")
         return compiled
-    following: list[Source | None] = []
-
-    def is_last() -> bool:
-        if not following:
-            following.append(next(remaining, None))
-        return following[0] is None
-
-    while True:
-        ended = _ended(source, target, compiler, limits, stop, is_last)
+    for source in chain([first], remaining):
+        reruns: list[str] = []
+        ended = _ended(source, target, compiler, limits, stop, reruns)
         if ended.code == 0 and ended.output:
-            log.append("compiled")
+            log.append("; ".join(["compiled", *reruns]))
             if key:
                 cache.write(key, ended.output)
             return ended.output
-        error = _refused(ended, limits, target, source.name)
-        log.append(f"failed: {error}")
-        if not ended.code or is_last():
-            raise error
-        source = cast(Source, following.pop())
+        error = refusal(ended, limits, target, source.name)
+        log.append("; ".join([f"failed: {error}", *reruns]))
+        if not ended.code:
+            break
+    raise error
 
 
 def _ended(
@@ -184,13 +178,16 @@ def _ended(
     compiler: str,
     limits: Limits,
     stop: threading.Event | None,
-    is_last: Callable[[], bool],
+    reruns: list[str],
 ) -> Ended:
-    """Runs the compiler on a program and says how it ended; `is_last` says that no other source of the program follows.
+    """Runs the compiler on a program and says how it ended; `reruns` receives a phrase for each `Rerun`.
 
-    Reports the compiler's progress if it runs alone. For SPIR-V, may compile the program again, so that it is recorded
-    in each run.
+    Reports the compiler's progress if it runs alone.
     """
+
+    def note(rerun: Rerun, steps: str) -> None:
+        reruns.append(f"{steps} ran again: {rerun.value}")
+
     command = [compiler, *target.flags, *source.flags, *_linkers(target)]
     # The compiler's temporary files are removed with this directory, even if the compiler is killed.
     with scratch_folder() as folder:
@@ -207,10 +204,11 @@ def _ended(
                 ended = run_within([*command, *flags], program, limits, environment, stop, seen.errors)
                 if any(kind == RECORDS for kind, _ in said(ended.errors)[1]) and not recorded:
                     recorded.extend(RECORD_EACH_RUN)
+                    note(Rerun.RECORDED_IN_EACH_CALL, step.name)
                     return run(command, program, step)
                 return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
-            return in_steps(source, target, command, run, is_last)
+            return in_steps(source, target, command, run, note)
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:
@@ -234,7 +232,7 @@ def _linkers(target: Target) -> tuple[str, ...]:
     return (f"--iree-llvmcpu-system-linker-path={shlex.quote(find_tool('iree-lld'))} -flavor gnu -z now",)
 
 
-def _refused(ended: Ended, limits: Limits, target: Target, name: str) -> CompileError:
+def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileError:
     """The error to raise for a compiler run that ended without a module."""
     about = f"target {target.name!r}:"
     if ended.code is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from iree.compiler.tools.binaries import find_tool
 
-from tiduc.backends.iree.compile import environment_of_compilers, run_or_refuse
+from tiduc.backends.iree.compile import environment_of_compilers, refusal, run_or_refuse
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import (
     DISPATCHED,
@@ -14,7 +14,6 @@ from tiduc.backends.iree.steps import (
     SCHEDULING,
     Changes,
     SteppedProgram,
-    places_arrays,
     run_part,
 )
 from tiduc.backends.iree.targets import Target, find_target
@@ -37,8 +36,8 @@ def compile_objects(source: Source, limits: Limits | None = None) -> Objects:
     with scratch_folder() as folder:
         kernels = os.path.join(folder, f"{source.name.removeprefix('@')}.o")
         begin: tuple[str, ...] = ()
-        if places_arrays(source) and (placed := _placed(source, target, kernels, limits, folder)):
-            source, begin = placed, (f"--compile-from={SCHEDULED}",)
+        if source.places:
+            source, begin = _placed(source, target, kernels, limits, folder), (f"--compile-from={SCHEDULED}",)
         text = _run(source, target, kernels, limits, folder, *begin, f"--compile-to={LOWERED}")
         _run(source, target, kernels, limits, folder, *begin)
         if not os.path.exists(kernels):
@@ -47,8 +46,8 @@ def compile_objects(source: Source, limits: Limits | None = None) -> Objects:
             return Objects(file.read(), header.read(), text)
 
 
-def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source | None:
-    """The program after its dispatches are scheduled, with its arrays placed; None if that fails."""
+def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source:
+    """The program after its dispatches are scheduled, with its arrays placed."""
     dispatched = _run(source, target, kernels, limits, folder, f"--compile-to={DISPATCHED}")
     program = SteppedProgram(
         source, target, Changes.of(source, target), [find_tool("iree-compile"), *target.flags, *source.flags]
@@ -57,8 +56,10 @@ def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder
     def run(command: list[str], text: bytes, step: object) -> Ended:
         return run_within(command, text, limits, environment_of_compilers(folder))
 
-    ended = run_part(SCHEDULING, dispatched, program, run)
-    return None if ended.code else replace(source, stablehlo=ended.output, workgroups={}, repeats=False)
+    ended = run_part(SCHEDULING, dispatched, program, run, note=lambda *_: None)
+    if ended.code != 0:
+        raise refusal(ended, limits, target, source.name)
+    return replace(source, stablehlo=ended.output, workgroups={}, repeats=False)
 
 
 def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:

@@ -1,7 +1,8 @@
 """PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
 
-`plan.py` says which stages run in each attempt to compile a program; `legalize_for_iree` runs only "legal". Edits of
-IREE's own IR run in the process of its compiler, in the order of `Changes.edits` (`steps.py`).
+Consecutive passes are a group. `plan.py` says which groups run in each attempt to compile a program;
+`legalize_for_iree` runs only "legal". Edits of IREE's own IR run in the process of its compiler, in the order of
+`Changes.edits` (`steps.py`).
 """
 
 from collections.abc import Callable
@@ -52,20 +53,20 @@ from tiduc.dialect import progress
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp
 
-Stage = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
-"""Parts of the pipeline: rewrites for speed of whole ops, of loops on the host, of ops and loops into dispatches, of
+Group = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
+"""Groups of passes: rewrites for speed of whole ops, of loops on the host, of ops and loops into dispatches, of
 loop-carried values on the host, and of barriers."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One pass: its stage, its function, and a description.
+    """One pass: its group, its function, and a description.
 
     With `takes_settings`, the settings are the function's second argument. `on` names the targets of a pass for speed.
-    All passes outside the stage "legal" are for speed.
+    All passes outside the group "legal" are for speed.
     """
 
-    stage: Stage
+    group: Group
     function: Callable[..., object]
     description: str
     takes_settings: bool = False
@@ -79,7 +80,7 @@ class Entry:
     def applies(self, settings: Settings) -> bool:
         """Whether the settings ask for the pass."""
         of_target = {"CPUs": settings.cpu, "CUDA": settings.cuda, "all": True}[self.on]
-        return self.stage == "legal" or (settings.fast and of_target)
+        return self.group == "legal" or (settings.fast and of_target)
 
     def run(self, module: ir.Module | IrOp, settings: Settings) -> int:
         """Runs the pass on a module, in place. Returns the number of rewrites, or 0 if the pass does not count them."""
@@ -275,19 +276,19 @@ PIPELINE = (
 )
 
 
-def passes_of(stage: Stage, settings: Settings) -> list[Entry]:
-    """The passes of a stage that the settings ask for, in order."""
-    return [entry for entry in PIPELINE if entry.stage == stage and entry.applies(settings)]
+def passes_of(group: Group, settings: Settings) -> list[Entry]:
+    """The passes of a group that the settings ask for, in order."""
+    return [entry for entry in PIPELINE if entry.group == group and entry.applies(settings)]
 
 
-def walk(stage: Stage, module: ir.Module | IrOp, settings: Settings) -> int:
-    """Runs a stage of the pipeline on a module, in place. Returns the number of rewrites."""
-    return sum(entry.run(module, settings) for entry in passes_of(stage, settings))
+def run_group(group: Group, module: ir.Module | IrOp, settings: Settings) -> int:
+    """Runs a group of passes on a module, in place. Returns the number of rewrites."""
+    return sum(entry.run(module, settings) for entry in passes_of(group, settings))
 
 
 def legalize(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Runs the stage "legal" on a module, in place, and verifies the module."""
-    walk("legal", module, settings)
+    """Runs the group "legal" on a module, in place, and verifies the module."""
+    run_group("legal", module, settings)
     module.operation.verify()
 
 

@@ -1,19 +1,26 @@
-"""plan: the attempts to compile a program with IREE, in order.
+"""plan: the attempts to compile a program with IREE, in order, and the reruns within an attempt.
 
-Each attempt runs stages of `PIPELINE`, then IREE's compiler with some flags. The first attempt gives the fastest
-program. IREE rejects some programs after some rewrites for speed, so each later attempt leaves out one rewrite:
+Each attempt runs groups of passes of `PIPELINE`, then IREE's compiler with some flags. The first attempt gives the
+fastest program. IREE rejects some programs after some rewrites for speed, so each later attempt leaves out one rewrite:
 
     loops over small arrays as dispatches  ->  loops on the host  ->  the host does not count  ->  no kernels of vectors
 
 Each of these is tried with carries that are updated in place, then without, and then without functions of equal layers.
-Each attempt states its reason. An attempt does not apply if a stage that it `needs` changes nothing, since its program
-is then that of another attempt. `prepare.py` runs the stages of an attempt when the attempts before it have failed.
+The last attempt gives the compiler the whole program in one run. Each attempt states its reason. An attempt does not
+apply if its program would be that of another attempt: if a group that it `needs` changes nothing, for example.
+`prepare.py` runs the passes of an attempt when the attempts before it have failed. No attempt follows a compiler that
+exceeds its limit of time.
+
+Within an attempt, IREE's compiler runs in steps (`steps.py`). `Rerun` lists the steps that are repeated in another way,
+with the reasons. An edit of IREE's IR (`modules/edits.py`) whose invariants do not hold is left out, with a remark, if
+the edit is for speed; if it corrects the program, the attempt fails.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
-from tiduc.backends.iree.pipeline import Stage
+from tiduc.backends.iree.pipeline import Group
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import (
     IN_ORDER,
@@ -28,17 +35,17 @@ from tiduc.backends.iree.targets import (
 THREADS, ONE_THREAD = "local-task", "local-sync"
 """The devices of IREE's runtime that run programs on CPUs."""
 
-SPEED: tuple[Stage, ...] = ("speed", "tiles")
-"""The stages with which all attempts begin, except those without rewrites for speed."""
+SPEED: tuple[Group, ...] = ("speed", "tiles")
+"""The groups with which all attempts begin, except those without rewrites for speed."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a program after the stages up to "legal". The plan depends on them.
+    """Facts about a program after the groups up to "legal". The plan depends on them.
 
-    `tiled`: it has products for which data tiling is faster. `rewritten`: the stages `SPEED` changed it. `kernels`:
-    these stages created vector kernels. `threaded`: it has work for several threads. `divided`: it has products outside
-    of loops that are vector kernels with such work. `loops`: it has loops. `counted`: the stage "host" changed it.
+    `tiled`: it has products for which data tiling is faster. `rewritten`: the groups `SPEED` changed it. `kernels`:
+    these groups created vector kernels. `threaded`: it has work for several threads. `divided`: it has products outside
+    of loops that are vector kernels with such work. `loops`: it has loops. `counted`: the group "host" changed it.
     `resources`: it has constants that are not stored in its text.
     """
 
@@ -56,22 +63,44 @@ class Facts:
 class Attempt:
     """One way to compile a program, and the reason for its place in the plan.
 
-    `stages` run in order with `settings`. The attempt applies if each of the stages `needs` changes the program. IREE's
-    compiler gets `flags` in addition to the flags of the target. `device` is the device of IREE's runtime that the
-    module requires, or empty for the device of the target. `threaded` says that several threads run the module. With
-    `places`, the arrays of the program are placed in memory if they are large enough. With `inlines`, IREE inlines the
-    functions of equal layers before it forms dispatches; the attempt then applies only to programs with such functions.
+    The passes of `groups` run in order with `settings`. The attempt applies if each of the groups `needs` changes the
+    program. IREE's compiler gets `flags` in addition to the flags of the target. `device` is the device of IREE's
+    runtime that the module requires, or empty for the device of the target. `threaded` says that several threads run
+    the module. With `may_place`, tiduc places the arrays of the program in memory if they are large enough. With
+    `inlines`, IREE inlines the functions of equal layers before it forms dispatches; the attempt then applies only to
+    programs with such functions. With `whole`, IREE's compiler gets the whole program in one run; the attempt then
+    applies only to programs that the other attempts compile in several runs with edits between them.
     """
 
     reason: str
     settings: Settings
-    stages: tuple[Stage, ...] = ("legal",)
-    needs: tuple[Stage, ...] = ()
+    groups: tuple[Group, ...] = ("legal",)
+    needs: tuple[Group, ...] = ()
     flags: tuple[str, ...] = ()
     device: str = ""
     threaded: bool = False
-    places: bool = False
+    may_place: bool = False
     inlines: bool = False
+    whole: bool = False
+
+    @property
+    def condition(self) -> str:
+        """The reason why the attempt does not apply to a program."""
+        if self.whole:
+            return "other attempts compile the program in one run, too"
+        return f"group {' or '.join(self.needs)} changes nothing" if self.needs else "no equal layers"
+
+
+class Rerun(Enum):
+    """The runs of IREE's compiler that follow a failed run within one attempt. The value of each is its reason."""
+
+    VERIFIED = (
+        "one verified run, since a step fails or makes invalid ops, and unverified steps do not say which op"
+    )
+    UNPLACED = "IREE's own phase, since the pipelines in which tiduc places arrays fail"
+    RECORDED_IN_EACH_CALL = (
+        "commands are recorded in each call, since a recorded copy would use the arrays of the first call"
+    )
 
 
 def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt, ...]:
@@ -87,22 +116,24 @@ def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt,
         why = "no kernels of vectors, as IREE rejects some products in tiles"
         without = _for_cpus(replace(facts, rewritten=False), target, replace(settings, vectors=""))
         found += [replace(attempt, reason=f"{why}; {attempt.reason}") for attempt in without]
-    return tuple(found)
+    *_, last = (attempt for attempt in found if not attempt.inlines)
+    why = "the whole program in one run, as IREE rejects some programs whose IR is edited between runs"
+    return (*found, replace(last, reason=why, whole=True))
 
 
 def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
     """The attempts that update no carry in place. They place no array in memory."""
-    return tuple(replace(attempt, places=False) for attempt in attempts if "carries" not in attempt.stages)
+    return tuple(replace(attempt, may_place=False) for attempt in attempts if "carries" not in attempt.groups)
 
 
 def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Attempt]:
     """The attempts for CPUs with these settings."""
     tiled, tiles = TILED if facts.tiled else (), IN_TILES if facts.rewritten else ()
-    base = Attempt("", settings, flags=(*REASSOCIATED, *IN_ORDER, *tiled, *tiles), places=True)
+    base = Attempt("", settings, flags=(*REASSOCIATED, *IN_ORDER, *tiled, *tiles), may_place=True)
     one_thread = target.device == ONE_THREAD
     # Bytecode, which holds large constants, has no loops in dispatches.
     if facts.loops and not facts.threaded and not facts.resources:
-        kernels = replace(base, stages=(*SPEED, "legal", "loops"), needs=("loops",))
+        kernels = replace(base, groups=(*SPEED, "legal", "loops"), needs=("loops",))
         why = "loops over small arrays are dispatches"
         if facts.divided:
             shared = replace(
@@ -120,13 +151,13 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
     on_host = replace(
         base,
         reason="the host runs loops" if facts.loops else "all rewrites for speed",
-        stages=(*SPEED, "legal"),
+        groups=(*SPEED, "legal"),
         device=THREADS if facts.threaded and one_thread else "",
         threaded=facts.threaded or not one_thread,
     )
     if facts.counted:
-        counting: tuple[Stage, ...] = (*SPEED, "host", "legal")
-        counted = replace(on_host, reason="the host runs loops, and counts their iterations", stages=counting)
+        counting: tuple[Group, ...] = (*SPEED, "host", "legal")
+        counted = replace(on_host, reason="the host runs loops, and counts their iterations", groups=counting)
         yield from _variants(counted, facts)
         why = "the host runs loops and counts no iterations, as IREE rejects some loops that it counts"
         on_host = replace(on_host, reason=why)
@@ -134,17 +165,17 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
 
 
 def _variants(attempt: Attempt, facts: Facts) -> Iterator[Attempt]:
-    """The attempt after the stages for the host, and those to try if IREE rejects the result of these stages."""
-    stages, reason = attempt.stages, attempt.reason
+    """The attempt after the groups for the host, and those to try if IREE rejects the result of these groups."""
+    groups, reason = attempt.groups, attempt.reason
     if facts.loops:
         yield replace(
             attempt,
             reason=f"{reason}; loops update carries in place",
-            stages=(*stages, "carries", "regions"),
+            groups=(*groups, "carries", "regions"),
             needs=(*attempt.needs, "carries"),
         )
         reason += "; loops copy carries, as IREE crashes on some loops that update carries in place"
-    copied = replace(attempt, reason=reason, stages=(*stages, "regions"))
+    copied = replace(attempt, reason=reason, groups=(*groups, "regions"))
     yield copied
     if attempt.settings.cpu and not facts.resources:
         why = "IREE inlines the functions of equal layers, as it rejects some of these functions"

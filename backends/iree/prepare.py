@@ -12,12 +12,13 @@ from typing import NamedTuple
 from torch_mlir import ir
 
 from tiduc.backends.backend import CALLBACK, Lowered, Options
+from tiduc.backends.iree.compiler_progress import PRINTS_IR
 from tiduc.backends.iree.emit.emitter import NEVER_INLINED
 from tiduc.backends.iree.emit.workgroups import declare_workgroup, detached
 from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.missing.refuse_unsupported import refuse_types
 from tiduc.backends.iree.parameters import reading_parameters
-from tiduc.backends.iree.pipeline import Stage, walk
+from tiduc.backends.iree.pipeline import Group, run_group
 from tiduc.backends.iree.plan import SPEED, Attempt, Facts, attempts, plain
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source, may_be_inlined
@@ -34,6 +35,8 @@ from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
 """The fewest bytes of a program's arrays for which a further compiler step that places them pays."""
+_OF_SCHEDULE = PRINTS_IR, "--iree-scheduling"
+"""The prefixes of users' flags that change IREE's phase `stream`."""
 _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
 """The names of files in locations."""
 
@@ -61,7 +64,7 @@ class Prepared:
         settings = _settings(self.target, options)
         refuse_types(program.module, self.target)
         self._modules = _Modules(program.module.operation)
-        self._without_repeats: set[tuple[Settings, tuple[Stage, ...]]] = set()
+        self._without_repeats: set[tuple[Settings, tuple[Group, ...]]] = set()
         facts = _facts(program.module, self._modules, settings) if settings.fast else Facts()
         every = attempts(facts, self.target, settings)
         self.attempts = plain(every) if is_plain else every
@@ -69,7 +72,7 @@ class Prepared:
     def sources(self) -> Iterator[tuple[Attempt, Source | None]]:
         """The attempts in order, each with its source. The source is None if the attempt does not apply.
 
-        The stages of an attempt run when its source is requested.
+        The passes of an attempt run when its source is requested.
         """
         for attempt in self.attempts:
             yield attempt, self.source(attempt)
@@ -81,21 +84,23 @@ class Prepared:
     @stage
     def source(self, attempt: Attempt) -> Source | None:
         """The source of an attempt; None if the attempt does not apply to the program."""
-        if attempt.inlines and (attempt.settings, attempt.stages) in self._without_repeats:
+        if attempt.inlines and (attempt.settings, attempt.groups) in self._without_repeats:
             return None
-        *before, last = attempt.stages
+        *before, last = attempt.groups
         known, done = self._modules.after(attempt.settings, before)
         if not {*attempt.needs} <= {*done, last}:
             return None
         module = known.module.clone().operation
-        walk(last, module, attempt.settings)
+        run_group(last, module, attempt.settings)
         if last == "legal":
             module.verify()
         source = self._described(attempt, module, known.kernels)
         if source is not None and self._parameters:
             text = reading_parameters(source.stablehlo, self._program.signature, self._parameters)
             source = replace(source, stablehlo=text)
-        return source
+        if source is None or not attempt.whole:
+            return source
+        return source.in_one_run() if source.has_edits else None
 
     def _described(
         self, attempt: Attempt, module: ir.Operation, kernels: Sequence[ir.Operation]
@@ -111,7 +116,7 @@ class Prepared:
         repeats = any(NEVER_INLINED in op.attributes for op in functions_in(module))
         repeats = repeats and not has_resources(module)
         if not repeats:
-            self._without_repeats.add((attempt.settings, attempt.stages))
+            self._without_repeats.add((attempt.settings, attempt.groups))
         if attempt.inlines and not repeats:
             return None
         flags = (*attempt.flags, *(INLINED if kernels else ()), *self._flags)
@@ -129,40 +134,40 @@ class Prepared:
             empty,
             stablehlo=text,
             workgroups=workgroups,
-            places_arrays=attempt.places and _has_arrays_to_place(module),
+            places=attempt.may_place and _may_edit_schedule(flags) and _is_worth_placing(module),
         )
         if attempt.inlines:
             return replace(source, stablehlo=may_be_inlined(source.text).decode("utf-8", "surrogateescape"))
         return replace(source, repeats=repeats)
 
 
-# ---- modules after stages ----------------------------------------------------------------------------------------
+# ---- modules after groups ----------------------------------------------------------------------------------------
 
 
 class _Known(NamedTuple):
-    """A module after some stages, the kernels that were removed from it, and the number of rewrites."""
+    """A module after some groups, the kernels that were removed from it, and the number of rewrites."""
 
     module: ir.Operation
     kernels: Sequence[ir.Operation] = ()
     rewrites: int = 0
 
 
-_COUNTING: tuple[Stage, ...] = ("host", "loops", "carries")
-"""The stages that do not change a module for which they return 0 as the number of their rewrites."""
+_COUNTING: tuple[Group, ...] = ("host", "loops", "carries")
+"""The groups that do not change a module for which they return 0 as the number of their rewrites."""
 
 
 class _Modules:
-    """The module of a program after stages of the pipeline; stages that several attempts begin with run once."""
+    """The module of a program after groups of passes; groups that several attempts begin with run once."""
 
     def __init__(self, module: ir.Operation) -> None:
-        self._known: dict[tuple[Settings | None, tuple[Stage, ...]], _Known] = {(None, ()): _Known(module)}
-        self._idle: set[tuple[Settings, tuple[Stage, ...]]] = set()
+        self._known: dict[tuple[Settings | None, tuple[Group, ...]], _Known] = {(None, ()): _Known(module)}
+        self._idle: set[tuple[Settings, tuple[Group, ...]]] = set()
 
-    def after(self, settings: Settings, stages: Sequence[Stage]) -> tuple[_Known, tuple[Stage, ...]]:
-        """The module after stages, which callers must not change, and the stages that changed it."""
-        done: tuple[Stage, ...] = ()
+    def after(self, settings: Settings, groups: Sequence[Group]) -> tuple[_Known, tuple[Group, ...]]:
+        """The module after groups, which callers must not change, and the groups that changed it."""
+        done: tuple[Group, ...] = ()
         known = self._known[None, done]
-        for each in stages:
+        for each in groups:
             following = settings, (*done, each)
             if following not in self._known and following not in self._idle:
                 self._run(following, each, known)
@@ -170,10 +175,10 @@ class _Modules:
                 known, done = self._known[following], following[1]
         return known, done
 
-    def _run(self, following: tuple[Settings, tuple[Stage, ...]], last: Stage, before: _Known) -> None:
+    def _run(self, following: tuple[Settings, tuple[Group, ...]], last: Group, before: _Known) -> None:
         settings, _ = following
         module = before.module.clone().operation
-        rewrites = walk(last, module, settings)
+        rewrites = run_group(last, module, settings)
         if last in _COUNTING and not rewrites:
             self._idle.add(following)
             return
@@ -247,7 +252,12 @@ def _names_pipes(text: str) -> bool:
     return False
 
 
-def _has_arrays_to_place(module: ir.Operation) -> bool:
-    """Whether a program has arrays that are worth placing."""
+def _may_edit_schedule(flags: Sequence[str]) -> bool:
+    """Whether tiduc may edit the phase `stream`: the user's flags do not change the phase."""
+    return not any(flag.startswith(_OF_SCHEDULE) for flag in flags)
+
+
+def _is_worth_placing(module: ir.Operation) -> bool:
+    """Whether the arrays of a program are large enough that a further compiler step, which places them, pays."""
     sizes = (size_in_bytes(y) for op in within(module) for y in op.results)
     return any(total >= _PLACED for total in accumulate(sizes))

@@ -57,12 +57,12 @@ def table(name: str) -> str:
 
 def _passes() -> Iterator[str]:
     """The passes, in order: the file and the description of each pass."""
-    yield "| pass | stage | room | what it does |"
+    yield "| pass | group | room | what it does |"
     yield "|---|---|---|---|"
     for entry in PIPELINE:
         folder = "/".join(entry.function.__module__.split(".")[3:-1])
         room = f"`{folder}/`" if folder else ""
-        yield f"| `{entry.function.__name__}` | {entry.stage} | {room} | {entry.description} |"
+        yield f"| `{entry.function.__name__}` | {entry.group} | {room} | {entry.description} |"
 
 
 def _loops() -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tiduc.dialect.errors import CompileError
 from tiduc.dialect.mlir.artifacts import BYTECODE
@@ -20,8 +20,8 @@ class Source:
 
     `workgroups` maps the names of functions that the text declares to the text of their definitions. These functions
     compute the workgroups of dispatches. With `repeats`, the text has functions of repeated ops, which are inlined
-    after IREE has formed dispatches. `threaded`: IREE's device for threads runs the program. With `places_arrays`, the
-    arrays of its execution regions are placed in memory.
+    after IREE has formed dispatches. `threaded`: IREE's device for threads runs the program. With `places`, tiduc
+    places the arrays of its execution regions in memory.
     """
 
     stablehlo: str | bytes
@@ -31,7 +31,7 @@ class Source:
     workgroups: Mapping[str, str] = field(default_factory=dict)
     repeats: bool = False
     threaded: bool = False
-    places_arrays: bool = False
+    places: bool = False
 
     @property
     def text(self) -> bytes:
@@ -45,6 +45,18 @@ class Source:
         """The text of the program with the functions of workgroups, for a single run of the compiler."""
         text = may_be_inlined(self.text) if self.repeats else self.text
         return _with_workgroups(text, self.workgroups) if self.workgroups else text
+
+    @property
+    def has_edits(self) -> bool:
+        """Whether its IR is edited between runs of the compiler before it is code for IREE's virtual machine."""
+        return self.repeats or self.places or bool(self.workgroups)
+
+    def in_one_run(self) -> "Source":
+        """The same program for a single run of the compiler up to code for IREE's virtual machine."""
+        text = (
+            self.whole.decode("utf-8", "surrogateescape") if isinstance(self.stablehlo, str) else self.whole
+        )
+        return replace(self, stablehlo=text, workgroups={}, repeats=False, places=False)
 
     @property
     def may_branch(self) -> bool:

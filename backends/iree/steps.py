@@ -3,9 +3,9 @@
 `STEPS` lists the runs, in groups called parts. A program goes through all of them if its arrays are placed in memory.
 Other programs need fewer runs: where nothing changes, a step shares a run with the next step. A verified run verifies
 all ops after each pass. An unverified run verifies them only when it reads its input, and when it prints text. If a
-step of a part fails or prints invalid ops, one verified run replaces the part. `Changes.edits` lists the edits after
-each phase. If the IR is edited between two phases, `modules/process.py` runs the compiler, and otherwise
-`iree-compile`.
+step of a part fails or prints invalid ops, one verified run replaces the part (`Rerun` in `plan.py`). `Changes.edits`
+lists the edits after each phase. If the IR is edited between two phases, `modules/process.py` runs the compiler, and
+otherwise `iree-compile`.
 """
 
 import warnings
@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tiduc.backends.iree.compiler_progress import PRINTS_IR
-from tiduc.backends.iree.modules.job import MODULE, REFUSED, REMARK, Job, JobStage, command, said
+from tiduc.backends.iree.modules.job import MODULE, REFUSED, REMARK, Job, Span, command, said
+from tiduc.backends.iree.plan import Rerun
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, TiducRemark
@@ -43,9 +43,6 @@ _SCHEDULE = (
 )
 """IREE's phase that schedules dispatches, as two pipelines, each with its end."""
 
-_IN_SCHEDULE = PRINTS_IR, "--iree-scheduling"
-"""The prefixes of users' flags that change the phase `stream`, which `_SCHEDULE` replaces."""
-
 _GENERIC = b'"builtin.module"'
 """The beginning of a module, after aliases, in MLIR's generic form."""
 
@@ -68,7 +65,7 @@ class Changes(NamedTuple):
         # Bytecode holds large constants; such a program is not edited for threads.
         threads = source.threaded and not source.text.startswith(BYTECODE)
         vm = target.spirv or source.may_branch or threads
-        return Changes(source.repeats, places_arrays(source), bool(source.workgroups), vm)
+        return Changes(source.repeats, source.places, bool(source.workgroups), vm)
 
     @property
     def in_flow(self) -> bool:
@@ -96,11 +93,6 @@ class Changes(NamedTuple):
         return edits
 
 
-def places_arrays(source: Source) -> bool:
-    """Whether the arrays of a program are placed. They are not if users give flags that change the phase."""
-    return source.places_arrays and not any(flag.startswith(_IN_SCHEDULE) for flag in source.flags)
-
-
 @dataclass(frozen=True)
 class CompilerStep:
     """A run of IREE's compiler from the phase `begin`, or from StableHLO if `begin` is empty, to the phase `end`.
@@ -120,14 +112,14 @@ class CompilerStep:
     one_thread: bool = False
     pipelines: tuple[tuple[str, str], ...] = ()
 
-    def stages(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[JobStage]:
-        """The parts of the run: one for each phase that edits follow, and one up to the end."""
+    def spans(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[Span]:
+        """The spans of the run: one for each phase that edits follow, and one up to the end."""
         if self.pipelines and changes.places:
-            return [JobStage(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
+            return [Span(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
         first = _ORDER.index(self.begin) + 1 if self.begin else 0
         passed = [phase for phase in _ORDER[first : _ORDER.index(self.end)] if phase != ALLOCATING]
         ends = [*(phase for phase in passed if phase in edits), self.end]
-        return [JobStage(end, edits.get(end, ()), self.verified) for end in ends]
+        return [Span(end, edits.get(end, ()), self.verified) for end in ends]
 
 
 STEPS = (
@@ -185,6 +177,9 @@ SCHEDULING = STEPS[1]
 Run = Callable[[list[str], bytes, CompilerStep], Ended]
 """Runs the command of a step on a program."""
 
+Note = Callable[[Rerun, str], None]
+"""Notes that steps with these names run again."""
+
 Part = Sequence[CompilerStep]
 
 
@@ -227,10 +222,10 @@ class SteppedProgram(NamedTuple):
 
         If edits follow a phase, the step runs in a process that performs them (`modules/process.py`).
         """
-        stages = step.stages(self.changes, self.changes.edits(self.target, self.source.threaded))
-        if any(stage.edits or stage.pipeline for stage in stages):
+        spans = step.spans(self.changes, self.changes.edits(self.target, self.source.threaded))
+        if any(span.edits or span.pipeline for span in spans):
             workgroups = self.source.workgroups if self.changes.workgroups else {}
-            job = Job(step.begin, stages, threads=not step.one_thread, workgroups=workgroups)
+            job = Job(step.begin, spans, threads=not step.one_thread, workgroups=workgroups)
             return command(self.compiler[1:]), job.header() + program
         flags = ["--mlir-disable-threading"] if step.one_thread else []
         flags += [] if step.verified else ["--verify=false"]
@@ -240,34 +235,18 @@ class SteppedProgram(NamedTuple):
         return [*self.compiler, "-", "-o", "-", *flags], program
 
 
-def in_steps(
-    source: Source, target: Target, compiler: Sequence[str], run: Run, is_last: Callable[[], bool]
-) -> Ended:
-    """Compiles a program in steps; `run` runs a command. `compiler` is IREE's compiler with the flags of the program.
-
-    `is_last` says that the source is the program's last one. If the steps after the phase that forms dispatches reject
-    the last source, the whole program is compiled in one run. That run compiles some programs that IREE rejects in
-    parts, and its diagnostics name locations in the program.
-    """
+def in_steps(source: Source, target: Target, compiler: Sequence[str], run: Run, note: Note) -> Ended:
+    """Compiles a program in steps. `compiler` is IREE's compiler with the flags of the program."""
     changes = Changes.of(source, target)
-    program, parts = SteppedProgram(source, target, changes, compiler), parts_of(changes)
-    at_end = parts.pop() if parts[-1][0].begin == VM else []
-    ended, several = Ended(0, source.text, ""), len(parts) > 1
-    for part in parts:
-        ended = run_part(part, ended.output, program, run)
-        if ended.code != 0:
+    program, ended = SteppedProgram(source, target, changes, compiler), Ended(0, source.text, "")
+    for part in parts_of(changes):
+        ended = run_part(part, ended.output, program, run, note)
+        if ended.code != 0 or not ended.output:
             break
-    # If it failed, the run that forms dispatches was already repeated with verification.
-    is_rejected = ended.code and "error: " in ended.errors and part[-1].end != DISPATCHED
-    if several and is_rejected and is_last():
-        whole = program._replace(changes=Changes(False, False, False, changes.vm))
-        ended = run_part([_one([step for each in parts for step in each])], source.whole, whole, run)
-    return (
-        run_part(at_end, ended.output, program, run) if at_end and ended.code == 0 and ended.output else ended
-    )
+    return ended
 
 
-def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run) -> Ended:
+def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: Note) -> Ended:
     """Runs the steps of a part on a text. If a step fails, replaces the part by one verified run of IREE's compiler.
 
     A part that is a single step of IREE's compiler is not run again.
@@ -275,11 +254,13 @@ def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run) -> Ende
     ended = Ended(0, text, "")
     for step in part:
         ended = _heard(run(*program.started(step, ended.output), step))
-        is_plain = len(part) == 1 and not (step.pipelines and program.changes.places)
-        if ended.code is None or (ended.code != 0 and is_plain):
+        is_placing = bool(step.pipelines) and program.changes.places
+        if ended.code is None or (ended.code != 0 and len(part) == 1 and not is_placing):
             return ended
         if ended.code != 0 or (len(part) > 1 and not _is_valid(ended)):
-            return run_part([_one(part)], text, program, run)
+            whole = _one(part)
+            note(Rerun.UNPLACED if is_placing else Rerun.VERIFIED, whole.name)
+            return run_part([whole], text, program, run, note)
     return ended
 
 

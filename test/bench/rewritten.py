@@ -54,7 +54,7 @@ REWRITES = {
     "packing": Rewrite(("ode by JAX", "lstm by JAX"), part=(LOOPS + "pack", lambda loop: None)),
     "carries": Rewrite(
         ("betainc", "recurrence"),
-        part=("tiduc.backends.iree.fast.loops.carries._is_converted", lambda new, old: False),
+        part=("tiduc.backends.iree.fast.loops.signed_carries._is_converted", lambda new, old: False),
     ),
     "branches": Rewrite(
         ("expm",), part=("tiduc.backends.iree.fast.loops.kernel_forms.is_cheap", lambda op: False)

@@ -1,6 +1,8 @@
 """Diagnostics that say what to do instead, and the same diagnostics as JSON."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,3 +128,10 @@ def test_errors_as_json(flags, tmp_path, capfd):
     assert (error["error"], error["file"], error["line"], error["column"]) == ("Unsupported", str(file), 2, 8)
     assert error["message"].startswith("unsupported jvp AD rule")
     assert error["notes"] == []
+
+
+def test_shared_options_have_one_record():
+    """Code outside of a command's function reads the fields of `SharedOptions`, not values by string keys."""
+    folder = Path(__file__).parents[2] / "tiduc" / "cli"
+    by_key = re.compile(r"(?:context|ctx|find_root\(\))\.(?:meta|obj|params)\b")
+    assert {path.name for path in folder.glob("*.py") if by_key.search(path.read_text())} == set()

@@ -17,13 +17,18 @@ from cases.witnesses import find_witness
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.backend import Lowered, Options
-from tiduc.backends.iree.compile import _refused, compile_module, compile_modules, compile_source
+from tiduc.backends.iree.compile import (
+    compile_module,
+    compile_modules,
+    compile_source,
+    refusal,
+)
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError
 from tiduc.runtime.process import Ended, Limits, Stopped, run_within
-from tiduc.runtime.run import Executable, run_module
+from tiduc.runtime.run import run_module
 
 MORE = "IREE's compiler needs more than the 1 MiB"
 LOADING = "bin/iree-compile: error while loading shared libraries: libIREECompiler.so"
@@ -82,25 +87,9 @@ def test_a_crash_of_the_compiler_is_reported() -> None:
 )
 def test_invalid_ops_are_found_between_runs_of_the_compiler(witness: str, place: str) -> None:
     """With `--verify=false` in one run, IREE compiles these programs to wrong values."""
-    source = Source(find_witness(witness).text, name="x.mlir", places_arrays=True)
+    source = Source(find_witness(witness).text, name="x.mlir", places=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}"):
         compile_source(source, cached=False)
-
-
-@pytest.mark.parametrize(
-    "witness, place", [("cbrt_f64", ":2:6"), ("float8_abs", ":2:6"), ("pools_of_equal_sizes", ":4:8")]
-)
-def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, place: str) -> None:
-    """Their input is text that earlier runs have printed, whose lines are none of the program's."""
-    source = Source(find_witness(witness).text, name="x.mlir", places_arrays=True)
-    with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):
-        compile_source(source, cached=False)
-
-
-def test_a_program_that_is_rejected_in_parts_compiles_whole() -> None:
-    witness = find_witness("threads/counter_beside_sizes")
-    source = Source(witness.text, witness.target, threaded=True, places_arrays=True)
-    assert witness.holds(Executable(compile_source(source, cached=False), witness.target))
 
 
 @pytest.mark.parametrize("place", ["<stdin>:7:3", 'loc(fused["<stdin>":7:3, "<stdin>":8:3])'])
@@ -111,7 +100,7 @@ def test_lines_of_vm_code_are_no_places_of_the_program(monkeypatch: pytest.Monke
         return run_within(command, *more)
 
     monkeypatch.setattr("tiduc.backends.iree.compile.run_within", failing)
-    source = Source(unary("stablehlo.sine", "f32"), name="x.mlir", places_arrays=True)
+    source = Source(unary("stablehlo.sine", "f32"), name="x.mlir", places=True)
     with pytest.raises(CompileError, match="^x.mlir: error: .*bad"):
         compile_source(source, cached=False)
 
@@ -237,7 +226,7 @@ def test_one_stop_ends_all(tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import os, signal, sys, tempfile, threading
-from tiduc.backends.iree.compile import _refused, compile_module, compile_modules
+from tiduc.backends.iree.compile import refusal, compile_module, compile_modules
 from tiduc.backends.iree.source import Source
 tempfile.tempdir = sys.argv[1]
 os.environ["IREE_TOOL_PATH"] = sys.argv[2]
@@ -383,7 +372,7 @@ def test_errors_of_the_compiler_name_the_file(
 )
 def test_compilers_that_run_out_of_memory(code: int, said: str, words: str) -> None:
     """The diagnostic for each message of the compiler in 300 runs with 1 to 35 MiB, and for messages of the loader."""
-    error = _refused(Ended(code, b"", said), Limits(mebibytes=1), find_target("cpu"), "f.mlir")
+    error = refusal(Ended(code, b"", said), Limits(mebibytes=1), find_target("cpu"), "f.mlir")
     assert re.match(f"f.mlir: error: target 'cpu': .*{words}", str(error))
 
 

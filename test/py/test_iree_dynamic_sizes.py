@@ -14,7 +14,7 @@ import tiduc
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.faults import scatters
-from tiduc.backends.iree.pipeline import walk
+from tiduc.backends.iree.pipeline import run_group
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.errors import InputError, Unsupported
@@ -72,7 +72,7 @@ def test_values_on_gpus(on_gpu: dict[str, Sequence[Any]], name: str) -> None:
 def test_rewrites_for_cuda_take_dynamic_sizes() -> None:
     module = parse("\n".join(case.text(name) for name, case in CASES.items()))
     for each in ("speed", "legal", "regions"):
-        stage(walk)(each, module, Settings(cpu=False, cuda=True, tensor_cores=True))
+        stage(run_group)(each, module, Settings(cpu=False, cuda=True, tensor_cores=True))
 
 
 def test_programs_compile_their_sorts() -> None:

@@ -206,7 +206,7 @@ def test_a_program_compiles_without_the_edit(name: str, monkeypatch: pytest.Monk
     compiles_with(monkeypatch, broken(name))
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
         source = source_of(tiduc.load(network(6)))
-    assert source.repeats and source.places_arrays
+    assert source.repeats and source.places
     with pytest.warns(TiducRemark, match=f"'{name}'"):
         module = compile_source(source, cached=False)
     rng = np.random.default_rng(0)

@@ -42,11 +42,11 @@ def probe(module: Any) -> None:
 
 
 @contextmanager
-def probed(stage: str, without: Any = None) -> Iterator[None]:
-    """A pipeline that replaces the barriers with `PROBE` at the start of a stage, and lacks the pass `without`."""
+def probed(group: str, without: Any = None) -> Iterator[None]:
+    """A pipeline that replaces the barriers with `PROBE` at the start of a group, and lacks the pass `without`."""
     entries = [entry for entry in pipeline.PIPELINE if entry.function is not without]
-    first = next(i for i, entry in enumerate(entries) if entry.stage == stage)
-    entries.insert(first, pipeline.Entry(stage, probe, "Marks.", on="all"))  # type: ignore[arg-type]
+    first = next(i for i, entry in enumerate(entries) if entry.group == group)
+    entries.insert(first, pipeline.Entry(group, probe, "Marks.", on="all"))  # type: ignore[arg-type]
     with patch.object(pipeline, "PIPELINE", tuple(entries)):
         yield
 

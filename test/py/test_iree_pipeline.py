@@ -36,7 +36,7 @@ def test_the_page_on_iree_has_a_row_for_a_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", PIPELINE, ids=[f"{entry.stage} {entry.function.__name__}" for entry in PIPELINE]
+    "entry", PIPELINE, ids=[f"{entry.group} {entry.function.__name__}" for entry in PIPELINE]
 )
 def test_a_pass_has_a_description(entry: Entry) -> None:
     assert entry.description[0].isupper() and entry.description.endswith(".")

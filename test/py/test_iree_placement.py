@@ -129,8 +129,8 @@ def source() -> tuple[Source, list[np.ndarray]]:
 
 def test_a_gradient_takes_less_memory() -> None:
     given, arguments = source()
-    assert given.places_arrays
-    by_iree = replace(given, places_arrays=False)
+    assert given.places
+    by_iree = replace(given, places=False)
     modules = [compile_source(each) for each in (given, by_iree)]
     memory = [allocated(module, arguments) for module in modules]
     assert memory[0] < memory[1] - 7
@@ -144,8 +144,8 @@ def test_iree_places_the_arrays_if_its_pipeline_fails(monkeypatch: pytest.Monkey
     compiles_with(
         monkeypatch,
         "from tiduc.backends.iree.modules import process\n"
-        "process.JobStage = lambda *given: job_stage(*given[:3], 'no-such-pass' * bool(given[3]))\n"
-        "from tiduc.backends.iree.modules.job import JobStage as job_stage",
+        "process.Span = lambda *given: span(*given[:3], 'no-such-pass' * bool(given[3]))\n"
+        "from tiduc.backends.iree.modules.job import Span as span",
     )
     values = tiduc.Executable(compile_source(given, cached=False))(*arguments)
     for x, y in zip(values, wanted, strict=True):
@@ -156,7 +156,7 @@ def test_small_programs_are_compiled_in_one_step() -> None:
     program = tiduc.load(
         "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n  return %x : tensor<8xf32>\n}"
     )
-    assert not source_of(program).places_arrays
+    assert not source_of(program).places
 
 
 SCANS = """func.func @main(%x: tensor<40x64xf32>, %w: tensor<64x64xf32>) -> tensor<f32> {
@@ -217,12 +217,10 @@ def test_a_gradient_of_loops_that_the_host_runs(monkeypatch: pytest.MonkeyPatch,
     ]
     program = tiduc.load(SCANS.replace("LOOPS", "".join(loops))).grad(wrt=["x", "w"], value=True)
     given = next(each for i, each in enumerate(sources_of(program, HERE)) if i == 1)
-    given = replace(given, places_arrays=True)
+    given = replace(given, places=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", TiducRemark)
-        modules = [
-            compile_source(each, cached=False) for each in (given, replace(given, places_arrays=False))
-        ]
+        modules = [compile_source(each, cached=False) for each in (given, replace(given, places=False))]
     text = file.read_text()
     assert text.count("= scf.for ") > 3 and len(re.findall(r"^      .*stream\.cmd\.execute ", text, re.M)) > 3
     rng = np.random.default_rng(0)

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -133,12 +134,13 @@ def printed(name: str) -> str:
     lines = [f"{name} ({PROGRAMS[name][1]}):"]
     for attempt, source in attempts(name):
         more = [
-            " ".join(attempt.stages),
+            " ".join(attempt.groups),
             flags_of(attempt),
             *([f"on {attempt.device}"] if attempt.device else []),
             *(["threads"] if attempt.threaded else []),
             *(["vectors"] if attempt.settings.vectors else []),
-            *(["places"] if attempt.places else []),
+            *(["places"] if attempt.may_place else []),
+            *(["whole"] if attempt.whole else []),
         ]
         lines += [f"  {'-' if source is None else '+'} {attempt.reason}", f"      {'; '.join(more)}"]
     return "\n".join(lines) + "\n"
@@ -151,8 +153,16 @@ def test_attempts(name: str) -> None:
     assert printed(name).strip() == goldens[name].strip()
     reasons = [attempt.reason for attempt, _ in attempts(name)]
     assert len(set(reasons)) == len(reasons)
-    sources = [(each.text, each.flags, each.repeats) for _, each in attempts(name) if each is not None]
+    sources = [
+        (each.text, each.flags, each.repeats, each.places) for _, each in attempts(name) if each is not None
+    ]
     assert len(set(sources)) == len(sources) > 0
+    for attempt, source in attempts(name):
+        if attempt.whole:  # and no edit of IREE's IR can make IREE reject the program
+            alike = replace(attempt, reason="", whole=False)
+            others = [each for other, each in attempts(name) if replace(other, reason="") == alike]
+            assert [each is not None and each.has_edits for each in others] == [source is not None]
+            assert source is None or not source.has_edits
 
 
 def write() -> None:
@@ -187,13 +197,13 @@ def test_importers_write_no_code_for_iree() -> None:
 
 def test_later_attempts_run_no_passes_before_the_first_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    walk = prepare.walk
+    run_group = prepare.run_group
 
-    def noted(stage: Any, *rest: Any) -> int:
-        ran.append(stage)
-        return walk(stage, *rest)
+    def noted(group: Any, *rest: Any) -> int:
+        ran.append(group)
+        return run_group(group, *rest)
 
-    monkeypatch.setattr(prepare, "walk", noted)
+    monkeypatch.setattr(prepare, "run_group", noted)
     sources = sources_of(gradient(loop, (32,), (32,)), AVX512)
     assert ran == ["speed", "tiles", "host", "legal"]  # which decide the plan
     next(sources)

@@ -4,11 +4,16 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+from cases.witnesses import find_witness
 
+from tiduc.backends.iree.compile import compile_first
+from tiduc.backends.iree.plan import Rerun
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import MODULE, STEPS, Changes, CompilerStep, in_steps, parts_of
 from tiduc.backends.iree.targets import find_target
+from tiduc.dialect.errors import CompileError
 from tiduc.runtime.process import Ended
+from tiduc.runtime.run import Executable
 
 BRANCH = "func.func @main(%p: tensor<i1>) { scf.if }"
 GENERIC = b'#map = affine_map<() -> ()>\n"builtin.module"() ({\n}) : () -> ()\n'
@@ -57,10 +62,11 @@ def test_steps_have_names() -> None:
 
 
 def compiled(
-    source: Source, outcome: Callable[[CompilerStep, bytes], Ended], is_last: bool = True
+    source: Source, outcome: Callable[[CompilerStep, bytes], Ended], reruns: list[Rerun] | None = None
 ) -> tuple[Ended, list[str]]:
     """The end of a program, and its runs, of which `outcome` gives the ends."""
     ran: list[str] = []
+    noted = [] if reruns is None else reruns
 
     def run(command: list[str], program: bytes, step: CompilerStep) -> Ended:
         ran.append(f"{step.begin}>{step.end}{'' if step.verified else '*'}")
@@ -68,7 +74,7 @@ def compiled(
             assert ("--verify=false" in command) is not step.verified
         return outcome(step, program)
 
-    ended = in_steps(source, find_target("cpu"), ["compiler"], run, lambda: is_last)
+    ended = in_steps(source, find_target("cpu"), ["compiler"], run, lambda rerun, _: noted.append(rerun))
     return ended, ran
 
 
@@ -104,15 +110,13 @@ def test_one_verified_run_takes_the_place_of_a_part_that_prints_invalid_ops() ->
     assert ended.code == 0 and ran[2:] == [">flow", "flow>module"]
 
 
-@pytest.mark.parametrize("is_last", [False, True])
-def test_the_last_source_is_compiled_whole_where_a_later_part_fails(is_last: bool) -> None:
-    def outcome(step: CompilerStep, program: bytes) -> Ended:
-        return passed(step, program) if step.begin in ("", "vm") else Ended(1, b"", WRONG)
-
-    ended, ran = compiled(GROUPS, outcome, is_last)
-    assert ended.code == (0 if is_last else 1)
-    assert ran[:3] == [">stream", "stream>executable-targets", "stream>vm"]
-    assert ran[3:] == ([">vm", "vm>module"] if is_last else [])
+def test_a_rerun_has_a_reason() -> None:
+    reruns: list[Rerun] = []
+    compiled(REPEATS, failing("make dispatches"), reruns)
+    placed = Source("module", places=True)
+    ended, ran = compiled(placed, lambda step, program: Ended(int(bool(step.pipelines)), b"x", WRONG), reruns)
+    assert reruns == [Rerun.VERIFIED, Rerun.UNPLACED]
+    assert ended.code == 0 and ran[2:4] == ["flow>stream", "flow>stream"]
 
 
 def test_no_run_follows_a_timeout() -> None:
@@ -125,3 +129,20 @@ def test_programs_that_are_rejected_at_once_are_not_compiled_again() -> None:
     for source in (Source("module"), Source(BRANCH)):
         ended, ran = compiled(source, lambda step, program: Ended(1, b"", WRONG))
         assert ended.code == 1 and len(ran) == 1
+
+
+@pytest.mark.parametrize(
+    "witness, place", [("cbrt_f64", ":2:6"), ("float8_abs", ":2:6"), ("pools_of_equal_sizes", ":4:8")]
+)
+def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, place: str) -> None:
+    """Their input is text that earlier runs have printed, whose lines are none of the program's."""
+    source = Source(find_witness(witness).text, name="x.mlir", places=True)
+    with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):
+        compile_first([source, source.in_one_run()], cached=False)
+
+
+def test_a_program_that_is_rejected_in_parts_compiles_whole() -> None:
+    witness = find_witness("threads/counter_beside_sizes")
+    source = Source(witness.text, witness.target, threaded=True, places=True)
+    module = compile_first([source, source.in_one_run()], cached=False)
+    assert witness.holds(Executable(module, witness.target))

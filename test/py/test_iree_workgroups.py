@@ -12,7 +12,7 @@ from harness.variants import AVX512, HERE
 import tiduc
 from tiduc.backends.iree import compile as compilation
 from tiduc.backends.iree import compiler_progress
-from tiduc.backends.iree.compile import compile_source, compile_until
+from tiduc.backends.iree.compile import compile_first, compile_source, compile_until
 from tiduc.backends.iree.fast import convolutions
 from tiduc.backends.iree.source import Source
 from tiduc.dialect import progress
@@ -47,11 +47,6 @@ def source(text: str, cpu: str = AVX512) -> Source:
     return source_of(tiduc.load(text), cpu)
 
 
-def in_one_piece(source: Source) -> Source:
-    """A source whose functions of workgroups the compiler gets at once, not last."""
-    return replace(source, stablehlo=source.whole, workgroups={})
-
-
 def result(source: Source, *arguments: Any) -> Any:
     return tiduc.Executable(compile_source(source, cached=False))(*arguments)[0]
 
@@ -80,18 +75,23 @@ def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text:
     expected, here = X @ X if text == PRODUCT else X @ X @ X @ X, source(text, HERE)
     ours = result(here, *arguments)
     np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-5 * abs(expected).max())
-    np.testing.assert_array_equal(result(in_one_piece(here), *arguments), ours)
+    np.testing.assert_array_equal(result(here.in_one_run(), *arguments), ours)
 
 
 def test_a_verified_run_follows_an_unverified_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     within, expected = compilation.run_within, compile_source(source(PRODUCT), cached=False)
+    log: list[str] = []
 
     def failing(command: list[str], program: bytes, *more: Any) -> Any:
         ended = within(command, program, *more)
         return replace(ended, code=1) if "--compile-from=executable-targets" in command else ended
 
     monkeypatch.setattr(compilation, "run_within", failing)
-    assert compile_source(source(PRODUCT), cached=False) == expected
+    assert compile_first([source(PRODUCT)], cached=False, log=log) == expected
+    (said,) = log
+    assert said.startswith(
+        "compiled; lower executables, lower the code of the host ran again: one verified run"
+    )
 
 
 def test_functions_of_modules_with_resources() -> None:

@@ -67,4 +67,4 @@ def test_the_networks_have_all_kinds_of_layers() -> None:
 
 def test_the_arrays_are_placed() -> None:
     network = LargeNetwork(0)
-    assert source_of(tiduc.load(network.text).vjp(network.active)).places_arrays
+    assert source_of(tiduc.load(network.text).vjp(network.active)).places

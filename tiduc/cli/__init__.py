@@ -19,6 +19,7 @@ from tiduc.cli.colours import COLOR
 from tiduc.cli.diagnostics import report
 from tiduc.cli.manual import EPILOG, epilog
 from tiduc.cli.memory import MEMORY_LIMIT, no_memory
+from tiduc.cli.options import SharedOptions, keep, shared_options
 from tiduc.cli.stored_help import stored_help
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, out_of_memory
@@ -161,21 +162,25 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
     "--quiet",
     is_flag=True,
     envvar="TIDUC_QUIET",
+    expose_value=False,
+    callback=keep,
     help="Print results and errors only: no progress, and nothing on success.",
 )
 @click.option(
     "--json-errors",
     is_flag=True,
+    expose_value=False,
+    callback=keep,
     help="Print each error as one line of JSON; --json of a command implies this.",
 )
 @MEMORY_LIMIT
 @COLOR
 @click.pass_context
-def tiduc(context: click.Context, quiet: bool, json_errors: bool, memory_limit: int | None) -> None:
+def tiduc(context: click.Context, memory_limit: int | None) -> None:
     """Differentiate StableHLO programs: a .mlir file in, a .mlir file with its derivative out."""
     progress.enter(str(context.invoked_subcommand))
-    if context.obj is not None:
-        context.obj(memory_limit)
+    if (loaded := shared_options().loaded) is not None:
+        loaded(memory_limit)
 
 
 ENDINGS = {"SIGINT": KeyboardInterrupt(), "SIGTERM": SystemExit(143), "SIGHUP": SystemExit(129)}
@@ -208,8 +213,9 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
 
     `loaded` is called with the value of --memory-limit, after the libraries of the command are loaded.
     """
+    options = SharedOptions(loaded)
     try:
-        return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=loaded) or 0)
+        return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=options) or 0)
     except click.ClickException as error:
         _advised(error).show()
         return error.exit_code

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import click
 
 from tiduc.cli.colours import is_coloured
+from tiduc.cli.options import shared_options
 from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, TiducRemark, TiducWarning
 from tiduc.runtime.files import open_regular
@@ -25,9 +26,10 @@ _PLACE = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 def report(error: TiducError) -> None:
     """Prints `file:line:col: error: message` and the source line to standard error, in colour if colours are on.
 
-    A file name that is not UTF-8 is printed byte by byte. A command with `--json` prints an object instead.
+    A file name that is not UTF-8 is printed byte by byte. With `--json` of a command, or `tiduc --json-errors`, prints
+    an object instead.
     """
-    if _wants_json():
+    if shared_options().json_errors:
         with suppress(OSError):
             click.echo(json.dumps(as_data(error)), err=True)
         return
@@ -56,13 +58,6 @@ def as_data(error: TiducError) -> dict[str, Any]:
     where = {"file": file, "line": line and int(line), "column": column and int(column)}
     notes = [text.removeprefix("note: ") for text in more]
     return {"error": type(error).__name__, "message": message, **where, "notes": notes}
-
-
-def _wants_json() -> bool:
-    """Whether the running command has an option `--json` that is given, or `tiduc --json-errors` was given."""
-    context = click.get_current_context(silent=True)
-    asked = [] if context is None else [context.params, context.find_root().params, context.meta]
-    return any(given.get("as_data") or given.get("json_errors") for given in asked)
 
 
 def remark(file: str, message: str) -> None:
@@ -138,8 +133,7 @@ def warnings_reported() -> Iterator[None]:
 
 def is_quiet() -> bool:
     """Whether the user passed `tiduc --quiet`."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.find_root().params.get("quiet"))
+    return shared_options().quiet
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from tiduc.cli.colours import is_coloured
 from tiduc.cli.models import Command, imported, is_model, model_options, with_choices
+from tiduc.cli.options import shared_options
 from tiduc.dialect import progress
 from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.dialect.mlir.context import parse, read, stage
@@ -61,7 +62,8 @@ EMIT = click.option(
 
 
 def _noted_json(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    context.meta["as_data"] = value  # errors are reported outside the command's own context
+    if value:
+        shared_options().json_errors = True
     return value
 
 

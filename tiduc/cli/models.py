@@ -1,13 +1,13 @@
 """Models of PyTorch, ONNX and JAX as the FILE of a command: the options for their import."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from torch_mlir import ir
 
+from tiduc.cli.options import keep_import, shared_options
 from tiduc.dialect.errors import RequestError
 from tiduc.models import MODELS
 from tiduc.passes.importing.equal_values import set_equal_within
@@ -23,39 +23,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 """The function of a command."""
 
 
-@dataclass
-class ImportOptions:
-    """The options that say how to import a model: the fields have the names of the options' parameters."""
-
-    sizes: Sequence[str] = ()
-    constants: Sequence[str] = ()
-    straight_through: bool = False
-    trust: bool = False
-    lift_constants: bool = False
-    relu: bool = False
-    equal_within: float | None = None
-
-
-def _options(context: click.Context | None) -> ImportOptions:
-    """The import options of a command, which its nested contexts share; the defaults without a command."""
-    if context is None:
-        return ImportOptions()
-    options: ImportOptions = context.meta.setdefault(__name__, ImportOptions())
-    return options
-
-
-def _keep(context: click.Context, parameter: click.Parameter, value: bool | Sequence[str] | None) -> Any:
-    """Stores an option's value for `imported`; the command's function does not get the value."""
-    assert parameter.name in ImportOptions.__dataclass_fields__, parameter.name
-    setattr(_options(context), parameter.name, value)
-
-
 SIZES = click.option(
     "--size",
     "sizes",
     multiple=True,
     metavar="NAME=N",
-    callback=_keep,
+    callback=keep_import,
     expose_value=False,
     help="Set a dynamic dimension of an ONNX model, such as batch=8, or a dimension of a node's result, such as "
     "boxes.0=100. Repeatable; other dimensions stay dynamic.",
@@ -65,7 +38,7 @@ CONSTANTS = click.option(
     "constants",
     multiple=True,
     metavar="INPUT=ARRAY",
-    callback=_keep,
+    callback=keep_import,
     expose_value=False,
     help="Set an input of an ONNX model when it is imported, such as axes=2xi64=0,1. Repeatable. Ops whose shapes "
     "depend on an input need this.",
@@ -73,21 +46,21 @@ CONSTANTS = click.option(
 STRAIGHT_THROUGH = click.option(
     "--straight-through",
     is_flag=True,
-    callback=_keep,
+    callback=keep_import,
     expose_value=False,
     help="Set the derivative of rounding in an ONNX model's quantizations to one; by default it is zero.",
 )
 TRUST = click.option(
     "--trust",
     is_flag=True,
-    callback=_keep,
+    callback=keep_import,
     expose_value=False,
     help="Trust the author of a .pt2 file: run the pickles, objects and machine code that it contains.",
 )
 LIFT_CONSTANTS = click.option(
     "--lift-constants",
     is_flag=True,
-    callback=_keep,
+    callback=keep_import,
     expose_value=False,
     help="Turn a model's weights into inputs, named as in the model, so that they can be differentiated and "
     "updated; by default they are constants.",
@@ -95,7 +68,7 @@ LIFT_CONSTANTS = click.option(
 RELU = click.option(
     "--relu",
     is_flag=True,
-    callback=_keep,
+    callback=keep_import,
     expose_value=False,
     help="Treat every maximum of a value and 0 as a relu, whose derivative at 0 is 0; by default, only those in "
     "functions named relu and relu6, as in exports of JAX.",
@@ -104,7 +77,7 @@ EQUAL_WITHIN = click.option(
     "--equal-within",
     type=click.FloatRange(min=0),
     metavar="ULPS",
-    callback=_keep,
+    callback=keep_import,
     expose_value=False,
     help="Treat eigenvalues or singular values as equal if they differ by at most this many units in the last place of "
     "the largest one; by default, 8 times the root of their number.",
@@ -118,7 +91,7 @@ def model_options(command: Command) -> Command:
 
 def with_choices(module: ir.Module) -> ir.Module:
     """The module of functions, marked as the options `--relu` and `--equal-within` of the running command say."""
-    options = _options(click.get_current_context(silent=True))
+    options = shared_options().imports
     if options.relu:
         mark_every_relu(module)
     if options.equal_within is not None:
@@ -137,7 +110,7 @@ def imported(
     """The model in a file, imported as the options of the running command say; `entry` is for MLIR files."""
     from tiduc.models.files import import_model  # the importers take longer to import than MLIR
 
-    options = _options(click.get_current_context())
+    options = shared_options().imports
     return import_model(
         file,
         lift_constants=lift_constants or options.lift_constants,

@@ -1,15 +1,11 @@
 """Passes as flags, as in mlir-opt: `--tidu-linearize='wrt=x' --cse` is a pipeline of two passes."""
 
-from typing import Any
-
 import click
 
+from tiduc.cli.options import shared_options
 from tiduc.dialect.mlir.context import stage
 from tiduc.opt import PASSES, PIPELINES
 from tiduc.opt.driver import is_native, scheduled
-
-FLAGS = "tiduc.pass_flags"
-"""The key of `Context.meta` at which a command finds the pipeline that its flags name."""
 
 
 class PassFlags(click.Command):
@@ -32,7 +28,7 @@ class PassFlags(click.Command):
                 elements.append(_element(name, value))
             else:
                 rest.append(arg)
-        ctx.meta[FLAGS] = ",".join(elements)
+        shared_options().pass_flags = ",".join(elements)
         return super().parse_args(ctx, rest)
 
 
@@ -51,7 +47,7 @@ def _element(name: str, options: str) -> str:
 
 def chosen_pipeline(pipeline: str) -> str:
     """The pipeline of `--pass-pipeline`, or of the pass flags. Raises a usage error if both are given."""
-    flags: Any = click.get_current_context().meta.get(FLAGS, "")
+    flags = shared_options().pass_flags
     if flags and pipeline:
         raise click.UsageError("--pass-pipeline cannot be used with flags that name passes")
-    return str(flags) or pipeline
+    return flags or pipeline

@@ -19,11 +19,11 @@ _LEGALIZE = Pass(
 )
 
 _OTHERS = ("legal", "tiles")
-"""The stages that are not passes themselves: that of `tidu-legalize-for-iree`, and one that needs a target."""
+"""The groups whose passes have no names in pipelines: that of `tidu-legalize-for-iree`, and one that needs a target."""
 
 PASSES: dict[str, Pass] = {_LEGALIZE.name: _LEGALIZE} | {
     name: Pass(name, entry.description, entry.function)
     for entry in PIPELINE
-    if entry.stage not in _OTHERS
+    if entry.group not in _OTHERS
     for name in [f"tidu-{entry.function.__name__.replace('_', '-')}"]
 }

@@ -34,6 +34,15 @@ def updated(op: IrOp) -> range:
     return range(counts.get(op.name, 0))
 
 
+def updates_between(x: IrValue, old: IrValue) -> list[IrOp]:
+    """The chain of dynamic_update_slices from the array `old` to x. Empty if no such chain computes x."""
+    chain = []
+    while update := defined_by(x, "stablehlo.dynamic_update_slice"):
+        chain.append(update)
+        x = update.operands[0]
+    return chain[::-1] if x == old else []
+
+
 def copied(b: Emitter, x: IrValue) -> IrValue:
     """A copy of an array to update. Zeros are returned uncopied, because IREE fills a new array for each update."""
     zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), constant_splat(x)

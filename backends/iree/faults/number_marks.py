@@ -4,8 +4,8 @@
     %m = optimization_barrier 0 {tidu.hidden}          %n:2 = optimization_barrier %c, %c {tidu.numbers}
                                                        slices of %n#0 and of %n#1
 
-IREE merges barriers of equal constants, which would make two marks one value. The pass runs after each stage of the
-pipeline that emits marks. A later run extends the barrier of an earlier run, because IREE would merge two such
+IREE merges barriers of equal constants, which would make two marks one value. The pass runs after each group
+of passes that emits marks. A later run extends the barrier of an earlier run, because IREE would merge two such
 barriers. The barrier takes one array many times, so that IREE compiles one constant instead of hundreds, and allocates
 and awaits one array in each call. The array holds two different numbers, so that IREE stores it in the module: it would
 fill an array of one number in each call. The results are sliced where they are used, so that the ops of equal layers

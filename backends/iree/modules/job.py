@@ -19,7 +19,7 @@ _PROGRAM = (
 )
 
 
-class JobStage(NamedTuple):
+class Span(NamedTuple):
     """The phases of IREE's compiler up to and including `end`, and the edits after them.
 
     With a `pipeline`, the passes of the pipeline replace the phases.
@@ -32,14 +32,14 @@ class JobStage(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The stages of one run, which begins at the phase `begin`, or at StableHLO if `begin` is empty.
+    """The spans of one run, which begins at the phase `begin`, or at StableHLO if `begin` is empty.
 
     `workgroups` is that of `Source`. The result is a module, or MLIR bytecode. Without `threads`, IREE's compiler
     starts no threads.
     """
 
     begin: str
-    stages: Sequence[JobStage]
+    spans: Sequence[Span]
     threads: bool = True
     workgroups: Mapping[str, str] = {}
 

@@ -18,7 +18,7 @@ from iree.compiler import ir
 from iree.compiler.api import ctypes_dl as api
 
 from tiduc.backends.iree.modules.edits import Recorded, RefusedEdit, edited
-from tiduc.backends.iree.modules.job import MODULE, RECORD_EACH_RUN, RECORDS, REFUSED, Job, JobStage, say
+from tiduc.backends.iree.modules.job import MODULE, RECORD_EACH_RUN, RECORDS, REFUSED, Job, Span, say
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 
 _DUMP, _C_CODE = "--dump-compilation-phases-to=", "--output-format=vm-c"
@@ -67,29 +67,29 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
     module = invocation.export_module()
     invocation.import_module(module)
     begin = job.begin
-    for stage in (JobStage(*each) for each in job.stages):
-        if not _advanced(invocation, begin, stage):
+    for span in (Span(*each) for each in job.spans):
+        if not _advanced(invocation, begin, span):
             return 1
-        if not stage.verified and not module.verify():
+        if not span.verified and not module.verify():
             return 1
         done = (copies_bound_arrays.__name__,) * (RECORD_EACH_RUN[0] in flags)
-        whole = edited(module, [name for name in stage.edits if name not in done], job.workgroups)
+        whole = edited(module, [name for name in span.edits if name not in done], job.workgroups)
         if whole is not module:
             module = whole
             invocation.import_module(module)
-        begin = stage.end
+        begin = span.end
     _write(invocation, (_C_CODE if _C_CODE in flags else MODULE) if begin == MODULE else "")
     return 0
 
 
-def _advanced(invocation: api.Invocation, begin: str, stage: JobStage) -> bool:
-    """Runs a stage; returns whether it succeeds."""
-    _set(invocation, "SetVerifyIR", stage.verified)
-    if stage.pipeline:
-        return bool(invocation.execute_text_pass_pipeline(stage.pipeline))
+def _advanced(invocation: api.Invocation, begin: str, span: Span) -> bool:
+    """Runs a span; returns whether it succeeds."""
+    _set(invocation, "SetVerifyIR", span.verified)
+    if span.pipeline:
+        return bool(invocation.execute_text_pass_pipeline(span.pipeline))
     if begin:
         _set(invocation, "SetCompileFromPhase", begin.encode())
-    _set(invocation, "SetCompileToPhase", b"end" if stage.end == MODULE else stage.end.encode())
+    _set(invocation, "SetCompileToPhase", b"end" if span.end == MODULE else span.end.encode())
     return bool(invocation.execute())
 
 

@@ -223,26 +223,3 @@ def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
     """The dimensions in the order with spatial dimensions last, and their numbers in that order."""
     order = [*sorted(numbers[:2]), *numbers[2:]]
     return order, tuple(order.index(d) for d in numbers)
-
-
-def by_product(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution as a product of w and the windows of the image.
-
-    The convolution has one group, and its image is not dilated.
-    """
-    features, results, *spatial = c.layout.kernel
-    w = b.reverse(c.w, [spatial[d] for d in c.reversed]) if c.reversed else c.w
-    w = b.reshape(b.transpose(w, [results, features, *spatial]), [c.outputs, c.summed])
-    y = b.dot_general(w, _patches(b, c), ((), ()), ((1,), (0,)), {})
-    return Result(b.reshape(y, [c.outputs, c.batch, *c.places]), (FEATURES, BATCH, *range(c.rank)))
-
-
-def _patches(b: Emitter, c: Convolution) -> IrValue:
-    """The windows of the image as a matrix: a row per feature and offset, a column per image and place."""
-    (batch, features, *spatial), w = c.layout.input, c.window
-    order = [features, batch, *spatial]
-    offsets = [Along(n, d, step) for d, (n, step) in enumerate(zip(w.sizes, w.dilation, strict=True), 2)]
-    places = [Along(n, d, step) for d, (n, step) in enumerate(zip(c.places, w.strides, strict=True), 2)]
-    along = [Along(shape(c.x)[features], 0), *offsets, Along(c.batch, 1), *places]
-    starts = [0, 0, *(-low for low in w.low)]
-    return patches(b, b.transpose(c.x, order), along, starts, [c.summed, c.batch * math.prod(c.places)])

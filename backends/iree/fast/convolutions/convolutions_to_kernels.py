@@ -4,7 +4,7 @@
     y = convolution(x, w), windows of 1        ->  products in tiles (pointwise.py)
     y = convolution(x with holes, w)           ->  one convolution of x for each phase of the result (phases.py)
     y = convolution(x, w), few places          ->  vectors along features, as toward a kernel (toward_kernels.py); or a
-                                                   product of w and the windows of x (convolution_form.py)
+                                                   product of w and the windows of x (by_product.py)
     y = convolution(x, w), batch groups        ->  toward the kernel of a depthwise convolution (toward_depthwise.py)
     y = convolution(x, w), volumes             ->  a convolution of images: places along the first dimension are images,
                                                    and the window's offsets there are channels
@@ -26,8 +26,9 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import DEFAULT, Emitter, are_floats, rewrite
 from tiduc.backends.iree.emit.vectors import MASKED
+from tiduc.backends.iree.fast.convolutions.by_product import by_product
 from tiduc.backends.iree.fast.convolutions.channels_first import channels_first
-from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution, Result, by_product
+from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution, Result
 from tiduc.backends.iree.fast.convolutions.phases import by_phases
 from tiduc.backends.iree.fast.convolutions.toward_depthwise import toward_depthwise
 from tiduc.backends.iree.fast.convolutions.toward_kernels import cycles_toward_kernel, toward_kernel

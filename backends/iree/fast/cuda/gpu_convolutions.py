@@ -14,7 +14,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, are_floats, rewrite
 from tiduc.backends.iree.emit.gpu_tiles import LEAST_WORK, NARROWEST
 from tiduc.backends.iree.emit.patches import zero
-from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution, by_product
+from tiduc.backends.iree.fast.convolutions.by_product import by_product
+from tiduc.backends.iree.fast.convolutions.convolution_form import Convolution
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.facts.windows import group_counts
 from tiduc.dialect.mlir.context import stage

@@ -24,8 +24,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_static
 from tiduc.backends.iree.emit.marks import marked
-from tiduc.backends.iree.emit.updates import copied, updated
-from tiduc.backends.iree.fast.loops.carries import updates_between
+from tiduc.backends.iree.emit.updates import copied, updated, updates_between
 from tiduc.backends.iree.fast.loops.loop_forms import IN_PLACE, may_be_carry, on_host
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in

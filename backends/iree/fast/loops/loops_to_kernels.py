@@ -19,11 +19,11 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import Emitter, Pattern, is_unsigned, replace_uses, rewrite, signless
 from tiduc.backends.iree.emit.kernels import KERNEL, Kernel, dispatch
 from tiduc.backends.iree.emit.sizes import RunTimeSize
-from tiduc.backends.iree.emit.updates import copied, is_carry
+from tiduc.backends.iree.emit.updates import copied, is_carry, updates_between
 from tiduc.backends.iree.fast.loops import kernel_forms
-from tiduc.backends.iree.fast.loops.carries import signed_carries, updates_between
 from tiduc.backends.iree.fast.loops.loop_forms import IN_KERNEL, carries_on_stack, read_from_outside, wanted
 from tiduc.backends.iree.fast.loops.packing import pack, read_packed
+from tiduc.backends.iree.fast.loops.signed_carries import signed_carries
 from tiduc.backends.iree.fault import slow
 from tiduc.dialect.graph.functions import functions_in, outer_first
 from tiduc.dialect.graph.graph import operations

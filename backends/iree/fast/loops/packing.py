@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean
 from tiduc.backends.iree.emit.known import constant_splat
-from tiduc.backends.iree.fast.loops.carries import updates_between
+from tiduc.backends.iree.emit.updates import updates_between
 from tiduc.dialect.graph.functions import outer_first, replace
 from tiduc.dialect.graph.graph import captured, operations
 from tiduc.dialect.graph.matching import defined_by

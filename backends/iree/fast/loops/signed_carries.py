@@ -13,8 +13,8 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.arrays import restored, stored
 from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, replace_uses, signless
 from tiduc.backends.iree.emit.known import constant_splat
+from tiduc.backends.iree.emit.updates import updates_between
 from tiduc.dialect.graph.graph import operations
-from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, with_element
 
@@ -60,12 +60,3 @@ def _read_as(x: IrValue, kind: ir.IntegerType, place: ir.InsertionPoint, loop: I
     x.set_type(with_element(x.type, signless(max(8, kind.width))))
     if readers:
         replace_uses(readers, restored(Emitter(place, loop.location), x, kind))
-
-
-def updates_between(x: IrValue, old: IrValue) -> list[IrOp]:
-    """The chain of dynamic_update_slices from the array `old` to x. Empty if no such chain computes x."""
-    chain = []
-    while update := defined_by(x, "stablehlo.dynamic_update_slice"):
-        chain.append(update)
-        x = update.operands[0]
-    return chain[::-1] if x == old else []
