@@ -150,7 +150,7 @@ def compile_first(
         )
     compiler = find_tool("iree-compile")
     warn_of_another_version()
-    steps = (*("for threads",) * first.threaded, *("placed",) * first.places)
+    steps = (*("for threads",) * first.threaded, *("placed",) * first.places, *("poisoned",) * first.poisons)
     flags = *target.flags, *first.flags, *_linkers(target), *steps
     key = cache.key(first.whole, flags, compiler) if cached else None
     compiled = cache.read(key) if key else None

@@ -1,11 +1,11 @@
 """memory_check: runs a program in memory that holds a pattern, and compares its results with those in plain memory.
 
-    as compiled    arrays are placed, hosted, donated, and updated in place; allocated memory holds a pattern
-    plain          IREE places the arrays, nothing is donated, loops copy their carries
+    as compiled    arrays are placed, hosted, donated, and updated in place; memory holds NaN before and after its use
+    plain          IREE places the arrays, nothing is donated, loops copy their carries; fresh memory holds a pattern
 
 Both run the same dispatches, so their results agree bit for bit. They differ if an array shares memory with another
-array that is still read, or if a dispatch reads memory that nothing wrote. Each program is called twice on arrays of
-the host, and twice on arrays of the device.
+array that is still read, or if a dispatch reads memory that nothing wrote, or that has been released. Each program is
+called twice on arrays of the host, and twice on arrays of the device.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def check_memory(program: Lowered, options: Options, arguments: Sequence[Array])
 
     Raises `TiducError` that names the first result that differs, or the first argument that changes.
     """
-    vmfb = build(program, options)
+    vmfb = build(program, options, poisons=True)
     device = Executable(vmfb, options.target, program.name).device_name
     if not device.startswith("local-"):
         raise RequestError(f"--check-memory is for CPUs, not for {options.target}")

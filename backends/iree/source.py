@@ -21,7 +21,8 @@ class Source:
     `workgroups` maps the names of functions that the text declares to the text of their definitions. These functions
     compute the workgroups of dispatches. With `repeats`, the text has functions of repeated ops, which are inlined
     after IREE has formed dispatches. `threaded`: IREE's device for threads runs the program. With `places`, tiduc
-    places the arrays of its execution regions in memory.
+    places the arrays of its execution regions in memory. With `poisons`, allocated memory holds NaN before and after
+    its use, which shows reads of other memory.
     """
 
     stablehlo: str | bytes
@@ -32,6 +33,7 @@ class Source:
     repeats: bool = False
     threaded: bool = False
     places: bool = False
+    poisons: bool = False
 
     @property
     def text(self) -> bytes:

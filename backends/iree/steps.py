@@ -51,21 +51,22 @@ class Changes(NamedTuple):
     """The edits that a program needs between runs of the compiler.
 
     `repeats`: functions of repeats are inlined. `places`: arrays are placed in memory. `workgroups`: functions of
-    workgroups are inserted. `vm`: host code is edited.
+    workgroups are inserted. `vm`: host code is edited. `poisons`: arrays hold NaN before and after their use.
     """
 
     repeats: bool
     places: bool
     workgroups: bool
     vm: bool
+    poisons: bool = False
 
     @staticmethod
     def of(source: Source, target: Target) -> "Changes":
         """The edits that a program needs."""
         # Bytecode holds large constants; such a program is not edited for threads.
         threads = source.threaded and not source.text.startswith(BYTECODE)
-        vm = target.spirv or source.may_branch or threads
-        return Changes(source.repeats, source.places, bool(source.workgroups), vm)
+        vm = target.spirv or source.may_branch or threads or source.poisons
+        return Changes(source.repeats, source.places, bool(source.workgroups), vm, source.poisons)
 
     @property
     def in_flow(self) -> bool:
@@ -88,6 +89,7 @@ class Changes(NamedTuple):
             edits[VM] = (
                 *("copies_bound_arrays",) * target.spirv,
                 *("replace_early_releases", "copy_passed_references", "widen_block_arguments"),
+                *("poison_arrays",) * self.poisons,
                 *("keep_large_arrays",) * threaded,
             )
         return edits

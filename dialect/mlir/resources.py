@@ -8,6 +8,7 @@ would then read other memory. An element takes whole bytes, even a boolean.
 """
 
 import functools
+import io
 import math
 import re
 from contextlib import suppress
@@ -139,6 +140,16 @@ def _bytes_of(resource: ir.DenseResourceElementsAttr) -> int | None:
         return None
     _, at = _number(head.contents, data.start)  # skips the alignment
     return _number(head.contents, at)[0]
+
+
+def contents_of(attribute: ir.Attribute) -> bytes:
+    """The bytes of a resource: its elements, in order. The bindings do not give them, but bytecode ends with them."""
+    resource, size = ir.DenseResourceElementsAttr(attribute), _needed(attribute.type)
+    holder, written = ir.Module.create(ir.Location.unknown(resource.context)), io.BytesIO()
+    holder.operation.attributes["resource"] = resource
+    holder.operation.write_bytecode(written)
+    end = _sections(bytearray(written.getbuffer()))[_DATA].stop
+    return bytes(written.getbuffer()[end - size : end])
 
 
 class _Head:

@@ -26,6 +26,7 @@ from tiduc.backends.iree.modules.ops import blocks, constant, operations
 from tiduc.backends.iree.modules.order import Allocation, Fixed, LiveArray, check_places
 from tiduc.backends.iree.modules.placement import place_arrays
 from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
+from tiduc.backends.iree.modules.vm.poison import poison_arrays
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 from tiduc.backends.iree.modules.vm.references import copy_passed_references
 from tiduc.backends.iree.modules.vm.registers import widen_block_arguments
@@ -122,6 +123,7 @@ FEW = """vm.module public @m {{
     [
         (replace_early_releases, "hal.device.queue.dealloca"),
         (keep_large_arrays, "hal.device.queue.alloca"),
+        (poison_arrays, "hal.device.queue.dealloca"),
         (copies_bound_arrays, "hal.command_buffer.copy_buffer"),
     ],
 )

@@ -1,16 +1,18 @@
-"""Where arrays lie in memory: programs as compiled, in memory that holds a pattern, against plain ones, bit for bit."""
+"""Where arrays lie in memory: programs as compiled, in memory that holds NaN, against plain ones, bit for bit."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from harness.edits import compiles_with
+from harness.edits import after, compiles_with
 
 import tiduc
 from tiduc.backends.backend import Options
 from tiduc.backends.iree.compile import compile_module
 from tiduc.backends.iree.memory_check import check_memory
+from tiduc.backends.iree.modules.vm.poison import poison_arrays
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.cli import run
 from tiduc.dialect.errors import TiducError
@@ -101,7 +103,7 @@ def test_arrays_that_are_overwritten(text: str) -> None:
     if text == CARRIED:
         prepared = Prepared(program.lower(), Options())
         attempt = next(attempt for attempt, source in prepared.sources() if source is not None)
-        assert "carries" in attempt.stages
+        assert "carries" in attempt.groups
     values = checked(program)
     for x, y in zip(values, program.compile(engine="xla")(*arguments(program)), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
@@ -124,6 +126,76 @@ def test_an_array_in_the_place_of_another_is_found(monkeypatch: pytest.MonkeyPat
     compiles_with(monkeypatch, TOO_EARLY)
     with pytest.raises(TiducError, match="differs from that in plain memory in [0-9]+ of"):
         checked(mlp())
+
+
+RELEASED = """
+def edited(module):
+    (release,) = calls(module, "hal.device.queue.dealloca", 6)
+    carry = next(op for op in calls(module, "hal.device.queue.alloca", 9) if op.block == release.block)
+    release.operands[4] = carry.result
+    return True
+"""
+"""Releases the result of an iteration, which the next iteration reads, in place of a temporary array."""
+
+UNWRITTEN = """
+def edited(module):
+    for op in calls(module, "hal.device.queue.execute", 6):
+        device, queue, wait, signal, *_ = op.operands
+        call("hal.device.queue.barrier", [], [device, queue, wait, signal, zero(op)], op)
+        erase(op)
+    declare(module, releases._BARRIER)
+    return True
+"""
+"""Runs no kernel, so that nothing writes the arrays."""
+
+EDITED = """from tiduc.backends.iree.modules import edits
+from tiduc.backends.iree.modules.ops import erase
+from tiduc.backends.iree.modules.vm import releases
+from tiduc.backends.iree.modules.vm.functions import call, calls, declare, zero
+{}
+edits.CORRECTIONS["replace_early_releases"] = edited"""
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("code", [RELEASED, UNWRITTEN], ids=["released", "unwritten"])
+def test_reads_of_other_memory_are_found(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both programs have the fault; they agree unless released and fresh memory holds NaN in one of them."""
+    compiles_with(monkeypatch, EDITED.format(code))
+    with pytest.raises(TiducError, match="differs from that in plain memory in [0-9]+ of"):
+        checked(tiduc.load(CARRIED))
+
+
+DEVICE, FENCE, BUFFER = "!vm.ref<!hal.device>", "!vm.ref<!hal.fence>", "!vm.ref<!hal.buffer>"
+VM = f"""module {{ vm.module public @m {{
+  vm.import private @hal.device.queue.alloca(%device : {DEVICE}, %queue_affinity : i64, %wait_fence : {FENCE},
+    %signal_fence : {FENCE}, %pool : i64, %memory_types : i32, %buffer_usage : i32, %allocation_size : i64,
+    %flags : i64) -> {BUFFER}
+  vm.import private @hal.device.queue.dealloca(%device : {DEVICE}, %queue_affinity : i64, %wait_fence : {FENCE},
+    %signal_fence : {FENCE}, %buffer : {BUFFER}, %flags : i64)
+  vm.func private @f(%d: {DEVICE}, %q: i64, %x: {FENCE}, %y: {FENCE}, %t: i32, %size: i64) {{
+    %ref = vm.call @hal.device.queue.alloca(%d, %q, %x, %y, %q, %t, %t, %size, %q)
+      : ({DEVICE}, i64, {FENCE}, {FENCE}, i64, i32, i32, i64, i64) -> {BUFFER}
+    vm.call @hal.device.queue.dealloca(%d, %q, %x, %y, %ref, %q)
+      : ({DEVICE}, i64, {FENCE}, {FENCE}, {BUFFER}, i64) -> ()
+    vm.return
+  }}
+}} }}"""
+
+
+def test_arrays_are_filled_before_and_after_their_use() -> None:
+    """The fences order the fills: after the allocation, and before the release."""
+    text = after(poison_arrays, VM)
+    assert text is not None
+    order = re.findall(
+        r"vm.call @hal.device.queue.(\w+)\(%arg0, %arg1, (%\w+), (%\w+), (?:(%ref\w*), )?", text
+    )
+    (allocates, *first), (fills, *second), (fills_again, *third), (releases, *last) = order
+    assert (allocates, fills, fills_again, releases) == ("alloca", "fill", "fill", "dealloca")
+    assert first[0] == third[0] == "%arg2" and second[1] == last[1] == "%arg3"
+    assert first[1] == second[0] and third[1] == last[0] and first[1] != third[1]
+    assert second[2] == third[2] == last[2]
+    assert len(re.findall(r"vm.const.i64 255", text)) == 2
+    assert after(poison_arrays, "module { vm.module public @m { } }") is None
 
 
 def test_memory_that_is_allocated_holds_a_pattern() -> None:

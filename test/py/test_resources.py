@@ -11,8 +11,9 @@ from torch_mlir import ir
 import tiduc
 from tiduc.cli import run
 from tiduc.dialect.errors import ParseError
+from tiduc.dialect.mlir.constants import constants_in
 from tiduc.dialect.mlir.context import context
-from tiduc.dialect.mlir.resources import check_resources
+from tiduc.dialect.mlir.resources import check_resources, contents_of
 
 ONE = "0000803F"
 LOCATED = ":2:8: error: a resource of type tensor<{}> needs {} bytes, and the file has {}"
@@ -119,3 +120,36 @@ def test_every_command_refuses_the_file(
     file.write_text(program("5000xf32", 3 * ONE))
     assert run(arguments(str(file), str(tmp_path / "out"))) == 1
     assert f"{file}{LOCATED.format('5000xf32', 20000, 12)}" in capfd.readouterr().err
+
+
+STORED = {"ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8, "f8E5M2": 1, "complex<f64>": 16, "i1": 1, "bf16": 2}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("fast", [True, False])
+def test_constants_that_are_stored_apart_compile(fast: bool) -> None:
+    """ImageGPT has 1 MiB of unsigned bytes. IREE reads no unsigned resources, and complex ones of f64 only in parts."""
+    count, results, resources, body = 5000, list[str](), list[str](), list[str]()
+    numbers = np.random.default_rng(0).integers(0, 2, count * 16).astype(np.uint8)
+    for i, (element, width) in enumerate(STORED.items()):
+        type_ = f"tensor<{count}x{element}>"
+        resources.append(f'r{i}: "0x{width:02x}000000{numbers[: count * width].tobytes().hex()}"')
+        body.append(f"  %{i} = stablehlo.constant dense_resource<r{i}> : {type_}")
+        results.append(type_)
+    values = ", ".join(f"%{i}" for i in range(len(STORED)))
+    text = f"""func.func @main() -> ({", ".join(results)}) {{
+{chr(10).join(body)}
+  return {values} : {", ".join(results)}
+}}
+{{-# dialect_resources: {{ builtin: {{ {", ".join(resources)} }} }} #-}}
+"""
+    found = tiduc.load(text).compile(fast=fast)()
+    for y, width in zip(found, STORED.values(), strict=True):
+        assert y.tobytes() == numbers[: count * width].tobytes(), y.dtype
+
+
+def test_the_bytes_of_a_resource() -> None:
+    with context():
+        for type_, digits in RIGHT:
+            (op,) = constants_in(ir.Module.parse(program(type_, digits)).operation)
+            assert contents_of(op.attributes["value"]).hex().upper() == digits

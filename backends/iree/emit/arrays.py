@@ -8,6 +8,7 @@ integers, which are bitcast to signless ones. Sizes are those of `sizes.py`.
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_unsigned, s
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.sizes import SizeLike, are_known, broadcast, read
 from tiduc.dialect.graph.graph import terminator
-from tiduc.dialect.graph.matching import defined_by
+from tiduc.dialect.graph.matching import defined_by, definition
 from tiduc.dialect.mlir.context import context
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.origins import DYNAMIC
@@ -64,9 +65,9 @@ def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
 
 
 def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
-    """The size at index i of the shape of an array, or of a broadcast of shapes; None for other vectors.
+    """The size at index i of a vector if its ops say of which array it is a size; else None.
 
-    CHLO's ops on dynamic shapes expand to such shapes.
+    CHLO's ops on dynamic shapes expand to shapes of arrays. JAX concatenates sizes of dimensions and constants.
     """
     if of := defined_by(x, "shape.shape_of"):
         return sizes_of(b, of.operands[0])[i]
@@ -74,17 +75,61 @@ def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
         rank = x.type.shape[0]
         places = [(shape, i - rank + shape.type.shape[0]) for shape in of.operands]
         return functools.reduce(broadcast, (number(b, shape, at) for shape, at in places if at >= 0))
+    x, _ = _source(x, i)
+    if of := defined_by(x, "stablehlo.get_dimension_size"):
+        return sizes_of(b, of.operands[0])[ir.IntegerAttr(of.attributes["dimension"]).value]
     return None
+
+
+def _source(x: IrValue, i: int) -> tuple[IrValue, int]:
+    """The value that has the element at index i of a vector before ops that move it, and the element's index there."""
+    while (op := definition(x)) is not None and (op.name in _JOINS or _keeps_size(op)):
+        x = op.operands[ir.OpResult(x).result_number if op.name == "stablehlo.optimization_barrier" else 0]
+        if op.name == "stablehlo.concatenate":
+            for x in op.operands:
+                if i < x.type.shape[0]:
+                    break
+                i -= x.type.shape[0]
+    return x, i
+
+
+_JOINS = "stablehlo.concatenate", "stablehlo.optimization_barrier"
+
+
+def _keeps_size(op: IrOp) -> bool:
+    """Whether an op has one size as its operand and as its result: sizes have at most 31 bits."""
+    if op.name == "stablehlo.convert":
+        kinds = element(op.operands[0]), element(op.results[0])
+        return all(
+            isinstance(kind, ir.IntegerType) and kind.is_signless and kind.width >= 32 for kind in kinds
+        )
+    return op.name == "stablehlo.reshape" and math.prod(op.operands[0].type.shape) == 1
+
+
+def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
+    """The entries of a vector, if each is a constant or the size of an array; else None."""
+    found: list[SizeLike] = []
+    for i in range(x.type.shape[0]):
+        value = _constant(x, i)
+        size = _shape(b, x, i) if value is None else value
+        if size is None:
+            return None
+        found.append(size)
+    return found
+
+
+def with_known_sizes(b: Emitter, x: IrValue) -> IrValue:
+    """A vector of sizes, written so that IREE knows of which arrays they are sizes; x if an entry is no size.
+
+    IREE would compute the vector, and read it in dispatches, some of which do not compile.
+    """
+    sizes = None if is_dynamic(x.type) else known_sizes(b, x)
+    return x if sizes is None or are_known(sizes) else _vector(b, sizes)
 
 
 def _constant(x: IrValue, i: int = 0) -> int | None:
     """The integer at index i of a constant vector, which may be an operand of a concatenation; else None."""
-    while joined := defined_by(x, "stablehlo.concatenate"):
-        for y in joined.operands:
-            if i < y.type.shape[0]:
-                break
-            i -= y.type.shape[0]
-        x = y
+    x, i = _source(x, i)
     constant = defined_by(x, "stablehlo.constant")
     if constant is None:
         return None

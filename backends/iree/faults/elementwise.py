@@ -1,15 +1,26 @@
 """Elementwise ops for which IREE gets special values wrong or rejects element types."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.iree.emit import arrays, polynomials
-from tiduc.backends.iree.emit.emitter import Emitter, is_boolean, is_directly_in, legalize, signless
+from tiduc.backends.iree.emit.emitter import (
+    Emitter,
+    is_boolean,
+    is_directly_in,
+    is_unsigned,
+    legalize,
+    signless,
+)
 from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.fault import crash, missing, wrong
+from tiduc.dialect.mlir.constants import resource_name
+from tiduc.dialect.mlir.resources import contents_of
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import bits, element, is_complex, is_f64, is_float, with_element
 
@@ -26,9 +37,16 @@ def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part.",
     "constant_c128",
 )
+@crash(
+    "Constants of unsigned integers and 8-bit floats whose bytes are stored apart do not compile; stores signless "
+    "integers, and bitcasts.",
+    untested="resources follow the functions of a file, so no other program fits beside it; test_resources.py has it",
+)
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Emits a complex<f64> constant as a constant for each part."""
     type_ = op.results[0].type
+    if (name := resource_name(op.attributes["value"])) is not None:
+        return _stored_apart(b, op, name)
     if not is_complex(type_) or bits(type_) != 128:
         return None
     part = with_element(type_, ir.F64Type.get())
@@ -45,6 +63,27 @@ def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         [],
     )
     return [b.complex(*(b.emit("stablehlo.constant", (), part, {"value": value}) for value in both))]
+
+
+def _stored_apart(b: Emitter, op: IrOp, name: str) -> Sequence[IrValue] | None:
+    """A constant whose bytes are a resource, as resources of element types that IREE reads; None if it reads this."""
+    value, type_ = op.attributes["value"], op.results[0].type
+    is_wide = is_complex(type_) and bits(type_) == 128
+    if not is_wide and not is_unsigned(type_) and not (is_float(type_) and bits(type_) == 8):
+        return None
+    whole = np.frombuffer(contents_of(value), np.float64 if is_wide else np.uint8)
+    part = with_element(type_, ir.F64Type.get() if is_wide else signless(bits(type_)))
+    parts = [
+        b.emit(op.name, (), part, {"value": _resource(array, name, part)})
+        for array in ((whole[::2], whole[1::2]) if is_wide else (whole,))
+    ]
+    return [b.complex(*parts) if is_wide else b.bitcast(parts[0], element(type_))]
+
+
+def _resource(array: NDArray[Any], name: str, type_: ir.RankedTensorType) -> ir.Attribute:
+    contents = np.ascontiguousarray(array)
+    alignment = max(1, bits(type_) // 8)
+    return ir.DenseResourceElementsAttr.get_from_buffer(contents, name, type_, alignment=alignment)
 
 
 @legalize("stablehlo.power")

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from tiduc.backends.iree.emit.emitter import ON_SPIRV, Emitter, legalize, signless
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.fault import crash, missing
+from tiduc.dialect.mlir.constants import is_splat
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import FUNCTIONS
 from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with_element
@@ -51,7 +52,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The constant, behind a barrier."""
     type_ = op.results[0].type
-    if not is_complex(type_) or bits(type_) == 128 or op.attributes["value"].is_splat:
+    if not is_complex(type_) or bits(type_) == 128 or is_splat(op.attributes["value"]):
         return None
     return list(b.barrier(b.emit(op.name, (), type_, {"value": op.attributes["value"]})))
 

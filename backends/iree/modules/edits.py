@@ -16,6 +16,7 @@ from tiduc.backends.iree.modules.job import REMARK, say
 from tiduc.backends.iree.modules.placement import place_arrays
 from tiduc.backends.iree.modules.repeats import inline_repeats
 from tiduc.backends.iree.modules.vm.large_arrays import keep_large_arrays
+from tiduc.backends.iree.modules.vm.poison import poison_arrays
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 from tiduc.backends.iree.modules.vm.references import copy_passed_references
 from tiduc.backends.iree.modules.vm.registers import widen_block_arguments
@@ -31,6 +32,8 @@ SPEED: dict[str, Edit] = {
 CORRECTIONS: dict[str, Edit] = {
     edit.__name__: edit for edit in (replace_early_releases, copy_passed_references, widen_block_arguments)
 }
+CHECKS: dict[str, Edit] = {poison_arrays.__name__: poison_arrays}
+"""Edits that show faults of the other edits; a program is refused if one of them cannot be made."""
 
 
 class RefusedEdit(Exception):
@@ -50,8 +53,8 @@ def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, 
                     raise Recorded
             elif name == put_in_workgroups.__name__:
                 or_refuse(lambda module: put_in_workgroups(module, workgroups), module, name)
-            elif name in CORRECTIONS:
-                or_refuse(CORRECTIONS[name], module)
+            elif name in CORRECTIONS or name in CHECKS:
+                or_refuse((CORRECTIONS | CHECKS)[name], module)
             else:
                 module = unless_broken(SPEED[name], module)
     return module

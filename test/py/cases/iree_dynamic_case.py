@@ -50,6 +50,30 @@ def third_of_a_size() -> Case:
     return Case("(%x: tensor<?Nx2xf32>) -> tensor<?Mxi32>", body, (numbers(7, 2),), {"N": 7, "M": 3})
 
 
+def sizes_in_vectors() -> Case:
+    """A slice and a broadcast of sizes that JAX concatenates. IREE cannot see of which array they are sizes."""
+    x, y = "tensor<?Nx8x4xf32>", "tensor<?Nx4x4xf32>"
+    body = f"""%zero = stablehlo.constant dense<0> : tensor<3xi32>
+      %one = stablehlo.constant dense<1> : tensor<3xi32>
+      %four = stablehlo.constant dense<4> : tensor<2xi32>
+      %init = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = stablehlo.get_dimension_size %x, dim = 0 : ({x}) -> tensor<i32>
+      %1 = stablehlo.reshape %0 : (tensor<i32>) -> tensor<1xi32>
+      %2 = stablehlo.concatenate %1, %four, dim = 0 : (tensor<1xi32>, tensor<2xi32>) -> tensor<3xi32>
+      %3 = stablehlo.optimization_barrier %2 : tensor<3xi32>
+      %4 = stablehlo.real_dynamic_slice %x, %zero, %3, %one
+        : ({x}, tensor<3xi32>, tensor<3xi32>, tensor<3xi32>) -> {y}
+      %5 = stablehlo.reduce(%4 init: %init) applies stablehlo.add across dimensions = [2]
+        : ({y}, tensor<f32>) -> tensor<?Nx4xf32>
+      %6 = stablehlo.dynamic_broadcast_in_dim %5, %3, dims = [0, 1]
+        {{known_nonexpanding_dimensions = array<i64: 0, 1>}} : (tensor<?Nx4xf32>, tensor<3xi32>) -> {y}
+      %7 = stablehlo.add %y, %6 : {y}
+      return %7 : {y}"""
+    images, other = numbers(3, 8, 4), numbers(3, 4, 4)
+    expected = other + images[:, :4].sum(2, keepdims=True)  # the interpreter has no real_dynamic_slice
+    return Case(f"(%x: {x}, %y: {y}) -> {y}", body, (images, other), {"N": 3}, expected)
+
+
 def clamped_complex() -> Case:
     """Complex numbers between a number and an array of numbers."""
     x = "tensor<?Nx3xcomplex<f32>>"

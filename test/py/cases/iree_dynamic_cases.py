@@ -369,6 +369,7 @@ CASES = {
     "unsigned": bytes_along(),
     "unsigned_size": twice_a_size(),
     "size_in_floats": loops.third_of_a_size(),
+    "sizes_in_vectors": loops.sizes_in_vectors(),
 }
 
 

@@ -1,5 +1,7 @@
 """Convolutions with dynamic dimensions, for `iree_dynamic_cases.py`."""
 
+import numpy as np
+
 from cases.iree_dynamic_case import Array, Case, numbers
 
 
@@ -23,6 +25,10 @@ def in_groups(
     body = f"""%0 = stablehlo.convolution(%x, %k) {form} {counts} : ({x}, {k}) -> {y}
       return %0 : {y}"""
     return Case(f"(%x: {x}, %k: {k}) -> {y}", body, arguments, {"N": 3})
+
+
+def counted(*shape: int) -> Array:
+    return np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
 
 
 CONVOLUTIONS = {
@@ -56,5 +62,14 @@ CONVOLUTIONS = {
         "window = {rhs_dilate = [1, 2], pad = [[0, 0], [0, -1]]}",
         (1, 2),
         (numbers(3, 4, 5, 6), numbers(3, 6, 3, 2)),
+    ),
+    "convolution_cropped": in_groups(
+        "?Nx4x6x5",
+        "?Nx3x2x2",
+        "4x3x2x7",
+        "dim_numbers = [f, b, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1], "
+        "window = {pad = [[-1, 0], [2, -3]], lhs_dilate = [1, 2], rhs_dilate = [3, 1]}",
+        (1, 1),
+        (counted(3, 4, 6, 5), counted(3, 3, 2, 2)),
     ),
 }

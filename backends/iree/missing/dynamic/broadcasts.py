@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tiduc.backends.iree.emit.arrays import behind_barrier, computed, number, sizes_of
+from tiduc.backends.iree.emit.arrays import behind_barrier, computed, number, sizes_of, with_known_sizes
 from tiduc.backends.iree.emit.emitter import Emitter, legalize
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.refused import refused
@@ -25,6 +25,11 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 @crash(
     "Some uses of a result whose size is read from an array do not compile; reads the size behind a barrier.",
     "dynamic/widened_then_converted",
+)
+@crash(
+    "Reads sizes of arrays from a vector in dispatches, some of which do not compile; reads the sizes of the arrays.",
+    "dynamic/sizes_in_vectors",
+    upstream="https://github.com/iree-org/iree/issues/23555",
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The broadcast with an explicit list of the dimensions that it expands. Without a list, computes each element."""
@@ -50,7 +55,8 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         # GPU code would fuse the op that computes x into the broadcast, and keep all of x, whatever its size.
         (x,) = behind_barrier(b, x)
     given = {name: dims(sorted(order.index(i) for i in of)) for name, of in places.items() if of}
-    return b.clone(op, {0: x}, given={**given, "broadcast_dimensions": dims(sorted(dimensions))})
+    sizes = with_known_sizes(b, op.operands[1])
+    return b.clone(op, {0: x, 1: sizes}, given={**given, "broadcast_dimensions": dims(sorted(dimensions))})
 
 
 def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> IrValue:

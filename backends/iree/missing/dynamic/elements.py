@@ -9,7 +9,14 @@ from tiduc.backends.iree.emit import arrays
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, is_unsigned, legalize
 from tiduc.backends.iree.emit.kernels import Kernel
 from tiduc.backends.iree.emit.places import starts
-from tiduc.backends.iree.emit.sizes import RunTimeSize, SizeLike, clamped, padded, with_static_sizes
+from tiduc.backends.iree.emit.sizes import (
+    RunTimeSize,
+    SizeLike,
+    are_known,
+    clamped,
+    padded,
+    with_static_sizes,
+)
 from tiduc.backends.iree.fault import crash, missing, wrong
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element
@@ -25,6 +32,25 @@ def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Lowers the op to `tensor.reshape`."""
     x, sizes = op.operands
     return [arrays.in_shape_of(b, x, sizes, op.results[0].type)]
+
+
+@legalize("stablehlo.real_dynamic_slice")
+@crash(
+    "Reads sizes of arrays from a vector in dispatches, some of which do not compile; reads the sizes of the arrays.",
+    "dynamic/sizes_in_vectors",
+    upstream="https://github.com/iree-org/iree/issues/23555",
+)
+def real_dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
+    """The slice by constants and sizes of arrays; other slices stay."""
+    x, *bounds = op.operands
+    starts, limits, strides = (arrays.known_sizes(b, bound) for bound in bounds)
+    if starts is None or limits is None or strides is None or not are_known(strides):
+        return None
+    sizes = [
+        (end - start + (step - 1)) // step for start, end, step in zip(starts, limits, strides, strict=True)
+    ]
+    settled = with_static_sizes(op.results[0].type, sizes)
+    return [arrays.part(b, x, starts, settled, strides)]
 
 
 @legalize("stablehlo.dynamic_update_slice", where=DYNAMIC)

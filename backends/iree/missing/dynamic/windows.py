@@ -11,7 +11,7 @@ from tiduc.backends.iree.emit.convolutions_as_products import at_offset, precisi
 from tiduc.backends.iree.emit.emitter import DYNAMIC, Emitter, legalize
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.sizes import RunTimeSize, known, larger, padded, window_count, with_static_sizes
-from tiduc.backends.iree.fault import missing
+from tiduc.backends.iree.fault import crash, missing
 from tiduc.dialect.facts.windows import (
     Layout,
     Window,
@@ -99,6 +99,10 @@ def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]
     "of the kernel or of the result.",
     "dynamic/convolution",
 )
+@crash(
+    "Negative padding does not compile with a dynamic batch; crops and pads the array first.",
+    "dynamic/convolution_cropped",
+)
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Sums one product for each place of the kernel."""
     x, kernel = op.operands
@@ -109,6 +113,7 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         if of_batches > 1:
             return [_place_by_place(b, op, layout)]
         if of_features == 1:
+            _crop_first(b, op, layout)
             return None
     _, _, *places = (kernel.type.shape[i] for i in layout.kernel)
     is_static = min(kernel.type.shape[i] for i in layout.kernel) >= 0 and x.type.shape[features] >= 0
@@ -128,6 +133,20 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 _PLACES = 256
+
+
+def _crop_first(b: Emitter, op: IrOp, layout: Layout) -> None:
+    """Dilates, crops and pads the array of a convolution, in place, if a padding is negative."""
+    w, x = window_of_convolution(op), op.operands[0]
+    if min((*w.low, *w.high), default=0) >= 0:
+        return
+    paddings = [[0] * len(layout.input) for _ in range(3)]
+    for whole, of_window in zip(paddings, (w.low, w.high, [n - 1 for n in w.base]), strict=True):
+        for d, n in zip(layout.input[2:], of_window, strict=True):
+            whole[d] = n
+    op.operands[0] = _padded_by(b, x, b.constant(0, ir.RankedTensorType.get([], element(x))), paddings)
+    for name in {"padding", "lhs_dilation"} & {*op.attributes}:
+        del op.attributes[name]
 
 
 def _place_by_place(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
@@ -220,8 +239,12 @@ def _padded(b: Emitter, x: IrValue, value: IrValue, w: Window, others: Sequence[
     paddings = w.low, w.high, [n - 1 for n in w.base]
     if not any(map(any, paddings)):
         return x
+    return _padded_by(b, x, value, [[*others, *padding, *others] for padding in paddings])
+
+
+def _padded_by(b: Emitter, x: IrValue, value: IrValue, whole: Sequence[Sequence[int]]) -> IrValue:
+    """x padded by low, high and interior numbers for each dimension."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
-    whole = [[*others, *padding, *others] for padding in paddings]
     attributes = dict(zip(names, map(dims, whole), strict=True))
     return b.emit(
         "stablehlo.pad", (x, value), type_of(padded(sizes_of(b, x), *whole), element(x)), attributes
