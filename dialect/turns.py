@@ -9,9 +9,11 @@ process (`context.stage`). Compilers and compiled programs run without the lock.
 
 import os
 from collections.abc import Callable
+from functools import wraps
 from threading import RLock
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 _lock = RLock()
@@ -20,6 +22,17 @@ _lock = RLock()
 def turn() -> Any:
     """The lock, for a `with` statement. A thread that holds the lock may acquire it again."""
     return _lock
+
+
+def in_turn(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a function to hold the lock while it runs."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with turn():
+            return function(*args, **kwargs)
+
+    return run
 
 
 def _renew() -> None:

@@ -12,14 +12,21 @@ copied.
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 10.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from torch_mlir import ir
+
 from tiduc.dialect.errors import RequestError
+from tiduc.dialect.facts.costs import seconds, size
+from tiduc.dialect.facts.rates import rates
 from tiduc.dialect.graph.flow import UNLIMITED, minimum_cut
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.shapes.types import is_float
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -82,6 +89,112 @@ def active_ops(
     """The linear ops of a graph that compute the wanted tangents from the given ones, in order."""
     order = view.schedule(wanted, given)
     return [op for op in order if op.graph is linear and op.active is not None]
+
+
+# ---- the plan ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CutPlan:
+    """Estimated seconds of a whole Jacobian in forward mode, in reverse mode, and through a cut at the values `at`.
+
+    `at` is empty, and `through` infinite, if no values of static shape separate the inputs from the outputs.
+    """
+
+    forward: float
+    reverse: float
+    through: float
+    at: Sequence[Value]
+
+    @property
+    def cheapest(self) -> str:
+        """ "forward", "reverse" or "cut"."""
+        best = min(self.forward, self.reverse)
+        if self.through <= _WORTH * best:
+            return "cut"
+        return "forward" if self.forward <= self.reverse else "reverse"
+
+
+def plan(
+    view: View,
+    linear: Graph,
+    inputs: Sequence[tuple[Value, float]],
+    outputs: Sequence[tuple[Value | None, float]],
+) -> CutPlan:
+    """The estimated times of the Jacobian of a linear graph, with the number of seeds of each tangent.
+
+    The time of a mode is the sum over the linear ops of the op's time (`dialect/facts/costs.py`) times the number of
+    seeds for which the op runs. A cut has one seed for each element in both of its graphs, and ends in a product.
+    """
+    wanted = [dy for dy in linear.outputs if dy is not None]
+    ops = active_ops(view, linear, wanted)
+    times = [seconds(op) for op in ops]
+    by_forward = _time(times, _seeds_before(ops, inputs))
+    by_reverse = _time(times, _seeds_after(ops, outputs))
+    at = bottleneck(view, linear, _elements, wanted)
+    if not at or any(_elements(x) == UNLIMITED for x in at):
+        return CutPlan(by_forward, by_reverse, math.inf, ())
+    count = sum(map(size, at))
+    tangents = [linear.tangent_of[x] for x in at]
+    both = active_ops(view, linear, tangents) + active_ops(view, linear, wanted, tangents)
+    sizes = [[size(t) for t in side] for side in (linear.inputs.values(), wanted)]
+    product = 2 * count * sum(sizes[0]) * sum(sizes[1]) / rates().flops
+    read = 8 * count * (sum(sizes[0]) + sum(sizes[1])) / rates().bytes
+    through = count * sum(map(seconds, both)) + max(product, read)
+    return CutPlan(by_forward, by_reverse, through, at)
+
+
+_WORTH = 0.8
+"""A bottleneck is used if it takes at most this share of the estimated time of forward mode and of reverse mode."""
+
+
+def _elements(x: Value) -> int:
+    """The number of elements of a value; `UNLIMITED` if it is not a real float of static shape."""
+    is_real = isinstance(x.type, ir.RankedTensorType) and x.type.has_static_shape and is_float(x.type)
+    return size(x) if is_real else UNLIMITED
+
+
+def _time(times: Iterable[float], seeds: Iterable[float]) -> float:
+    return sum(time * count for time, count in zip(times, seeds, strict=True))
+
+
+def _seeds_before(ops: Sequence[Definition], inputs: Sequence[tuple[Value, float]]) -> list[float]:
+    """For each linear op, the number of seeds of all inputs that reach it."""
+    reached: dict[Value | None, int] = {dx: 1 << i for i, (dx, _) in enumerate(inputs)}
+    masks = []
+    for op in ops:
+        mask = _union(reached.get(x, 0) for x in op.operands)
+        reached.update(dict.fromkeys(op.results, mask))
+        masks.append(mask)
+    return _totals(masks, [count for _, count in inputs])
+
+
+def _seeds_after(ops: Sequence[Definition], outputs: Sequence[tuple[Value | None, float]]) -> list[float]:
+    """For each linear op, the number of seeds of all outputs that it reaches."""
+    reaching: dict[Value | None, int] = {}
+    for i, (dy, _) in enumerate(outputs):
+        reaching[dy] = reaching.get(dy, 0) | 1 << i
+    masks = []
+    for op in reversed(ops):
+        mask = _union(reaching.get(y, 0) for y in op.results)
+        for x in op.operands:
+            reaching[x] = reaching.get(x, 0) | mask
+        masks.append(mask)
+    return _totals(masks[::-1], [count for _, count in outputs])
+
+
+def _union(masks: Iterable[int]) -> int:
+    result = 0
+    for mask in masks:
+        result |= mask
+    return result
+
+
+def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
+    totals = {
+        mask: sum(count for i, count in enumerate(counts) if mask >> i & 1) for mask in dict.fromkeys(masks)
+    }
+    return [totals[mask] for mask in masks]
 
 
 def bottleneck(

@@ -12,7 +12,7 @@ Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode au
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.emitters.masks import everywhere, is_everywhere, reached, set_steep
 from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph.graph import Definition, Graph, Value
-from tiduc.dialect.graph.view import View
+from tiduc.dialect.graph.view import Reference, View
 from tiduc.dialect.mlir.context import stage
 from tiduc.passes.engine.close import close
 from tiduc.passes.rules.lent import Transposing
@@ -28,25 +28,68 @@ from tiduc.passes.rules.registry import OpSet
 
 
 @stage
-def linear_transpose(view: View, graph: Graph, opset: OpSet, name: str | None = None) -> Graph:
+def linear_transpose(
+    view: View,
+    graph: Graph,
+    opset: OpSet,
+    name: str | None = None,
+    wrt: Sequence[Value | Reference] | None = None,
+    outputs: Sequence[Value | Reference] | None = None,
+) -> Graph:
     """The transpose of a linear graph, which maps cotangents of `graph`'s outputs to cotangents of its inputs.
 
-    Inactive outputs also become inputs, so that transposing twice gives the original map. Raises `RequestError` if the
-    graph is not linear, and `Unsupported` if an op has no transpose rule.
+    Inactive outputs also become inputs, so that transposing twice gives the original map. With `wrt` or `outputs`,
+    which are primal values, only the part of the map from the tangents of `wrt` to those of `outputs` is transposed:
+    the other inputs are zero. Raises `RequestError` if the graph is not linear or has no such tangent, and
+    `Unsupported` if an op has no transpose rule.
     """
     graph = view.graph(graph.name)
     if not graph.linear:
         raise RequestError(f"graph @{graph.name} is not linear", graph.location)
+    inputs = _chosen(view, graph, wrt, list(graph.inputs.values()), graph.input_of, "input")
+    of = _chosen(view, graph, outputs, graph.outputs, graph.output_of, "output")
     b = _builder(view, opset, name or view.fresh("T"))
-    b.graph.input_of = graph.output_of
-    cotangents = _seeds(b, view, graph)
+    b.graph.input_of = tuple([primal for primal, _ in of])
+    cotangents = _seeds(b, view, of)
+    needed = None if wrt is None else _reached(graph, [x for _, x in inputs if x is not None])
     try:
-        _transpose_ops(b, graph.definitions, cotangents, opset)
+        _transpose_ops(b, graph.definitions, cotangents, opset, needed)
     except Unsupported as error:
         raise error.at(b.location) from None
-    outputs = [_accumulated(b, cotangents[x]) for x in graph.inputs.values()]
-    transposed: Graph = b.finish_linear(outputs, graph.output_of, graph.input_of)
+    results = [_accumulated(b, cotangents[x]) for _, x in inputs if x is not None]
+    transposed: Graph = b.finish_linear(results, b.graph.input_of, [primal for primal, _ in inputs])
     return transposed
+
+
+def _chosen(
+    view: View,
+    graph: Graph,
+    wanted: Sequence[Value | Reference] | None,
+    tangents: Sequence[Value | None],
+    primals: Sequence[Value],
+    what: str,
+) -> list[tuple[Value, Value | None]]:
+    """The primal values of `wanted`, each with its tangent; those of all tangents if `wanted` is None."""
+    known = list(zip(primals, tangents, strict=True))
+    if wanted is None:
+        return known
+    chosen = []
+    for primal in view.values(wanted):
+        found = next((pair for pair in known if pair[0] is primal), None)
+        if found is None or found in chosen:
+            why = "given twice" if found else f"not the primal of an {what} of graph @{graph.name}"
+            raise RequestError(f"{view.reference(primal)} is {why}", graph.location)
+        chosen.append(found)
+    return chosen
+
+
+def _reached(graph: Graph, inputs: Iterable[Value]) -> set[Value]:
+    """The tangents of a linear graph that depend on some of its inputs, and these inputs."""
+    reached = set(inputs)
+    for op in graph.definitions:
+        if op.active is not None and not reached.isdisjoint(op.reads):
+            reached.update(op.results)
+    return reached
 
 
 def transpose_closed(
@@ -108,11 +151,13 @@ def _builder(view: View, opset: OpSet, name: str) -> Any:
     return b
 
 
-def _seeds(b: Builder, view: View, graph: Graph) -> defaultdict[Value, list[Value]]:
-    """Adds one input per output of `graph`; the inputs for active outputs become the first cotangents."""
+def _seeds(
+    b: Builder, view: View, outputs: Sequence[tuple[Value, Value | None]]
+) -> defaultdict[Value, list[Value]]:
+    """Adds one input per output of a graph; the inputs for active outputs become the first cotangents."""
     cotangents: defaultdict[Value, list[Value]] = defaultdict(list)
     taken: dict[str, int] = {}
-    for primal, y in zip(graph.output_of, graph.outputs, strict=True):
+    for primal, y in outputs:
         key = f"{b.graph.name}.{view.reference(primal).value[-1]}"
         number = taken[key] = taken.get(key, 0) + 1
         ct = b.input(f"{key}.{number}" if number > 1 else key, primal.type, linear=True)
@@ -122,9 +167,13 @@ def _seeds(b: Builder, view: View, graph: Graph) -> defaultdict[Value, list[Valu
 
 
 def _transpose_ops(
-    b: Builder, ops: Sequence[Definition], cotangents: defaultdict[Value, list[Value]], opset: OpSet
+    b: Builder,
+    ops: Sequence[Definition],
+    cotangents: defaultdict[Value, list[Value]],
+    opset: OpSet,
+    needed: Collection[Value] | None = None,
 ) -> None:
-    """Propagates the cotangents from the outputs back to the inputs."""
+    """Propagates the cotangents from the outputs back to the inputs; only to tangents in `needed` if it is given."""
     taken = cotangents.pop
     for op in reversed(ops):
         active = op.active
@@ -135,11 +184,14 @@ def _transpose_ops(
             continue
         b.location = op.location
         ct = [_accumulated(b, bucket) for bucket in buckets]
+        wanted = active if needed is None else [x in needed for x in op.operands]
+        if True not in wanted:
+            continue
         try:
             transposed = opset.transpose_rule(op)(b, op, ct, active)
-            for x, is_active, cx in zip(op.operands, active, transposed, strict=True):
-                value = cx() if is_active and callable(cx) else cx
-                if is_active and value is not None:
+            for x, is_wanted, cx in zip(op.operands, wanted, transposed, strict=True):
+                value = cx() if is_wanted and callable(cx) else cx
+                if is_wanted and value is not None:
                     cotangents[x].append(value)
         except UnknownSize as error:
             raise opset.unsupported("transpose", op, error.message) from None

@@ -50,14 +50,15 @@ def materialize_merge(
 ) -> Graph:
     """Merges graphs into one flat graph whose outputs are the wanted values (or `Zero`s), in order.
 
-    Its first inputs are those with the keys `inputs`, in that order. Other required inputs follow, in the view's order.
+    Its first inputs are those with the keys `inputs`, in that order. Other required inputs follow in the order in which
+    they were made: those of a graph come after those of the graphs that it refers to.
     Without `keep_dead_inputs`, inputs on which no wanted value depends are omitted.
     """
     values = _with_sizes(view, opset, wanted)
     read = {x for x in values if not isinstance(x, Zero)}
     schedule = view.schedule((x for x in values if not isinstance(x, Zero)), inputs=read)
     b = opset.builder(View(ir.Module.create()), name)
-    for key in _needed_inputs(view, read, inputs, keep_dead_inputs):
+    for key in _needed_inputs(view, schedule, read, inputs, keep_dead_inputs):
         b.graph.inputs[key] = view.input(key)
     keys = KeyTable(opset.stateful, opset.commutative)
     stands_for: dict[Value, Value] = {}  # replaced values; most values are not replaced
@@ -140,8 +141,40 @@ def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Value | Zero | Refere
     return values
 
 
-def _needed_inputs(view: View, read: Collection[Value], inputs: Sequence[str], keep_dead: bool) -> list[str]:
+def _needed_inputs(
+    view: View,
+    schedule: Sequence[Definition],
+    read: Collection[Value],
+    inputs: Sequence[str],
+    keep_dead: bool,
+) -> list[str]:
     """The keys of the merged graph's inputs, in the order of its signature."""
-    needed = {key: None for key, x in view.inputs.items() if x.definition is None and x in read}
+    needed = {key: x for key, x in view.inputs.items() if x.definition is None and x in read}
     listed = [key for key in inputs if keep_dead or key in needed]
-    return list(dict.fromkeys(listed) | needed)
+    others = {key: x.graph for key, x in needed.items() if key not in listed}
+    if len(set(others.values())) > 1:
+        number = _order_of_graphs(view, schedule)
+        return [*dict.fromkeys(listed), *sorted(others, key=lambda key: number[others[key]])]
+    return list(dict.fromkeys([*listed, *others]))
+
+
+def _order_of_graphs(view: View, schedule: Sequence[Definition]) -> dict[Graph, int]:
+    """Numbers the graphs of a view: a graph comes after those that it refers to, and else in the view's order."""
+    referred: dict[Graph, dict[Graph, None]] = {}
+    for op in schedule:
+        referred.setdefault(op.graph, {}).update((x.graph, None) for x in op.reads)
+    for graph in view.graphs.values():
+        primals = (x.graph for x in (*graph.input_of, *graph.output_of) if x is not None)
+        referred.setdefault(graph, {}).update(dict.fromkeys(primals))
+    number: dict[Graph, int] = {}
+    visited: set[Graph] = set()
+    stack = list(view.graphs.values())[::-1]
+    while stack:
+        graph = stack[-1]
+        waiting = [] if graph in visited else [x for x in referred.get(graph, ()) if x not in visited]
+        visited.add(graph)
+        if waiting:
+            stack += waiting[::-1]
+        else:
+            number.setdefault(stack.pop(), len(number))
+    return number

@@ -288,7 +288,11 @@ class StablehloOps(Elementwise[V, N]):
 
 
 class RecordEmitter(StablehloOps[Value, Never], Sizes):
-    """Emits StableHLO into a graph."""
+    """Emits StableHLO and CHLO into a graph."""
+
+    def conj(self, x: Value) -> Value:
+        """The conjugate as one op, which the identities know; MLIR that is compiled has it in parts."""
+        return self.emit("chlo.conj", (x,), x.type) if is_complex(x) else x
 
 
 def _holds_floats(type_: ir.Type) -> bool:

@@ -46,17 +46,22 @@ def computed(op: Definition) -> tuple[int, int] | None:
 
 
 def _sizes(x: Value) -> tuple[int, ...]:
+    """The sizes of a tensor; a dynamic dimension counts as 1."""
+    return tuple([n if n != DYNAMIC else 1 for n in _known_sizes(x)])
+
+
+def _known_sizes(x: Value) -> tuple[int, ...]:
     return sizes_in(x.type) if isinstance(x.type, ir.RankedTensorType) else ()
 
 
 def is_open(x: Value) -> bool:
     """Whether a value has a dynamic dimension."""
-    return DYNAMIC in _sizes(x)
+    return DYNAMIC in _known_sizes(x)
 
 
 def size(x: Value) -> int:
     """The number of elements; a dynamic dimension counts as 1."""
-    return math.prod(n if n != DYNAMIC else 1 for n in _sizes(x))
+    return math.prod(_sizes(x))
 
 
 def size_in_bytes(x: Typed) -> int:
@@ -134,7 +139,7 @@ def _dot(summed: int, op: Definition) -> int:
 
 def _dot_general(op: Definition) -> int:
     sizes = _sizes(op.operands[0])
-    return _dot(math.prod(sizes[d] for d in Contraction.of(op).summed[0] if sizes[d] != DYNAMIC), op)
+    return _dot(math.prod(sizes[d] for d in Contraction.of(op).summed[0]), op)
 
 
 def _convolution(op: Definition) -> int:

@@ -4,6 +4,10 @@
     divide x, 1   -> x      subtract x, 0 -> x      reshape, transpose, broadcast_in_dim, convert: identity -> x
     broadcast_in_dim, reshape (splat) -> splat      two reshapes, transposes or broadcasts in a row -> one
     convert (splat of integers) to floats -> splat
+    real, imag (complex x, y) -> x, y              complex (real z), (imag z) -> z
+    complex (real z), (negate (imag z)) -> conj z  conj (conj z) -> z
+    add (complex x, 0), (complex 0, y) -> complex x, y
+    dot_general x, 1 -> broadcast_in_dim x, where no dimension is contracted
 
 All identities are exact, with one exception: `x + 0 -> x` gives -0 for x = -0, where the sum is +0. `x * 0` stays,
 because it is NaN where x is not finite.
@@ -16,10 +20,11 @@ from typing import Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.graph.matching import defined_by, definition, instead
 from tiduc.dialect.mlir.constants import as_floats, is_splat, splat_number
 from tiduc.dialect.ops import traits
+from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import AnyOp, Typed
 from tiduc.dialect.shapes.types import dimensions_in, dims
 
@@ -56,10 +61,62 @@ without_zero = neutral("stablehlo.add")
 
 
 def add(op: AnyOp, operands: Operands) -> Replacement:
-    """x + 0 is x, x + (-y) is x - y."""
+    """x + 0 is x, x + (-y) is x - y, and the sum of a real and of an imaginary number is the complex number of both."""
     if (y := defined_by(operands[1], "stablehlo.negate")) is not None:
         return instead(op, "stablehlo.subtract", (operands[0], y.operands[0]))
+    if defined_by(operands[0], "stablehlo.complex") is not None and (parts := _added_parts(operands)):
+        return instead(op, "stablehlo.complex", parts)
     return without_zero(op, operands)
+
+
+def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
+    """The real and the imaginary part of a sum, if each of the terms is zero in the other part."""
+    terms = [op for x in operands if (op := defined_by(x, "stablehlo.complex")) is not None]
+    for first, second in (terms, terms[::-1]) if len(terms) == 2 else ():
+        if is_zeros(first.operands[1]) and is_zeros(second.operands[0]):
+            return first.operands[0], second.operands[1]
+    return None
+
+
+def complex_(op: AnyOp, operands: Operands) -> Replacement:
+    """The complex number of z's own parts is z; with the imaginary part negated, it is the conjugate of z.
+
+    The conjugate is an op of CHLO, which passes on functions may not add: they also run after CHLO is expanded.
+    """
+    real = defined_by(operands[0], "stablehlo.real")
+    if real is None or real.operands[0].type != op.result.type:
+        return None
+    z: Typed = real.operands[0]
+    part = operands[1]
+    if (negated := defined_by(part, "stablehlo.negate")) is not None:
+        part = negated.operands[0]
+    imag = defined_by(part, "stablehlo.imag")
+    if imag is None or imag.operands[0] != z:
+        return None
+    if negated is None:
+        return z
+    return instead(op, "chlo.conj", (z,), of=(0,)) if isinstance(op, Definition) else None
+
+
+def conj(op: AnyOp, operands: Operands) -> Replacement:
+    """The conjugate of the conjugate of z is z; the conjugate of a real number is the number."""
+    (x,) = operands
+    if not isinstance(x.type.element_type, ir.ComplexType):
+        return x if x.type == op.result.type else None
+    inner = defined_by(x, op.name)
+    return None if inner is None else inner.operands[0]
+
+
+def real(_: AnyOp, operands: Operands) -> Replacement:
+    """The real part of x + i y is x."""
+    parts = defined_by(operands[0], "stablehlo.complex")
+    return None if parts is None else parts.operands[0]
+
+
+def imag(_: AnyOp, operands: Operands) -> Replacement:
+    """The imaginary part of x + i y is y."""
+    parts = defined_by(operands[0], "stablehlo.complex")
+    return None if parts is None else parts.operands[1]
 
 
 def negate(op: AnyOp, operands: Operands) -> Replacement:
@@ -122,14 +179,36 @@ def transpose(op: AnyOp, operands: Operands) -> Replacement:
     return None
 
 
+def dot_general(op: AnyOp, operands: Operands) -> Replacement:
+    """The product of x with ones is x, broadcast, if no dimension is contracted: x times a seed of 1."""
+    side = 1 if is_ones(operands[0]) else 0 if is_ones(operands[1]) else None
+    if side is None:
+        return None
+    x, type_, of = operands[side], op.result.type, Contraction.of(op)
+    if of.summed[0] or x.type.element_type != type_.element_type:
+        return None
+    places = of.places(side, [y.type.rank for y in operands])
+    along = [places[d] for d in range(x.type.rank)]
+    if along != sorted(along) or not (x.type.has_static_shape and type_.has_static_shape):
+        return None
+    if x.type == type_:
+        return x
+    return instead(op, "stablehlo.broadcast_in_dim", (x,), {"broadcast_dimensions": dims(along)}, of=(side,))
+
+
 IDENTITIES: Mapping[str, Identity] = {
+    "chlo.conj": conj,
     "stablehlo.add": add,
     "stablehlo.broadcast_in_dim": broadcast_in_dim,
+    "stablehlo.complex": complex_,
     "stablehlo.convert": convert,
     "stablehlo.divide": neutral("stablehlo.divide"),
+    "stablehlo.dot_general": dot_general,
     "stablehlo.dynamic_slice": dynamic_slice,
+    "stablehlo.imag": imag,
     "stablehlo.multiply": neutral("stablehlo.multiply"),
     "stablehlo.negate": negate,
+    "stablehlo.real": real,
     "stablehlo.reshape": reshape,
     "stablehlo.subtract": neutral("stablehlo.subtract"),
     "stablehlo.transpose": transpose,
@@ -163,8 +242,17 @@ def is_splat_of(value: ir.Attribute, type_: ir.RankedTensorType, number: int) ->
 
 def is_zeros(x: Typed) -> bool:
     """Whether x is a constant of zeros, and not quantized."""
+    return _is_filled(x, 0)
+
+
+def is_ones(x: Typed) -> bool:
+    """Whether x is a constant of ones, and not quantized."""
+    return _is_filled(x, 1)
+
+
+def _is_filled(x: Typed, number: int) -> bool:
     op = defined_by(x, "stablehlo.constant")
-    return op is not None and is_splat_of(op.attributes["value"], x.type, 0)
+    return op is not None and is_splat_of(op.attributes["value"], x.type, number)
 
 
 @functools.cache

@@ -122,13 +122,21 @@ class Definition:
         return op
 
     def instead(
-        self, name: str, operands: tuple[Value, ...], given: Mapping[str, ir.Attribute] | None = None
+        self,
+        name: str,
+        operands: tuple[Value, ...],
+        given: Mapping[str, ir.Attribute] | None = None,
+        of: Sequence[int] | None = None,
     ) -> "Definition":
         """Another op in place of this op, which has one result.
 
-        `operands` has the same length as before, or is empty.
+        `of` has the numbers of the operands that `operands` replace: all of them by default, or none if `operands` is
+        empty.
         """
         active = self.active if operands else None
+        if active is not None and of is not None:
+            active = tuple([active[i] for i in of])
+            active = active if True in active else None
         op = Definition(name, operands, self.graph, active, given, None, (), self.location)
         op.results = (Value(self.result.type, self.graph, op),)
         return op

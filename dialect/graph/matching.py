@@ -40,10 +40,19 @@ def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
         yield x
 
 
-def instead(op: AnyOp, name: str, operands: Sequence[Any], given: Attributes | None = None) -> AnyOp:
-    """Another op with the result type and location of `op`. For an MLIR operation, it is created before `op`."""
+def instead(
+    op: AnyOp,
+    name: str,
+    operands: Sequence[Any],
+    given: Attributes | None = None,
+    of: Sequence[int] | None = None,
+) -> AnyOp:
+    """Another op with the result type and location of `op`. For an MLIR operation, it is created before `op`.
+
+    `of` has the numbers of the operands that `operands` replace, if these are only some of them.
+    """
     if isinstance(op, Definition):
-        return op.instead(name, tuple(operands), given)
+        return op.instead(name, tuple(operands), given, of)
     assert isinstance(op, ir.Operation | ir.OpView)
     types, before = [op.result.type], ir.InsertionPoint(op)
     created: AnyOp = ir.Operation.create(name, types, list(operands), given, loc=op.location, ip=before)

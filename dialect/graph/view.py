@@ -1,7 +1,7 @@
 """The resolved view: graphs of any number of modules, with every reference followed to its definition.
 
 Nothing is copied. A graph is read when a reference first leads to it, so a view over many files reads only the graphs
-that are used.
+that are used. Threads may use one view: each method that changes it, or reads a graph, takes a turn (`turns.py`).
 """
 
 from collections.abc import Callable, Iterable
@@ -17,6 +17,7 @@ from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.control_ops import GRAPH_CALLS
 from tiduc.dialect.ops.ir_types import AnyModule, IrOp
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
+from tiduc.dialect.turns import in_turn
 
 Reference = ir.SymbolRefAttr | tuple[str, str]
 """A reference `@graph::@name`, or the names of the graph and of the value."""
@@ -79,6 +80,7 @@ class View:
         attributes = self._module.operation.attributes
         return {name: attributes[name] for name in attributes}
 
+    @in_turn
     def add(self, op: IrOp, module: AnyModule) -> Graph:
         """Adds a `tidu.graph` of a module, whose body is read when needed.
 
@@ -94,6 +96,7 @@ class View:
         graph.attributes = {name: op.attributes[name] for name in op.attributes if name not in own}
         return self._add(graph)
 
+    @in_turn
     def built(self, graph: Graph) -> Graph:
         """Adds a graph that a builder made."""
         graph.module = self._module
@@ -101,6 +104,7 @@ class View:
         self._unwritten[graph] = None
         return self._add(graph)
 
+    @in_turn
     def discard(self, graph: Graph) -> None:
         """Removes a graph that a builder made and that is not written. Other graphs hold the values that they need."""
         del self.graphs[graph.name], self._outputs[graph.name]
@@ -109,6 +113,7 @@ class View:
             if x.graph is graph:
                 del self.inputs[key]
 
+    @in_turn
     def graph(self, name: str, location: ir.Location | None = None) -> Graph:
         """The graph of that name, read; raises `ResolveError` if there is none."""
         graph = self._find(name, location)
@@ -116,6 +121,7 @@ class View:
         self._read_indexed()
         return graph
 
+    @in_turn
     def fresh(self, prefix: str) -> str:
         """A name that is free in the view and on its search path: `L0`, `L1`, ... for the prefix `L`."""
         number = self._fresh.get(prefix, 0)
@@ -126,6 +132,7 @@ class View:
         self._fresh[prefix] = number + 1
         return name
 
+    @in_turn
     def holder(
         self, name: str, fills: tuple[Callable[[ir.Region], None], ...], location: ir.Location
     ) -> ir.Operation:
@@ -141,6 +148,7 @@ class View:
 
     # ---- values -----------------------------------------------------------------------------------------------
 
+    @in_turn
     def value(self, ref: Reference, location: ir.Location | None = None) -> Value:
         """The value of a reference `@graph::@name`, or of a pair of names; raises `ResolveError` if there is none."""
         graph_name, name = _names(ref)
@@ -164,6 +172,7 @@ class View:
         """The reference `@graph::@name` of a value. A value without a name receives a new one."""
         return value.reference
 
+    @in_turn
     def bind(self, key: str, value: Value, location: ir.Location | None = None) -> None:
         """Binds an input to a value, which replaces the input from now on.
 
@@ -173,6 +182,7 @@ class View:
         self.set_binding(key, value, location)
         self._unwritten_bindings.append((key, value))
 
+    @in_turn
     def set_binding(self, key: str, value: Value, location: ir.Location | None = None) -> None:
         """Binds an input like `bind`, for a `tidu.bind` that is in the module already."""
         bound = self.input(key)

@@ -1,6 +1,6 @@
 """Contraction: the dimension numbers of dot_general and dot, as a record."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -48,6 +48,13 @@ class Contraction:
     def kept(self, side: int, count: int) -> list[int]:
         """The free dimensions of operand 0 or 1, which has `count` dimensions: neither batch nor contracted ones."""
         return [d for d in range(count) if d not in self.batches[side] and d not in self.summed[side]]
+
+    def places(self, side: int, ranks: Sequence[int]) -> dict[int, int]:
+        """The dimensions of the result by those of operand 0 or 1, for operands of these ranks."""
+        count = len(self.batches[0])
+        first = count if side == 0 else count + len(self.kept(0, ranks[0]))
+        places = {d: i for i, d in enumerate(self.batches[side])}
+        return {**places, **{d: first + i for i, d in enumerate(self.kept(side, ranks[side]))}}
 
 
 @cache  # networks repeat few kinds of contractions thousands of times

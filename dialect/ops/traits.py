@@ -193,7 +193,7 @@ chlo.broadcast_shift_right_logical    broadcasting  .        .       formula .  
 chlo.broadcast_subtract               broadcasting  2        .       formula .     .
 chlo.broadcast_xor                    broadcasting  .        .       formula any   .
 chlo.broadcast_zeta                   broadcasting  function .       formula .     .
-chlo.conj                             elementwise   1        .       alike   .     .
+chlo.conj                             elementwise   1        .       alike   .     cheap parts
 chlo.constant                         source        .        .       static  .     .
 chlo.constant_like                    elementwise   .        .       alike   .     .
 chlo.cosh                             elementwise   function .       alike   .     .

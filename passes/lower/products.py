@@ -1,6 +1,7 @@
 """Simplifications of products of matrices, which `simplify.py` applies.
 
     dot_general I, x                      -> x, transposed and broadcast, where I is a (broadcast) identity matrix
+    dot_general 1, x                      -> reduce-add x, broadcast, where all elements of 1 are ones
     dot_general x, (broadcast y)          -> dot_general x, y, if the batches of y are equal: x with more rows
     reduce-add (dot_general x, y)         -> dot_general x, y, which also contracts the batches, if these are added up
 
@@ -13,7 +14,8 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from tiduc.dialect.facts.identities import is_splat_of
+from tiduc.dialect.emitters.bodies import IrEmitter
+from tiduc.dialect.facts.identities import is_ones, is_splat_of
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction, Pair
@@ -107,6 +109,34 @@ def other_operand(op: IrOp, inner: IrOp) -> IrValue:
     """The operand of a product other than the result of the inner op."""
     x: IrValue = op.operands[int(op.operands[0] == inner.result)]
     return x
+
+
+# ---- products with ones ----------------------------------------------------------------------------------------
+
+
+def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
+    """The sum of the operand beside ones over its contracted dimensions, broadcast to the product's shape.
+
+    Sums of narrow floats stay products, which may add them up in a wider type.
+    """
+    x = other_operand(op, ones)
+    types = [y.type.element_type for y in (*op.operands, op.result)]
+    if types.count(types[0]) != 3 or not _is_wide(types[0]) or not is_ones(ones.result) or is_ones(x):
+        return None
+    side, of = int(op.operands[0] == ones.result), Contraction.of(op)
+    places = of.places(side, [y.type.rank for y in op.operands])
+    along = [places[d] for d in range(x.type.rank) if d in places]
+    static = x.type.has_static_shape and ones.result.type.has_static_shape
+    if not of.summed[0] or along != sorted(along) or not static or "algorithm" in op.attributes:
+        return None
+    b = IrEmitter(ir.InsertionPoint(op), op.location)
+    total = b.reduce_sum(x, of.summed[side])
+    return total if total.type == op.result.type else b.broadcast_in_dim(total, along, op.result.type)
+
+
+def _is_wide(element: ir.Type) -> bool:
+    part = element.element_type if isinstance(element, ir.ComplexType) else element
+    return isinstance(part, ir.F32Type | ir.F64Type)
 
 
 # ---- batches -------------------------------------------------------------------------------------------------

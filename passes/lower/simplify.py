@@ -160,8 +160,14 @@ def _can_accumulate(op: IrOp, update: IrOp) -> bool:
 def _matched() -> Iterator[tuple[str, int, str, Rule]]:
     """For each rule: the op, the number of the operand that an inner op defines, the inner op, and the rule."""
     for name, (_, sides) in NEUTRAL.items():
-        yield from ((name.removeprefix("stablehlo."), side, "constant", _neutral) for side in sides)
+        yield from ((name, side, "constant", _neutral) for side in sides)
     yield "add", 1, "negate", _identity
+    yield "add", 0, "complex", _identity
+    yield "complex", 0, "real", _identity
+    yield "chlo.conj", 0, "chlo.conj", _identity
+    yield from ((part, 0, "complex", _identity) for part in ("real", "imag"))
+    of_ones = (_identity, products.with_ones)
+    yield from (("dot_general", side, "constant", rule) for side in (0, 1) for rule in of_ones)
     yield "negate", 0, "negate", _identity
     yield "broadcast_in_dim", 0, "constant", _identity
     yield "convert", 0, "constant", _identity
@@ -178,12 +184,17 @@ def _by_op() -> dict[str, list[tuple[int, dict[str, list[Rule]]]]]:
     """Maps the name of an op to a table per operand: the rules by the name of the op that computes the operand."""
     rules: dict[str, dict[int, dict[str, list[Rule]]]] = {}
     for op, side, inner, rule in _matched():
-        of_side = rules.setdefault(f"stablehlo.{op}", {}).setdefault(side, {})
-        of_side.setdefault(f"stablehlo.{inner}", []).append(rule)
+        of_side = rules.setdefault(_full(op), {}).setdefault(side, {})
+        of_side.setdefault(_full(inner), []).append(rule)
     for sides in rules.values():
         for of_side in sides.values():
             of_side |= {inner: _ONLY_NEUTRAL for inner, found in of_side.items() if found == _ONLY_NEUTRAL}
     return {name: sorted(sides.items()) for name, sides in rules.items()}
+
+
+def _full(name: str) -> str:
+    """An op's name with its dialect, which is StableHLO unless the name says another one."""
+    return name if "." in name else f"stablehlo.{name}"
 
 
 _ONLY_NEUTRAL: list[Rule] = [_neutral]  # a single list object, which the search for candidates recognizes

@@ -298,11 +298,7 @@ def _scaled(
 
 def _results(op: Definition, side: int, of: Contraction) -> dict[int, int]:
     """The dimensions of a contraction's result by those of an operand."""
-    count = len(of.batches[0])
-    kept = [of.kept(i, rank(op.operands[i])) for i in (0, 1)]
-    first = count if side == 0 else count + len(kept[0])
-    places = {d: i for i, d in enumerate(of.batches[side])}
-    return {**places, **{d: first + i for i, d in enumerate(kept[side])}}
+    return of.places(side, [rank(x) for x in op.operands])
 
 
 _RULES: dict[str, Callable[[Definition, Forms], Form | End]] = {

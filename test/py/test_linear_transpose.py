@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.check_rule import run
 from harness.compare import compare
 from harness.stages import EXP_AX, body, graph, lowered, named, numbers, view_of
 
@@ -14,6 +15,7 @@ from tiduc.dialect.mlir.context import parse, stage
 from tiduc.passes.linear_transpose import linear_transpose, transpose_closed
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
+from tiduc.ports import InputPort, OutputPort
 from tiduc.program import load
 
 POINT = {"x": np.array([0.5, -1.2, 2.0]), "y": np.array([1.5, 0.7, -0.3])}
@@ -105,6 +107,52 @@ def test_twice_gives_the_ops_back(name: str, wrt: str) -> None:
     one, two = (lowered(view, list(g.outputs), ["x", "y", *g.keys]) for g in (linear, twice))
     assert body(one) == body(two) and body(one)
     assert re.sub(r"\{[^}]*\}", "", one) == re.sub(r"\{[^}]*\}", "", two)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("key", ["x", "y"])
+def test_a_part_of_the_map(name: str, key: str) -> None:
+    """The transpose in one input is the transpose of the map at a zero tangent of the other; each output by itself."""
+    view = view_of(PROGRAMS[name])
+    linear = linear_of(view, name)
+    n, wrt = ["x", "y"].index(key), [("F", key)]
+    ct = [np.array([0.5, -1.5, 2.0]) * (i + 1) for i in range(len(linear.outputs))]
+    whole, part = linear_transpose(view, linear, OPSET), linear_transpose(view, linear, OPSET, wrt=wrt)
+    compare(applied(view, part, ct), [applied(view, whole, ct)[n]])
+    assert len(part.definitions) <= len(whole.definitions)
+    by_output = [linear_transpose(view, linear, OPSET, wrt=wrt, outputs=[y]) for y in linear.output_of]
+    terms = [applied(view, each, [c])[0] for each, c in zip(by_output, ct, strict=True)]
+    compare([sum(terms)], applied(view, part, ct))
+    dx = np.array([1.0, 0.25, -2.0])
+    forward = applied(view, linear, [dx if i == n else np.zeros(3) for i in range(2)])
+    sides = sum(map(np.dot, ct, forward)), np.dot(applied(view, part, ct)[0], dx)
+    np.testing.assert_allclose(*sides, rtol=1e-12)
+    again = linear_transpose(view, part, OPSET)
+    compare(applied(view, again, [dx]), forward)
+
+
+def test_a_part_of_a_call() -> None:
+    """A callee is linear in both arguments; the cotangent of the argument that is not wanted is left out."""
+    text = """
+    func.func private @f(%x: tensor<3xf64>, %y: tensor<3xf64>) -> tensor<3xf64> attributes {no_inline} {
+      %0 = stablehlo.multiply %x, %y : tensor<3xf64>
+      return %0 : tensor<3xf64>
+    }
+    func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> tensor<3xf64> {
+      %0 = func.call @f(%x, %y) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      %1 = func.call @f(%0, %y) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      return %1 : tensor<3xf64>
+    }"""
+    program = load(text)
+    view = program.view
+    linear = linearize(view, [program.outputs[0].value], ["x", "y"], OPSET)
+    part = linear_transpose(view, linear, OPSET, wrt=[("main", "y")])
+    assert part.output_of == (view.input("y"),) and len(part.outputs) == 1
+    results = [InputPort("ct", program.outputs[0].type, part.keys[0])]
+    outputs = [OutputPort("cy", program.inputs[1].type, part.outputs[0])]
+    back = replace(program, inputs=(*program.inputs, *results), outputs=tuple(outputs))
+    x, y, ct = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.5, 0.25])
+    compare(run(back, [x, y, ct]), [2 * x * y * ct])
 
 
 def test_a_transposed_graph_can_be_differentiated() -> None:

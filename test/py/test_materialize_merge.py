@@ -75,6 +75,18 @@ def test_order_of_inputs(inputs: list[str], expected: str) -> None:
     assert keys(merged(view_of(EXP_AX), [("F0", "p3")], inputs)) == expected
 
 
+def test_other_inputs_come_in_the_order_in_which_they_were_made() -> None:
+    """A graph that refers to another one was made after it, whichever of the two a module holds first."""
+    later = external("%e", "@F0::@p3") + f"%0 = stablehlo.add %e, %u : {F64}\n" + named("%0", "g")
+    view = view_of(graph("G", ["u"], later, ["%0"]) + EXP_AX)
+    assert keys(merged(view, [("G", "g")], [])) == "@a, @x, @u"
+    tangents = linearize(view, [("G", "g")], ["u", "x"], OPSET)
+    assert keys(merged(view, tangents.outputs, [])) == ", ".join(
+        ["@a", "@x", *(f"@{x}" for x in tangents.keys)]
+    )
+    assert keys(merged(view, tangents.outputs, ["x"])).startswith("@x, @a, @")
+
+
 def test_dead_inputs() -> None:
     view = view_of(EXP_AX + graph("G", ["u"], "", ["%u"]))
     wanted = [("F0", "p3")]

@@ -126,6 +126,48 @@ LARGER = [
 ]
 
 
+def conj(x: str, y: str) -> list[str]:
+    """The conjugate y of x, as exports have it: by its parts."""
+    return [
+        f"%{y}re = stablehlo.real %{x} : ({C}) -> {V}",
+        f"%{y}im = stablehlo.imag %{x} : ({C}) -> {V}",
+        f"%{y}n = stablehlo.negate %{y}im : {V}",
+        f"%{y} = stablehlo.complex %{y}re, %{y}n : {C}",
+    ]
+
+
+SIDES = f"x: {C}; c: {C}"
+
+
+def test_a_conjugate_and_its_transpose_are_one_op_each() -> None:
+    once = load(function(*conj("x", "y"), inputs=f"x: {C}", output=f"%y: {C}"))
+    assert body(once.jvp().text) == body(once.vjp().text) == ["conj", "conj"]
+    twice = load(function(*conj("x", "u"), *conj("u", "y"), inputs=f"x: {C}", output=f"%y: {C}"))
+    assert body(twice.jvp().text) == body(twice.vjp().text) == []
+    product = load(function(f"%y = stablehlo.multiply %c, %x : {C}", inputs=SIDES, output=f"%y: {C}"))
+    back = product.vjp(["x"])
+    assert body(back.text) == ["multiply", "conj", "multiply"]
+    assert body(back.vjp(["result0.cotangent"]).text) == ["multiply", "conj", "multiply", "multiply"]
+
+
+def test_other_parts_are_no_conjugate() -> None:
+    """The parts of two numbers, exchanged parts, and negated real parts."""
+    re, im = f"%0 = stablehlo.real %x : ({C}) -> {V}", f"%1 = stablehlo.imag %c : ({C}) -> {V}"
+    negated = f"%2 = stablehlo.negate %1 : {V}"
+    for lines in (
+        [re, im, negated, f"%y = stablehlo.complex %0, %2 : {C}"],
+        [re, im, f"%y = stablehlo.complex %0, %1 : {C}"],
+        [re, im.replace("%c", "%x"), f"%y = stablehlo.complex %1, %0 : {C}"],
+        [
+            re,
+            im.replace("%c", "%x"),
+            f"%2 = stablehlo.negate %0 : {V}",
+            f"%y = stablehlo.complex %2, %1 : {C}",
+        ],
+    ):
+        assert "complex" in body(load(function(*lines, inputs=SIDES, output=f"%y: {C}")).text)
+
+
 @pytest.mark.parametrize("last", [last_in_graph, last_in_module])
 @pytest.mark.parametrize(
     ("lines", "pattern", "expected"),

@@ -109,6 +109,58 @@ def test_other_sums_stay() -> None:
         assert "stablehlo.reduce" in same_numbers(text)
 
 
+OUTER = "contracting_dims = [] x []"
+SUM = ["constant", "reduce", "add"]
+
+
+def with_ones(x: Sequence[int], ones: Sequence[int], numbers: str, result: Sequence[int], left: bool) -> str:
+    """The text of a product of x and of ones, which are the left or the right operand."""
+    (a, one), (b, other) = [("%ones", ones), ("%x", x)][:: 1 if left else -1]
+    return f"""func.func @main(%x: {tensor(x)}) -> {tensor(result)} {{
+      %ones = stablehlo.constant dense<1.0> : {tensor(ones)}
+      %0 = stablehlo.dot_general {a}, {b}, {numbers} : ({tensor(one)}, {tensor(other)}) -> {tensor(result)}
+      return %0 : {tensor(result)}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        (([4, 5], [], OUTER, [4, 5], True), []),
+        (([4, 5], [], OUTER, [4, 5], False), []),
+        (([4], [3], OUTER, [3, 4], True), ["broadcast_in_dim"]),
+        (([4, 5], [4, 3], f"batching_dims = [0] x [0], {OUTER}", [4, 5, 3], False), ["broadcast_in_dim"]),
+        (([4, 5], [4], "contracting_dims = [0] x [0]", [5], True), SUM),
+        (([4, 5], [5, 3], "contracting_dims = [1] x [0]", [4, 3], False), [*SUM, "broadcast_in_dim"]),
+        (([4, 5], [4, 5], "contracting_dims = [1, 0] x [1, 0]", [], False), SUM),
+        # the dimensions of x change places: the product stays
+        (
+            ([5, 4], [4, 3], f"batching_dims = [1] x [0], {OUTER}", [4, 5, 3], False),
+            ["constant", "dot_general"],
+        ),
+    ],
+)
+def test_products_with_ones_are_sums(case: Any, expected: list[str]) -> None:
+    after = same_numbers(with_ones(*case))
+    assert [name for name in body(after) if name not in expected] == []
+    assert ("dot_general" in body(after)) == ("dot_general" in expected)
+    narrow = simplified(with_ones(*case).replace("f64", "bf16"))
+    assert "dot_general" in narrow or "reduce" not in expected, (
+        "a product may add narrow floats in a wider type"
+    )
+
+
+def test_a_gradient_has_no_product_with_its_seed() -> None:
+    v, m = tensor([8]), tensor([8, 3])
+    text = f"""func.func @main(%x: {m}, %y: {v}, %w: tensor<3xf64> {{tidu.name = "w"}}) -> tensor<f64> {{
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({m}, tensor<3xf64>) -> {v}
+      %1 = stablehlo.subtract %0, %y : {v}
+      %2 = stablehlo.dot_general %1, %1, contracting_dims = [0] x [0] : ({v}, {v}) -> tensor<f64>
+      return %2 : tensor<f64>
+    }}"""
+    assert body(load(text).grad(["w"]).text) == ["dot_general", "subtract", "add", "dot_general"]
+
+
 def test_constant_integers_become_floats() -> None:
     """Squares as PyTorch exports them, whose exponent is a converted integer, have a derivative without powers."""
     text = """func.func @main(%x: tensor<3xf32> {tidu.name = "x"}) -> tensor<3xf32> {

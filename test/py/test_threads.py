@@ -3,15 +3,21 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
 from harness import in_threads
+from harness.stages import EXP_AX
 
 import tiduc
 from tiduc import eager, runtime
+from tiduc.dialect.graph.graph import definition_of
 from tiduc.dialect.turns import turn
 
 SCRIPT = Path(in_threads.__file__)
@@ -71,6 +77,52 @@ def test_threads_extend_one_view() -> None:
     with ThreadPoolExecutor(8) as pool:
         texts = list(pool.map(derived, [1, 3, 1, 3, 1, 3, 1, 3] * 4))
     assert set(texts) == {derived(1), derived(3)}
+
+
+def in_eight_threads(work: Callable[[int], Any]) -> list[Any]:
+    """The results of calls that begin at once."""
+    barrier = Barrier(8)
+
+    def waited(number: int) -> Any:
+        barrier.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(waited, range(8)))
+
+
+def test_threads_read_a_graph_of_a_view_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(*args: Any) -> Any:
+        sleep(1e-4)  # another thread runs
+        return definition_of(*args)
+
+    monkeypatch.setattr("tiduc.dialect.graph.view.definition_of", slowly)
+    view = tiduc.resolve(tiduc.parse(EXP_AX))
+    values = in_eight_threads(lambda _: view.value(("F0", "p3")) if _ % 2 else view.graph("F0").outputs[0])
+    assert len(set(values)) == 1
+    assert len(view.graph("F0").definitions) == 2
+    names = in_eight_threads(lambda _: [view.fresh("U") for _ in range(20)])
+    assert len({name for some in names for name in some}) == 160
+
+
+def test_threads_build_and_transform_graphs_of_one_view() -> None:
+    """Builders and stages of eight threads; each thread's flat graph is that of a single thread."""
+    view = tiduc.resolve(tiduc.parse(EXP_AX))
+
+    def derived(_: int) -> list[str]:
+        with tiduc.context():
+            b: Any = tiduc.OPSET.builder(view, view.fresh("U"))
+            y = b.cosine(b.multiply(view.value(("F0", "p3")), b.input("x", view.input("x").type)))
+            b.finish([y])
+        forward = tiduc.linearize(view, [y], ["x"], tiduc.OPSET)
+        back = tiduc.linear_transpose(view, forward, tiduc.OPSET)
+        wanted = [y, *forward.outputs, *back.outputs]
+        flat = tiduc.materialize_merge(view, wanted, ["a", "x"], tiduc.OPSET, name="flat")
+        return [*flat.inputs][:2] + [op.name for op in flat.definitions]
+
+    results = [derived(0), *(y for _ in range(4) for y in in_eight_threads(derived))]
+    assert [y for y in results if y != results[0]] == []
+    assert len(view.graphs) == 1 + 3 * 33
 
 
 def test_calls_run_while_a_thread_works_on_the_ir() -> None:

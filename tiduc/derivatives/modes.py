@@ -3,15 +3,13 @@
     x (1000) -> h (8) -> y (1000)      forward: 1000 seeds    reverse: 1000 seeds
                                        cut at h: dy/dh by 8 seeds forward, dh/dx by 8 seeds in reverse; their product
 
-The mode with the least estimated time is chosen: the sum over the linear ops of the op's time
-(`dialect/facts/costs.py`) times the number of seeds for which the op runs. A bottleneck is a minimum cut of the linear
-graph, weighted by numbers of elements (`passes/cut.py`).
+The mode with the least estimated time is chosen, as `plan` in `passes/cut.py` estimates it. A bottleneck is a minimum
+cut of the linear graph, weighted by numbers of elements.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import prod
 from typing import Any
 
 from torch_mlir import ir
@@ -38,14 +36,12 @@ from tiduc.derivatives.coloured import (
 from tiduc.dialect.control.control import only_reverse
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import Unsupported
-from tiduc.dialect.facts.costs import seconds, size
-from tiduc.dialect.facts.rates import rates
-from tiduc.dialect.graph.flow import UNLIMITED
-from tiduc.dialect.graph.graph import Definition, Graph, Value
-from tiduc.dialect.shapes.types import element, is_complex, is_float, shape
+from tiduc.dialect.facts.costs import size
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.shapes.types import element, is_complex, shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.colouring import Entries
-from tiduc.passes.cut import active_ops, bottleneck, cut
+from tiduc.passes.cut import active_ops, cut, plan
 from tiduc.passes.diagonal import aligned_share
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -54,9 +50,6 @@ from tiduc.ports import Function, InputPort, OutputPort, Port
 
 _LEAST_SHARE = 0.2
 """Seeds are kept as a diagonal if that saves at least this share of the time."""
-
-_WORTH = 0.8
-"""A bottleneck is used if it takes at most this share of the estimated time of forward mode and of reverse mode."""
 
 
 def computed_blocks(
@@ -211,18 +204,17 @@ def _cheapest(
     tangent = dict(zip(values, linear.outputs, strict=True))
     of_x = [(dx, g.seeds) for dx, g in zip(linear.inputs.values(), columns, strict=True)]
     of_y = [(_at(tangent, y), g.seeds) for y, g in zip(ys, rows, strict=True)]
-    ops = active_ops(program.view, linear, [dy for dy in linear.outputs if dy is not None])
-    if only_reverse(program.view, ops):
+    if only_reverse(
+        program.view, active_ops(program.view, linear, [y for y in linear.outputs if y is not None])
+    ):
         return "reverse", None
-    times = [seconds(op) for op in ops]
-    by_forward = _time(times, _seeds_before(ops, of_x))
-    by_reverse = _time(times, _seeds_after(ops, of_y))
-    mode = "forward" if by_forward <= by_reverse else "reverse"
+    estimate = plan(program.view, linear, of_x, of_y)
+    mode = "forward" if estimate.forward <= estimate.reverse else "reverse"
     if any(g.coloured or any(block.aligned for block in g.blocks) for g in columns):
         return mode, None  # blocks of a sparse Jacobian share seeds; a product through a cut does not
-    at, by_cut = _bottleneck(program, linear, xs, ys)
-    if not at or by_cut > _WORTH * min(by_forward, by_reverse):
+    if estimate.cheapest != "cut" or sum(map(size, estimate.at)) > MOST_SEEDS:
         return mode, None
+    at = estimate.at
     return mode, lambda blocks: _through(program, linear, at, xs, blocks)
 
 
@@ -231,73 +223,7 @@ def _at(values: Mapping[Value, Value | None], y: OutputPort) -> Value | None:
     return None if isinstance(y.value, Zero) else values.get(y.value)
 
 
-def _time(times: Iterable[float], seeds: Iterable[float]) -> float:
-    return sum(time * count for time, count in zip(times, seeds, strict=True))
-
-
-def _seeds_before(ops: Sequence[Definition], inputs: Sequence[tuple[Value, float]]) -> list[float]:
-    """For each linear op, the number of seeds of all inputs that reach it."""
-    reached: dict[Value | None, int] = {dx: 1 << i for i, (dx, _) in enumerate(inputs)}
-    masks = []
-    for op in ops:
-        mask = _union(reached.get(x, 0) for x in op.operands)
-        reached.update(dict.fromkeys(op.results, mask))
-        masks.append(mask)
-    return _totals(masks, [count for _, count in inputs])
-
-
-def _seeds_after(ops: Sequence[Definition], outputs: Sequence[tuple[Value | None, float]]) -> list[float]:
-    """For each linear op, the number of seeds of all outputs that it reaches."""
-    reaching: dict[Value | None, int] = {}
-    for i, (dy, _) in enumerate(outputs):
-        reaching[dy] = reaching.get(dy, 0) | 1 << i
-    masks = []
-    for op in reversed(ops):
-        mask = _union(reaching.get(y, 0) for y in op.results)
-        for x in op.operands:
-            reaching[x] = reaching.get(x, 0) | mask
-        masks.append(mask)
-    return _totals(masks[::-1], [count for _, count in outputs])
-
-
-def _union(masks: Iterable[int]) -> int:
-    result = 0
-    for mask in masks:
-        result |= mask
-    return result
-
-
-def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
-    totals = {
-        mask: sum(count for i, count in enumerate(counts) if mask >> i & 1) for mask in dict.fromkeys(masks)
-    }
-    return [totals[mask] for mask in masks]
-
-
 # ---- through a bottleneck ----------------------------------------------------------------------------------
-
-
-def _bottleneck(
-    program: Function, linear: Graph, xs: Sequence[InputPort], ys: Sequence[OutputPort]
-) -> tuple[list[Value], float]:
-    """The values at the cut (the bottleneck), and the time of both modes together; no values if there is none."""
-    view, wanted = program.view, [dy for dy in linear.outputs if dy is not None]
-    at = bottleneck(view, linear, _elements, wanted)
-    count = sum(map(_elements, at))
-    if not 0 < count <= MOST_SEEDS:
-        return [], 0.0
-    tangents = [linear.tangent_of[x] for x in at]
-    ops = active_ops(view, linear, tangents) + active_ops(view, linear, wanted, tangents)
-    pairs = [prod((*shape(x), *shape(y))) for x in xs for y in ys if not isinstance(y.value, Zero)]
-    read = sum(prod(shape(port)) for port in (*xs, *ys))
-    product = max(2 * count * sum(pairs) / rates().flops, 8 * count * read / rates().bytes)
-    return at, count * sum(map(seconds, ops)) + product
-
-
-def _elements(x: Value) -> int:
-    """The number of elements of a value; `UNLIMITED` if it is not a real float of static shape."""
-    is_real = isinstance(x.type, ir.RankedTensorType) and x.type.has_static_shape and is_float(x.type)
-    return size(x) if is_real else UNLIMITED
 
 
 def _through(

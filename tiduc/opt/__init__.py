@@ -1,6 +1,7 @@
 """`tiduc opt`: textual pipelines over all passes, those of the stages, of each backend, and of MLIR.
 
-    passes.py, defaults.py, iree_passes.py      the passes, with their options and defaults
+    passes.py, lowering_passes.py, iree_passes.py    the passes, with their options
+    defaults.py                                 what these options are by default
     pipelines.py                                named sequences of passes
     textual.py, driver.py                       parse a pipeline, and run it
     observe.py                                  print IR, times and statistics; write a reproducer
@@ -15,6 +16,7 @@ from torch_mlir import ir
 
 from tiduc.opt import driver
 from tiduc.opt.iree_passes import PASSES as IREE_PASSES
+from tiduc.opt.lowering_passes import PASSES as LOWERING_PASSES
 from tiduc.opt.observe import Observe, Printing
 from tiduc.opt.passes import PASSES as STAGE_PASSES
 from tiduc.opt.pipelines import PIPELINES
@@ -22,7 +24,7 @@ from tiduc.opt.textual import Option, Pass, Pipeline
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 
-PASSES: dict[str, Pass] = STAGE_PASSES | IREE_PASSES
+PASSES: dict[str, Pass] = STAGE_PASSES | LOWERING_PASSES | IREE_PASSES
 
 __all__ = ["PASSES", "PIPELINES", "Observe", "Option", "Pass", "Pipeline", "Printing", "run_pipeline"]
 

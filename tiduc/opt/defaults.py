@@ -1,16 +1,19 @@
 """Defaults of the options of passes: the graph, its inputs, and the attributes of the merged graph's arguments."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.facts.costs import size
+from tiduc.dialect.graph.graph import Graph, Value, operations
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.attributes import named_attributes
+from tiduc.dialect.ops.ir_types import AnyModule
 from tiduc.dialect.ops.verify import NAME
 from tiduc.passes.batch import BATCH_OF, BATCHED
+from tiduc.passes.cut import CutPlan, plan
 from tiduc.passes.jet import JET_OF
 from tiduc.passes.rules.registry import OpSet
 
@@ -49,6 +52,11 @@ def outputs_of(graph: Graph) -> list[Value]:
 def differentiable_inputs(graph: Graph, opset: OpSet) -> list[str]:
     """The keys of a graph's inputs that have tangents."""
     return [key for key, x in graph.inputs.items() if opset.builder.tangent_type(x.type) is not None]
+
+
+def differentiable_outputs(graph: Graph, opset: OpSet) -> list[Value]:
+    """The active outputs of a graph that have tangents, each once."""
+    return [y for y in outputs_of(graph) if opset.builder.tangent_type(y.type) is not None]
 
 
 def _symbols(graph: Graph, name: str) -> list[str]:
@@ -115,3 +123,53 @@ def argument_attributes(view: View, flat: Graph) -> ir.ArrayAttr:
             attributes[NAME] = ir.StringAttr.get(key)
         described.append(ir.DictAttr.get(attributes))
     return ir.ArrayAttr.get(described)
+
+
+def no_linear_graph(module: AnyModule) -> RequestError:
+    """The error for a module on which `tidu-linearize` has not run, located at its first op."""
+    first = next(iter(operations(module.body)), module.operation)
+    why = "run tidu-import,tidu-linearize first" if first.name == "func.func" else "run tidu-linearize first"
+    return RequestError(f"the module has no linear graph: {why}", first.location)
+
+
+def name_outputs(view: View, graph: Graph, kind: str) -> None:
+    """Gives the active outputs of a linear graph names, so that passes can refer to these values."""
+    for of, y in zip(graph.output_of, graph.outputs, strict=True):
+        if y is not None and y.graph is graph and y.key is None:
+            graph.name_of(y, f"{view.reference(of).value[-1]}.{kind}")
+
+
+def free(view: View, name: str | None) -> str | None:
+    """The name of a new graph, unless a graph has it already; None for a fresh name."""
+    if name in view.graphs:
+        raise RequestError(f"the module has a graph @{name} already")
+    return name
+
+
+# ---- cuts ----------------------------------------------------------------------------------------------------------
+
+
+PLAN = "tidu.plan"
+"""Attribute of the first graph of a cut: the estimated cost of a whole Jacobian through the cut, and by each mode."""
+
+
+def plan_of(view: View, linear: Graph) -> CutPlan:
+    """The plan of a linear graph, with one seed for each element of each input and output."""
+    inputs = [(t, float(size(t))) for t in linear.inputs.values()]
+    outputs = [(y, float(size(y))) for y in linear.outputs if y is not None]
+    return plan(view, linear, inputs, outputs)
+
+
+def plan_attribute(view: View, planned: CutPlan, at: Sequence[Value]) -> ir.Attribute:
+    """The plan as a dictionary. The time through a cut is that of the bottleneck, if the cut is there."""
+    real = ir.F64Type.get()
+    entries: dict[str, ir.Attribute] = {
+        "at": ir.ArrayAttr.get([view.reference(x) for x in at]),
+        "cheapest": ir.StringAttr.get(planned.cheapest),
+        "forward_seconds": ir.FloatAttr.get(real, planned.forward),
+        "reverse_seconds": ir.FloatAttr.get(real, planned.reverse),
+        "seeds": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), sum(map(size, at))),
+    }
+    if set(at) == set(planned.at):
+        entries["cut_seconds"] = ir.FloatAttr.get(real, planned.through)
+    return ir.DictAttr.get(entries)

@@ -7,72 +7,55 @@ graphs, on which native passes may run. `pipelines.py` names such sequences. Eac
 names its graphs and values by symbol.
 """
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.dialect.control.control import called
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph.functions import functions_in
-from tiduc.dialect.graph.graph import Graph, Value, operations
-from tiduc.dialect.graph.view import Reference, View
+from tiduc.dialect.graph.graph import Value, operations
+from tiduc.dialect.graph.view import Reference
 from tiduc.dialect.graph.write import write_graph
 from tiduc.dialect.ops.ir_types import AnyModule
 from tiduc.opt.defaults import (
+    PLAN,
     argument_attributes,
     chosen_graph,
     differentiable_inputs,
+    differentiable_outputs,
+    free,
     keys_of,
     last_linear,
+    name_outputs,
+    no_linear_graph,
     outputs_of,
+    plan_attribute,
+    plan_of,
     sources_of,
 )
-from tiduc.opt.textual import Option, Pass
+from tiduc.opt.textual import Option, Pass, adds_to
 from tiduc.passes.batch import batch
+from tiduc.passes.cut import cut
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.infer_active import infer_active
 from tiduc.passes.jet import jet_graph
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
-from tiduc.passes.lower.lower import lower
-from tiduc.passes.lower.simplify import simplify
 from tiduc.passes.materialize_merge import materialize_merge
-from tiduc.passes.rematerialize.rematerialize import rematerialize
 from tiduc.passes.resolve import check, resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.passes.structure.structure import structure
-from tiduc.passes.widen import widen
 
 PASSES: dict[str, Pass] = {}
 """The passes, by name; `_pass` adds each of them."""
 
 _GRAPHS = ("tidu.graph", "tidu.bind")
+_OUTPUTS = "the values to differentiate; default: the graph's differentiable outputs"
+_WRT = "the inputs, by key; default: the graph's differentiable inputs"
 _GRAPH = "the graph, by symbol; default: @main, or the only graph that is not linear"
 _NAME = "the symbol of the new graph; default: the first free one of {}0, {}1, ..."
-_LOOP_MEMORY = Option(
-    "loop-memory",
-    "string",
-    "how the reverse pass of a loop gets its residuals, unless the loop says so itself: stack, sqrt, log or auto",
-)
-_MEMORY = Option(
-    "memory",
-    "string",
-    "how many bytes a graph may take: a size such as 100MB, a share such as 0.3x, or min; default: any",
-)
-
-
-def _pass(name: str, *options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a function on modules a pass: its docstring begins with the description, keywords are the options."""
-
-    def add(function: Callable[..., None]) -> Callable[..., None]:
-        first = str(inspect.getdoc(function)).partition("\n\n")[0]
-        PASSES[name] = Pass(name, " ".join(first.split()), function, options)
-        return function
-
-    return add
+_pass = adds_to(PASSES)
 
 
 @_pass(
@@ -116,10 +99,8 @@ def resolve_in_place(module: AnyModule, search_path: Sequence[str] = ()) -> None
 @_pass(
     "tidu-linearize",
     Option("graph", "string", _GRAPH),
-    Option(
-        "outputs", "references", "the values to differentiate; default: the graph's differentiable outputs"
-    ),
-    Option("wrt", "names", "the inputs, by key; default: the graph's differentiable inputs"),
+    Option("outputs", "references", _OUTPUTS),
+    Option("wrt", "names", _WRT),
     Option("name", "string", _NAME.format("L", "L")),
 )
 def linearize_in_place(
@@ -138,20 +119,27 @@ def linearize_in_place(
     if outputs is None or wrt is None:
         source = chosen_graph(view, graph)
         if outputs is None:
-            outputs = [y for y in outputs_of(source) if opset.builder.tangent_type(y.type) is not None]
+            outputs = differentiable_outputs(source, opset)
         if wrt is None:
             wrt = differentiable_inputs(source, opset)
-    _name_outputs(view, linearize(view, outputs, wrt, opset, _free(view, name)), "tangent")
+    name_outputs(view, linearize(view, outputs, wrt, opset, free(view, name)), "tangent")
     view.write()
 
 
 @_pass(
     "tidu-linear-transpose",
     Option("graph", "string", "the linear graph, by symbol; default: the last one"),
+    Option("wrt", "names", "the inputs whose cotangents to compute, by the key of the primal; default: all"),
+    Option("outputs", "references", "the primal values whose cotangents are given; default: all outputs"),
     Option("name", "string", _NAME.format("T", "T")),
 )
 def linear_transpose_in_place(
-    module: AnyModule, graph: str | None = None, name: str | None = None, opset: OpSet = OPSET
+    module: AnyModule,
+    graph: str | None = None,
+    wrt: Sequence[str] | None = None,
+    outputs: Sequence[Value | Reference] | None = None,
+    name: str | None = None,
+    opset: OpSet = OPSET,
 ) -> None:
     """Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs (VJP).
 
@@ -160,8 +148,51 @@ def linear_transpose_in_place(
     view = resolve(module)
     source = view.graph(graph) if graph is not None else last_linear(view)
     if source is None:
-        raise _no_linear_graph(module)
-    _name_outputs(view, linear_transpose(view, source, opset, _free(view, name)), "cotangent")
+        raise no_linear_graph(module)
+    inputs = None if wrt is None else [view.input(key) for key in wrt]
+    back = linear_transpose(view, source, opset, free(view, name), inputs, outputs)
+    name_outputs(view, back, "cotangent")
+    view.write()
+
+
+@_pass(
+    "tidu-cut",
+    Option("graph", "string", _GRAPH),
+    Option("outputs", "references", _OUTPUTS),
+    Option("wrt", "names", _WRT),
+    Option(
+        "at",
+        "references",
+        "the values to cut at; default: the fewest numbers through which all tangents pass",
+    ),
+)
+def cut_in_place(
+    module: AnyModule,
+    graph: str | None = None,
+    outputs: Sequence[Value | Reference] | None = None,
+    wrt: Sequence[str] | None = None,
+    at: Sequence[Value | Reference] | None = None,
+    opset: OpSet = OPSET,
+) -> None:
+    """Adds the linear graph of a graph, and two graphs whose composition it is: one to the tangents of some
+    values, and one from them. The attribute tidu.plan of the first of the two says what a Jacobian through
+    these values costs, and what it costs in forward and in reverse mode."""
+    view = resolve(module)
+    if outputs is None or wrt is None:
+        source = chosen_graph(view, graph)
+        outputs = differentiable_outputs(source, opset) if outputs is None else outputs
+        wrt = differentiable_inputs(source, opset) if wrt is None else wrt
+    linear = linearize(view, outputs, wrt, opset)
+    planned = plan_of(view, linear)
+    values = view.values(planned.at if at is None else at)
+    if not values:
+        raise RequestError(
+            f"no values of static shape separate {', '.join(wrt)} from the outputs", linear.location
+        )
+    parts = cut(view, linear, values, opset)
+    parts[0].attributes[PLAN] = plan_attribute(view, planned, values)
+    for part in parts:
+        name_outputs(view, part, "tangent")
     view.write()
 
 
@@ -172,7 +203,7 @@ def seed_in_place(module: AnyModule, graph: str | None = None, opset: OpSet = OP
     view = resolve(module)
     source = view.graph(graph) if graph is not None else last_linear(view)
     if source is None:
-        raise _no_linear_graph(module)
+        raise no_linear_graph(module)
     for key in keys_of(view, source):
         type_ = view.input(key).type
         if type_.rank or not isinstance(type_.element_type, ir.FloatType):
@@ -212,7 +243,7 @@ def batch_in_place(
         source = chosen_graph(view, None)
     if outputs is None:
         outputs = outputs_of(source)
-    batch(view, outputs, source.keys if inputs is None else inputs, size, opset, _free(view, name))
+    batch(view, outputs, source.keys if inputs is None else inputs, size, opset, free(view, name))
     view.write()
 
 
@@ -243,7 +274,7 @@ def jet_in_place(
             outputs = outputs_of(source)
         if wrt is None:
             wrt = differentiable_inputs(source, opset)
-    jet_graph(view, outputs, wrt, order, opset, _free(view, name))
+    jet_graph(view, outputs, wrt, order, opset, free(view, name))
     view.write()
 
 
@@ -301,100 +332,3 @@ def materialize_merge_in_place(
     for op in merged:
         if op not in kept:
             op.erase()
-
-
-@_pass("tidu-structure", _LOOP_MEMORY)
-def structure_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
-    """Lowers loops, branches and calls of flat graphs to StableHLO control flow, and fuses loops that
-    run in lockstep."""
-    view = resolve(module)
-    kept: set[str] = set()
-    for graph in [view.graph(name) for name in list(view.graphs)]:
-        if not graph.private:
-            _check_flat(graph)
-            structured = structure(view, graph, opset, loop_memory)
-            view.write()
-            if structured is not graph:
-                old = graph.op
-                write_graph(structured, module)
-                old.erase()
-            kept |= {other.name for other in called(view, structured)}
-    for other in view.graphs.values():
-        if other.private and other.name not in kept:
-            other.op.erase()
-
-
-@_pass("tidu-rematerialize", _MEMORY)
-def rematerialize_in_place(module: AnyModule, memory: str = "", opset: OpSet = OPSET) -> None:
-    """Orders the ops of flat graphs for a lower peak of memory, and recomputes values to fit a budget."""
-    view = resolve(module)
-    for graph in [view.graph(name) for name in list(view.graphs)]:
-        if not graph.private:
-            _check_flat(graph)
-            fitted = rematerialize(view, graph, opset, memory)
-            if fitted is not graph:
-                write_graph(fitted, module)
-                graph.op.erase()
-
-
-@_pass("tidu-lower", _LOOP_MEMORY)
-def lower_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSet = OPSET) -> None:
-    """Lowers each flat graph to a simplified function of plain StableHLO; lowers loops first if
-    tidu-structure has not run."""
-    bind = next((op for op in operations(module.body) if op.name == "tidu.bind"), None)
-    if bind is not None:
-        raise RequestError("cannot lower a binding: run tidu-materialize-merge first", bind.location)
-    view = resolve(module)
-    graphs = [view.graph(name) for name in list(view.graphs)]
-    named = functions_in(module)  # functions that composites may name
-    names = {op.attributes["sym_name"] for op in named}
-    for graph in graphs:
-        if not graph.private:
-            _check_flat(graph)
-            flat = structure(view, graph, opset, loop_memory)
-            lowered = lower(flat, beside=named, view=view)  # held, since an op does not keep its module alive
-            for function in list(operations(lowered.body)):
-                if function.attributes["sym_name"] not in names:
-                    function.move_before(graph.op)
-    for graph in graphs:
-        graph.op.erase()
-
-
-@_pass("tidu-simplify")
-def simplify_in_place(module: AnyModule) -> None:
-    """Applies simplifications that MLIR's and StableHLO's passes lack."""
-    for op in operations(module.body):
-        if op.name == "func.func" and len(op.regions[0].blocks):
-            simplify(op)
-
-
-_pass("tidu-widen")(widen)
-
-
-def _check_flat(graph: Graph) -> None:
-    """Raises `RequestError`, with the location, if the graph refers to values of other graphs."""
-    for op in operations(graph.op.regions[0].blocks[0]):
-        if op.name == "tidu.external":
-            owner = ir.SymbolRefAttr(op.attributes["ref"]).value[0]
-            message = f"graph @{graph.name} refers to a value of @{owner}: run tidu-materialize-merge first"
-            raise RequestError(message, op.location)
-
-
-def _no_linear_graph(module: AnyModule) -> RequestError:
-    """The error for a module on which `tidu-linearize` has not run, located at its first op."""
-    first = next(iter(operations(module.body)), module.operation)
-    why = "run tidu-import,tidu-linearize first" if first.name == "func.func" else "run tidu-linearize first"
-    return RequestError(f"the module has no linear graph: {why}", first.location)
-
-
-def _name_outputs(view: View, graph: Graph, kind: str) -> None:
-    """Gives the active outputs of a linear graph names, so that passes can refer to these values."""
-    for of, y in zip(graph.output_of, graph.outputs, strict=True):
-        if y is not None and y.graph is graph and y.key is None:
-            graph.name_of(y, f"{view.reference(of).value[-1]}.{kind}")
-
-
-def _free(view: View, name: str | None) -> str | None:
-    if name in view.graphs:
-        raise RequestError(f"the module has a graph @{name} already")
-    return name

@@ -289,3 +289,22 @@ def _reference(text: str) -> ir.Attribute:
 
 def _misspelled(message: str, position: int) -> RequestError:
     return RequestError(message, f"pass-pipeline:1:{position + 1}")
+
+
+def adds_to(
+    passes: dict[str, Pass],
+) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
+    """A decorator `(name, options...)` that makes a function on modules a pass.
+
+    The function's docstring begins with the description; its keywords are the options.
+    """
+
+    def named(name: str, *options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        def add(function: Callable[..., None]) -> Callable[..., None]:
+            first = str(inspect.getdoc(function)).partition("\n\n")[0]
+            passes[name] = Pass(name, " ".join(first.split()), function, options)
+            return function
+
+        return add
+
+    return named

@@ -21,51 +21,39 @@ func.func @main(%c: tensor<complex<f64>> {tidu.name = "c"}, %z: tensor<complex<f
 // Reverse: (c, z, f.cotangent).
 // R-LABEL: func.func @main
 // R-NEXT:  %[[V0:.*]] = stablehlo.multiply %arg0, %arg1
-// R-NEXT:  %[[V1:.*]] = stablehlo.imag %arg0
-// R-NEXT:  %[[V2:.*]] = stablehlo.negate %[[V1]]
-// R-NEXT:  %[[V3:.*]] = stablehlo.real %arg0
-// R-NEXT:  %[[V4:.*]] = stablehlo.complex %[[V3]], %[[V2]]
-// R-NEXT:  %[[V5:.*]] = stablehlo.multiply %[[V4]], %arg2
-// R-NEXT:  return %[[V0]], %[[V5]]
+// R-NEXT:  %[[V1:.*]] = chlo.conj %arg0
+// R-NEXT:  %[[V2:.*]] = stablehlo.multiply %[[V1]], %arg2
+// R-NEXT:  return %[[V0]], %[[V2]]
 
 // Forward over forward: (c, z, z.tangent, z.tangent.2).
 // FOF-LABEL: func.func @main
-// FOF-NEXT:  %[[ZERO:.*]] = stablehlo.constant dense<(0.000000e+00,0.000000e+00)> : tensor<complex<f64>>
+// FOF-NEXT:  %[[CST:.*]] = stablehlo.constant dense<(0.000000e+00,0.000000e+00)> : tensor<complex<f64>>
 // FOF-NEXT:  %[[V0:.*]] = stablehlo.multiply %arg0, %arg1
 // FOF-NEXT:  %[[V1:.*]] = stablehlo.multiply %arg0, %arg2
 // FOF-NEXT:  %[[V2:.*]] = stablehlo.multiply %arg0, %arg3
-// FOF-NEXT:  return %[[V0]], %[[V1]], %[[V2]], %[[ZERO]]
+// FOF-NEXT:  return %[[V0]], %[[V1]], %[[V2]], %[[CST]]
 
 // Forward over reverse: (c, z, f.cotangent, z.tangent).
 // FOR-LABEL: func.func @main
-// FOR-NEXT:  %[[ZERO:.*]] = stablehlo.constant dense<(0.000000e+00,0.000000e+00)> : tensor<complex<f64>>
+// FOR-NEXT:  %[[CST:.*]] = stablehlo.constant dense<(0.000000e+00,0.000000e+00)> : tensor<complex<f64>>
 // FOR-NEXT:  %[[V0:.*]] = stablehlo.multiply %arg0, %arg1
-// FOR-NEXT:  %[[V1:.*]] = stablehlo.imag %arg0
-// FOR-NEXT:  %[[V2:.*]] = stablehlo.negate %[[V1]]
-// FOR-NEXT:  %[[V3:.*]] = stablehlo.real %arg0
-// FOR-NEXT:  %[[V4:.*]] = stablehlo.complex %[[V3]], %[[V2]]
-// FOR-NEXT:  %[[V5:.*]] = stablehlo.multiply %[[V4]], %arg2
-// FOR-NEXT:  %[[V6:.*]] = stablehlo.multiply %arg0, %arg3
-// FOR-NEXT:  return %[[V0]], %[[V5]], %[[V6]], %[[ZERO]]
+// FOR-NEXT:  %[[V1:.*]] = chlo.conj %arg0
+// FOR-NEXT:  %[[V2:.*]] = stablehlo.multiply %[[V1]], %arg2
+// FOR-NEXT:  %[[V3:.*]] = stablehlo.multiply %arg0, %arg3
+// FOR-NEXT:  return %[[V0]], %[[V2]], %[[V3]], %[[CST]]
 
 // Reverse over forward: (c, z, z.tangent, f.cotangent, f.tangent.cotangent).
 // ROF-LABEL: func.func @main
 // ROF-NEXT:  %[[V0:.*]] = stablehlo.multiply %arg0, %arg1
 // ROF-NEXT:  %[[V1:.*]] = stablehlo.multiply %arg0, %arg2
-// ROF-NEXT:  %[[V2:.*]] = stablehlo.imag %arg0
-// ROF-NEXT:  %[[V3:.*]] = stablehlo.negate %[[V2]]
-// ROF-NEXT:  %[[V4:.*]] = stablehlo.real %arg0
-// ROF-NEXT:  %[[V5:.*]] = stablehlo.complex %[[V4]], %[[V3]]
-// ROF-NEXT:  %[[V6:.*]] = stablehlo.multiply %[[V5]], %arg3
-// ROF-NEXT:  return %[[V0]], %[[V1]], %[[V6]]
+// ROF-NEXT:  %[[V2:.*]] = chlo.conj %arg0
+// ROF-NEXT:  %[[V3:.*]] = stablehlo.multiply %[[V2]], %arg3
+// ROF-NEXT:  return %[[V0]], %[[V1]], %[[V3]]
 
 // Reverse over reverse: (c, z, f.cotangent, f.cotangent.2, z.cotangent.cotangent).
 // ROR-LABEL: func.func @main
 // ROR-NEXT:  %[[V0:.*]] = stablehlo.multiply %arg0, %arg1
-// ROR-NEXT:  %[[V1:.*]] = stablehlo.imag %arg0
-// ROR-NEXT:  %[[V2:.*]] = stablehlo.negate %[[V1]]
-// ROR-NEXT:  %[[V3:.*]] = stablehlo.real %arg0
-// ROR-NEXT:  %[[V4:.*]] = stablehlo.complex %[[V3]], %[[V2]]
-// ROR-NEXT:  %[[V5:.*]] = stablehlo.multiply %[[V4]], %arg2
-// ROR-NEXT:  %[[V6:.*]] = stablehlo.multiply %[[V4]], %arg3
-// ROR-NEXT:  return %[[V0]], %[[V5]], %[[V6]]
+// ROR-NEXT:  %[[V1:.*]] = chlo.conj %arg0
+// ROR-NEXT:  %[[V2:.*]] = stablehlo.multiply %[[V1]], %arg2
+// ROR-NEXT:  %[[V3:.*]] = stablehlo.multiply %[[V1]], %arg3
+// ROR-NEXT:  return %[[V0]], %[[V2]], %[[V3]]

@@ -11,11 +11,8 @@
 
 // VJP-LABEL: func.func @main
 // VJP-NEXT:    %[[V0:.*]] = chlo.conj %arg0
-// VJP-NEXT:    %[[V1:.*]] = stablehlo.imag %arg1 : (tensor<3xcomplex<f64>>) -> tensor<3xf64>
-// VJP-NEXT:    %[[V2:.*]] = stablehlo.negate %[[V1]]
-// VJP-NEXT:    %[[V3:.*]] = stablehlo.real %arg1 : (tensor<3xcomplex<f64>>) -> tensor<3xf64>
-// VJP-NEXT:    %[[V4:.*]] = stablehlo.complex %[[V3]], %[[V2]]
-// VJP-NEXT:    return %[[V0]], %[[V4]]
+// VJP-NEXT:    %[[V1:.*]] = chlo.conj %arg1
+// VJP-NEXT:    return %[[V0]], %[[V1]]
 
 func.func @main(%x: tensor<3xcomplex<f64>>) -> tensor<3xcomplex<f64>> {
   %0 = chlo.conj %x : tensor<3xcomplex<f64>> -> tensor<3xcomplex<f64>>

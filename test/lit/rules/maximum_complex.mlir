@@ -48,18 +48,15 @@
 // VJP-NEXT:    %[[V10:.*]] = stablehlo.select %[[V9]], %arg2, %[[CST_1]] : tensor<i1>, tensor<complex<f32>>
 // VJP-NEXT:    %[[V11:.*]] = stablehlo.compare EQ, %arg0, %arg1 : (tensor<complex<f32>>, tensor<complex<f32>>) -> tensor<i1>
 // VJP-NEXT:    %[[V12:.*]] = stablehlo.select %[[V11]], %[[CST]], %[[CST_0]] : tensor<i1>, tensor<complex<f32>>
-// VJP-NEXT:    %[[V13:.*]] = stablehlo.imag %[[V12]] : (tensor<complex<f32>>) -> tensor<f32>
-// VJP-NEXT:    %[[V14:.*]] = stablehlo.negate %[[V13]] : tensor<f32>
-// VJP-NEXT:    %[[V15:.*]] = stablehlo.real %[[V12]] : (tensor<complex<f32>>) -> tensor<f32>
-// VJP-NEXT:    %[[V16:.*]] = stablehlo.complex %[[V15]], %[[V14]] : tensor<complex<f32>>
-// VJP-NEXT:    %[[V17:.*]] = stablehlo.multiply %[[V16]], %[[V10]] : tensor<complex<f32>>
-// VJP-NEXT:    %[[V18:.*]] = stablehlo.compare LE, %[[V2]], %[[V1]] : (tensor<f32>, tensor<f32>) -> tensor<i1>
-// VJP-NEXT:    %[[V19:.*]] = stablehlo.and %[[V6]], %[[V18]] : tensor<i1>
-// VJP-NEXT:    %[[V20:.*]] = stablehlo.compare LT, %[[V5]], %[[V4]] : (tensor<f32>, tensor<f32>) -> tensor<i1>
-// VJP-NEXT:    %[[V21:.*]] = stablehlo.or %[[V20]], %[[V19]] : tensor<i1>
-// VJP-NEXT:    %[[V22:.*]] = stablehlo.select %[[V21]], %arg2, %[[CST_1]] : tensor<i1>, tensor<complex<f32>>
-// VJP-NEXT:    %[[V23:.*]] = stablehlo.multiply %[[V16]], %[[V22]] : tensor<complex<f32>>
-// VJP-NEXT:    return %[[V0]], %[[V17]], %[[V23]] : tensor<complex<f32>>, tensor<complex<f32>>, tensor<complex<f32>>
+// VJP-NEXT:    %[[V13:.*]] = chlo.conj %[[V12]] : tensor<complex<f32>> -> tensor<complex<f32>>
+// VJP-NEXT:    %[[V14:.*]] = stablehlo.multiply %[[V13]], %[[V10]] : tensor<complex<f32>>
+// VJP-NEXT:    %[[V15:.*]] = stablehlo.compare LE, %[[V2]], %[[V1]] : (tensor<f32>, tensor<f32>) -> tensor<i1>
+// VJP-NEXT:    %[[V16:.*]] = stablehlo.and %[[V6]], %[[V15]] : tensor<i1>
+// VJP-NEXT:    %[[V17:.*]] = stablehlo.compare LT, %[[V5]], %[[V4]] : (tensor<f32>, tensor<f32>) -> tensor<i1>
+// VJP-NEXT:    %[[V18:.*]] = stablehlo.or %[[V17]], %[[V16]] : tensor<i1>
+// VJP-NEXT:    %[[V19:.*]] = stablehlo.select %[[V18]], %arg2, %[[CST_1]] : tensor<i1>, tensor<complex<f32>>
+// VJP-NEXT:    %[[V20:.*]] = stablehlo.multiply %[[V13]], %[[V19]] : tensor<complex<f32>>
+// VJP-NEXT:    return %[[V0]], %[[V14]], %[[V20]] : tensor<complex<f32>>, tensor<complex<f32>>, tensor<complex<f32>>
 
 func.func @main(%x: tensor<complex<f32>>, %y: tensor<complex<f32>>) -> tensor<complex<f32>> {
   %0 = stablehlo.maximum %x, %y : tensor<complex<f32>>

@@ -21,24 +21,18 @@
 // VJP-LABEL: func.func @main
 // VJP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<(0.000000e+00,0.000000e+00)> : tensor<3x3xcomplex<f64>>
 // VJP-NEXT:    %[[V0:.*]] = "stablehlo.triangular_solve"(%arg0, %arg1) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose TRANSPOSE>, unit_diagonal = true}> : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V1:.*]] = stablehlo.imag %[[V0]] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V2:.*]] = stablehlo.negate %[[V1]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V3:.*]] = stablehlo.real %[[V0]] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V4:.*]] = stablehlo.complex %[[V3]], %[[V2]] : tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V5:.*]] = stablehlo.imag %arg0 : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V6:.*]] = stablehlo.negate %[[V5]] : tensor<3x3xf64>
-// VJP-NEXT:    %[[V7:.*]] = stablehlo.real %arg0 : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xf64>
-// VJP-NEXT:    %[[V8:.*]] = stablehlo.complex %[[V7]], %[[V6]] : tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V9:.*]] = "stablehlo.triangular_solve"(%[[V8]], %arg2) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = true}> : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V10:.*]] = stablehlo.negate %[[V9]] : tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V11:.*]] = stablehlo.dot_general %[[V10]], %[[V4]], contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V12:.*]] = stablehlo.transpose %[[V11]], dims = [1, 0] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    %[[V13:.*]] = stablehlo.iota dim = 0 : tensor<3xi32>
-// VJP-NEXT:    %[[V14:.*]] = stablehlo.broadcast_in_dim %[[V13]], dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
-// VJP-NEXT:    %[[V15:.*]] = stablehlo.broadcast_in_dim %[[V13]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
-// VJP-NEXT:    %[[V16:.*]] = stablehlo.compare GT, %[[V15]], %[[V14]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
-// VJP-NEXT:    %[[V17:.*]] = stablehlo.select %[[V16]], %[[V12]], %[[CST]] : tensor<3x3xi1>, tensor<3x3xcomplex<f64>>
-// VJP-NEXT:    return %[[V0]], %[[V17]], %[[V9]] : tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V1:.*]] = chlo.conj %[[V0]] : tensor<3x3xcomplex<f64>> -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V2:.*]] = chlo.conj %arg0 : tensor<3x3xcomplex<f64>> -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V3:.*]] = "stablehlo.triangular_solve"(%[[V2]], %arg2) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = true}> : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V4:.*]] = stablehlo.negate %[[V3]] : tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V5:.*]] = stablehlo.dot_general %[[V4]], %[[V1]], contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V6:.*]] = stablehlo.transpose %[[V5]], dims = [1, 0] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    %[[V7:.*]] = stablehlo.iota dim = 0 : tensor<3xi32>
+// VJP-NEXT:    %[[V8:.*]] = stablehlo.broadcast_in_dim %[[V7]], dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
+// VJP-NEXT:    %[[V9:.*]] = stablehlo.broadcast_in_dim %[[V7]], dims = [0] : (tensor<3xi32>) -> tensor<3x3xi32>
+// VJP-NEXT:    %[[V10:.*]] = stablehlo.compare GT, %[[V9]], %[[V8]] : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+// VJP-NEXT:    %[[V11:.*]] = stablehlo.select %[[V10]], %[[V6]], %[[CST]] : tensor<3x3xi1>, tensor<3x3xcomplex<f64>>
+// VJP-NEXT:    return %[[V0]], %[[V11]], %[[V3]] : tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>, tensor<3x3xcomplex<f64>>
 
 func.func @main(%x: tensor<3x3xcomplex<f64>>, %y: tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>> {
   %0 = "stablehlo.triangular_solve"(%x, %y) {left_side = true, lower = true, transpose_a = #stablehlo<transpose TRANSPOSE>,
