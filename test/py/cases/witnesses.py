@@ -14,6 +14,7 @@ from iree.compiler.tools.binaries import find_tool
 
 from cases import iree_cases, iree_dynamic_cases, iree_gpu_cases
 from cases.iree_case import Array, Case, function
+from cases.iree_dispatches import DISPATCHES
 from cases.iree_host_programs import HOST_PROGRAMS
 from cases.iree_programs import PROGRAMS
 from tiduc.backends.iree.compile import _linkers, environment_of_compilers
@@ -70,8 +71,8 @@ class Witness:
 
 def find_witness(name: str) -> Witness:
     """The witness of this name; `KeyError` if there is none."""
-    if name in PROGRAMS:
-        text, arguments, expected = PROGRAMS[name]
+    if name in PROGRAMS or name in DISPATCHES:
+        text, arguments, expected = PROGRAMS[name] if name in PROGRAMS else DISPATCHES[name]
         rtol = 1e-5 if expected is not None or name == "null_reference" else 0.0
         return Witness(text, arguments, expected, _target(name), rtol)
     if name in HOST_PROGRAMS:

@@ -24,7 +24,7 @@ from tiduc.backends.iree.fast.loops import kernel_forms
 from tiduc.backends.iree.fast.loops.loop_forms import IN_KERNEL, carries_on_stack, read_from_outside, wanted
 from tiduc.backends.iree.fast.loops.packing import pack, read_packed
 from tiduc.backends.iree.fast.loops.signed_carries import signed_carries
-from tiduc.backends.iree.fault import slow
+from tiduc.backends.iree.fault import slow, wrong
 from tiduc.dialect.graph.functions import functions_in, outer_first
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by, definition
@@ -187,7 +187,7 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     """Makes a loop copy each new carry over the old one."""
     body = loop.regions[1].blocks[0]
     carries = _carries_behind_writes(loop, never)
-    _store_terms(loop)
+    store_terms(loop)
     end = list(operations(body))[-1]
     pairs = list(zip(list(end.operands), carries, strict=True))
     chains = [updates_between(new, old) for new, old in pairs]
@@ -204,10 +204,15 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
         end.operands[i] = k.filled(old, new)
 
 
-def _store_terms(loop: IrOp) -> None:
+@wrong(
+    "Computes two products of a dispatch in the part of an array that their sum updates; stores each product.",
+    "products_in_a_dispatch",
+)
+def store_terms(loop: IrOp) -> None:
     """Stores the products and sums that an update combines, if there are several, each in an array of its own.
 
-    IREE 3.13 computes each of them in the part of the carry that is updated, so that one overwrites the other.
+    IREE 3.13 computes each of them in the part of the carry that is updated, so that one overwrites the other. With
+    stores, a GRU of 64 steps takes 0.84 of the time, and its gradient 1.07 to 1.15; LSTMs have no such updates.
     """
     block = loop.regions[1].blocks[0]
     for op in list(operations(block)):
