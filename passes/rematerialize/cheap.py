@@ -58,11 +58,20 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
         return model
     share = _SHARE if transient > _LARGE else _SHARE_OF_SMALL
     peak = _before_fused(model, int(model.live(range(len(model.ops))).argmax()))
-    fused, best, limit = _fuse_operands(model, peak), base, share * seconds()
-    costs = _seconds_of_second_runs(model, peak, fused)
+    fused, best = _fuse_operands(model, peak), base
+
+    @cache
+    def limit() -> float:
+        return share * seconds()
+
+    @cache
+    def costs() -> dict[Definition, float]:
+        return _seconds_of_second_runs(model, peak, fused)
 
     @cache
     def recomputing(evicted: frozenset[int]) -> RerunSchedule:
+        if not evicted:
+            return base
         recomputed = evicting(base, peak, dict.fromkeys(evicted, (0, peak)), stored).model
         return unchanged(ordered(recomputed, has_budget=True))
 
@@ -100,26 +109,27 @@ def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) 
 class _Candidates:
     """The values up to the place `peak` that readers after it may recompute, and the cost of a second run of each op.
 
-    `recomputing` gives the schedule in which readers recompute the results of these ops.
+    `recomputing` gives the schedule in which readers recompute the results of these ops. The costs take longer to
+    compute than most schedules, and are needed only if something is recomputed.
     """
 
     graph: Graph
     model: Liveness
     peak: int
     readers: Collection[int]
-    costs: Mapping[Definition, float]
+    costs: Callable[[], Mapping[Definition, float]]
     recomputing: Callable[[frozenset[int]], RerunSchedule]
 
-    def within_time(self, seconds: float) -> RerunSchedule:
+    def within_time(self, seconds: Callable[[], float]) -> RerunSchedule:
         """The schedule that recomputes most within a time."""
         best = self._recomputing(0.0)
-        if self._time(best.model) <= seconds:
+        if best.model is self.model or self._time(best.model) <= seconds():
             return best
         best, (low, high) = unchanged(self.model), _RATES
         for _ in range(_STEPS):
             rate = math.sqrt(low * high)
             choice = self._recomputing(rate)
-            if self._time(choice.model) <= seconds:
+            if self._time(choice.model) <= seconds():
                 best, high = choice, rate
             else:
                 low = rate
@@ -131,9 +141,9 @@ class _Candidates:
 
     def _time(self, model: Liveness) -> float:
         """The estimated time of second runs."""
-        seen, time = set[Definition](), 0.0
+        seen, time, costs = set[Definition](), 0.0, self.costs()
         for op in model.ops:
-            time += self.costs[op] if op in seen else 0
+            time += costs[op] if op in seen else 0
             seen.add(op)
         return time
 
@@ -142,7 +152,7 @@ class _Candidates:
         ops, number = self.model.ops, self._number
 
         def price(x: Value) -> int:
-            return int(rate * self.costs[ops[number[x]]])
+            return int(rate * self.costs()[ops[number[x]]])
 
         def bytes_(x: Value) -> int:
             return 0 if x in self._kept else capacity(x)

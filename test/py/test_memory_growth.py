@@ -7,7 +7,8 @@ import pytest
 from cases.memory_graphs import MIB, chain, graph_of
 
 import tiduc
-from tiduc.passes.rematerialize import recompute
+from tiduc.passes.rematerialize import cheap, recompute
+from tiduc.passes.rematerialize.cheap import cheaper
 from tiduc.passes.rematerialize.liveness import liveness
 from tiduc.passes.rematerialize.recompute import within
 from tiduc.passes.rematerialize.rematerialize import ordered
@@ -31,6 +32,20 @@ def test_the_least_memory_of_a_chain_of_elementwise_ops() -> None:
         vjp.rematerialize("min").compile(engine="reference")(argument, ct), wanted, strict=True
     ):
         np.testing.assert_array_equal(y, y_wanted)
+
+
+def test_no_schedule_is_tried_if_no_value_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above 64 KiB cheap values are looked for. In a chain of products there are none, and the plan costs no more."""
+    graph = graph_of(*chain(240))
+    model = ordered(liveness(graph))
+    assert model.peak(range(len(model.ops))) - model.throughout > cheap.SMALL
+
+    def refused(*arguments: Any) -> Any:
+        raise AssertionError("there is nothing to recompute, so its time does not matter")
+
+    for name in ("evicting", "ordered", "_seconds_of_second_runs"):
+        monkeypatch.setattr(cheap, name, refused)
+    assert cheaper(graph, model, refused, stored=False) is model
 
 
 def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
