@@ -22,6 +22,22 @@ def test_a_sample_is_right(case: str, target: str) -> None:
     assert sweep.tried([case, target]) == ("ok", "")
 
 
+@pytest.mark.more
+@pytest.mark.parametrize("case", ["calls:702", "calls.vjp.memory:702"])
+def test_a_sample_of_nested_calls_is_right(case: str) -> None:
+    assert sweep.tried([case, "cpu"]) == ("ok", "")
+
+
+def test_functions_call_functions_three_levels_deep() -> None:
+    """The barriers are those of recomputed ops, and no call is recursive."""
+    for seed in range(8):
+        program = Program(seed, levels=3)
+        assert {level for *_, level in program.functions} == {1, 2, 3}
+        tiduc.load(program.text)
+    text = sweep.text_of("calls:1", "cpu")
+    assert text.count("optimization_barrier") == text.count("{tidu.recomputed}") > 0
+
+
 @pytest.mark.slow
 def test_dispatches_in_a_loop_await_carried_values() -> None:
     """A dispatch reads a loop-carried value that a branch computes: IREE may not await it behind a barrier."""

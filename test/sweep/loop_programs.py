@@ -25,8 +25,11 @@ SIZES = 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5
 class Program(Statements):
     """A module whose function `main` has arguments of up to three kinds, and an integer."""
 
-    def __init__(self, seed: int, smooth: bool = False, without: Sequence[str] = ()) -> None:
-        """`smooth` makes the program differentiable; `without` are element types that a target lacks."""
+    def __init__(self, seed: int, smooth: bool = False, without: Sequence[str] = (), levels: int = 1) -> None:
+        """`smooth` makes the program differentiable; `without` are element types that a target lacks.
+
+        Functions call functions up to `levels` deep.
+        """
         super().__init__(Random(seed), smooth)
         draw = self.random
         elements = [element for element in (SMOOTH if smooth else EXACT) if element not in without]
@@ -36,7 +39,9 @@ class Program(Statements):
         ]
         self.kinds = [Kind(draw.choice(shapes), draw.choice(chosen)) for _ in range(draw.randint(1, 3))]
         self.depth = 2  # levels of nested control flow
-        self.functions: list[tuple[str, list[Kind], list[Kind]]] = []
+        self.level, self.levels = 0, levels
+        self.functions: list[tuple[str, list[Kind], list[Kind], int]] = []
+        self._names = 0
         self._texts: list[str] = []
         self.inputs = [draw.choice(self.kinds) for _ in range(draw.randint(1, 3))] + [COUNTER]
         main = self._function("@main", "", self.inputs, self._main)
@@ -44,6 +49,8 @@ class Program(Statements):
 
     def _main(self, *arguments: Value) -> list[Value]:
         scope = list(arguments)
+        if self.levels > 1:
+            scope += self._call(scope, self.random.choice(self.kinds)) or []
         for _ in range(self.random.randint(2, 5)):
             self._statement(scope, self.depth)
         self._while(scope, self.depth)
@@ -77,34 +84,45 @@ class Program(Statements):
         values = None
         while values is None:
             kind = self.random.choice(self.kinds)
-            values = self.random.choice((*STATEMENTS, Program._call))(self, scope, kind)
+            nested = [Program._call] * 6 + [Statements._barrier] * 4 if self.levels > 1 else [Program._call]
+            values = self.random.choice((*STATEMENTS, *nested))(self, scope, kind)
         scope += values
 
     def _call(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        if self.depth == 0 or self.random.random() < 0.5:
+        if self.level == self.levels or (self.levels == 1 and self.random.random() < 0.5):
             return None
-        if len(self.functions) < 2:
-            taken = [self.random.choice(self.kinds), COUNTER]
-            given = self.random.choices(self.kinds, k=self.random.randint(1, 3))
-            name, depth, self.depth = (
-                f"@f{len(self.functions)}",
-                self.depth,
-                0,
-            )  # calls inside would be recursive
-
-            def fill(*arguments: Value) -> list[Value]:
-                inner = list(arguments)
-                for _ in range(self.random.randint(0, 3)):
-                    self._statement(inner, self.random.randint(0, 1))
-                return [self._get(inner, kind) for kind in given]
-
-            self._texts.append(self._function(name, "private", taken, fill))
-            self.functions.append((name, taken, given))
-            self.depth = depth
-        name, taken, given = self.random.choice(self.functions)
+        if len(self._callees()) < 2:
+            self._define(kind)
+        name, taken, given, _ = self.random.choice(self._callees())
         return self.several(
             "func.call", [self._get(scope, kind) for kind in taken], given, f"callee = {name}"
         )
+
+    def _callees(self) -> list[tuple[str, list[Kind], list[Kind], int]]:
+        """The functions that an op here may call: those of deeper levels, so that no call is recursive."""
+        return [function for function in self.functions if function[-1] > self.level]
+
+    def _define(self, kind: Kind) -> None:
+        """Adds a function of the next level."""
+        taken = [self.random.choice(self.kinds), COUNTER]
+        given = self.random.choices(self.kinds, k=self.random.randint(1, 3))
+        name, depth, self.depth = f"@f{self._names}", self.depth, 0
+        self._names += 1
+        self.level += 1
+        deep = self.level < self.levels
+
+        def fill(*arguments: Value) -> list[Value]:
+            inner = list(arguments)
+            if deep:
+                inner += self._call(inner, kind) or []
+            for _ in range(self.random.randint(0, 3)):
+                self._statement(inner, self.random.randint(0, 1))
+            return [self._get(inner, kind) for kind in given]
+
+        self._texts.append(self._function(name, "private", taken, fill))
+        self.functions.append((name, taken, given, self.level))
+        self.level -= 1
+        self.depth = depth
 
     # ---- control flow
 

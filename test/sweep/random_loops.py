@@ -1,16 +1,18 @@
 """Compares random loop programs, their derivatives, and random array programs, run by IREE, with XLA.
 
-    PYTHONPATH=test/py python test/sweep/random_loops.py [--target NAME] [--of program,vjp,jvp,vjp.jvp,arrays]
-        [--first N] [--count N] [--check-memory] [--journal FILE [--again CATEGORY,...]]
+    PYTHONPATH=test/py python test/sweep/random_loops.py [--target NAME]
+        [--of program,vjp,jvp,vjp.jvp,arrays,calls,calls.vjp.memory] [--first N] [--count N] [--check-memory]
+        [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
-A case is a derivative, or `program`, and the seed of a loop program (`loop_programs.py`), or `arrays` and the seed of a
-program without loops (`array_programs.py`). The program is compiled as by `tiduc compile`, and called four times with
-three sets of arguments (`random_arguments.py`), for which loops run up to three times, not at all, and up to five
-times. Then the calls are repeated with arguments and results that stay on the device. Values are compared with XLA's
-after all calls, so that a call that overwrites the results of another is noticed; derivatives are compared with a
-tolerance. No argument may change, unless a result is aliased to it. `--reduce` shrinks a program while it fails in the
-same way (`loop_reducer.py`). Categories:
+A case is a derivative, or `program`, and the seed of a loop program (`loop_programs.py`), or `arrays` and the seed of
+a program without loops (`array_programs.py`). With `calls`, functions call functions up to three levels deep, and the
+barriers are those of recomputed ops; `calls.vjp.memory` is the VJP with the lowest peak of memory. The program is
+compiled as by `tiduc compile`, and called four times with three sets of arguments (`random_arguments.py`), for which
+loops run up to three times, not at all, and up to five times. Then the calls are repeated with arguments and results
+that stay on the device. Values are compared with XLA's after all calls, so that a call that overwrites the results of
+another is noticed; derivatives are compared with a tolerance. No argument may change, unless a result is aliased to
+it. `--reduce` shrinks a program while it fails in the same way (`loop_reducer.py`). Categories:
 
     ok        the values are XLA's
     refused   a `TiducError` before the compiler, with a location, or from differentiation
@@ -52,11 +54,18 @@ from tiduc.runtime import load as load_module
 from tiduc.runtime.process import Limits
 
 CATEGORIES = "ok refused rejected wrong error crash hang".split()
-MODES = "program vjp jvp vjp.jvp arrays".split()
+MODES = "program vjp jvp vjp.jvp arrays calls calls.vjp.memory".split()
 SECONDS = 300  # per case
 CALLS = 0, 1, 0, 2
 """The set of arguments of each call."""
 _DONATED = r"iree\.abi\.output = \d+ : index"
+
+_BARRIER = re.compile(r'"stablehlo\.optimization_barrier"\([^)]*\)')
+_STEPS: dict[str, Callable[[tiduc.Program], tiduc.Program]] = {
+    "vjp": lambda program: program.vjp(),
+    "jvp": lambda program: program.jvp(),
+    "memory": lambda program: program.rematerialize("min"),
+}
 
 Array = NDArray[Any]
 Outcome = tuple[str, str]
@@ -66,20 +75,22 @@ Outcome = tuple[str, str]
 def text_of(case: str, target: str) -> str:
     """The text of a case, such as `vjp:17`; derivatives for Vulkan, which lacks f64 sines, are in f32."""
     mode, _, seed = case.partition(":")
-    derived = mode not in ("program", "arrays")
+    derived = "vjp" in mode or "jvp" in mode
     without = ("f64",) if mode != "program" and find_target(target).spirv else ()
     if mode == "arrays":
         return ArrayProgram(int(seed), without).text
-    text = Program(int(seed), derived, without).text
+    text = Program(int(seed), derived, without, 3 if "calls" in mode else 1).text
+    if "calls" in mode and not derived:
+        return _BARRIER.sub(r"\g<0> {tidu.recomputed}", text)
     program = tiduc.load(text)
     for step in mode.split(".") if derived else []:
-        program = program.vjp() if step == "vjp" else program.jvp()
+        program = _STEPS[step](program) if step in _STEPS else program
     return program.text if derived else text
 
 
 def numbers_of(case: str) -> str:
     """The kind of a case's arguments."""
-    return {"program": "whole", "arrays": "any"}.get(case.partition(":")[0], "smooth")
+    return {"program": "whole", "calls": "whole", "arrays": "any"}.get(case.partition(":")[0], "smooth")
 
 
 def outcome(text: str, target: str, numbers: str) -> Outcome:

@@ -85,8 +85,8 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep("onnx_backend", "--every 40 --jobs 2", "--jobs 2", "onnx"),
     _sweep(
         "random_loops",
-        "--of vjp,arrays --count 6 --first {seed} --check-memory",
-        "--count 150 --check-memory --journal {journal}",
+        "--of vjp,arrays,calls --count 5 --first {seed} --check-memory",
+        "--of program,vjp,jvp,calls,calls.vjp.memory --count 150 --check-memory --journal {journal}",
         "jax",
     ),
     _sweep(
