@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tiduc.dialect.graph.view import View
     from tiduc.dialect.mlir.context import context, parse, read
     from tiduc.linking import link
+    from tiduc.loading import load
     from tiduc.models.files import import_model
     from tiduc.models.from_jax import from_jax
     from tiduc.models.from_onnx import from_onnx
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from tiduc.passes.rules.registry import OpSet
     from tiduc.passes.structure.structure import structure
     from tiduc.ports import Port
-    from tiduc.program import Program, from_module, load
+    from tiduc.program import Program, from_module
     from tiduc.runtime.run import Executable
     from tiduc.runtime.signature import Signature
     from tiduc.runtime.weights import read_weights, write_weights
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "tiduc.ports": ("Port",),
-    "tiduc.program": ("load", "from_module", "Program"),
+    "tiduc.loading": ("load",),
+    "tiduc.program": ("from_module", "Program"),
     "tiduc.models.files": ("import_model",),
     "tiduc.models.from_jax": ("from_jax",),
     "tiduc.models.from_onnx": ("from_onnx",),

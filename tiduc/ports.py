@@ -11,7 +11,7 @@ from torch_mlir import ir
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import View
-from tiduc.dialect.ops.attributes import named_attributes, readable
+from tiduc.dialect.ops.attributes import location_name, named_attributes, readable
 from tiduc.dialect.ops.verify import FROZEN, HELD, NAME
 from tiduc.passes.importing.import_stablehlo import name_in
 from tiduc.passes.materialize_merge import Zero
@@ -107,11 +107,31 @@ def differentiated(program: Function, wrt: Wrt) -> list[InputPort]:
             listed = ", ".join(f"{port.name} ({held_because(port)})" for port in able)
             raise RequestError(f"name inputs in wrt: without it, no derivative is taken in {listed}")
         return free
+    wrt = wrt if isinstance(wrt, str) or not isinstance(wrt, Iterable) else list(wrt)
+    if (name := _constant_in(program, wrt)) is not None:
+        raise RequestError(
+            f"{name!r} in wrt is a constant of the program; import the model with its weights as inputs: "
+            "lift_constants=True in Python, --lift-constants on the command line"
+        )
     ports = select_ports(program.inputs, wrt)
     for port in ports:
         if program.opset.builder.tangent_type(port.type) is None:
             raise RequestError(f"input {port.name!r} of type {port.type} has no derivative")
     return ports
+
+
+def _constant_in(program: Function, wrt: Wrt) -> str | None:
+    """The first name in `wrt` that no input has, but a constant, such as a weight. None if there is no such name."""
+    inputs = {port.name for port in program.inputs}
+    entries = [wrt] if isinstance(wrt, str) else wrt if isinstance(wrt, Iterable) else ()
+    unknown = [entry for entry in entries if isinstance(entry, str) and entry not in inputs]
+    if not unknown:
+        return None
+    places = [
+        op.location for op in program.view.graph(program.name).definitions if op.name == "stablehlo.constant"
+    ]
+    constants = {location_name(place) for place in places if isinstance(place, ir.NameLoc)}
+    return next((name for name in unknown if name in constants), None)
 
 
 def described(port: Port) -> SignatureValue:

@@ -358,15 +358,7 @@ def load(
     isolated: bool = False,
     limits: "Limits | None" = None,
 ) -> Program:
-    """The program in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode.
-
-    `entry` names the public function; the default is `main`, or the only one. `opset` holds the rules. With `inline`,
-    every call that can be inlined is inlined. `memory` is a budget, as in `Program.rematerialize`. `loop_memory` says
-    how derivatives of loops get their residuals: "stack", "sqrt", "log" or "auto". With `relu`, a maximum of a value
-    and 0 has derivative 0 at a tie. `equal_within` is the largest difference of equal eigenvalues, in units in the last
-    place of the largest one. With `isolated`, a separate process reads an untrusted source first, within `limits`.
-    Raises `TiducError` if no program can be read.
-    """
+    """The program in a file, in text or in bytecode; `tiduc.load`, which takes further sources, has the options."""
     dialects = opset.dialects
     module = isolated_module(source, entry, dialects, limits) if isolated else module_in(source, dialects)
     return from_module(module, entry, opset, inline, loop_memory, relu, equal_within).rematerialize(memory)

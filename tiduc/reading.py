@@ -27,6 +27,7 @@ from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import Died, Worker
 
 Readable = str | bytes | Path
+READABLE = (str, bytes, Path)
 
 
 def module_in(source: Readable, dialects: Collection[str] = ()) -> Any:

@@ -77,11 +77,22 @@ def test_hint(command, text, message, tmp_path, capfd):
             "argument (f.mlir). The only argument is FILE; inputs to differentiate follow --wrt",
         ),
         ("run f.mlir x.npy", "FILE; arrays follow --input, as in --input @x.npy"),
+        (
+            "grad f.mlir --order 2",
+            "differentiated again: tiduc grad FILE | tiduc grad -, or tiduc hvp FILE; it is an",
+        ),
+        ("run f.mlir --wrt x", "No such option: --wrt; it is an option of: tiduc jvp, tiduc vjp, tiduc grad"),
+        ("run f.mlir --inptu 2", "No such option: --inptu; did you mean --input?"),
     ],
 )
 def test_hint_about_the_command_line(line, message, capfd):
     assert run(line.split()) == 2
     assert message in capfd.readouterr().err
+
+
+def test_no_option_is_suggested_that_only_shares_letters(capfd):
+    assert run(["grad", "f.mlir", "--order", "2"]) == 2
+    assert "--relu" not in capfd.readouterr().err
 
 
 def test_remark_where_nothing_has_a_derivative(tmp_path, capfd):

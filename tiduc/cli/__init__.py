@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import click
 
+from tiduc.cli.advice import advised
 from tiduc.cli.colours import COLOR
 from tiduc.cli.diagnostics import report
 from tiduc.cli.manual import EPILOG, epilog
@@ -217,7 +218,7 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
     try:
         return int(tiduc.main(arguments, prog_name="tiduc", standalone_mode=False, obj=options) or 0)
     except click.ClickException as error:
-        _advised(error).show()
+        advised(error).show()
         return error.exit_code
     except click.Abort:  # the user has interrupted from the keyboard
         return 130
@@ -225,20 +226,6 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
         with suppress(OSError):
             report(TiducError(f"cannot write: {error.strerror}", "<stdout>"))
         return 1
-
-
-def _advised(error: click.ClickException) -> click.ClickException:
-    """The error, with advice if inputs or arrays are given in place of files on a command line."""
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    if context is None or not error.message.startswith("Got unexpected extra argument"):
-        return error
-    spellings = {
-        "--wrt": "inputs to differentiate follow --wrt",
-        "--input": "arrays follow --input, as in --input @x.npy",
-    }
-    known = {spelled for each in context.command.params for spelled in each.opts}
-    places = [place for option, place in spellings.items() if option in known]
-    return click.UsageError("; ".join([f"{error.message}. The only argument is FILE", *places]), context)
 
 
 def _from_the_system(error: Exception) -> TiducError | None:

@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import click
 
 from tiduc.cli.manual import epilog
+
+_SPELLED = re.compile(r"(?<!\S)-{1,2}[a-z][\w-]*")
+"""An option in a record of the help, such as `-o, --output OUT`."""
 
 PATH = Path(__file__).parents[1] / "tables" / "help.json"
 
@@ -38,6 +42,15 @@ def stored_help(name: str, arguments: Sequence[str]) -> StoredHelp | None:
         return None
     stored = json.loads(PATH.read_text())
     return StoredHelp(name, stored[name]) if name in stored else None
+
+
+def options_of_commands() -> dict[str, set[str]]:
+    """The options of each command, as they are spelled. Empty if the help texts are not stored."""
+    stored = json.loads(PATH.read_text()) if PATH.is_file() else {}
+    return {
+        command: {name for spelled, _ in help_["options"] for name in _SPELLED.findall(spelled)}
+        for command, help_ in stored.items()
+    }
 
 
 def to_store(name: str, command: click.Command) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
-from tiduc.dialect.errors import ParseError, TiducError, Unsupported, first_line
+from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported, first_line
 from tiduc.dialect.mlir.context import parse, stage
 from tiduc.dialect.ops.attributes import location_name, named_attributes
 from tiduc.dialect.ops.verify import NAME
@@ -29,7 +29,7 @@ _RULES = "_override_lowering_rules"
 
 
 def from_jax(
-    function: Callable[..., object],
+    function: "Callable[..., object] | jax.stages.Lowered | jax.export.Exported",
     *example: object,
     lift_constants: bool = False,
     custom_derivatives: bool = True,
@@ -39,10 +39,15 @@ def from_jax(
 
     The inputs are the leaves of the arguments, with names such as `params['w']`. With `lift_constants`, arrays that the
     function closes over are inputs too, before the others. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep
-    these derivatives; without `custom_derivatives`, their ops are differentiated. Raises `TiducError` if JAX cannot
+    these derivatives; without `custom_derivatives`, their ops are differentiated. A `Lowered` or an `Exported` takes
+    the place of function and arguments; both have lost custom derivatives. Raises `TiducError` if JAX cannot
     trace the function, and `Unsupported` if a custom derivative reads a traced array of an outer function.
     """
     jax = _jax()
+    if isinstance(function, jax.stages.Lowered | jax.export.Exported):
+        if example or keywords:
+            raise RequestError(f"{type(function).__name__} is traced already and takes no example arguments")
+        return _model(_traced(jax, function), lift_constants, names_of_module=True)
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
     own = OwnDerivatives(jax, LEVELS if custom_derivatives else 0)
     exported = _exported(jax, jitted, example, keywords, own)
@@ -60,6 +65,16 @@ def from_jax(
     )
     modules = {derivative: export.mlir_module_serialized for derivative, export in derivatives.items()}
     return _model(stored, lift_constants, expand=expansions(jax), derivatives=modules)
+
+
+def _traced(jax: ModuleType, program: "jax.stages.Lowered | jax.export.Exported") -> Export:
+    """The contents of a program that JAX has lowered or exported."""
+    args, keywords = jax.tree_util.tree_unflatten(program.in_tree, range(program.in_tree.num_leaves))
+    names, results = _names(jax, None, args, keywords), [""] * program.out_tree.num_leaves
+    if isinstance(program, jax.export.Exported):
+        kept = list(program.module_kept_var_idx)
+        return Export(program.mlir_module_serialized, names, results, kept, bool(program.ordered_effects))
+    return Export(program.as_text(debug_info=True).encode(), names, results, None, has_effects=False)
 
 
 def _exported(
@@ -108,7 +123,10 @@ def _jax() -> Any:
 
 
 def _names(
-    jax: ModuleType, function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object]
+    jax: ModuleType,
+    function: Callable[..., object] | None,
+    args: Sequence[object],
+    keywords: Mapping[str, object],
 ) -> list[str]:
     """The name of each leaf: its parameter's name and its path within the argument."""
     parameters = _parameters(function, len(args))
@@ -120,7 +138,7 @@ def _names(
     return names
 
 
-def _parameters(function: Callable[..., object], count: int) -> list[str]:
+def _parameters(function: Callable[..., object] | None, count: int) -> list[str]:
     """The names of the function's first `count` positional parameters."""
     named: list[str] = []
     try:
@@ -155,7 +173,8 @@ def _model(
         expand_calls(module, expand)
     function = entry_of(module)
     arguments = list(function.regions[0].blocks[0].arguments)
-    if export.has_effects or len(arguments) != len(export.kept):
+    kept = list(range(len(arguments))) if export.kept is None else export.kept
+    if export.has_effects or len(arguments) != len(kept):
         raise Unsupported(
             "a function with side effects, or with sizes as arguments, cannot be differentiated", file
         )
@@ -164,7 +183,7 @@ def _model(
         raise ParseError("the results of the export differ from those of its module", file)
     before = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else None
     attributes = []
-    for i, (number, argument) in enumerate(zip(export.kept, arguments, strict=True)):
+    for i, (number, argument) in enumerate(zip(kept, arguments, strict=True)):
         own = named_attributes(before[i]) if before is not None else {}
         is_named = names_of_module and isinstance(argument.location, ir.NameLoc)
         name = location_name(argument.location) if is_named else export.arguments[number]

@@ -29,14 +29,15 @@ _DEEPEST = 200
 class Export:
     """The contents of an export that a program needs.
 
-    `module` is a portable artifact or bytecode. Its arguments are the arguments of the function with the numbers
-    `kept`. `arguments` and `results` are the paths of the function's leaves, such as `arg0['w']` and `result[1]`.
+    `module` is a portable artifact, bytecode or text. Its arguments are the arguments of the function with the numbers
+    `kept`; if `kept` is None, the module names its arguments. `arguments` and `results` are the paths of the function's
+    leaves, such as `arg0['w']` and `result[1]`.
     """
 
     module: bytes
     arguments: list[str]
     results: list[str]
-    kept: list[int]
+    kept: list[int] | None
     has_effects: bool
 
 

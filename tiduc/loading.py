@@ -1,0 +1,80 @@
+"""load: the program in a file, in text or bytecode, or in an exported program of JAX or PyTorch."""
+
+from typing import TYPE_CHECKING
+
+from tiduc import program
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.ops.ir_types import AnyModule
+from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.registry import OpSet
+from tiduc.program import Program, from_module
+from tiduc.reading import READABLE, Readable
+
+if TYPE_CHECKING:
+    import jax
+    import torch
+
+    from tiduc.runtime.process import Limits
+
+    Traced = jax.stages.Lowered | jax.export.Exported | torch.export.ExportedProgram
+
+
+def load(
+    source: "Readable | Traced",
+    entry: str | None = None,
+    opset: OpSet = OPSET,
+    inline: bool = False,
+    loop_memory: str = "auto",
+    *,
+    memory: str = "",
+    relu: bool = False,
+    equal_within: float | None = None,
+    isolated: bool = False,
+    limits: "Limits | None" = None,
+) -> Program:
+    """The program in a file, in StableHLO text (a `str` with a newline or a brace), in bytecode or in an object.
+
+    The objects are JAX's `Lowered` and `Exported`, and PyTorch's `ExportedProgram`, whose weights are constants.
+    `entry` names the public function; the default is `main`, or the only one. `opset` holds the rules. With `inline`,
+    every call that can be inlined is inlined. `memory` is a budget, as in `Program.rematerialize`. `loop_memory` says
+    how derivatives of loops get their residuals: "stack", "sqrt", "log" or "auto". With `relu`, a maximum of a value
+    and 0 has derivative 0 at a tie. `equal_within` is the largest difference of equal eigenvalues, in units in the last
+    place of the largest one. With `isolated`, a separate process reads an untrusted file, text or bytecode first,
+    within `limits`. Raises `TiducError` if no program can be read.
+    """
+    if isinstance(source, READABLE):
+        return program.load(
+            source,
+            entry,
+            opset,
+            inline,
+            loop_memory,
+            memory=memory,
+            relu=relu,
+            equal_within=equal_within,
+            isolated=isolated,
+            limits=limits,
+        )
+    module = _module_of(source, limits)
+    loaded = from_module(module, entry, opset, inline, loop_memory, relu, equal_within)
+    return loaded.rematerialize(memory)
+
+
+def _module_of(source: "Traced", limits: "Limits | None") -> AnyModule:
+    """The module of an exported program. Raises `RequestError` for any other object."""
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(source).__mro__}
+    framework = {
+        kind.partition(".")[0] for kind in kinds if kind.endswith((".Lowered", ".Exported", "Program"))
+    }
+    if "jax" in framework:
+        from tiduc.models.from_jax import from_jax
+
+        return from_jax(source).module
+    if "torch" in framework:
+        from tiduc.models.from_torch import from_torch
+
+        return from_torch(source, limits=limits).module
+    raise RequestError(
+        f"cannot load an object of type {type(source).__name__}; import a function of JAX with "
+        "tiduc.from_jax(function, *example), and a module of PyTorch with tiduc.from_torch(module, example_inputs)"
+    )
