@@ -1,10 +1,11 @@
 """load: the program in a file, in text or bytecode, or in an exported program of JAX or PyTorch."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from torch_mlir import ir
 
 from tiduc import program
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.ops.ir_types import AnyModule
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from tiduc.runtime.process import Limits
 
-    Traced = jax.stages.Lowered | jax.export.Exported | torch.export.ExportedProgram
+    Traced: TypeAlias = jax.stages.Lowered | jax.export.Exported | torch.export.ExportedProgram
 
 
 def load(
@@ -60,7 +61,7 @@ def load(
     return loaded.rematerialize(memory)
 
 
-def _module_of(source: "Traced", limits: "Limits | None") -> AnyModule:
+def _module_of(source: "Traced", limits: "Limits | None") -> ir.Module:
     """The module of an exported program. Raises `RequestError` for any other object."""
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(source).__mro__}
     framework = {
@@ -69,11 +70,13 @@ def _module_of(source: "Traced", limits: "Limits | None") -> AnyModule:
     if "jax" in framework:
         from tiduc.models.from_jax import from_jax
 
-        return from_jax(source).module
+        module: ir.Module = from_jax(source).module
+        return module
     if "torch" in framework:
         from tiduc.models.from_torch import from_torch
 
-        return from_torch(source, limits=limits).module
+        module = from_torch(source, limits=limits).module
+        return module
     raise RequestError(
         f"cannot load an object of type {type(source).__name__}; import a function of JAX with "
         "tiduc.from_jax(function, *example), and a module of PyTorch with tiduc.from_torch(module, example_inputs)"

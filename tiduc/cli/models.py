@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from torch_mlir import ir
 
+from tiduc.cli.diagnostics import warnings_reported
 from tiduc.cli.options import keep_import, shared_options
 from tiduc.dialect.errors import RequestError
 from tiduc.models import MODELS
@@ -30,8 +31,8 @@ SIZES = click.option(
     metavar="NAME=N",
     callback=keep_import,
     expose_value=False,
-    help="Set a dynamic dimension of an ONNX model, such as batch=8, or a dimension of a node's result, such as "
-    "boxes.0=100. Repeatable; other dimensions stay dynamic.",
+    help="Set a dynamic dimension of an ONNX model, such as batch=8, or one of an input or of a node's result, such as "
+    "x.0=8 or boxes.0=100. Repeatable; other dimensions stay dynamic.",
 )
 CONSTANTS = click.option(
     "--constant",
@@ -111,16 +112,17 @@ def imported(
     from tiduc.models.files import import_model  # the importers take longer to import than MLIR
 
     options = shared_options().imports
-    return import_model(
-        file,
-        lift_constants=lift_constants or options.lift_constants,
-        sizes=_numbers(options.sizes),
-        constants=_arrays(options.constants),
-        straight_through=options.straight_through,
-        trust=options.trust,
-        opset=opset,
-        entry=entry,
-    )
+    with warnings_reported():
+        return import_model(
+            file,
+            lift_constants=lift_constants or options.lift_constants,
+            sizes=_numbers(options.sizes),
+            constants=_arrays(options.constants),
+            straight_through=options.straight_through,
+            trust=options.trust,
+            opset=opset,
+            entry=entry,
+        )
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, int]:

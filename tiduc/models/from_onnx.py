@@ -21,6 +21,8 @@ from tiduc.models.assemble import assemble
 from tiduc.models.expansions import call_text
 from tiduc.models.model import Model
 from tiduc.models.onnx.inputs import modernize, needed_constants, set_constants
+from tiduc.models.onnx.ml.outputs import arrays_only
+from tiduc.models.onnx.ml.replace import replace_ml
 from tiduc.models.onnx.narrow import widen
 from tiduc.models.onnx.nodes import CALL, STOP
 from tiduc.models.onnx.prepare import describe_node, prepare
@@ -76,9 +78,10 @@ def from_onnx(
     """The program of an ONNX file, or of an `onnx.ModelProto`.
 
     Inputs and outputs have the names of the model. With `lift_constants`, float initializers are also inputs, before
-    the others and under their own names. `sizes` sets dynamic dimensions by name, such as a batch size, and dimensions
-    of results as `RESULT.AXIS`; other dimensions stay dynamic. `constants` gives the values of inputs, by name. These
-    inputs are removed from the program: some ops need their axes, shapes or counts when they are lowered. With
+    the others and under their own names; attributes of ai.onnx.ml, such as coefficients, count as initializers. `sizes`
+    sets dynamic dimensions by name, such as a batch size, or as `INPUT.AXIS`, and dimensions of results as
+    `RESULT.AXIS`; other dimensions stay dynamic. `constants` gives the values of inputs, by name. These inputs are
+    removed from the program: some ops need their axes, shapes or counts when they are lowered. With
     `straight_through`, the rounding of a quantization has derivative one instead of zero, so that only the clipping
     counts. `limits` bound the import, which runs in a separate process. Raises `TiducError` if the file cannot be read,
     `Unsupported` if an op has no StableHLO, and `CompileError` if the import exceeds its limits.
@@ -89,9 +92,11 @@ def from_onnx(
     is_proto = isinstance(given, onnx.ModelProto)  # a copy, since the import changes it
     proto, folder = (copy.copy(given), ".") if is_proto else _read(onnx, Path(given))
     check_model(onnx, proto)
+    arrays_only(onnx, proto)
     refuse_types(onnx, proto.graph)
     _set_sizes(onnx, proto, dict(sizes or {}))
     set_constants(onnx, proto.graph, dict(constants or {}))
+    replace_ml(onnx, proto)
     weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}))
     with reading(proto.graph.name):
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
@@ -158,6 +163,10 @@ def _read(onnx: ModuleType, path: Path) -> "tuple[onnx.ModelProto, str]":
 def _set_sizes(onnx: ModuleType, proto: "onnx.ModelProto", sizes: Mapping[str, int]) -> None:
     """Sets dynamic dimensions of the inputs and of results to these sizes; shape inference then propagates them."""
     graph = proto.graph
+    for value in graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value") and (place := f"{value.name}.{axis}") in sizes:
+                dim.dim_param = place
     names = {dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim}
     results = {place: n for place, n in sizes.items() if place not in names and _RESULT.fullmatch(place)}
     if missing := [name for name in sizes if name not in names and name not in results]:

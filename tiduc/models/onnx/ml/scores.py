@@ -1,0 +1,50 @@
+"""Transforms of the scores of a model, and labels."""
+
+import numpy as np
+
+from tiduc.dialect.errors import Unsupported
+from tiduc.models.onnx.ml.emitted import Emitted
+
+_TINY = np.float32(1e-7)
+"""SOFTMAX_ZERO keeps scores of at most this size, other than their scale."""
+
+
+def transformed(e: Emitted, scores: str, kind: str | None = None) -> str:
+    """The scores after the node's `post_transform`."""
+    kind = kind or e.attributes.get("post_transform", "NONE")
+    if kind == "NONE":
+        return scores
+    if kind == "LOGISTIC":
+        return e.emit("Sigmoid", scores)
+    if kind == "SOFTMAX":
+        return e.emit("Softmax", scores, axis=1)
+    if kind == "SOFTMAX_ZERO":
+        most = e.extreme("ReduceMax", scores, 1, keepdims=1)
+        is_tiny = e.emit("Less", e.emit("Abs", scores), _TINY)
+        scaled = e.emit("Mul", scores, e.emit("Exp", e.emit("Neg", most)))
+        parts = e.emit("Where", is_tiny, scaled, e.emit("Exp", e.emit("Sub", scores, most)))
+        total = e.sum(parts, 1, keepdims=1)
+        is_zero = e.emit("Equal", total, np.float32(0))
+        share = e.emit("Div", parts, e.emit("Where", is_zero, np.float32(1), total))
+        return e.emit("Where", is_zero, np.float32(0.5), share)
+    raise Unsupported(f"the post_transform {kind} is not supported; apply it after the model")
+
+
+def label(e: Emitted, scores: str) -> None:
+    """Gives result 0 the label of the greatest score, if the label is read."""
+    if e.is_read(0):
+        e.result(0, labelled(e, e.emit("ArgMax", scores, axis=1, keepdims=0)))
+
+
+def labelled(e: Emitted, places: str) -> str:
+    """The labels at these places in the list of labels."""
+    names = ("classlabels_ints", "classlabels_int64s")
+    classes = next((x for name in names if (x := e.array(name)) is not None), None)
+    if classes is None:
+        raise Unsupported("its labels are strings, which StableHLO does not have, and a node reads them")
+    return e.emit("Gather", np.asarray(classes, np.int64), places, axis=0)
+
+
+def class_count(e: Emitted) -> int:
+    names = ("classlabels_ints", "classlabels_int64s", "classlabels_strings")
+    return max(len(e.attributes.get(name, ())) for name in names)
