@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from torch_mlir import ir
 
+from tiduc.dialect.errors import CompileError
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.mlir.context import parse
 from tiduc.dialect.ops.attributes import named_attributes
@@ -54,7 +55,10 @@ def reading_parameters(stablehlo: str | bytes, signature: Signature, names: Coll
         name, quoted, type_, other_inputs(signature, names), f"{{{_DESCRIBED} = {ir.DictAttr.get(said)}}}"
     )
     text = str(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
-    return _HEAD.sub(lambda head: f"{head[0]}\n{outer}", text, count=1)
+    wrapped, count = _HEAD.subn(lambda head: f"{head[0]}\n{outer}", text, count=1)
+    if not count:
+        raise CompileError("tiduc's text has no module to which a wrapper can be added")
+    return wrapped
 
 
 def _around(

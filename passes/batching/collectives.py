@@ -1,7 +1,6 @@
 """Collectives: the batch is an extra dimension of each device's value."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
@@ -20,7 +19,7 @@ leading(
 def _along(*names: str) -> BatchRule:
     """A rule that adds one to the dimensions that these attributes name."""
 
-    def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+    def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
         count = len(op.operands)
         changed = {name: next_(op.attributes[name]) for name in names}
         return emit_batched(b, op, spread_all(b, x[:count], at[:count]), None, **changed)

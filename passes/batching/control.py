@@ -61,7 +61,7 @@ def optimization_barrier(
 
 
 @batch(CALL_VJP)
-def call_vjp(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def call_vjp(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     raise only_vjp(op)
 
 

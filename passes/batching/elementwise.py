@@ -1,7 +1,6 @@
 """Elementwise ops: each result element depends only on the operands' elements at its place."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -18,7 +17,7 @@ leading("stablehlo.bitcast_convert")
 
 
 @batch("stablehlo.map")
-def map_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def map_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """`dimensions` always lists all dimensions, in order."""
     count = len(op.operands)
     whole = dims(range(rank(op.result) + 1))

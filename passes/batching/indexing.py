@@ -1,7 +1,6 @@
 """Slices at run-time positions: batched positions become a batching dimension of a gather or a scatter."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -16,7 +15,7 @@ from tiduc.passes.rules.gather import clamp_indices
 
 
 @batch("stablehlo.gather")
-def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """If only the operand is batched, the batch is an additional slice dimension of full size."""
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     of_operand, of_indices = at

@@ -61,7 +61,9 @@ for _target in OPSET.called(CUSTOM_CALL):
         batch(f"{CUSTOM_CALL} @{_target}")(_called)
 
 
-def _constraint(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def _constraint(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value]:
     """The value itself: a sharding constraint changes no number, and does not apply to a batch."""
     return [x[0]]
 
@@ -82,7 +84,9 @@ refuse(
 
 
 @batch(CUSTOM_CALL)
-def custom_call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def custom_call(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value]:
     """Runs an unknown call once per example, in a loop, unless the call has side effects."""
     effect = op.attributes["has_side_effect"] if "has_side_effect" in op.attributes else None
     if effect is not None and effect.value:

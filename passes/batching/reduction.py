@@ -24,7 +24,7 @@ def _reducing(arrays: int, changed: Callable[[Definition], Attributes]) -> Batch
     Batched initial values or captured values need a loop.
     """
 
-    def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+    def rule(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
         count = arrays or len(op.results)
         if any(at[count:]):
             return mapped(b, op, x, at)
@@ -65,7 +65,7 @@ batch("stablehlo.sort")(_reducing(0, _sort))
 @batch("stablehlo.batch_norm_inference")
 def batch_norm_inference(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
-) -> Sequence[Any]:
+) -> Sequence[Value]:
     """If only the operand is batched, the batch is one more dimension, because elements are scaled per feature.
 
     Otherwise the op runs in a loop.

@@ -139,7 +139,7 @@ def spread(b: StablehloBuilder, x: Value) -> Value:
     return b.broadcast_in_dim(x, range(1, rank(x) + 1), stacked(x.type, b.engine.size))
 
 
-def spread_all(b: StablehloBuilder, x: Sequence[Value], at: Sequence[bool]) -> list[Any]:
+def spread_all(b: StablehloBuilder, x: Sequence[Value], at: Sequence[bool]) -> list[Value]:
     """Batches all values: broadcasts the unbatched ones."""
     return [v if flag else spread(b, v) for v, flag in zip(x, at, strict=True)]
 

@@ -33,13 +33,13 @@ def next_(attribute: ir.IntegerAttr) -> ir.IntegerAttr:
 @batch("stablehlo.broadcast_in_dim")
 def broadcast_in_dim(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
-) -> Sequence[Any]:
+) -> Sequence[Value]:
     places = longer(later(op.attributes["broadcast_dimensions"]), 0)
     return emit_batched(b, op, x, broadcast_dimensions=places)
 
 
 @batch("stablehlo.broadcast")
-def broadcast(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def broadcast(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     """Emits broadcast_in_dim, because broadcast would insert its new dimensions in front of the batch dimension."""
     count = len(op.attributes["broadcast_sizes"])
     places = [0, *(1 + count + d for d in range(rank(op.operands[0])))]
@@ -47,7 +47,9 @@ def broadcast(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Seque
 
 
 @batch("stablehlo.concatenate")
-def concatenate(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def concatenate(
+    b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
+) -> Sequence[Value]:
     return emit_batched(b, op, spread_all(b, x, at), dimension=next_(op.attributes["dimension"]))
 
 
@@ -76,12 +78,12 @@ def pad(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bo
 
 
 @batch("stablehlo.reverse")
-def reverse(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def reverse(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     return emit_batched(b, op, x, dimensions=later(op.attributes["dimensions"]))
 
 
 @batch("stablehlo.slice")
-def slice_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def slice_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     start, limit, strides = (op.attributes[name] for name in ("start_indices", "limit_indices", "strides"))
     changed = {
         "start_indices": longer(start, 0),
@@ -92,7 +94,7 @@ def slice_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence
 
 
 @batch("stablehlo.transpose")
-def transpose(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
+def transpose(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
     return emit_batched(b, op, x, permutation=longer(later(op.attributes["permutation"]), 0))
 
 

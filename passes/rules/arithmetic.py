@@ -16,7 +16,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linearize("stablehlo.add")  # by hand: a single tangent needs no add
-def add(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def add(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     if (parts := log_add_exp(op)) is not None and (dy := _log_add_exp(b, *parts)) is not None:
         return [dy]
     x, y = dx
@@ -47,7 +47,7 @@ def complex_(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
 
 
 @linearize("stablehlo.convert")  # by hand: the result of a conversion to integers has no tangent
-def convert(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def convert(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     return [None] if b.tangent_type(op.result.type) is None else list(b.reapply(op, {0: dx[0]}))
 
 
@@ -66,7 +66,7 @@ def convert_transpose(
 
 
 @linearize("stablehlo.divide")
-def divide(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def divide(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
     if dx[0] is None and (z := logistic(op)) is not None and (dz := b.engine.tangent(z)) is not None:
         y = op.result  # the derivative is exactly 0 where exp z overflows
@@ -96,7 +96,7 @@ def multiply(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value
 
 
 @linear("stablehlo.negate", [0])
-def negate(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def negate(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [unless_masked(b, ct, b.negate)]
 
 
@@ -108,12 +108,12 @@ def optimization_barrier(b: StablehloBuilder, op: Definition, dx: Tangents) -> S
 @transpose("stablehlo.optimization_barrier")
 def optimization_barrier_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
-) -> Sequence[Any]:
+) -> Sequence[Value | None]:
     return optimization_barrier(b, op, ct)
 
 
 @linear("stablehlo.real", [0])
-def real(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def real(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [b.complex(ct, b.zeros_like(ct)) if is_complex(op.operands[0]) else ct]
 
 
@@ -123,7 +123,7 @@ def reduce_precision(b: StablehloBuilder, op: Definition, ct: Value) -> list[Val
 
 
 @linearize("stablehlo.remainder")
-def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     """d(x - n y) = dx - n dy with n = trunc(x / y), computed exactly as (x - r) / y from the remainder r."""
     x, y = op.operands
     if is_complex(x):
@@ -136,7 +136,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
 
 
 @linearize("stablehlo.select")  # by hand: a select that guards a call
-def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any]:
+def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value]:
     """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too."""
     predicate, x, _ = op.operands
     if guards_call(op):
@@ -155,7 +155,7 @@ def select_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: 
 
 
 @linearize("stablehlo.subtract")  # by hand: a single tangent needs no subtract
-def subtract(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def subtract(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return [difference(b, *dx)]
 
 

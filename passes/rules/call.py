@@ -110,7 +110,7 @@ def _emit(
     graphs: Sequence[Graph],
     operands: Sequence[Value],
     base: str | None = None,
-) -> tuple[Any, ...]:
+) -> tuple[Value, ...]:
     if index is None:
         return emit_call(b, graphs[0], operands, base)
     return emit_case(b, index, graphs, operands, base)
@@ -242,7 +242,7 @@ def _by_vjp(b: StablehloBuilder, op: Definition, dx: Tangents, vjp: Graph) -> li
 
 
 @linearize(CALL_VJP)
-def call_vjp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def call_vjp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     raise only_vjp(op)
 
 

@@ -96,7 +96,7 @@ inactive(
 
 
 @linear("chlo.conj", [0])
-def conj(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def conj(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [b.conj(ct)]
 
 

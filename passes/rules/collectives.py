@@ -87,7 +87,7 @@ def all_reduce_transpose(
 
 
 @linearize("stablehlo.reduce_scatter")
-def reduce_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any]:
+def reduce_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value]:
     """As `all_reduce`, with one part per process. For an extremum, all parts are gathered to compare them with x."""
     name, d = reducer(op), op.attributes["scatter_dimension"]
     if name == ADD:

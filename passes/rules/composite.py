@@ -11,10 +11,8 @@ the identity function that it names. No native pass removes it, and derived prog
 `tiduc.from_jax` emits it for operands whose tangents a `custom_jvp` or `custom_vjp` function rejects by an exception.
 """
 
-from typing import Any
-
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.attributes import named_attributes
 from tiduc.passes.rules.opset import inactive, linearize, unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -26,5 +24,5 @@ inactive("stablehlo.composite @tidu.stop_gradient")
 
 
 @linearize(f"stablehlo.composite @{NOT_DIFFERENTIABLE}")
-def not_differentiable(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def not_differentiable(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     raise unsupported("jvp", op, named_attributes(op.attributes["composite_attributes"])["reason"].value)

@@ -1,7 +1,6 @@
 """Deprecated ops, linearized as the ops that replaced them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -15,7 +14,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linear("stablehlo.broadcast", [0])
-def broadcast(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def broadcast(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """The sum over the new dimensions, which come first."""
     return [b.reduce_sum(ct, range(rank(ct) - rank(op.operands[0])))]
 

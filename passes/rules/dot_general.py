@@ -17,7 +17,7 @@ from tiduc.passes.rules.uniform_quantize import dequantized
 
 @bilinear("stablehlo.dot")
 @bilinear("stablehlo.dot_general")
-def dot_general(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Any | None:
+def dot_general(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value | None:
     """Contracts the cotangent with the other operand y, over the free dimensions of y.
 
     The cotangent replaces x, so per-operand attributes such as the precision stay valid.

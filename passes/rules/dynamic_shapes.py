@@ -1,7 +1,5 @@
 """Ops whose shapes are operands: their rules are those of the static ops, with sizes computed at run time."""
 
-from typing import Any
-
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.windows import padding
 from tiduc.dialect.graph.graph import Definition, Value
@@ -32,7 +30,7 @@ def dynamic_broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> 
 
 
 @linearize("stablehlo.dynamic_conv")
-def dynamic_conv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def dynamic_conv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """Linearized as a static convolution, if the padding is constant."""
     ends = entries(b.reshape(op.operands[2], [2 * sizes_in(op.operands[2].type)[0]]))
     if any_dynamic(ends):
@@ -44,7 +42,7 @@ def dynamic_conv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]
     attributes = {name: value for name, value in op.attributes.items() if name != ACTIVE}
     attributes["padding"] = padding(ends[::2], ends[1::2])
 
-    def plain(x: Value, w: Value) -> list[Any]:
+    def plain(x: Value, w: Value) -> list[Value]:
         return [b.emit("stablehlo.convolution", (x, w), op.result.type, attributes)]
 
     return expanded(b, op.operands[:2], dx[:2], plain)
@@ -56,18 +54,18 @@ def dynamic_reshape(b: StablehloBuilder, op: Definition, ct: Value) -> list[Valu
 
 
 @linear("stablehlo.dynamic_pad", [0, 1])
-def dynamic_pad(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def dynamic_pad(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     return [*unpadded(b, op, ct, *map(entries, op.operands[2:])), None, None, None]
 
 
 @linear("stablehlo.real_dynamic_slice", [0])
-def real_dynamic_slice(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def real_dynamic_slice(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     x, start, _, strides = op.operands
     return [unsliced(b, x, ct, entries(start), entries(strides)), None, None, None]
 
 
 @linear("stablehlo.set_dimension_size", [0])
-def set_dimension_size(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def set_dimension_size(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     """Appends zeros for the elements that were cut off, then slices. More targets support this than a dynamic pad."""
     x, d = op.operands[0], op.attributes["dimension"].value
     sizes = shape(x)

@@ -9,7 +9,7 @@ from tiduc.passes.rules.opset import linear
 
 
 @linear("stablehlo.dynamic_slice", [0])
-def dynamic_slice(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def dynamic_slice(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     x, *start = op.operands
     return [b.dynamic_update_slice(b.zeros_like(x), ct, start), *(None for _ in start)]
 

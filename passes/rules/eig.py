@@ -9,8 +9,6 @@ and no derivative is finite: neither that of the eigenvalue, nor those of the ma
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
 
-from typing import Any
-
 import numpy as np
 from torch_mlir import ir
 
@@ -81,7 +79,7 @@ def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]
 
 
 @custom_call(*targets("geev of cuSOLVER"))
-def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """As `eig`, without left vectors, which cuSOLVER lacks, and with packed vectors of real matrices."""
     given, (_, first, vl, vr, _) = settings(op), op.results
     if given["left"]:
@@ -158,7 +156,7 @@ def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Valu
     return scaled(b, b.divide(b.constant(1, number), number), total)
 
 
-def _inverse(b: StablehloBuilder, v: Value) -> tuple[Any, Any]:
+def _inverse(b: StablehloBuilder, v: Value) -> tuple[Value, Value]:
     """v^-1, from a Cholesky factor of v^H v and one Newton step, and which eigenvalues are defective.
 
     The condition number of v^H v is the square of that of v. v^-1 therefore has three correct digits if its rows are
@@ -195,7 +193,7 @@ def _packed(b: StablehloBuilder, w: Value, dv: Value, v: Value) -> Value:
     return b.select(_pairs(b, w, v)[1], b.negate(b.imag(dv)), b.real(dv))
 
 
-def _pairs(b: StablehloBuilder, w: Value, v: Value) -> list[Any]:
+def _pairs(b: StablehloBuilder, w: Value, v: Value) -> list[Value]:
     """Masks of the first and the second columns of conjugate pairs."""
     im = columns(b, b.imag(w), v.type)
     return [b.compare(im, b.zeros_like(im), direction) for direction in ("GT", "LT")]

@@ -7,8 +7,6 @@ to the phases of vectors. `spectral.py` has what holds for equal eigenvalues.
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.matrices import (
@@ -33,7 +31,7 @@ from tiduc.passes.rules.spectral import couple, equal_values, sums, unless_equal
 
 
 @custom_call(*targets("syevd", "Eigh"))
-def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i); f c is an entrywise product."""
     v, w, *others = op.results
     if shape(v) != shape(op.operands[0]):

@@ -5,7 +5,7 @@ types the formulas are those of holomorphic functions, except `abs` and `sign`.
 """
 
 from collections.abc import Callable
-from typing import Any, Never
+from typing import Never
 
 from torch_mlir import ir
 
@@ -24,7 +24,7 @@ def quotient(name: str, divisor: Callable[[StablehloBuilder, Value, Value], Valu
     """dy = dx / divisor(b, x, y). The division uses the element type of the divisor, which may be wider."""
 
     @linearize(name)
-    def rule(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+    def rule(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
         by = divisor(b, op.operands[0], op.result)
         return [b.convert(b.divide(b.convert(dx[0], element(by)), by), element(op.result))]
 
@@ -191,7 +191,7 @@ def _scale(b: StablehloBuilder, size: Value) -> Value:
 
 
 @linearize("stablehlo.sign")
-def sign(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def sign(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """Zero for reals; for complex x with s = x / |x|, ds = i s Im(conj(s) dx) / |x|, and 0 at x = 0."""
     x, s = op.operands[0], op.result
     if not is_complex(x):
@@ -260,12 +260,12 @@ def is_relu(op: AnyOp) -> bool:
 
 
 @linearize("stablehlo.maximum")
-def maximum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def maximum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     x, y = op.operands
     return [_chosen(b, x, y, dx, ABOVE if is_relu(op) else MAXIMUM)]
 
 
 @linearize("stablehlo.minimum")
-def minimum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def minimum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     x, y = op.operands
     return [_chosen(b, x, y, dx, BELOW if is_relu(op) else MINIMUM)]

@@ -1,7 +1,6 @@
 """Linearizes an op as its expansion into other ops that have rules."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from torch_mlir import ir
 
@@ -23,7 +22,7 @@ def expanded(
     tangents = {x: tangent for x, tangent in zip(operands, dx, strict=True) if tangent is not None}
     outside = b.engine.tangent
 
-    def tangent(x: Value) -> Any | None:
+    def tangent(x: Value) -> Value | None:
         return tangents.get(x) or (None if x in operands else outside(x))
 
     b.engine.tangent = tangent

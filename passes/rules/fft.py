@@ -11,7 +11,6 @@ where w is 1 for points that are their own conjugate (k = 0, and k = N / 2 for e
 """
 
 from math import prod
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -24,7 +23,7 @@ from tiduc.passes.rules.opset import linear
 
 
 @linear("stablehlo.fft", [0])
-def fft(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def fft(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     x = op.operands[0]
     if is_empty(x) or is_empty(ct):
         return [None]

@@ -17,7 +17,7 @@ from tiduc.passes.rules.opset import linear
 
 
 @linear("stablehlo.gather", [0])
-def gather(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def gather(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return gathered(b, op, ct, list(op.attributes["slice_sizes"]))
 
 

@@ -16,8 +16,6 @@ algorithms for square, wide, and deep matrices" (2020); for V, Ballard et al., "
 vectors from TSQR" (2014).
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.matrices import (
@@ -48,13 +46,13 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @custom_call(*targets("geqrf"))
-def geqrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def geqrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     qr, tau = op.results
     return _tangents(b, qr, tau, dx[0])
 
 
 @custom_call(*targets("geqp3"))
-def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The tangents of the QR factors of the matrix with permuted columns. Columns are counted from one."""
     qr, order, tau = op.results
     swapped = [*range(rank(qr) - 2), rank(qr) - 1, rank(qr) - 2]
@@ -66,7 +64,7 @@ def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
     return [dqr, None, dtau]
 
 
-def _tangents(b: StablehloBuilder, qr: Value, tau: Value, da: Value) -> list[Any | None]:
+def _tangents(b: StablehloBuilder, qr: Value, tau: Value, da: Value) -> list[Value | None]:
     """The tangents of the packed factors and of tau.
 
     Records the factors that `orgqr` needs in `b.notes.factors`: dQ1 = Q1 (w - c) + da R1^-1.
@@ -112,7 +110,7 @@ def _skew(b: StablehloBuilder, c: Value) -> Value:
     return b.select(compare_places(b, c, "EQ"), turned, w)
 
 
-def _reflector_tangents(b: StablehloBuilder, v: Value, tau: Value, x: Value) -> tuple[Any, Any]:
+def _reflector_tangents(b: StablehloBuilder, v: Value, tau: Value, x: Value) -> tuple[Value, Value]:
     """dV (to be read below the diagonal) and dtau, given x with dQ1 = Q x."""
     m, k = shape(v)[-2:]
     vh, one = adjoint(b, v), b.constant(1, tau)

@@ -4,8 +4,6 @@ Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using 
 (2011).
 """
 
-from typing import Any
-
 from tiduc.dialect.emitters.matrices import (
     corner,
     exchanged,
@@ -35,7 +33,7 @@ def getrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 @custom_call("LuDecomposition")
-def lu_decomposition(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def lu_decomposition(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The permutation is the last result."""
     lu, _, permutation = op.results
     if 0 in shape(lu):

@@ -5,12 +5,11 @@ read.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from tiduc.dialect.emitters.matrices import rows, shifted
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
@@ -24,7 +23,7 @@ TARGETS = targets("gtsv", "gtsv2", "tridiagonal_solve_perturbed")
 
 
 @custom_call(*TARGETS)
-def gtsv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def gtsv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """Solves with the same diagonals. The right-hand side is dy minus the product of the diagonals' tangents with x."""
     *overwritten, x = op.results[:4]
     if 0 in shape(x):
@@ -44,7 +43,9 @@ def gtsv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
     return [solved[i] if y is op.results[len(overwritten)] else None for i, y in enumerate(op.results)]
 
 
-def _gtsv_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def _gtsv_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
     """A solve with the adjoint matrix: the outer diagonals are exchanged and shifted by one place."""
     if any(active[:3]):
         raise unsupported("transpose", op, "a solution is not linear in its matrix")

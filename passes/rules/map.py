@@ -1,9 +1,7 @@
 """map: a region of elementwise ops, linearized as the same ops on whole tensors."""
 
-from typing import Any
-
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
@@ -11,5 +9,5 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.map")
-def map_(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def map_(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     return expanded(b, op.operands, dx, lambda *operands: of_tensors(b, op, operands))

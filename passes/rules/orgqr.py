@@ -11,8 +11,6 @@ has no 1 / tau. If a and tau are results of `geqrf`, the rule uses the derivativ
 `geqrf.py`).
 """
 
-from typing import Any
-
 from tiduc.dialect.emitters.matrices import (
     adjoint,
     compare_places,
@@ -33,7 +31,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @custom_call(*targets("orgqr"))
-def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The first columns of Q, as many as the matrix a has columns."""
     if 0 in (*shape(op.operands[0]), *shape(op.operands[1])):
         return [None]
@@ -41,7 +39,7 @@ def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
         y, turn = known
         return [b.add(matrix_product(b, op.result, turn), y)]
 
-    def product(a: Value, tau: Value) -> list[Any]:
+    def product(a: Value, tau: Value) -> list[Value]:
         v = reflectors(b, a, shape(tau)[-1])
         one = b.select(compare_places(b, a, "EQ"), b.constant(1, a), b.zeros_like(a))
         vh = adjoint(b, corner(b, v, shape(a)[-1], shape(tau)[-1]))
@@ -51,14 +49,14 @@ def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
 
 
 @custom_call(*targets("ormqr"))
-def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """Q c, Q^H c, c Q or c Q^H."""
     given = settings(op)
     left, turned = given["left"], given["transpose"]
     if any(0 in shape(x) for x in op.operands):
         return [None if dx[2] is None else b.reapply(op, {2: dx[2]})[0]]
 
-    def product(a: Value, tau: Value, c: Value) -> list[Any]:
+    def product(a: Value, tau: Value, c: Value) -> list[Value]:
         v = reflectors(b, a, shape(tau)[-1])
         if left:
             return [multiplied(b, v, tau, c, turned)]
@@ -67,7 +65,7 @@ def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]
     return expanded(b, op.operands, dx, product)
 
 
-def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Any, Any] | None:
+def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Value, Value] | None:
     """The (y, turn) that `geqrf` recorded, if its results are the operands and this result is Q1; None otherwise."""
     a, tau = op.operands
     if tau not in b.notes.factors:

@@ -1,7 +1,5 @@
 """Cholesky factorization, as LAPACK and cuSOLVER calls: the factor replaces one triangle, the other is unchanged."""
 
-from typing import Any
-
 from tiduc.dialect.emitters.matrices import compare_places
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
@@ -14,7 +12,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @custom_call(*targets("potrf"))
-def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The tangent of `cholesky` in the triangle that is read, and the tangent of the operand in the other triangle."""
     given, (y, info) = settings(op), op.results
     if 0 in shape(y):

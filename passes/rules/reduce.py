@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 from math import prod
-from typing import Any
 
 from torch_mlir import ir
 
@@ -30,7 +29,7 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.reduce")
-def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     if len(op.results) == 1 and reducer(op) in EXTREMA and cancels(b, op.result):
         return [None]
     return linearize_by_body(
@@ -51,7 +50,7 @@ def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[
     def in_front(x: Value) -> Value:
         return b.reshape(b.transpose(x, [*along, *kept_dimensions(op)]), [number, *sizes])
 
-    def combine(x: Sequence[Value], y: Sequence[Value]) -> Sequence[Any]:
+    def combine(x: Sequence[Value], y: Sequence[Value]) -> Sequence[Value]:
         return of_tensors(b, op, [*x, *y])
 
     first = everywhere(b, inits, sizes)
@@ -109,7 +108,9 @@ def _selected(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, din
 
 
 @transpose("stablehlo.reduce")
-def reduce_transpose(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> list[Any]:
+def reduce_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value]:
     def to_operand(i: int) -> Value:
         return b.broadcast_in_dim(ct[i], kept_dimensions(op), op.operands[i])
 

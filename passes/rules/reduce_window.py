@@ -41,7 +41,7 @@ def reduce_window_linearize(b: StablehloBuilder, op: Definition, dx: Tangents) -
     )
 
 
-def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Any]:
+def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
     """Applies the body to whole tensors; a product is exact where factors are zero."""
     count = len(operands) // 2
     names = [reducer(op, i) for i in range(count)]
@@ -50,7 +50,7 @@ def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence
         for name, init in zip(names, operands[count:], strict=True)
     )
 
-    def combine(x: Sequence[Value], y: Sequence[Value]) -> Sequence[Any]:
+    def combine(x: Sequence[Value], y: Sequence[Value]) -> Sequence[Value]:
         return of_tensors(b, op, [*x, *y])
 
     return over_windows(b, combine, operands[:count], operands[count:], window_of(op), neutral)

@@ -75,7 +75,7 @@ def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | 
     if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
         return None
 
-    def build(*operands: Value) -> Sequence[Any]:
+    def build(*operands: Value) -> Sequence[Value]:
         return b.reapply(op, {i: b.convert(x, wide[i]) for i, x in enumerate(operands)})
 
     return expanded(b, op.operands, dx, build)

@@ -50,7 +50,7 @@ KINDS = frozenset((ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM))
 
 
 @linearize("stablehlo.scatter")
-def scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any]:
+def scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     count = len(op.results)
     if is_empty(op.operands[0]) or is_empty(op.operands[-1]):
         return [None if t is None else b.convert(t, element(y)) for t, y in zip(dx, op.results, strict=False)]
@@ -66,7 +66,7 @@ def scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any]:
 
 def _result(
     b: StablehloBuilder, op: Definition, i: int, kind: str | None, dx: Value | None, du: Value | None
-) -> Any | None:
+) -> Value | None:
     """The tangent of one result, which depends only on its own operand and updates."""
     if dx is None and du is None or b.tangent_type(op.results[i].type) is None:
         return None
@@ -81,7 +81,7 @@ def _result(
 
 def _of_one(
     b: StablehloBuilder, op: Definition, kind: str | None, dx: Value | None, du: Value | None
-) -> Any | None:
+) -> Value | None:
     """The tangent of a scatter with one operand, mostly as a single scatter."""
     x, _, updates = op.operands
     if kind in (MINIMUM, MAXIMUM):
@@ -140,7 +140,7 @@ def _promotes(op: Definition) -> bool:
     return any(element(x) != element(y) for x, y in zip(op.operands, op.results, strict=False))
 
 
-def _promoted(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> Sequence[Any]:
+def _promoted(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> Sequence[Value]:
     """The scatter on operands and updates that are converted to the element types of the body."""
     count = len(op.results)
     to = [element(y) for y in op.results]
@@ -149,7 +149,7 @@ def _promoted(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) ->
     return b.reapply(op, dict(enumerate((*xs, operands[count], *us))))
 
 
-def _of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Any]:
+def _of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Value]:
     """Applies the body to the updates and the elements at which they land; updates must not collide.
 
     A dropped update is replaced by zero and combined with zero, and its result is dropped, so that it yields no NaN.
@@ -163,7 +163,7 @@ def _of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) 
     return [scatter_like(b, op, x, v, None, True) for x, v in zip(xs, values, strict=True)]
 
 
-def _in_sequence(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> Sequence[Any]:
+def _in_sequence(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> Sequence[Value]:
     """The scatter unrolled to one scatter per window, in row-major order of the indices."""
     count = len(op.results)
     xs, indices, us = operands[:count], operands[count], operands[count + 1 :]
@@ -192,14 +192,14 @@ def _only(b: StablehloBuilder, v: Value, dimensions: Sequence[int], at: Sequence
 # ---- bodies that are not linear ------------------------------------------------------------------------------
 
 
-def _numbered_updates(b: StablehloBuilder, op: Definition) -> tuple[Any, Any]:
+def _numbered_updates(b: StablehloBuilder, op: Definition) -> tuple[Value, Value]:
     """For each element, the number of the last update written to it, or zero; and the numbers of the updates."""
     numbers = count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     return scatter_like(b, op, none, numbers, None, False), numbers
 
 
-def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Any, Any]:
+def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Value, Value]:
     """Like `_numbered_updates`, for a body that selects: emits the op with numbers beside the values of operand i."""
     count, numbers = len(op.results), count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))

@@ -6,7 +6,6 @@ toward an update is then the product of the other updates, without a division, s
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -39,7 +38,7 @@ def by_place(b: StablehloBuilder, op: Definition, updates: Value) -> Value:
     return b.reshape(factors, shape(x))
 
 
-def _multiply(b: StablehloBuilder, u: Sequence[Value], v: Sequence[Value]) -> Sequence[Any]:
+def _multiply(b: StablehloBuilder, u: Sequence[Value], v: Sequence[Value]) -> Sequence[Value]:
     """Combines two adjacent segments, each given as: whether a new run begins in it, and the product of its last run.
 
     A factor of another run is replaced by 1 before the product, so that its infinities and NaNs do not
@@ -49,7 +48,7 @@ def _multiply(b: StablehloBuilder, u: Sequence[Value], v: Sequence[Value]) -> Se
     return b.or_(u[0], v[0]), b.multiply(b.select(v[0], one, u[1]), v[1])
 
 
-def _sorted(b: StablehloBuilder, keys: Value) -> tuple[Any, Any]:
+def _sorted(b: StablehloBuilder, keys: Value) -> tuple[Value, Value]:
     """A vector of integers in ascending order, and the original position of each."""
     where = b.iota(0, keys.type)
 

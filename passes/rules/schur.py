@@ -7,8 +7,6 @@ The equations are those of perturbation theory, as in Stewart and Sun, "Matrix P
 The rule solves them with the eigenvectors of t.
 """
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.matrices import (
@@ -41,7 +39,7 @@ refuse(
 
 
 @custom_call(*targets("gees"))
-def schur(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def schur(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """dz = z x, dt = c + t x - x t, with c = z^H da z, and x = y - y^H for y strictly lower triangular.
 
     y follows from dt = 0 below the diagonal. Let p be the eigenvectors of t, triangular as t is, and m the

@@ -24,7 +24,7 @@ from tiduc.passes.rules.tensor_body import of_tensors
 
 
 @linearize("stablehlo.select_and_scatter")
-def select_and_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def select_and_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     x, source, init = op.operands
     if not element(x) == element(source) == element(init) == element(op.result):
         raise unsupported("jvp", op, "its operands must have equal element types")
@@ -70,7 +70,7 @@ def _selected(b: StablehloBuilder, op: Definition) -> Value:
 @transpose("stablehlo.select_and_scatter")
 def select_and_scatter_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
-) -> list[Any]:
+) -> list[Value | None]:
     """Each source takes the cotangent of the place that its window selects."""
     x, source, _ = op.operands
     if reducer(op, region=1) != "stablehlo.add" or active[0] or active[2]:

@@ -17,7 +17,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linear("stablehlo.broadcast_in_dim", [0])
-def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """Sums over the dimensions that are new or had size 1, then transposes the others to the operand's order."""
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
     if is_dynamic(x.type):
@@ -77,7 +77,7 @@ def unbroadcast(
 
 
 @linearize("stablehlo.concatenate")
-def concatenate(b: StablehloBuilder, op: Definition, dx: Tangents) -> tuple[Any, ...]:
+def concatenate(b: StablehloBuilder, op: Definition, dx: Tangents) -> tuple[Value, ...]:
     zeros = {i: b.zeros_like(x) for i, x in enumerate(op.operands) if dx[i] is None}
     return b.reapply(op, {i: zeros.get(i, tangent) for i, tangent in enumerate(dx)})
 
@@ -98,7 +98,7 @@ def concatenate_transpose(
 
 
 @linear("stablehlo.pad", [0, 1])
-def pad(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def pad(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     return unpadded(b, op, ct, *(list(op.attributes[name]) for name in names))
 
@@ -140,12 +140,12 @@ def _ends(start: Sequence[Extent], counts: Sequence[Extent], steps: Sequence[Ext
 
 
 @linear("stablehlo.reshape", [0])
-def reshape(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def reshape(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [b.reshape(ct, shape(op.operands[0]))]
 
 
 @linear("stablehlo.reverse", [0])
-def reverse(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def reverse(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     return [b.reverse(ct, op.attributes["dimensions"])]
 
 

@@ -8,7 +8,6 @@ would do; the derivative takes their mean, so each part gets 1/n of the cotangen
 """
 
 import re
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +39,7 @@ for _target in CONSTRAINTS:
 
 
 @linear(f"{CUSTOM_CALL} @{PLACEMENT}", [0])
-def placement(b: StablehloBuilder, op: Definition, ct: Value) -> list[Any]:
+def placement(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
     """The cotangent, unchanged: a program does not say where the operand was placed."""
     return [ct]
 

@@ -1,7 +1,5 @@
 """sort: each tangent moves with its value; the comparator contributes no derivative."""
 
-from typing import Any
-
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.bodies import RegionBuilder, returned, self_contained
@@ -28,7 +26,7 @@ def sort(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
     return [None if tangent is None else take_elements(b, tangent, order, None) for tangent in dx]
 
 
-def _order(b: StablehloBuilder, op: Definition) -> Any:
+def _order(b: StablehloBuilder, op: Definition) -> Value:
     """The numbers of the elements in sorted order, from the same sort with the numbers as an extra operand."""
     at = numbers(b, op.operands[0])
 

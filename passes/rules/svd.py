@@ -11,7 +11,7 @@ Source: Giles, "An extended collection of matrix derivative results" (2008), sec
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch_mlir import ir
 
@@ -79,7 +79,7 @@ class VectorLayout:
 
 
 @custom_call(*targets("gesdd", "gesvd", "gesvdj"))
-def svd(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any | None]:
+def svd(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """ds = Re diag(c), du = u x, dv = v y with c = u^H da v, for skew-Hermitian x and y with c = x s + ds - s y.
 
     Entrywise, x + y = (c + c^H) / (s_j - s_i) and x - y = (c - c^H) / (s_j + s_i). The component of da v / s
@@ -148,7 +148,7 @@ def _with_equal_values(
     return moved
 
 
-def _rotations(b: StablehloBuilder, s: Value, c: Value, margin: Value) -> tuple[Any, Any]:
+def _rotations(b: StablehloBuilder, s: Value, c: Value, margin: Value) -> tuple[Value, Value]:
     """The skew-Hermitian x and y; the diagonal of c, which changes phases, goes into x only."""
     half, pairs = b.constant(0.5, c), with_shape(s.type, shape(c))
     sums = inverse(b, b.add(columns(b, s, pairs), rows(b, s, pairs)), margin)

@@ -5,7 +5,6 @@ zero.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -21,7 +20,7 @@ from tiduc.passes.rules.registry import Tangents
 
 
 @linearize("stablehlo.triangular_solve")
-def triangular_solve(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+def triangular_solve(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """op(a) dx = dy - op(da) x: a solve with the same a."""
     a, x, kind = op.operands[0], op.result, _kind(op)
     if is_empty(x):

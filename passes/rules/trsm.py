@@ -1,14 +1,13 @@
 """Triangular solves, as LAPACK calls."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
-from tiduc.dialect.graph.graph import Definition
+from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings
 from tiduc.passes.rules.registry import Tangents
@@ -18,7 +17,7 @@ _KINDS = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 @custom_call(*targets("trsm"))
-def trsm(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+def trsm(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """The tangent of the equivalent `triangular_solve`."""
     same = Definition(
         "stablehlo.triangular_solve", op.operands, op.graph, None, solve_attributes(settings(op))

@@ -11,7 +11,6 @@ read it. Source: Bengio, Leonard, Courville, "Estimating or Propagating Gradient
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from torch_mlir.dialects import quant
@@ -26,7 +25,7 @@ STRAIGHT_THROUGH = "tidu.straight_through"
 
 
 @linearize("stablehlo.uniform_quantize")
-def uniform_quantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def uniform_quantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     """The tangent of x where x is in range, zero elsewhere.
 
     Dequantizing the quantized infinities gives the ends of the range.
@@ -44,7 +43,7 @@ def uniform_quantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[
             "stablehlo.uniform_dequantize reads",
         )
 
-    def end(value: float) -> Any:
+    def end(value: float) -> Value:
         bits = b.emit(op.name, (b.constant(value, x),), q.type)
         return b.emit("stablehlo.uniform_dequantize", (bits,), x.type)
 
@@ -53,7 +52,7 @@ def uniform_quantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[
 
 
 @linearize("stablehlo.uniform_dequantize")
-def uniform_dequantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def uniform_dequantize(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return [dx[0]]
 
 

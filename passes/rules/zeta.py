@@ -35,7 +35,7 @@ BERNOULLI = (
 
 
 @linearize("chlo.zeta")
-def zeta(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any]:
+def zeta(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     s, q = op.operands
     terms: list[Any] = []
     if dx[0] is not None:

@@ -1,5 +1,6 @@
 """Edits of IREE's IR check what they rely on; edits for speed are left out where it does not hold."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,16 @@ def test_a_module_that_breaks_an_invariant(name: str, monkeypatch: pytest.Monkey
     assert old in text and after(edit, text) is not None
     with pytest.raises(Broken):
         after(edit, text.replace(old, new, 1))
+
+
+def test_alignments_that_the_pattern_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of IREE may write alignments in another form; arrays are then not placed."""
+    config = "#stream.resource_config<{min_buffer_offset_alignment = 64, min_buffer_range_alignment = 64}>"
+    given = MODULE.replace("module {", f"module attributes {{stream.c = {config}}} {{", 1)
+    after(place_arrays, given)
+    monkeypatch.setattr(placement, "_ALIGNED", re.compile(r"alignment = (\d+) bits"))
+    with pytest.raises(Broken, match="has two alignments"):
+        after(place_arrays, given)
 
 
 def test_places_that_overlap() -> None:

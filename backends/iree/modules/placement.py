@@ -39,6 +39,7 @@ PACK = "stream.resource.pack"
 _GAIN = 2**10
 """Arrays are placed here only if this saves that many bytes."""
 
+_CONFIG = "#stream.resource_config<"
 _ALIGNED = re.compile(r"min_buffer_(?:offset|range)_alignment = (\d+)")
 """Matches the text of an attribute that the bindings cannot read."""
 
@@ -102,6 +103,11 @@ def check_alignment(module: ir.Operation) -> None:
     attributes = [module.attributes, *(op.attributes for op in operations(module.regions[0].blocks[0]))]
     for each in attributes:
         for name in each:
-            for alignment in map(int, _ALIGNED.findall(str(each[name]))):
+            text = str(each[name])
+            alignments = [int(digits) for digits in _ALIGNED.findall(text)]
+            require(
+                len(alignments) == 2 * text.count(_CONFIG), "a configuration of resources has two alignments"
+            )
+            for alignment in alignments:
                 is_multiple = alignment > 0 and ALIGNMENT % alignment == 0
                 require(is_multiple, f"arrays begin at multiples of {ALIGNMENT}")
