@@ -115,7 +115,7 @@ def other_operand(op: IrOp, inner: IrOp) -> IrValue:
 
 
 def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
-    """The sum of the operand beside ones over its contracted dimensions, broadcast to the product's shape.
+    """A product with an array of ones as a sum: the other operand, summed over its contracted dimensions and broadcast.
 
     Sums of narrow floats stay products, which may add them up in a wider type.
     """

@@ -137,7 +137,7 @@ def by_jax(program: Program) -> dict[str, float]:
 
 
 class Clock:
-    """Seconds between laps, of this process's processor time: what else the machine does counts little."""
+    """Measures the processor time of this process between laps, in seconds. Other processes affect this time little."""
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}

@@ -65,7 +65,7 @@ class Case:
         return (0.0, *(m * step for step in STEPS for m in _MULTIPLES))
 
     def arguments(self, distance: float) -> list[list[Array]]:
-        """The arguments of each function at x + distance dx and b + distance a."""
+        """The arguments of each function after x moves by `distance` times dx, and b by `distance` times a."""
         x = list(self.point)
         for i, tangent in zip(self.wrt, self.dx, strict=True):
             x[i] = np.asarray(x[i] + distance * tangent)

@@ -73,7 +73,7 @@ def guarded(array: Array) -> Array:
 
 
 def upload(device: Device, array: Array, element: int) -> Any:
-    """Replaces `Device.upload`: IREE's view of a guarded copy."""
+    """Replaces `Device.upload`; returns a buffer of IREE over a guarded copy of the array."""
     if not array.size:
         return _COPIED(device, array, element)
     memory = guarded(array).reshape(-1).view(np.uint8)

@@ -101,7 +101,10 @@ def test_to_float8(
 
 
 def once(x: Array, to: str) -> Array:
-    """Rounds f64 to 8 bits once: ml_dtypes goes through f32, so this f32 is rounded to odd first."""
+    """Rounds f64 to 8 bits once.
+
+    ml_dtypes rounds to f32 first. Rounding to odd keeps that step from changing the result.
+    """
     odd = x.astype(np.float32)
     low = (odd.view(np.int32) & 1) == 0
     away, near = np.abs(odd.astype(np.float64)), np.abs(x)

@@ -64,7 +64,7 @@ def test_a_program_of_either_reader(name: str, tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_decomposed(tmp_path: Path) -> None:
-    """As of a file that a user saved after `run_decompositions`."""
+    """Users may save a program after `run_decompositions`."""
     assert check(torch_exports.exported("tied weights", decomposed=True), tmp_path).startswith("module {")
 
 

@@ -127,7 +127,7 @@ def test_derivatives_are_those_of_jax(name: str) -> None:
 
 
 def test_loops_use_the_rule_at_order_two() -> None:
-    """JAX's loop does not call the rule again in the second derivative, as JAX does without a loop."""
+    """The second derivative of a loop calls the rule again. JAX calls it again only without a loop."""
     with jax.enable_x64(True):
         x, dx = np.array([0.3, 0.6, 0.8]), np.array([1.0, -0.4, 0.2])
 

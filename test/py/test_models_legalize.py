@@ -1,4 +1,4 @@
-"""Ops besides StableHLO that exporters leave are legalized with equal results, or refused by name."""
+"""Exporters leave ops that are not StableHLO: each is rewritten with equal results, or refused by name."""
 
 from typing import Any
 

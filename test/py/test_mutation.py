@@ -23,9 +23,8 @@ def test_slices_of_a_state_are_updated_in_place() -> None:
     """The reverse of a scan touches only slices: it has no sum of whole arrays and no zeros of their size."""
     text = grad(*scanned(7), "stack").rpartition("do {")[2]
     assert "tensor<7x2xf64>" not in "".join(re.findall("= stablehlo.(?:add|multiply) .*", text))
-    assert (
-        text.count("stablehlo.dynamic_update_slice") == 1
-    )  # of the cotangent of xs: that of ys is only read
+    # The update writes the cotangent of xs; the cotangent of ys is only read.
+    assert text.count("stablehlo.dynamic_update_slice") == 1
 
 
 def test_overwritten_entries_are_read_with_their_old_values() -> None:

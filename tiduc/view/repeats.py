@@ -12,7 +12,7 @@ text" (1985).
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-CANDIDATES = 64  # the number of stretches, the most promising ones, whose occurrences are searched
+CANDIDATES = 64  # the search looks for occurrences of this many stretches, the most promising ones
 
 
 @dataclass

@@ -64,7 +64,7 @@ def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _are_all_in(nodes: Nodes, name: str, places: str, axes: tuple[int, ...]) -> str:
-    """Whether all axes of the operand `name`, here nonnegative `places`, are among these."""
+    """Whether the operand `name` lists only axes of `axes`; `places` are its entries as nonnegative numbers."""
     numbers = [np.asarray(axis, nodes.dtype(name)) for axis in axes]
     found = nodes.emit("Equal", places, numbers[0])
     for number in numbers[1:]:

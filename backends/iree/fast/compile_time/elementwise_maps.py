@@ -8,9 +8,10 @@
 IREE makes a loop nest (`linalg.generic`) of each op, and fuses loop nests much later. Most of its passes before that
 take time for each op of a program, and IREE verifies all ops after each pass. IREE makes one loop nest of a map.
 
-An op joins the map of the ops that read its result if they are all in one map, or become one, and have the same shape.
-IREE would fuse these ops anyway, so the kernels and the values do not change. The subtraction in a softmax joins a map,
-too: if IREE recognizes the softmax by it, the gradient of the softmax takes up to 1.7 times as long.
+An op joins the map that contains all readers of its result, or forms a map with its readers, if the op and the readers
+have the same shape. IREE would fuse these ops anyway, so the kernels and the values do not change. The subtraction in a
+softmax joins a map, too. If it stayed outside, IREE would recognize the softmax, and the gradient of the softmax would
+take up to 1.7 times as long.
 
 Reshapes, broadcasts and conversions of a constant number first become constants, so that maps hold the number.
 """
