@@ -144,6 +144,13 @@ def unit_lower(b: StablehloOps[V, Never], x: V) -> V:
     return b.select(compare_places(b, x, "EQ"), b.constant(1, x), below)
 
 
+def without_last(b: StablehloOps[V, Never], x: V) -> V:
+    """The square matrices in x, with 1 as their last element."""
+    integer = with_element(x.type, ir.IntegerType.get_signless(32))
+    places = b.add(*(b.iota(rank(x) - i, integer, shape(x)) for i in (2, 1)))
+    return b.select(b.compare(places, b.constant(2 * shape(x)[-1] - 2, integer), "EQ"), b.constant(1, x), x)
+
+
 def corner(b: StablehloOps[V, Never], x: V, m: int, n: int) -> V:
     """The first m rows and n columns of the matrices in x, with zeros where x has fewer."""
     if shape(x)[-2:] == [m, n]:

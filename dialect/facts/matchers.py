@@ -21,6 +21,9 @@ from tiduc.dialect.shapes.types import bits, is_float
 _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
 """The beginning of a splat of NaN in 32 or 64 bits; a complex number has two parts in parentheses."""
 
+_LOWEST = re.compile(r"dense<\(?0xFF(?:F0|80)0*[,>]")
+"""The beginning of a splat of -inf, like `_NAN`."""
+
 KEEP_SPLATS = frozenset(
     name for name, row in TRAITS.items() if row.kind == "view" or row.sizes_in == (1,)
 ) - {
@@ -128,11 +131,21 @@ def guards_call(op: AnyOp) -> bool:
     return info is not None and bool(definition(x) == info)
 
 
+def is_lowest(x: Typed) -> bool:
+    """Whether x is known to be a splat of -inf, or of a complex number with -inf as its real part."""
+    return _begins(definition(_moved(x)), _LOWEST)
+
+
 def _is_nan(op: AnyOp | None) -> bool:
     """Whether an op is a constant that is a splat of NaN, or of a complex number with NaN as its real part."""
+    return _begins(op, _NAN)
+
+
+def _begins(op: AnyOp | None, pattern: re.Pattern[str]) -> bool:
+    """Whether an op is a constant that is a splat, and its text begins with the pattern."""
     if op is None or op.name != "stablehlo.constant" or not is_splat(op.attributes["value"]):
         return False
-    return _NAN.match(str(op.attributes["value"])) is not None
+    return pattern.match(str(op.attributes["value"])) is not None
 
 
 def _are_equal(x: Typed, y: Typed) -> bool:

@@ -1,10 +1,10 @@
 """Inlines function calls where inlining costs nothing, and turns other calls into calls of graphs; part of import.
 
-A function is inlined if it is called once, is small, draws random numbers, or returns the vectors of a factorization,
-so that `passes/rules/spectral.py` sees how they are used. A `no_inline` function is inlined if it draws random numbers,
-or if the caller asks to inline all calls. A function that names its own derivative, or has a rule, is never inlined. A
-function with `tidu.checkpoint` is always inlined, and its ops get that attribute. Any other function is linearized and
-transposed once for all its call sites.
+A function is inlined if it is called once, is small, draws random numbers, or returns the vectors of a factorization or
+the logarithm of a determinant, so that `passes/rules/spectral.py` and `determinant.py` see how they are used. A
+`no_inline` function is inlined if it draws random numbers, or if the caller asks to inline all calls. A function that
+names its own derivative, or has a rule, is never inlined. A function with `tidu.checkpoint` is always inlined, and its
+ops get that attribute. Any other function is linearized and transposed once for all its call sites.
 """
 
 from collections import Counter
@@ -22,6 +22,7 @@ from tiduc.dialect.ops.control_ops import CALL, CUSTOM_CALL, GRAPHS, TARGET, cal
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import CONTROL
 from tiduc.dialect.ops.verify import CHECKPOINT
+from tiduc.passes.rules.determinant import SELECT, sizes_of_pivots
 
 SMALL = 12
 """The most ops of a small function: inlining one costs less than a call of it."""
@@ -58,7 +59,7 @@ def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool)
                 CHECKPOINT in function.attributes
                 or uses[callee] == 1
                 or _size(function) <= SMALL
-                or _returns_vectors(function)
+                or _returns_part(function)
             )
             if _holder(call) is not None:
                 _grow(sizes, name, flat_sizes[callee], call)
@@ -145,10 +146,12 @@ def _may_be_inlined(function: IrOp) -> bool:
     return len(function.regions[0].blocks) == 1
 
 
-def _returns_vectors(function: IrOp) -> bool:
-    """Whether a result is one of a factorization with eigenvectors or singular vectors, or a select or view of one."""
+def _returns_part(function: IrOp) -> bool:
+    """Whether a result is a logarithm of a determinant, or that of a factorization with vectors, or a view of one."""
     for y in list(operations(function.regions[0].blocks[0]))[-1].operands:
         op = y.owner
+        if not isinstance(op, ir.Block) and op.name == SELECT and sizes_of_pivots(op) is not None:
+            return True
         while not isinstance(op, ir.Block) and op.name in _MOVED:
             op = op.operands[_MOVED[op.name]].owner
         if not isinstance(op, ir.Block) and op.name == CUSTOM_CALL and call_target(op) in _WITH_VECTORS:

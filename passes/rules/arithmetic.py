@@ -9,9 +9,10 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import guards_call, log_add_exp, logistic
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_complex
+from tiduc.passes.rules.determinant import determinant, sizes_of_pivots, tangent_of_determinant
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.expansion import of_present
-from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
+from tiduc.passes.rules.opset import linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 
@@ -90,9 +91,23 @@ def imag(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     return [b.complex(b.zeros_like(ct), ct) if is_complex(op.operands[0]) else None]
 
 
-@bilinear("stablehlo.multiply")
-def multiply(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value:
-    return unless_masked(b, ct, lambda c: b.multiply(b.conj(op.operands[1 - side]), c))
+@linearize("stablehlo.multiply")  # by hand: a determinant has a derivative of its own
+def multiply(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
+    if (parts := determinant(b, op)) is not None:
+        return [tangent_of_determinant(b, parts)]
+    terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]
+    return [b.sum(terms)]
+
+
+@transpose("stablehlo.multiply")
+def multiply_transpose(
+    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
+) -> list[Value | None]:
+    if all(active):
+        raise unsupported("transpose", op, "a product of two active values is not linear")
+    other = op.operands[list(active).index(False)]
+    toward = unless_masked(b, ct[0], lambda c: b.multiply(b.conj(other), c))
+    return [toward if is_active else None for is_active in active]
 
 
 @linear("stablehlo.negate", [0])
@@ -136,9 +151,14 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 
 
 @linearize("stablehlo.select")  # by hand: a select that guards a call
-def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value]:
-    """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too."""
+def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
+    """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too.
+
+    The logarithm of a determinant has infinite tangents where it is -inf.
+    """
     predicate, x, _ = op.operands
+    if sizes_of_pivots(op) is not None:
+        return [dx[2]]
     if guards_call(op):
         valid = b.select(predicate, b.constant(1, x), b.constant(float("nan"), x))
         return [b.multiply(valid, dx[1])]

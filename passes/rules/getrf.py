@@ -13,6 +13,7 @@ from tiduc.dialect.emitters.matrices import (
     solve,
     triangle,
     unit_lower,
+    without_last,
 )
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
@@ -44,13 +45,14 @@ def lu_decomposition(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[
 def packed_tangent(b: StablehloBuilder, lu: Value, dx: Value) -> Value:
     """dL below the diagonal and dU on and above it, from dx = dL U + L dU.
 
-    With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), dU1 = triu(c)
-    U1. For tall matrices dL = dx U^-1 - L triu(c), for wide ones dU = L^-1 dx - tril(c, -1) U.
+    With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), and dU = L^-1 dx -
+    tril(c, -1) U. For tall matrices dL = dx U^-1 - L triu(c). Of other matrices, the last pivot divides only the last
+    column of c, which tril(c, -1) leaves out: their factors have derivatives where this pivot alone is 0.
     """
     m, n = shape(lu)[-2:]
     k = min(m, n)
     square = corner(b, lu, k, k)
-    if m >= n:
+    if m > n:
         y = solve(b, square, dx, left=False, lower=False, adjoint=False)
         c = solve(b, square, corner(b, y, k, k), left=True, lower=True, adjoint=False, unit=True)
         upper = triangle(b, c, lower=False)
@@ -58,7 +60,8 @@ def packed_tangent(b: StablehloBuilder, lu: Value, dx: Value) -> Value:
         dl = b.subtract(y, matrix_product(b, unit_lower(b, lu), upper))
     else:
         y = solve(b, square, dx, left=True, lower=True, adjoint=False, unit=True)
-        c = solve(b, square, corner(b, y, k, k), left=False, lower=False, adjoint=False)
+        pivots = without_last(b, square)
+        c = solve(b, pivots, corner(b, y, k, k), left=False, lower=False, adjoint=False)
         below = triangle(b, c, lower=True, strict=True)
         dl = matrix_product(b, unit_lower(b, square), below)
         du = b.subtract(y, matrix_product(b, below, triangle(b, lu, lower=False)))

@@ -59,7 +59,7 @@ SAMPLE = {
             for lengths in ("one possible", "no steps")
         ),
     ),
-    "linear algebra": ("linalg.det", "linalg.det (singular)"),
+    "linear algebra": ("linalg.det", "linalg.det (singular)", "linalg.det (4 rows)"),
     "layers": (
         "functional.rms_norm",
         "functional.scaled_dot_product_attention (a row of -inf)",

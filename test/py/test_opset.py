@@ -107,7 +107,15 @@ def test_rules_are_short() -> None:
 
     The registry, the analyses that find out what a function reads of a matrix, and imports are not counted.
     """
-    others = ("guard", "linearity", "registry", "spectral", "spectral_forms", "spectral_outcomes")
+    others = (
+        "determinant",
+        "guard",
+        "linearity",
+        "registry",
+        "spectral",
+        "spectral_forms",
+        "spectral_outcomes",
+    )
     files = [file for file in RULES.glob("*.py") if file.stem not in others]
     average = sum(map(lines_of, files)) / len(OPSET.forms)
     assert average < 14.5, (

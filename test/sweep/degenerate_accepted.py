@@ -76,6 +76,18 @@ ACCEPTED: dict[str, Accepted] = {
         "which is arbitrary",
         ("ones",),
     ),
+    "det": Accepted(
+        r"linalg\.det( \(4 rows\))?",
+        2,
+        "PyTorch's second derivative is wrong at some singular matrices, as central differences show",
+        ("as given", "integers"),
+    ),
+    "det (6 rows)": Accepted(
+        r"linalg\.det \(6 rows\)",
+        1,
+        "of more than four rows, it is NaN where a pivot before the last one is exactly 0",
+        ("zeros", "ones", "as given", "integers"),
+    ),
     "cond": Accepted(
         r"linalg\.cond \((2|None)\)", 0, "of a singular matrix it is a quotient by a rounding", ("ones",)
     ),

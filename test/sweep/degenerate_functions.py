@@ -370,6 +370,7 @@ LINEAR: list[Row] = [
         (f"linalg.{name} (singular)", getattr(L, name), [ONE])
         for name in "det slogdet matrix_exp pinv svdvals eigvalsh".split()
     ),
+    *((f"linalg.det ({n} rows)", L.det, [torch.diag(torch.arange(n)).double()]) for n in (4, 6)),
     *((f"linalg.matrix_power ({n})", lambda x, n=n: L.matrix_power(x, n), [SAME]) for n in (-2, 0, 1, 3)),
     ("linalg.cross", L.cross, [draw(2, 3), draw(2, 3)]),
     ("linalg.multi_dot", lambda x, y: L.multi_dot([x, y, x]), [SAME, ONE]),

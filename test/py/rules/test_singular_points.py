@@ -241,3 +241,54 @@ def test_failed_calls_have_tangents_of_nan() -> None:
     with jax.enable_x64(True):
         dy = run(load(exported(jnp.linalg.cholesky, x)).jvp(), [x, x])[1]
     assert np.isfinite(dy[0]).all() and np.isnan(dy[1][np.tril_indices(2)]).all()
+
+
+# ---- determinants ------------------------------------------------------------------------------------------
+
+RANK_3 = np.array([[1.0, 2, 3, 4], [2, 5, 1, 0], [3, 7, 4, 4], [1, 1, 0, 2]])
+
+
+def adjugate(x: Any) -> Any:
+    """The transposed derivative of the determinant of a real matrix."""
+    u, s, vh = np.linalg.svd(x)
+    others = [np.prod(np.delete(s, i)) for i in range(len(s))]
+    return np.linalg.det(u @ vh) * (vh.T * others) @ u.T
+
+
+@pytest.mark.more  # its derivatives compile for two seconds
+def test_determinants_of_singular_matrices() -> None:
+    """Of a file of `jax.export`, which selects 0 at singular matrices, with the logarithm of the determinant."""
+    rng = np.random.default_rng(0)
+    log = load(exported(lambda x: jnp.linalg.slogdet(x)[1], RANK_3))
+    det = load(exported(jnp.linalg.det, RANK_3))
+    both = load(exported(lambda x: (jnp.linalg.slogdet(x)[1], jnp.linalg.det(x)), RANK_3)).jvp()
+    jvp, vjp, of_log, from_log, twice = both, det.vjp(), log.jvp(), log.vjp(), both.jvp([0])
+    last = RANK_3 * [1, 1, 1, 0]  # the last pivot is 0
+    thin = rng.standard_normal((4, 2)) @ rng.standard_normal((2, 4))
+    for x in (rng.standard_normal((4, 4)), RANK_3, last, thin, 0 * RANK_3):
+        dx, one = rng.standard_normal((4, 4)), np.float64(1)
+        is_finite = np.isfinite(run(of_log, [x, dx])[1]), np.isfinite(run(from_log, [x, one])[1]).all()
+        assert is_finite[0] == is_finite[1] == (abs(np.linalg.slogdet(x)[1]) < np.inf)
+        tangent, cotangent = run(jvp, [x, dx])[3], run(vjp, [x, one])[1]
+        if not x.any():  # the first pivot is 0
+            assert np.isnan(tangent) and np.isnan(cotangent).any()
+            continue
+        expected, size = adjugate(x).T, np.sum(np.abs(x)) ** 3
+        np.testing.assert_allclose(cotangent, expected, rtol=0, atol=1e-14 * size)
+        np.testing.assert_allclose(tangent, np.sum(expected * dx), rtol=0, atol=1e-13 * size)
+        step = 1e-4 * dx
+        second = np.sum((adjugate(x + step) - adjugate(x - step)).T * dx) / 2e-4
+        np.testing.assert_allclose(run(twice, [x, dx, dx])[-1], second, rtol=0, atol=1e-6 * size)
+
+
+def test_lu_of_a_matrix_whose_last_pivot_is_zero() -> None:
+    x, rng = np.array([[2.0, 1, 4], [4, 1, 2], [1, 0.5, 2]]), np.random.default_rng(0)
+    program, dx = load(exported(lambda x: lax.linalg.lu(x)[0], x)), rng.standard_normal((3, 3))
+    y, dy = run(program.jvp(), [x, dx])
+    assert y[2, 2] == 0
+    step = 1e-6 * dx
+    with jax.enable_x64(True):
+        expected = (linalg.lu_factor(x + step)[0] - linalg.lu_factor(x - step)[0]) / 2e-6
+    np.testing.assert_allclose(dy, expected, atol=1e-8)
+    ct = rng.standard_normal((3, 3))
+    np.testing.assert_allclose(np.sum(run(program.vjp(), [x, ct])[1] * dx), np.sum(ct * dy), rtol=1e-12)

@@ -3,6 +3,7 @@
 A matrix is the last two dimensions of a tensor. The factorizations report no failure: they give NaN.
 """
 
+from itertools import combinations
 from math import factorial, prod
 from typing import Any
 
@@ -69,27 +70,36 @@ def inv_ex(x: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor, t
     return _solved(*lapack.lu(x), eye(n, n, x).expand_as(x)), _info(x)
 
 
+POLYNOMIAL = 4
+"""The most rows of a matrix whose determinant is a sum of products, with finite derivatives at every matrix."""
+
+
 @decomposes(aten._linalg_det.default)
 def det(x: torch.Tensor) -> Any:
-    """The product of the pivots. For up to three rows, a polynomial, whose derivatives are finite everywhere."""
+    """The product of the pivots, or for few rows a polynomial.
+
+    The derivatives of the pivots are finite unless a pivot before the last one is exactly 0.
+    """
     factors, pivots = lapack.lu(x)
-    if x.shape[-1] in (1, 2, 3):
+    if 0 < x.shape[-1] <= POLYNOMIAL:
         return _polynomial(x), factors, pivots
     diagonal = torch.diagonal(factors, dim1=-2, dim2=-1)
     return torch.prod(diagonal, -1) * _sign(pivots, x), factors, pivots
 
 
 def _polynomial(x: torch.Tensor) -> torch.Tensor:
-    """The determinant of a matrix of at most three rows, by the minors of its first row."""
+    """The determinant, by the minors of its last rows: the last row, the last two rows, and so on."""
     n = x.shape[-1]
-    top = [x[..., 0, i] for i in range(n)]
-    if n == 1:
-        return top[0]
-    if n == 2:
-        return top[0] * x[..., 1, 1] - top[1] * x[..., 1, 0]
-    a, b = ([x[..., row, i] for i in range(n)] for row in (1, 2))
-    minors = [a[1] * b[2] - a[2] * b[1], a[0] * b[2] - a[2] * b[0], a[0] * b[1] - a[1] * b[0]]
-    return top[0] * minors[0] - top[1] * minors[1] + top[2] * minors[2]
+    minors: dict[tuple[int, ...], Any] = {(i,): x[..., n - 1, i] for i in range(n)}
+    for row in reversed(range(n - 1)):
+        entries = [x[..., row, i] for i in range(n)]
+        minors = {
+            chosen: sum(
+                (-1) ** k * entries[i] * minors[chosen[:k] + chosen[k + 1 :]] for k, i in enumerate(chosen)
+            )
+            for chosen in combinations(range(n), n - row)
+        }
+    return minors[tuple(range(n))]
 
 
 @decomposes(aten._linalg_slogdet.default)
