@@ -87,12 +87,17 @@ def build_all(
     return results
 
 
-def build_objects(program: Lowered, options: Options, flags: Sequence[str] = ()) -> Objects:
-    """The object file of a program, for a static library. Raises the errors of `build`."""
+def build_objects(
+    program: Lowered, options: Options, check: Callable[[bytes], object], flags: Sequence[str] = ()
+) -> Objects:
+    """The object file of a program, for a static library. Raises the errors of `build`, and those of `check`.
+
+    `check` takes the text of the host code before the kernels are compiled.
+    """
     failed = None
     for source in Prepared(program, options, flags).applicable():
         try:
-            return compile_objects(source, options.limits)
+            return compile_objects(source, check, options.limits)
         except CompileError as error:
             failed = error
     assert failed is not None

@@ -246,7 +246,7 @@ def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileE
     if diagnostic:
         # The op's name comes before this phrase; the op's text after it would fill a screen.
         message = diagnostic["message"].partition(" that was explicitly marked illegal")[0]
-        return CompileError(f"{about} {message}", _located(diagnostic["location"] or "", name))
+        return CompileError(f"{about} {message}", located(diagnostic["location"] or "", name))
     if ended.code and out_of_memory(ended.errors.encode()):
         return CompileError(
             f"{about} IREE's compiler needs more than the {limits.mebibytes} MiB of memory that it may take; "
@@ -275,7 +275,7 @@ def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileE
     return CompileError(f"{about} the compiler ended with {ended.code}: {why}", name)
 
 
-def _located(location: str, name: str) -> str:
+def located(location: str, name: str) -> str:
     """The `file:line:col` in the user's file that a diagnostic names; only the file's name if it names no place."""
     place = _PLACE.search(location) if location.startswith("loc(") else None
     if place:

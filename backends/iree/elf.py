@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv"}
+NO_KERNELS = b"!<arch>\n"
+"""The object file of a program without kernels: an archive without members, which every linker accepts."""
+
 _ALLOCATED, _WRITTEN, _CODE, _EMPTY = 2, 1, 4, 8
 _SYMBOLS, _FUNCTION = 2, 2
 

@@ -1,11 +1,13 @@
 """objects: compiles a program to an object file with its kernels, for a static library (`static/library.py`)."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compile import environment_of_compilers, refusal, run_or_refuse
+from tiduc.backends.iree.elf import NO_KERNELS
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import (
     DISPATCHED,
@@ -17,38 +19,54 @@ from tiduc.backends.iree.steps import (
     run_part,
 )
 from tiduc.backends.iree.targets import Target, find_target
-from tiduc.dialect.errors import RequestError
 from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
 
 
 @dataclass(frozen=True)
 class Objects:
-    """A program's kernels as an object file, IREE's header for them, and the program's text after `LOWERED`."""
+    """A program's kernels as an object file, IREE's header for them, and the program's text after `LOWERED`.
+
+    The header is empty for a program without kernels.
+    """
 
     kernels: bytes
     header: str
     text: bytes
 
 
-def compile_objects(source: Source, limits: Limits | None = None) -> Objects:
-    """The object file of a program. Raises `CompileError` if IREE's compiler refuses the program."""
+def compile_objects(
+    source: Source, check: Callable[[bytes], object], limits: Limits | None = None
+) -> Objects:
+    """The object file of a program. Raises `CompileError` if IREE's compiler refuses the program.
+
+    `check` is called with the program's text after `SCHEDULED`, before the kernels are compiled, and raises an error
+    for a program whose host code cannot be translated.
+    """
     target, limits = find_target(source.target), limits or Limits()
     with scratch_folder() as folder:
         kernels = os.path.join(folder, f"{source.name.removeprefix('@')}.o")
-        begin: tuple[str, ...] = ()
+
+        def run(program: Source, *flags: str) -> bytes:
+            return _run(program, target, kernels, limits, folder, *flags)
+
         if source.places:
-            source, begin = _placed(source, target, kernels, limits, folder), (f"--compile-from={SCHEDULED}",)
-        text = _run(source, target, kernels, limits, folder, *begin, f"--compile-to={LOWERED}")
-        _run(source, target, kernels, limits, folder, *begin)
+            scheduled = _placed(source, target, kernels, limits, folder)
+        else:
+            scheduled = run(source, f"--compile-to={SCHEDULED}", "--mlir-print-debuginfo")
+        check(scheduled)
+        rest = replace(source, stablehlo=scheduled, workgroups={}, repeats=False)
+        text = run(rest, f"--compile-from={SCHEDULED}", f"--compile-to={LOWERED}")
+        run(replace(rest, stablehlo=text), f"--compile-from={LOWERED}")
         if not os.path.exists(kernels):
-            raise RequestError("the program has no kernels: it only passes arguments on")
+            return Objects(NO_KERNELS, "", text)
         with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
             return Objects(file.read(), header.read(), text)
 
 
-def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> Source:
-    """The program after its dispatches are scheduled, with its arrays placed."""
-    dispatched = _run(source, target, kernels, limits, folder, f"--compile-to={DISPATCHED}")
+def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> bytes:
+    """The bytecode of a program after its dispatches are scheduled, with its arrays placed."""
+    flags = f"--compile-to={DISPATCHED}", "--mlir-print-debuginfo"
+    dispatched = _run(source, target, kernels, limits, folder, *flags)
     program = SteppedProgram(
         source, target, Changes.of(source, target), [find_tool("iree-compile"), *target.flags, *source.flags]
     )
@@ -59,7 +77,7 @@ def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder
     ended = run_part(SCHEDULING, dispatched, program, run, note=lambda *_: None)
     if ended.code != 0:
         raise refusal(ended, limits, target, source.name)
-    return replace(source, stablehlo=ended.output, workgroups={}, repeats=False)
+    return ended.output
 
 
 def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:

@@ -114,6 +114,32 @@ def test_weights_of_another_model_are_refused() -> None:
         train_step(tiduc.load(one), train=["w"], infer=tiduc.load(drawn))
 
 
+CONVOLUTION = """
+func.func @main(%w: tensor<2x1x3x3xf32> {tidu.name = "w"}, %x: tensor<4x1x6x6xf32>) -> tensor<4x2xf32> {
+  %slope = stablehlo.constant dense<0.01> : tensor<4x2xf32>
+  %n = stablehlo.constant dense<4.0> : tensor<2xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+    window = {stride = [3, 3]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<4x1x6x6xf32>, tensor<2x1x3x3xf32>) -> tensor<4x2x2x2xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [2, 3]
+    : (tensor<4x2x2x2xf32>, tensor<f32>) -> tensor<4x2xf32>
+  %2 = stablehlo.multiply %1, %1 : tensor<4x2xf32>
+  %3 = stablehlo.add %2, %slope : tensor<4x2xf32>
+  %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0]
+    : (tensor<4x2xf32>, tensor<f32>) -> tensor<2xf32>
+  %mean = stablehlo.divide %4, %n : tensor<2xf32>
+  %5 = stablehlo.broadcast_in_dim %mean, dims = [1] : (tensor<2xf32>) -> tensor<4x2xf32>
+  %6 = stablehlo.subtract %3, %5 : tensor<4x2xf32>
+  return %6 : tensor<4x2xf32>
+}"""
+"""A mean over a batch of 4 rows."""
+
+
+def identities(*texts: str) -> list[str]:
+    return [identity_of(tiduc.load(text)) for text in texts]
+
+
 def test_identity() -> None:
     """The size of the batch is no part of the identity; ops, their operands and the weights are."""
     text = """func.func @main(%w: tensor<3x3xf32> {tidu.name = "w"}, %x: tensor<4x3xf32>) -> tensor<4x3xf32> {
@@ -123,16 +149,25 @@ def test_identity() -> None:
   %2 = stablehlo.subtract %1, %x : tensor<4x3xf32>
   return %2 : tensor<4x3xf32>
 }"""
-    texts = [
-        text,
-        text.replace("4x3", "8x3"),
-        text.replace("tanh", "logistic"),
-        text.replace("%1, %x", "%x, %1"),
-    ]
-    first, larger, *others = [identity_of(tiduc.load(each)) for each in texts]
+    changed = text.replace("tanh", "logistic"), text.replace("%1, %x", "%x, %1")
+    first, larger, *others = identities(text, text.replace("4x3", "8x3"), *changed)
     assert first == larger and len({first, *others}) == 3
     with pytest.raises(RequestError, match="an identity has letters"):
         train_step(tiduc.load(text), train=["w"], identity='"')
+
+
+def test_identity_has_strides_and_slopes() -> None:
+    """Attributes and numbers are part of the identity, but not the divisor of a mean over the batch."""
+    larger = CONVOLUTION.replace("<4x", "<8x").replace("dense<4.0>", "dense<8.0>")
+    others = [
+        CONVOLUTION.replace("[3, 3]", "[2, 2]"),  # of equal shapes
+        CONVOLUTION.replace("[3, 3]", "[3, 3], pad = [[0, 0], [0, 1]]"),
+        CONVOLUTION.replace("0.01", "0.25"),
+    ]
+    first, same, *rest = identities(CONVOLUTION, larger, *others)
+    assert first == same and len({first, *rest}) == 4
+    equal = CONVOLUTION.replace("dense<4.0>", "dense<0.01>")  # equal constants of a slope and of a mean
+    assert identities(equal) == [first]
 
 
 @pytest.fixture(scope="module")

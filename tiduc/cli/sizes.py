@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tiduc.backends.iree.elf import Elf, is_elf, read_elf
+from tiduc.backends.iree.elf import NO_KERNELS, Elf, is_elf, read_elf
 from tiduc.backends.iree.sizes import SizeReport, sizes_of
 from tiduc.backends.iree.static.header import HEAP_BYTES
 from tiduc.backends.iree.wasm import is_wasm, read_wasm
@@ -33,6 +33,8 @@ def _size(file: str, as_data: bool, output: str) -> None:
     try:
         if is_wasm(contents):
             sizes = read_wasm(contents)
+        elif contents == NO_KERNELS:
+            sizes = Elf("", 0, 0, 0, 0, {})
         else:
             sizes = read_elf(contents) if is_elf(contents) else sizes_of(contents, file)
     except ValueError as error:
@@ -55,7 +57,7 @@ def _heap_beside(file: str) -> int | None:
 
 def _of_library(elf: Elf, file: int, heap: int | None) -> list[tuple[int, str]]:
     totals = [
-        (file, f"file, for {elf.machine} of {elf.bits} bits"),
+        (file, f"file, for {elf.machine} of {elf.bits} bits" if elf.machine else "file, without kernels"),
         (elf.code, "code"),
         (elf.constants, "constant data"),
         (elf.variables, "variables"),

@@ -1,28 +1,43 @@
 """identity_of: a text that two programs of one model share, and that programs of other models do not.
 
 The files of a state carry the identity of their model, so that a static library refuses the state of another model
-whose arrays have equal names and types.
+whose arrays have equal names and types. A model that is exported for another size of batch must keep its identity, so
+the hash leaves out numbers that may depend on that size.
 """
 
 import hashlib
 import re
 from collections.abc import Iterator
 
+from torch_mlir import ir
+
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.functions import within
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.mlir.constants import is_splat, splat_number
+from tiduc.dialect.ops.attributes import readable
+from tiduc.dialect.ops.traits import VIEWS
+from tiduc.dialect.shapes.types import is_float
 from tiduc.models.model import Model
 from tiduc.ports import described
 from tiduc.program import Program
 
+_SIZES = ("start_indices", "limit_indices", "slice_sizes", "value", "composite_attributes")
+"""Attributes that may depend on the size of a batch. Constants are hashed by `_Lines`."""
+
+_SHAPING = VIEWS | {"stablehlo.convert"}
+_SCALING = ("stablehlo.multiply", "stablehlo.divide")
+
 
 def identity_of(model: Program) -> str:
-    """A hash of the ops of a model, of the values that each op reads, and of the names and types of the weights.
+    """A hash of a model: its ops with their attributes, the values that each op reads, and the types of the weights.
 
-    Shapes and constants of ops are no part of the hash, since they depend on the size of a batch.
+    The hash has the numbers of float constants, such as slopes and rates of dropout, but not those that scale a sum:
+    the divisor of a mean over a batch is one. It also lacks shapes, the bounds of slices, integer constants, and
+    constants of several numbers, such as masks, since these depend on the size of a batch or are as large as it.
     """
     digest = hashlib.sha256()
-    for line in _lines(model):
+    for line in _Lines(model):
         digest.update(f"{line}\n".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:16]
 
@@ -35,17 +50,55 @@ def check_identity(text: str) -> None:
         )
 
 
-def _lines(model: Program) -> Iterator[str]:
-    weights = model.weights if isinstance(model, Model) else {}
-    yield from (str(described(port)) for port in model.inputs if port.name in weights)
-    numbers: dict[Value, int] = {x: i for i, x in enumerate(model.merged.inputs.values())}
-    for op in model.merged.definitions:
-        read = [numbers.get(x, -1) for x in op.reads]
-        yield f"{' '.join(_names(op))} {read}"
+class _Lines:
+    """The lines that describe a model: one for each weight, and one for each op that reads an input.
+
+    A constant has no line; its number is in the lines of its readers. Otherwise the count of lines would depend on
+    whether two constants are equal.
+    """
+
+    def __init__(self, model: Program) -> None:
+        self._model = model
+        self._numbers = {x: str(i) for i, x in enumerate(model.merged.inputs.values())}
+        self._constants: dict[Value, str] = {}  # the text of each value that depends on no input
+        self._sums: set[Value] = set()  # sums, in other shapes and times constants
+
+    def __iter__(self) -> Iterator[str]:
+        weights = self._model.weights if isinstance(self._model, Model) else {}
+        yield from (str(described(port)) for port in self._model.inputs if port.name in weights)
+        for op in self._model.merged.definitions:
+            if op.name == "stablehlo.constant":
+                self._constants[op.result] = _number(op.attributes["value"])
+            elif op.reads and not op.regions and all(x in self._constants for x in op.reads):
+                read = " ".join(self._constants[x] for x in op.reads)
+                text = read if op.name in _SHAPING else f"({op.name} {read})"
+                self._constants |= dict.fromkeys(op.results, text)
+            else:
+                yield self._line(op)
+
+    def _line(self, op: Definition) -> str:
+        sums = any(x in self._sums for x in op.reads)
+        if op.name == "stablehlo.reduce" or (sums and op.name in _SHAPING):
+            self._sums.update(op.results)
+        scales = sums and op.name in _SCALING and any(x in self._constants for x in op.reads)
+        if scales:
+            self._sums.update(op.results)
+        read = [self._numbers.get(x) or ("c" if scales else self._constants.get(x, "-")) for x in op.reads]
         for y in op.results:
-            numbers[y] = len(numbers)
+            self._numbers[y] = f"{len(self._numbers)}"
+        inner = within(op.source) if op.source is not None else ()
+        return f"{' '.join(map(_described, (op, *inner)))} [{', '.join(read)}]"
 
 
-def _names(op: Definition) -> list[str]:
-    """The name of an op, and the names of the ops in its regions."""
-    return [op.name, *(inner.name for inner in within(op.source))] if op.source is not None else [op.name]
+def _number(value: ir.Attribute) -> str:
+    """The number of a float constant whose elements are equal."""
+    if is_splat(value) and is_float(value.type):
+        return repr(splat_number(value))
+    return "constant"
+
+
+def _described(op: Definition | ir.Operation) -> str:
+    """An op with the attributes that StableHLO defines, without sizes and without names of functions."""
+    names = sorted(name for name in op.attributes if "." not in name and name not in _SIZES)
+    texts = {name: str(readable(op.attributes, name)) for name in names}
+    return " ".join((op.name, *(f"{name}={text}" for name, text in texts.items() if "@" not in text)))

@@ -14,9 +14,9 @@ _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', 
 
 
 def data_of(
-    attribute: ir.Attribute, resources: Mapping[str, bytes], refuse: Callable[[str], Exception]
+    attribute: ir.Attribute, resources: Mapping[str, bytes] | None, refuse: Callable[[str], Exception]
 ) -> bytes:
-    """The bytes of a constant buffer. Some bytes are those of named resources of the module.
+    """The bytes of a constant buffer. Some bytes are those of named resources of the module, if these are known.
 
     For other attributes, raises the error that `refuse` returns for a description.
     """
@@ -46,11 +46,11 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _bytes(
-    text: str, context: ir.Context, resources: Mapping[str, bytes], refuse: Callable[[str], Exception]
+    text: str, context: ir.Context, resources: Mapping[str, bytes] | None, refuse: Callable[[str], Exception]
 ) -> bytes:
     resource = _RESOURCE.fullmatch(text)
-    if resource and resource[1] in resources:
-        return resources[resource[1]]
+    if resource and (resources is None or resource[1] in resources):
+        return b"" if resources is None else resources[resource[1]]
     match = _DENSE.fullmatch(text)
     if not match:
         raise refuse(f"a constant {text[:40]}")

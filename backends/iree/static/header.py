@@ -6,6 +6,7 @@ int step(float *w, const float *x, float *loss);     // w is donated: its new va
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from torch_mlir import ir
 
@@ -158,7 +159,8 @@ extern "C" {{
 {described}
 //
 // Arrays are dense and row-major; complex numbers are pairs. An array at a multiple of 64 bytes is not copied.
-// Returns 0, or 1 if memory ran out, or 2 if a kernel failed. The first call must not run beside another one.
+// Returns 0, or 1 if memory ran out, or 2 if a kernel failed, or 6 if sizes that data determine do not agree.
+// The first call must not run beside another one.
 {interface.declaration()};
 
 #ifdef __cplusplus
@@ -169,9 +171,17 @@ extern "C" {{
 """
 
 
+def count_of(type_: TensorType) -> int:
+    """The number of elements of an array."""
+    return prod(size or 0 for size in type_.shape)
+
+
+def size_of(type_: TensorType) -> int:
+    """The size of an array in bytes."""
+    assert type_.dtype is not None
+    return count_of(type_) * type_.dtype.itemsize
+
+
 def _size(type: TensorType) -> str:
-    pairs = 2 if type.element.startswith("complex") else 1
-    count = pairs
-    for size in type.shape:
-        count *= size or 0
+    count = (2 if type.element.startswith("complex") else 1) * count_of(type)
     return f"{count} numbers of {type.element}" if count != 1 else f"1 number of {type.element}"

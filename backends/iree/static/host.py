@@ -14,10 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 from iree.compiler import ir
 
+from tiduc.backends.iree.compile import located
 from tiduc.backends.iree.modules.ops import IrValue
 from tiduc.backends.iree.static.arithmetic import expression
 from tiduc.backends.iree.static.constants import data_of
@@ -60,15 +62,17 @@ class Host:
     exports: dict[str, ir.Operation]  # the op hal.executable.export of each kernel, by name
     called: dict[str, int] = field(default_factory=dict)  # the index of each kernel in the table of kernels
     constants: list[bytes] = field(default_factory=list)
-    resources: Mapping[str, bytes] = field(default_factory=dict)  # the bytes of the module's resources
+    resources: Mapping[str, bytes] | None = None  # the bytes of the module's resources
+    rehearses: bool = False  # whether the ops are only checked: kernels and resources are not known yet
 
     def index_of(self, kernel: str) -> int:
         """The position of a kernel in the table of kernels."""
         return self.called.setdefault(kernel, len(self.called))
 
-    def refuse(self, what: str) -> CompileError:
-        """The error for a program whose host code cannot be translated."""
-        return CompileError(f"static libraries: {what} on the host is not supported", self.name)
+    def refuse(self, what: str, op: ir.Operation | None = None) -> CompileError:
+        """The error for a program whose host code cannot be translated, at the location of an op if it has one."""
+        place = "" if op is None else located(str(op.location), "")
+        return CompileError(f"static libraries: {what} on the host is not supported", place or self.name)
 
 
 class CFunction:
@@ -93,7 +97,7 @@ class CFunction:
     def define(self, value: IrValue, text: str | None = None) -> str:
         """Declares a C variable for a value and returns its name. Sets it to the expression `text` if there is one."""
         kind = self.c_type(value.type)
-        name = self.names[value] = f"v{len(self.names)}"
+        name = self.names[value] = f"v{len(self.declared)}"
         self.declared.append(f"{kind} {name};")
         if text is not None:
             self.lines.append(f"{name} = {text};")
@@ -175,7 +179,7 @@ class CFunction:
         elif len(op.results) == 1 and (text := expression(op, self.use)) is not None:
             self.define(op.results[0], text)
         else:
-            raise self.host.refuse(op.name)
+            raise self.host.refuse(op.name, op)
 
     def jump(self, block: ir.Block, operands: Sequence[IrValue]) -> str:
         """A jump to a block. All block arguments are assigned simultaneously before it."""
@@ -251,7 +255,7 @@ def _size(f: CFunction, op: ir.Operation) -> None:
 
 
 def _constant_buffer(f: CFunction, op: ir.Operation) -> None:
-    data = data_of(op.attributes["value"], f.host.resources, f.host.refuse)
+    data = data_of(op.attributes["value"], f.host.resources, partial(f.host.refuse, op=op))
     f.host.constants.append(data)
     index = len(f.host.constants) - 1
     f.define(op.results[0], f"(tiduc_buffer){{(unsigned char *)constant{index}, {len(data)}}}")
@@ -291,7 +295,9 @@ def _dispatch(f: CFunction, op: ir.Operation) -> None:
     workload, uniform, resources, _, offsets, lengths = segments(op)
     kernels = list(op.attributes["entry_points"])
     if len(kernels) != 1:
-        raise f.host.refuse("a choice among kernels")
+        raise f.host.refuse("a choice among kernels", op)
+    if f.host.rehearses:
+        return
     kernel = list(kernels[0].value)[-1]
     counts = _workgroups(f, f.host.exports[kernel], workload)
     constants = ", ".join(f"(uint32_t){f.use(value)}" for value in uniform)
@@ -332,6 +338,15 @@ def _store_global(f: CFunction, op: ir.Operation) -> None:
     f.lines.append(f"{global_name(op.attributes['global'].value)} = {f.use(op.operands[0])};")
 
 
+def _align(f: CFunction, op: ir.Operation) -> None:
+    size, multiple = (f.use(value) for value in op.operands)
+    f.define(op.results[0], f"({size} + {multiple} - 1) / {multiple} * {multiple}")
+
+
+def _assert(f: CFunction, op: ir.Operation) -> None:
+    f.checked(f"{f.use(op.operands[0])} ? 0 : TIDUC_SIZES")
+
+
 def _br(f: CFunction, op: ir.Operation) -> None:
     f.lines.append(f.jump(op.successors[0], list(op.operands)))
 
@@ -354,6 +369,7 @@ def _return(f: CFunction, op: ir.Operation) -> None:
 
 
 _TRANSLATE = {
+    "cf.assert": _assert,
     "cf.br": _br,
     "cf.cond_br": _cond_br,
     "stream.cmd.concurrent": _inside,
@@ -371,6 +387,7 @@ _TRANSLATE = {
     "stream.tensor.export": _export,
     "stream.tensor.import": _import,
     "stream.timepoint.await": _await,
+    "util.align": _align,
     "util.buffer.constant": _constant_buffer,
     "util.global.load": _load_global,
     "util.global.store": _store_global,

@@ -4,8 +4,9 @@ int predict(const float *x, float *y);     // returns 0, or 1 if memory ran out,
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from math import inf
 
@@ -15,7 +16,7 @@ from torch_mlir import ir as mlir
 from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.build import build_objects
 from tiduc.backends.iree.modules.ops import IrValue
-from tiduc.backends.iree.static.header import C_TYPES, Interface, header_of, is_c_name, run_statement
+from tiduc.backends.iree.static.header import C_TYPES, Interface, header_of, is_c_name, run_statement, size_of
 from tiduc.backends.iree.static.host import CFunction, Host, global_name
 from tiduc.backends.iree.static.state import State
 from tiduc.backends.iree.targets import find_target
@@ -60,10 +61,9 @@ def compile_library(
         raise RequestError(
             "the functions beside a training step need a state whose arrays can be stored in files"
         )
-    objects = build_objects(_renamed(program, name), options, flags)
+    objects = build_objects(_renamed(program, name), options, partial(_check_host, interfaces), flags)
     query = re.search(r"\w+_library_query", objects.header)
-    assert query is not None
-    host, heap = _host_code(objects.text, query[0], interfaces, state)
+    host, heap = _host_code(objects.text, query[0] if query else "", interfaces, state)
     structs = state.declarations() if state.exists else ""
     package = _shared("package.cmake").replace("@NAME@", name)
     return Library(objects.kernels, host, header_of(interfaces[0], heap, structs), package)
@@ -93,6 +93,14 @@ def _renamed(program: Lowered, name: str) -> Lowered:
     return replace(program, module=module, name=name, others=others)
 
 
+def _check_host(interfaces: Sequence[Interface], text: bytes) -> None:
+    """Raises `CompileError` if the host code of a program cannot be translated; the kernels are not compiled yet."""
+    with ir.Context() as context:
+        functions = _Functions(Host(f"@{interfaces[0].name}", {}, rehearses=True), interfaces)
+        for op in ir.Module.parse(text, context).body.operations:
+            functions.add(op.operation)
+
+
 # ---- the C files -----------------------------------------------------------------------------------------------
 
 
@@ -115,10 +123,7 @@ def _host_code(
             f"// {name}: host code that tiduc wrote; {name}.o has the kernels.",
             f'#include "{name}.h"\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <string.h>\n',
             _shared("prelude.c"),
-            f"const void *{query}(uint32_t version, const tiduc_environment *environment);",
-            f"#define TIDUC_QUERY {query}",
-            f"static const char *const tiduc_names[] = {{{', '.join(_quoted(k) for k in host.called) or '0'}}};",
-            _shared("dispatch.c") if host.called else "",
+            *(_linked(query, host) if host.called else ()),
             *(_array(i, data) for i, data in enumerate(host.constants)),
             *functions.variables,
             *functions.initializers,
@@ -129,6 +134,16 @@ def _host_code(
     )
     heap = functions.prepared + max(functions.taken)
     return code, None if heap == inf else int(heap)
+
+
+def _linked(query: str, host: Host) -> tuple[str, ...]:
+    """The C code that finds the kernels in the object file and runs them."""
+    return (
+        f"const void *{query}(uint32_t version, const tiduc_environment *environment);",
+        f"#define TIDUC_QUERY {query}",
+        f"static const char *const tiduc_names[] = {{{', '.join(map(_quoted, host.called))}}};",
+        _shared("dispatch.c"),
+    )
 
 
 class _Functions:
@@ -146,23 +161,25 @@ class _Functions:
     def add(self, op: ir.Operation) -> None:
         """Translates an op of the module."""
         if op.name == "util.initializer":
-            code, heap = _function(self.host, op, f"initialize{len(self.initializers)}", ())
+            code, heap = _function(self.host, op, f"initialize{len(self.initializers)}", {})
             self.initializers.append(code)
             self.prepared += heap
         elif op.name == "util.func" and op.attributes["sym_visibility"].value == "public":
             name = op.attributes["sym_name"].value
             if name not in self._interfaces:
-                raise self.host.refuse(f"a further function @{name}")
+                raise self.host.refuse(f"a further function @{name}", op)
             interface = self._interfaces[name]
             arguments = tuple(op.regions[0].blocks[0].arguments)
+            sizes = [size_of(x.type) for x in interface.signature.inputs]
             given = frozenset(interface.donated.values())
-            code, heap = _function(self.host, op, f"call_{interface.name}", arguments, given)
+            called = dict(zip(arguments, sizes, strict=True))
+            code, heap = _function(self.host, op, f"call_{interface.name}", called, given)
             self.public.append(code)
             self.taken.append(heap)
         elif op.name == "util.global" and "!hal.device" not in str(op.attributes["type"]):
             self.variables.append(f"static tiduc_buffer {global_name(op.attributes['sym_name'].value)};")
-        elif op.name not in ("util.global", "hal.executable"):
-            raise self.host.refuse(op.name)
+        elif op.name not in ("util.global", "hal.executable", "stream.executable"):
+            raise self.host.refuse(op.name, op)
 
 
 def _shared(file: str) -> str:
@@ -195,16 +212,16 @@ def _function(
     host: Host,
     op: ir.Operation,
     name: str,
-    arguments: tuple[IrValue, ...],
+    arguments: Mapping[IrValue, int],
     donated: frozenset[int] = frozenset(),
 ) -> tuple[str, float]:
     """A function of the module as a C function, and the bytes that a call takes from malloc.
 
-    `arguments` and `results` are pointers to the arrays.
+    `arguments` has the size in bytes of each argument. In C, `arguments` and `results` are pointers to the arrays.
     """
     function = CFunction(host, donated)
-    for i, argument in enumerate(arguments):
-        function.names[argument] = f"((tiduc_buffer){{(unsigned char *)arguments[{i}], 0}})"
+    for i, (argument, size) in enumerate(arguments.items()):
+        function.names[argument] = f"((tiduc_buffer){{(unsigned char *)arguments[{i}], {size}}})"
     function.body(op.regions[0])
     lines = "\n  ".join(("int status = 0;", *function.code()))
     code = (

@@ -53,7 +53,7 @@ typedef struct tiduc_block {
 } tiduc_block;
 typedef struct { tiduc_block *first; } tiduc_pool;
 typedef struct { unsigned char *data; int64_t size; } tiduc_buffer;
-enum { TIDUC_ALIGNMENT = 64, TIDUC_NO_MEMORY = 1, TIDUC_FAILED = 2 };
+enum { TIDUC_ALIGNMENT = 64, TIDUC_NO_MEMORY = 1, TIDUC_FAILED = 2, TIDUC_SIZES = 6 };
 
 #ifndef TIDUC_MALLOC
 #include <stdlib.h>

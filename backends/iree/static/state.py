@@ -9,9 +9,8 @@ The roles of the inputs (`tidu.role`) say which arrays belong to the state. File
 
 import json
 from collections.abc import Mapping, Sequence
-from math import prod
 
-from tiduc.backends.iree.static.header import C_TYPES, Interface, c_names, run_statement
+from tiduc.backends.iree.static.header import C_TYPES, Interface, c_names, count_of, run_statement, size_of
 from tiduc.runtime.signature import SignatureValue, TensorType
 
 STORED = ("parameter", "optimizer", "buffer", "seed", "frozen")
@@ -89,7 +88,8 @@ extern const {name}_array {name}_arrays[{len(self.stored)}];
 
 // Threads: let one call return before another thread makes the first of its own. From then on, threads may step
 // different states at once, and threads that only evaluate and infer may share a state, while none changes it.
-// Status: 0; or 1 if memory ran out, or 2 if a kernel failed: load a saved state then.
+// Status: 0; or 1 if memory ran out, or 2 if a kernel failed, or 6 if sizes that data determine do not agree: load a
+// saved state then.
 {"".join(each.declaration() for each in self.calls)}
 // Read the state from a safetensors file, in memory or on a disk, such as that of `tiduc train-step --state`, and
 // write it; a new file replaces the old one when it is complete. Status 0; or 1 if memory ran out, 3 if the file cannot
@@ -125,7 +125,7 @@ const size_t {name}_state_bytes = sizeof({name}_state);
     def _array(self, i: int) -> str:
         x = self.stored[i]
         about = f"// {x}, {self.interface.roles[i]}"
-        field = f"{self.fields[x.name]}[{max(1, _count(x.type))}]"
+        field = f"{self.fields[x.name]}[{max(1, count_of(x.type))}]"
         return f"TIDUC_ALIGNED {C_TYPES[x.type.element]} {field};  {about}"
 
     def _longest(self) -> int:
@@ -229,20 +229,14 @@ def row(x: SignatureValue, role: str, place: tuple[str, str] | None) -> str:
     """The row of an array in a table; `place` is its struct and its field there."""
     spelled = json.dumps(x.name, ensure_ascii=False)[1:-1]
     shape = ", ".join(map(str, x.type.shape)) or "0"
-    assert x.type.dtype is not None
-    size = _count(x.type) * x.type.dtype.itemsize
     texts = ", ".join(map(_quoted, (x.name, spelled, _DTYPES[x.type.element], role)))
     offset = f"offsetof({place[0]}, {place[1]})" if place else "0"
-    return f"{{{texts}, {offset}, {size}, {len(x.type.shape)}, {{{shape}}}}},"
+    return f"{{{texts}, {offset}, {size_of(x.type)}, {len(x.type.shape)}, {{{shape}}}}},"
 
 
 def _is_number(type_: TensorType) -> bool:
     """Whether a struct has the value itself, not a pointer."""
     return not type_.shape and not type_.element.startswith("complex")
-
-
-def _count(type_: TensorType) -> int:
-    return prod(size or 0 for size in type_.shape)
 
 
 def _quoted(text: str) -> str:
