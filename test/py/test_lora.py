@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import tiduc
+import tiduc.runtime
 from tiduc.cli import run as cli
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.dialect.mlir.context import parse
 from tiduc.models.model import Model, model_of
+from tiduc.runtime.weights import read_weights, write_weights
+from tiduc.training import fit
 from tiduc.training.lora import ALPHA, merged, with_lora, write_adapters
 from tiduc.training.step import train_step
 
@@ -92,6 +95,122 @@ def test_refused(tmp_path: Path, capsys: Any) -> None:
     assert "state.npz: error: the state has no adapters" in capsys.readouterr().err
     assert cli(["lora", str(tmp_path / "state.npz")]) == 1
     assert "say what to write" in capsys.readouterr().err
+
+
+def test_layers_in_another_order_for_inference() -> None:
+    """The adapters of a layer have equal initial values in two models that list their weights in different order."""
+
+    def two(first: str, second: str) -> Model:
+        product = "(tensor<5x4xf32>, tensor<4x4xf32>) -> tensor<5x4xf32>"
+        weights = ", ".join(f'%{x}: tensor<4x4xf32> {{tidu.name = "{x}.weight"}}' for x in (first, second))
+        text = f"""func.func @main({weights}, %x: tensor<5x4xf32> {{tidu.name = "x"}}) -> tensor<5x4xf32> {{
+          %a = stablehlo.transpose %a0, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+          %b = stablehlo.transpose %b0, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+          %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : {product}
+          %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : {product}
+          return %1 : tensor<5x4xf32>
+        }}"""
+        arrays = {f"{x}.weight": np.eye(4, dtype=np.float32) for x in (first, second)}
+        return with_lora(model_of(parse(text), arrays), ["*"], rank=2)
+
+    trained, evaluated = two("a0", "b0"), two("b0", "a0")
+    step = train_step(trained, "mse", infer=evaluated)
+    assert "infer" in step.further
+    a, b = (step.weights[f"base_model.model.{x}.lora_A.weight"] for x in ("a0", "b0"))
+    assert not np.array_equal(a, b)
+
+
+class Attention:
+    """Makes a network with linear layers and dropout; the class needs torch, which only some tests have."""
+
+    def __new__(cls, torch: Any) -> Any:
+        class Net(torch.nn.Module):  # type: ignore[misc,name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.q, self.k, self.v = (torch.nn.Linear(16, 16, bias=i > 0) for i in range(3))
+                self.out, self.norm = torch.nn.Linear(16, 4), torch.nn.LayerNorm(16)
+                self.drop = torch.nn.Dropout(0.25)
+
+            def forward(self, x: Any) -> Any:
+                weights = torch.softmax(self.q(x) @ self.k(x).transpose(1, 2) / 4, -1)
+                return self.out(self.drop(self.norm(x + weights @ self.v(x))))
+
+        torch.manual_seed(0)
+        return Net()
+
+
+def inferred(torch: Any, tmp_path: Path) -> tuple[Any, Any]:
+    """An input, and the output of `infer` for it after ten steps that train adapters; the state is in a file."""
+    net = Attention(torch)
+    for mode, count in (("train", 4), ("eval", 2)):
+        exported = torch.export.export(getattr(net, mode)(), (torch.ones(count, 6, 16),))
+        torch.export.save(exported, tmp_path / f"{mode}.pt2")
+    folder = str(tmp_path)
+    words = [
+        "--lora",
+        "q",
+        "--lora",
+        "v",
+        "--lora",
+        "out",
+        "--rank",
+        "2",
+        "--alpha",
+        "4",
+        "--optimizer",
+        "adamw",
+    ]
+    files = [
+        "--infer",
+        f"{folder}/eval.pt2",
+        "--state",
+        f"{folder}/state.safetensors",
+        "-o",
+        f"{folder}/step.vmfb",
+    ]
+    assert cli(["train-step", f"{folder}/train.pt2", *words, *files]) == 0
+    rng = np.random.default_rng(0)
+    data = {
+        "x": rng.standard_normal((40, 6, 16), np.float32),
+        "target": rng.standard_normal((40, 6, 4), np.float32),
+    }
+    trained = fit(tmp_path / "step.vmfb", data, state=read_weights(tmp_path / "state.safetensors"), rate=0.02)
+    write_weights(tmp_path / "trained.safetensors", trained.state)
+    x = data["x"][:2]
+    with tiduc.runtime.load(tmp_path / "step.vmfb") as module:
+        given = {**trained.state, "x": x, "target": data["target"][:2]}
+        y, loss = (
+            module[f](*(given[port.name] for port in module[f].signature.inputs))[0]
+            for f in ("infer", "loss")
+        )
+    np.testing.assert_allclose(loss, np.mean((y - given["target"]) ** 2), rtol=1e-5)
+    return x, y
+
+
+@pytest.mark.more
+def test_adapters_for_inference_and_export(tmp_path: Path) -> None:
+    """With --infer, the adapters that a step has trained give peft's outputs, as adapters and merged."""
+    torch, peft = pytest.importorskip("torch"), pytest.importorskip("peft")
+    (x, y), folder = inferred(torch, tmp_path), str(tmp_path)
+    assert (
+        cli(["lora", f"{folder}/trained.safetensors", "--adapters", folder, "--merge", f"{folder}/m.npz"])
+        == 0
+    )
+    adapted = peft.PeftModel.from_pretrained(Attention(torch), tmp_path).eval()
+    before = Attention(torch).eval()(torch.tensor(x)).detach()
+    assert np.abs(before - y).max() > 0.01
+    np.testing.assert_allclose(y, adapted(torch.tensor(x)).detach(), rtol=0, atol=1e-5)
+    assert (
+        cli(["export", f"{folder}/eval.pt2", f"{folder}/trained.safetensors", "-o", f"{folder}/new.pt2"]) == 0
+    )
+    merged_program = torch.export.load(tmp_path / "new.pt2")
+    np.testing.assert_allclose(y, merged_program.module()(torch.tensor(x)).detach(), rtol=0, atol=1e-5)
+    whole = adapted.merge_and_unload().state_dict()
+    exported = {name: array.detach().numpy() for name, array in merged_program.state_dict.items()}
+    for arrays in (read_weights(tmp_path / "m.npz"), exported):
+        assert set(arrays) == set(whole)
+        for name, array in arrays.items():
+            np.testing.assert_allclose(array, whole[name], rtol=0, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.more

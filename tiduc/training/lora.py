@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from zlib import crc32
 
 import numpy as np
 from torch_mlir import ir
@@ -43,8 +44,8 @@ _DOT = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensi
 def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float = 8.0, seed: int = 0) -> Model:
     """The model with an adapter for each linear layer whose name matches one of the patterns `layers`.
 
-    `seed` draws A as peft does, from the uniform distribution of Kaiming. Raises `RequestError` if a pattern matches no
-    layer, where a matched weight is not that of `torch.nn.Linear`, and for a rank below 1.
+    `seed` and the layer's name draw A as peft does, from the uniform distribution of Kaiming. Raises `RequestError` if
+    a pattern matches no layer, where a matched weight is not that of `torch.nn.Linear`, and for a rank below 1.
     """
     if rank < 1:
         raise RequestError(f"the rank of an adapter is at least 1, not {rank}")
@@ -53,13 +54,14 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
     function = next(op for op in functions_in(module) if op.attributes["sym_name"].value == model.name)
     inputs = _Inputs(function)
     place = {port.name: i for i, port in enumerate(model.inputs)}
-    draw, added = np.random.default_rng(seed), {ALPHA: np.array(alpha, np.float32)}
+    added = {ALPHA: np.array(alpha, np.float32)}
     scale = inputs.add(ALPHA, [], ir.F32Type.get(), "the scale of the adapters")
     for name in names:
         weight = model.weights[name]
         rows, columns = weight.shape
         wide = np.float64 if weight.dtype == np.float64 else np.float32
         layer = _PREFIX + name.removesuffix(_WEIGHT)
+        draw = np.random.default_rng([seed, crc32(layer.encode())])  # whatever the order of the layers
         added[layer + _A] = draw.uniform(-(columns**-0.5), columns**-0.5, (rank, columns)).astype(wide)
         added[layer + _B] = np.zeros((rows, rank), wide)
         element = ir.F64Type.get() if wide == np.float64 else ir.F32Type.get()
