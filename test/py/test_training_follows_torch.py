@@ -1,5 +1,7 @@
-"""200 steps of training follow PyTorch's losses: a perceptron with SGD, and a network with batch norm and Adam."""
+"""200 steps of training follow PyTorch's losses: a perceptron, batch norm, a GPT, and LoRA on the GPT."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,54 +9,132 @@ import pytest
 
 import tiduc
 import tiduc.runtime
+from tiduc.training.lora import with_lora
 
 torch = pytest.importorskip("torch")
+functional = torch.nn.functional
 
-STEPS, ROWS = 200, 16
+STEPS, ROWS, CLASSES, WORDS = 200, 16, 4, 6
 
 
 def perceptron() -> Any:
-    return torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4))
+    return torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, CLASSES))
 
 
 def convolutions() -> Any:
     conv, norm = torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4)
-    return torch.nn.Sequential(conv, norm, torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(64, 4))
+    return torch.nn.Sequential(conv, norm, torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(64, CLASSES))
 
 
-NETS: dict[str, tuple[Any, tuple[int, ...], str, float]] = {
-    "perceptron": (perceptron, (8,), "sgd", 0.1),
-    "convolutions": (convolutions, (1, 6, 6), "adam", 1e-3),
+class Block(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """Causal attention of two heads, and a perceptron, each after a layer norm and beside a residual connection."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.q, self.k, self.v, self.out = (torch.nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        y = self.first(x)
+        q, k, v = (f(y).unflatten(-1, (2, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).flatten(-2))
+        return x + self.down(functional.gelu(self.up(self.second(x))))
+
+
+class Gpt(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """Two blocks between an embedding and a layer of logits."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(CLASSES, width)
+        self.places = torch.nn.Parameter(torch.randn(WORDS, width) / 10)
+        self.blocks = torch.nn.Sequential(Block(width), Block(width))
+        self.norm, self.head = torch.nn.LayerNorm(width), torch.nn.Linear(width, CLASSES)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.norm(self.blocks(self.words(x) + self.places)))
+
+
+class Adapted(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """A linear layer with an adapter, as peft computes it; only the adapter is trained."""
+
+    def __init__(self, layer: Any, a: Any, b: Any, scale: float) -> None:
+        super().__init__()
+        self.layer, self.scale = layer, scale
+        self.a, self.b = (torch.nn.Parameter(torch.tensor(x)) for x in (a, b))
+
+    def forward(self, x: Any) -> Any:
+        low = functional.linear(functional.linear(x, self.a), self.b)
+        return self.layer(x) + low * self.scale
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, the shape of a row, the optimizer, the learning rate, and the layers with adapters."""
+
+    make: Callable[[], Any]
+    row: tuple[int, ...]
+    optimizer: str
+    rate: float
+    adapters: tuple[str, ...] = ()
+
+    def batches(self, dtype: Any) -> tuple[Any, Any]:
+        """The inputs and targets of all steps."""
+        rng, places = np.random.default_rng(0), self.row[:1] if self.make is Gpt else ()
+        x = rng.standard_normal((STEPS, ROWS, *self.row)).astype(dtype)
+        if self.make is Gpt:
+            x = rng.integers(0, CLASSES, (STEPS, ROWS, *self.row))
+        return x, rng.integers(0, CLASSES, (STEPS, ROWS, *places)).astype(np.int32)
+
+
+CASES = {
+    "perceptron": Case(perceptron, (8,), "sgd", 0.1),
+    "convolutions": Case(convolutions, (1, 6, 6), "adam", 1e-3),
+    "gpt": Case(Gpt, (WORDS,), "adamw", 1e-3),
+    "lora": Case(Gpt, (WORDS,), "adamw", 1e-3, ("*.q", "*.v", "*.up")),
 }
-"""The network, the shape of a row, the optimizer and the learning rate."""
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+RANK, ALPHA = 2, 4.0
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_losses(name: str) -> None:
-    """The losses of all steps differ by at most 1e-6 of PyTorch's, on other batches in each step."""
-    make, shape, optimizer, rate = NETS[name]
+def losses(case: Case, dtype: Any) -> tuple[Any, Any]:
+    """The losses of all steps: tiduc's and PyTorch's."""
     torch.manual_seed(0)
-    net = make().train()
-    step = tiduc.train_step(
-        tiduc.from_torch(net, (torch.ones(ROWS, *shape),), lift_constants=True),
-        "softmax-cross-entropy",
-        optimizer,
-    )
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((STEPS, ROWS, *shape)).astype(np.float32)
-    t = rng.integers(0, 4, (STEPS, ROWS)).astype(np.int32)
-    own = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer](net.parameters(), lr=rate)
-    compiled = step.compile()
-    kept: list[Any] = [step.weights[port.name] for port in step.inputs if port.name in step.weights]
-    differences = []
+    net = case.make().train().to(getattr(torch, np.dtype(dtype).name))
+    x, t = case.batches(dtype)
+    model = tiduc.from_torch(net, (torch.tensor(x[0]),), lift_constants=True)
+    if case.adapters:
+        model = with_lora(model, case.adapters, rank=RANK, alpha=ALPHA)
+    step = tiduc.train_step(model, "softmax-cross-entropy", case.optimizer)
+    for name in [
+        name.removesuffix(".lora_A.weight") for name in step.weights if name.endswith(".lora_A.weight")
+    ]:
+        layer = name.removeprefix("base_model.model.")
+        a, b = (step.weights[f"{name}.lora_{each}.weight"] for each in "AB")
+        net.set_submodule(layer, Adapted(net.get_submodule(layer).requires_grad_(False), a, b, ALPHA / RANK))
+    trained = [p for name, p in net.named_parameters() if not case.adapters or name.endswith((".a", ".b"))]
+    own = OPTIMIZERS[case.optimizer](trained, lr=case.rate)
+    compiled, rate = step.compile(), np.float32(case.rate)
+    stored = [port.name for port in step.inputs if port.name in step.weights]
+    kept: list[Any] = [step.weights[name] for name in stored]
+    found = []
     for i in range(STEPS):
-        loss, *kept = compiled.keep(*kept, x[i], t[i], np.float32(rate))
+        loss, *new = compiled.keep(*kept, x[i], t[i], rate)
+        kept = [*new, *kept[len(new) :]]  # frozen weights come last
         own.zero_grad()
-        wanted = torch.nn.functional.cross_entropy(
-            net(torch.tensor(x[i])), torch.tensor(t[i], dtype=torch.int64)
+        wanted = functional.cross_entropy(
+            net(torch.tensor(x[i])).flatten(0, -2), torch.tensor(t[i]).flatten().long()
         )
         wanted.backward()
         own.step()
-        differences.append(abs(float(loss) - wanted.item()) / wanted.item())
-    assert len(kept) == len(step.weights)  # nothing is frozen
-    assert max(differences) <= 1e-6, max(differences)
+        found.append((float(loss), wanted.item()))
+    return np.transpose(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_losses(name: str) -> None:
+    """The losses of all steps differ by at most 1e-6 of PyTorch's, on other batches in each step."""
+    ours, theirs = losses(CASES[name], np.float32)
+    assert np.max(np.abs(ours - theirs) / theirs) <= 1e-6
