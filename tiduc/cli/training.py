@@ -25,6 +25,7 @@ from tiduc.runtime.weights import IDENTITY, write_weights
 from tiduc.training.lora import with_lora
 from tiduc.training.losses import LOSSES
 from tiduc.training.optimizers import OPTIMIZERS
+from tiduc.training.precision import F32, PRECISIONS
 from tiduc.training.roles import BUFFER, FROZEN, PARAMETER, SEED, of_roles
 from tiduc.training.shipment import INFER, LOSS, TrainStep
 from tiduc.training.step import BUFFERS, train_step
@@ -41,6 +42,7 @@ class _Settings(TypedDict, total=False):
     weight_decay: float
     clip_norm: float
     accumulate: int
+    precision: str
     train: tuple[str, ...]
     identity: str
 
@@ -85,6 +87,13 @@ class _Settings(TypedDict, total=False):
     show_default=True,
     metavar="K",
     help="Update the parameters at every K-th call, by the mean gradient of K batches.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    default=F32,
+    show_default=True,
+    help="Type of the products in the step; parameters stay as they are. f16 adds a loss scale to the state.",
 )
 @click.option(
     "--seed",

@@ -40,6 +40,6 @@ class Accumulation:
             self.slopes.append(b.multiply(total, b.constant(1 / count, total)))
             self.values.append(b.select(self._due, b.zeros_like(total), total))
 
-    def new_if_due(self, new: Value, old: Value) -> Value:
+    def new_or_old(self, new: Value, old: Value) -> Value:
         """The new value if this call updates the parameters, else the old one."""
         return self._b.select(self._due, new, old)

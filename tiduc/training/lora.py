@@ -31,6 +31,7 @@ from tiduc.runtime.files import written_whole
 from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue, TensorType
 from tiduc.runtime.weights import write_weights
+from tiduc.training.precision import NAMES
 
 Tensor = ir.Value[ir.RankedTensorType]
 ALPHA = "lora_alpha"
@@ -246,11 +247,8 @@ def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -
 def merged(state: Mapping[str, Array]) -> dict[str, Array]:
     """The weights of the model, by their names in the model, with the adapters added: W + alpha / r B A."""
     adapters = adapters_in(state)
-    own = {
-        ALPHA,
-        _last(state, "step"),
-        _last(state, "batches"),
-    }  # these inputs of a training step are not weights
+    # These inputs of a training step are not weights.
+    own = {ALPHA, *(_last(state, name) for name in ("step", "batches", *NAMES))}
     own |= {name for name, x in state.items() if is_random_seed(SignatureValue(name, TensorType.of(x)))}
     weights = {name: x for name, x in state.items() if not name.startswith(_PREFIX) and name not in own}
     for name, (a, b) in adapters.layers.items():

@@ -33,6 +33,7 @@ from tiduc.training.identity import check_identity, identity_of
 from tiduc.training.losses import UPDATED, wide, with_loss
 from tiduc.training.optimizers import Optimizer, clipping, scaled, without_decay
 from tiduc.training.optimizers import optimizer as optimizer_of
+from tiduc.training.precision import F16, F32, LossScale, Unscaled, with_precision
 from tiduc.training.roles import (
     BUFFER,
     FROZEN,
@@ -64,6 +65,7 @@ def train_step(
     decay: Sequence[str] = ("*",),
     clip_norm: float | None = None,
     accumulate: int = 1,
+    precision: str = F32,
     seed: int = 0,
     infer: Program | None = None,
     identity: str = "",
@@ -79,54 +81,77 @@ def train_step(
     model's outputs and the targets. `optimizer` is "sgd", "momentum" (momentum), "adam" (beta1, beta2, epsilon),
     "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay), with its `settings`. Only parameters that match
     `decay` decay. With `clip_norm`, the gradient of all parameters has at most this norm. With `accumulate` K, every
-    K-th call updates the parameters by the mean of the gradients of K batches. `train` are patterns, as for file names,
-    of the parameters to train; the default is all float weights of a `Model` that are not in `Model.held`. Parameters
-    that match `freeze`, and those in which the loss has no derivative, are not updated. Raises `RequestError` if there
-    are no parameters, or if a parameter is not float.
+    K-th call updates the parameters by the mean of the gradients of K batches. `precision` is the type of products in
+    the step: "f32", "bf16", or "f16", with a loss scale in the state. `train` are patterns, as for file names, of the
+    parameters to train; the default is all float weights of a `Model` that are not in `Model.held`. Parameters that
+    match `freeze`, and those in which the loss has no derivative, are not updated. Raises `RequestError` if there are
+    no parameters, or if a parameter is not float.
     """
-    if not 0 <= seed <= MOST:
-        raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
     check_identity(identity)
     chosen = optimizer_of(optimizer, **settings)
-    lossy = with_loss(model, loss)
+    lossy = with_loss(with_precision(model, precision), loss)
+    scale = _scale(lossy, precision, accumulate)
     weights = dict(model.weights) if isinstance(model, Model) else {}
     updated = {port.name.removesuffix(UPDATED): port for port in lossy.outputs[1:]}
     names = trained_names(model, weights, train, freeze, updated)
-    gradient, parameters = _gradient(lossy, names)
-    added, values = _update(gradient, parameters, chosen, decay, clip_norm, accumulate)
+    gradient, parameters = _gradient(lossy, scale, names)
+    added, values = _update(gradient, parameters, chosen, decay, clip_norm, accumulate, scale)
     *states, rate = with_ports(gradient.inputs, added)[len(gradient.inputs) :]
+    scales = [port for port in gradient.inputs if scale and port.key in scale.keys]
     buffers = [port for port in gradient.inputs if port.name in updated]
     seeds = [port for port in gradient.inputs if is_random_seed(described(port))]
-    roles = {PARAMETER: parameters, OPTIMIZER: states, BUFFER: buffers, SEED: seeds}
+    roles = {PARAMETER: parameters, OPTIMIZER: [*states, *scales], BUFFER: buffers, SEED: seeds}
     places = [with_role(port, role) for role, ports in roles.items() for port in ports]
     of_buffers = [updated[port.name].value for port in buffers]
     results = [*values, *of_buffers, *_next_seeds(gradient, seeds)]
-    rest = [port for port in gradient.inputs if port not in (*parameters, *buffers, *seeds)]
+    rest = [port for port in gradient.inputs if port not in (*parameters, *scales, *buffers, *seeds)]
     rest.sort(key=lambda port: port.name not in weights)  # frozen weights come before inputs and targets
     fixed = [_fixed(port, model, weights, names) for port in rest]
     donated = [_donated(port, i) for i, port in enumerate(places, start=1)]
     new = [OutputPort(port.name, port.type, value) for port, value in zip(places, results, strict=True)]
     inputs = (*donated, *fixed, with_role(rate, RATE))
     program = replace(gradient, inputs=inputs, outputs=(gradient.outputs[0], *new))
-    arrays = weights | {port.name: _zeros(port) for port in states}
-    arrays |= {port.name: random_seed(seed, i) for i, port in enumerate(seeds)}
+    arrays = {**weights, **{port.name: _zeros(port) for port in states}, **_seeds(seed, seeds)}
+    arrays |= scale.initial() if scale else {}
     step = as_step(program, arrays, identity or identity_of(model))
     return step if infer is None else with_inference(step, infer, loss)
 
 
-def _gradient(lossy: Program, names: Sequence[str]) -> tuple[Program, list[InputPort]]:
-    """The loss, its gradient, and the parameters, except those that do not affect the loss.
+def _seeds(seed: int, ports: Sequence[InputPort]) -> dict[str, Array]:
+    """The initial values of the inputs that are seeds. Raises `RequestError` for a seed out of range."""
+    if not 0 <= seed <= MOST:
+        raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
+    return {port.name: random_seed(seed, i) for i, port in enumerate(ports)}
+
+
+def _scale(lossy: Program, precision: str, accumulate: int) -> LossScale | None:
+    """The loss scale of a step in f16; None for other steps."""
+    if precision != F16:
+        return None
+    if accumulate != 1:
+        raise RequestError("the precision f16 is not supported with accumulate: use bf16")
+    return LossScale(lossy)
+
+
+def _gradient(
+    lossy: Program, scale: LossScale | None, names: Sequence[str]
+) -> tuple[Program, list[InputPort]]:
+    """The loss, its gradient, times the scale if there is one, and the parameters that affect the loss.
 
     PyTorch's optimizers skip such parameters too: otherwise decay would change them. Raises `RequestError` if no
     parameter is left.
     """
-    gradient = replace(lossy, outputs=lossy.outputs[:1]).grad(names, value=True)
+    minimized = scale.program if scale else replace(lossy, outputs=lossy.outputs[:1])
+    gradient = minimized.grad(names, value=True)
     slopes = dict(zip(names, gradient.outputs[1:], strict=True))
     reached = {name: port for name, port in slopes.items() if not isinstance(port.value, Zero)}
     if not reached:
         raise RequestError(f"the loss has no derivative in any parameter: {', '.join(names)}")
     parameters = [port for port in gradient.inputs if port.name in reached]
-    outputs = [gradient.outputs[0], *(reached[port.name] for port in parameters)]
+    outputs = [
+        lossy.outputs[0] if scale else gradient.outputs[0],
+        *(reached[port.name] for port in parameters),
+    ]
     return replace(gradient, outputs=tuple(outputs)), parameters
 
 
@@ -148,6 +173,7 @@ def _update(
     decay: Sequence[str],
     clip_norm: float | None,
     accumulate: int,
+    scale: LossScale | None,
 ) -> tuple[list[InputPort], list[Value]]:
     """Adds inputs for the optimizer state and the rate; returns the new values of the parameters and of the state.
 
@@ -163,10 +189,12 @@ def _update(
         p = gradient.view.input(port.key)
         slopes.append(b.convert(slope.value, wide(element(p))))
     sums = Accumulation(b, parameters, slopes, accumulate) if accumulate != 1 else None
-    slopes = slopes if sums is None else sums.slopes
+    finite = Unscaled(b, [gradient.view.input(key) for key in scale.keys], slopes) if scale else None
+    chooser = sums or finite
+    slopes = slopes if chooser is None else chooser.slopes
 
     def taken(value: Value, old: Value) -> Value:
-        return value if sums is None else sums.new_if_due(value, old)
+        return value if chooser is None else chooser.new_or_old(value, old)
 
     states, new = [step][: chosen.counts], []
     kept = [] if n is None or old_n is None else [taken(n, old_n)]
@@ -189,6 +217,8 @@ def _update(
         kept += [taken(value, old) for value, old in zip(more, state, strict=True)]
     if sums is not None:
         states, kept = [*states, *sums.ports], [*kept, *sums.values]
+    if finite is not None:
+        kept = [*kept, *finite.values]
     b.finish([*new, *kept])
     return [*states, rate], [*new, *kept]
 

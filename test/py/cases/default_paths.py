@@ -341,7 +341,7 @@ OTHERWISE: dict[tuple[str, str], str] = {
         "train-step",
         "--momentum",
     ): "train-step digits.onnx --loss softmax-cross-entropy --optimizer momentum --momentum 0.8 "
-    "--train * --freeze *.bias --state state.npz",
+    "--train * --freeze *.bias --precision bf16 --state state.npz",
     (
         "view",
         "--entry",
