@@ -13,6 +13,7 @@ from tiduc.backends.backend import Runnable
 from tiduc.dialect.errors import InputError
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.random_seed import HINT, is_random_seed
+from tiduc.runtime.signature import SignatureValue
 
 if TYPE_CHECKING:
     import torch
@@ -40,21 +41,35 @@ class Call:
 
     def ordered(self, arguments: "Sequence[torch.Tensor]", named: Mapping[str, Any]) -> list[Any]:
         """The arguments of the compiled program, in the order of its inputs."""
-        names = [value.name for value in self.compiled.signature.inputs]
-        listed = ", ".join(names) or "none"
-        if unknown := [name for name in named if name not in names]:
-            raise InputError(f"no input {unknown[0]!r}; the inputs are: {listed}")
-        free = [name for name in names if name not in self.defaults]
-        if len(arguments) > len(free):
-            raise InputError(
-                f"takes {len(free)} arguments ({', '.join(free) or 'none'}), got {len(arguments)}"
-            )
-        given = dict(zip(free, arguments, strict=False))
-        if repeated := [name for name in given if name in named]:
-            raise InputError(f"argument {repeated[0]!r} is given by position and by name")
-        given = {**self.defaults, **given, **named}
-        if missing := [name for name in names if name not in given]:
-            seeds = {value.name for value in self.compiled.signature.inputs if is_random_seed(value)}
-            hint = "" if seeds.isdisjoint(missing) else f"; {HINT}"
-            raise InputError(f"no argument for {', '.join(missing)}; the inputs are: {listed}{hint}")
-        return [given[name] for name in names]
+        free = [value.name for value in self.compiled.signature.inputs if value.name not in self.defaults]
+        return ordered(self.compiled.signature.inputs, free, arguments, named, self.defaults)
+
+
+def ordered(
+    inputs: Sequence[SignatureValue],
+    positional: Sequence[str],
+    arguments: "Sequence[torch.Tensor]",
+    named: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+) -> list[Any]:
+    """An argument for each input, in order; `positional` are the inputs that take the arguments without a name.
+
+    Raises `InputError` for a missing, repeated or unknown argument.
+    """
+    names = [value.name for value in inputs]
+    listed = ", ".join(names) or "none"
+    if unknown := [name for name in named if name not in names]:
+        raise InputError(f"no input {unknown[0]!r}; the inputs are: {listed}")
+    if len(arguments) > len(positional):
+        raise InputError(
+            f"takes {len(positional)} arguments ({', '.join(positional) or 'none'}), got {len(arguments)}"
+        )
+    given = dict(zip(positional, arguments, strict=False))
+    if repeated := [name for name in given if name in named]:
+        raise InputError(f"argument {repeated[0]!r} is given by position and by name")
+    given = {**defaults, **given, **named}
+    if missing := [name for name in names if name not in given]:
+        seeds = {value.name for value in inputs if is_random_seed(value)}
+        hint = "" if seeds.isdisjoint(missing) else f"; {HINT}"
+        raise InputError(f"no argument for {', '.join(missing)}; the inputs are: {listed}{hint}")
+    return [given[name] for name in names]

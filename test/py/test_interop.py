@@ -41,6 +41,20 @@ def both(transform: Any, op: Any, *arrays: Any) -> None:
     compare(actual, expected, 1e-10)
 
 
+def test_arguments_by_name_in_jax(op: Any) -> None:
+    with jax.enable_x64(True):
+        compare([op(X, w=W), op(w=W, x=X)], [network(X, W)] * 2, 1e-12)
+        gradient = jax.grad(lambda w: jnp.sum(op(x=X, w=w)))(W)
+        compare([gradient], [jax.grad(lambda w: jnp.sum(network(X, w)))(W)], 1e-10)
+        for arguments, named, message in (
+            ((X,), {}, "no argument for w; the inputs are: x, w"),
+            ((X, W), {"w": W}, "'w' is given by position and by name"),
+            ((X,), {"v": W}, "no input 'v'"),
+        ):
+            with pytest.raises(InputError, match=message):
+                op(*arguments, **named)
+
+
 def scalar(f: Any) -> Any:
     return lambda x, w: jnp.sum(f(jnp.sin(x), w) ** 2)
 

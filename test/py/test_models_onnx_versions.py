@@ -68,7 +68,14 @@ def test_constants_are_no_inputs() -> None:
 def test_constants_on_the_command_line(tmp_path: Path, capfd: Any) -> None:
     onnx.save(model([SUM], AXES, {}), tmp_path / "sum.onnx")
     assert run(["import", str(tmp_path / "sum.onnx"), "--constant", "axes=2xi64=1,3"]) == 0
-    assert "axes" not in capfd.readouterr().out.replace("dimensions", "")
+    imported = capfd.readouterr().out
+    assert "axes" not in imported.replace("dimensions", "")
+    np.savez(tmp_path / "all.npz", other=np.zeros(2), axes=np.array([1, 3]))
+    constant = f"axes=@{tmp_path / 'all.npz'}"
+    assert run(["import", str(tmp_path / "sum.onnx"), "--constant", f"{constant}:axes"]) == 0
+    assert capfd.readouterr().out == imported
+    assert run(["import", str(tmp_path / "sum.onnx"), "--constant", constant]) == 1
+    assert "--constant axes gets 2 arrays; name one, as in @all.npz:axes" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

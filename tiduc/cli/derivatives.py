@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import click
 from torch_mlir import ir
 
+from tiduc.cli.completion import inputs_of_file
 from tiduc.cli.diagnostics import about, remark, waiting
 from tiduc.cli.files import EMIT, ENTRY, FILE, JSON, OUTPUT, write, write_binary, write_json
 from tiduc.cli.rules import RULES, read_with
@@ -20,6 +21,7 @@ WRT = click.option(
     "--wrt",
     multiple=True,
     metavar="INPUTS",
+    shell_complete=inputs_of_file,
     help="The inputs to differentiate with respect to, by position or name: 0,2 or x,y. Repeatable, for "
     "names that contain commas; @2 is the name 2. By default all inputs of float or complex type that a model "
     "does not freeze.",

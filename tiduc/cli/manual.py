@@ -167,8 +167,8 @@ Examples:
   tiduc run jvp.vmfb --input 4xf32=1,2,3,4 --input random
   tiduc opt model.mlir --pass-pipeline='tidu-import,tidu-linearize{wrt=x},cse'
 
-FILE is MLIR text, bytecode or a StableHLO portable artifact; - is standard input. Completion of commands and
-options: eval "$(_TIDUC_COMPLETE=bash_source tiduc)", with zsh or fish in place of bash in those shells.
+FILE is MLIR text, bytecode or a StableHLO portable artifact; - is standard input. Completion of commands,
+options, inputs after --wrt and passes: eval "$(_TIDUC_COMPLETE=bash_source tiduc)", with zsh or fish in place of bash.
 
 Exit status: 0; 1 after a diagnostic, or where 'tiduc check' finds a difference; 2 for a wrong command line; 130 on
 an interrupt. A file is written whole or not at all.

@@ -15,7 +15,7 @@ from tiduc.passes.importing.equal_values import set_equal_within
 from tiduc.passes.importing.relus import mark_every_relu
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.runtime.arrays import Array, parse_array
+from tiduc.runtime.arrays import Array, parse_inputs
 
 if TYPE_CHECKING:
     from tiduc.models.model import Model
@@ -41,8 +41,8 @@ CONSTANTS = click.option(
     metavar="INPUT=ARRAY",
     callback=keep_import,
     expose_value=False,
-    help="Set an input of an ONNX model when it is imported, such as axes=2xi64=0,1. Repeatable. Ops whose shapes "
-    "depend on an input need this.",
+    help="Set an input of an ONNX model when it is imported, such as axes=2xi64=0,1 or axes=@all.npz:axes. Repeatable. "
+    "Ops whose shapes depend on an input need this.",
 )
 STRAIGHT_THROUGH = click.option(
     "--straight-through",
@@ -141,7 +141,12 @@ def _arrays(texts: Sequence[str]) -> dict[str, Array]:
     arrays = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not name or not equals or "=" not in value:
-            raise RequestError(f"--constant expects INPUT=TYPE=VALUE, as in axes=2xi64=0,1, has {text!r}")
-        arrays[name] = parse_array(value)
+        if not name or not equals or not (value.startswith("@") or "=" in value):
+            raise RequestError(
+                f"--constant expects INPUT=TYPE=VALUE, as in axes=2xi64=0,1, or INPUT=@FILE, has {text!r}"
+            )
+        given = parse_inputs([value])
+        if len(given) != 1:
+            raise RequestError(f"--constant {name} gets {len(given)} arrays; name one, as in @all.npz:{name}")
+        (arrays[name],) = given
     return arrays

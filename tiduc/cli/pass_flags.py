@@ -1,15 +1,22 @@
 """Passes as flags, as in mlir-opt: `--tidu-linearize='wrt=x' --cse` is a pipeline of two passes."""
 
 import click
+from click.shell_completion import CompletionItem
 
 from tiduc.cli.options import shared_options
 from tiduc.dialect.mlir.context import stage
 from tiduc.opt import PASSES, PIPELINES
 from tiduc.opt.driver import is_native, scheduled
+from tiduc.tables import native_passes
 
 
 class PassFlags(click.Command):
     """A command that takes each pass as a flag; flags may begin with one dash or two, as in MLIR's tools."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The options of the command, and the passes."""
+        own = super().shell_complete(ctx, incomplete)
+        return own + _passes(incomplete) if incomplete.startswith("-") else own
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         known = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
@@ -30,6 +37,14 @@ class PassFlags(click.Command):
                 rest.append(arg)
         shared_options().pass_flags = ",".join(elements)
         return super().parse_args(ctx, rest)
+
+
+def _passes(incomplete: str) -> list[CompletionItem]:
+    """The flags of passes that begin like this; native passes after two characters, because they are many."""
+    start = incomplete.lstrip("-")
+    own = [*PASSES, *PIPELINES]
+    names = own if len(start) < 2 else [*own, *native_passes()]
+    return [CompletionItem(f"--{name}") for name in names if name.startswith(start)]
 
 
 @stage

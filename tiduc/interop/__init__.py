@@ -14,10 +14,11 @@ from tiduc.program import Program
 
 
 def jax_function(program: Program) -> Callable[..., Any]:
-    """The program as a JAX function of the inputs, in order. Returns one array, or a tuple for several outputs.
+    """The program as a JAX function of the inputs, in order or by name. Returns one array, or a tuple of the outputs.
 
-    Inside JAX, complex cotangents are conjugated, as JAX expects. The types of the arguments must be those of the
-    program: f64 requires `jax.enable_x64`. Raises `ImportError` if JAX is not installed.
+    The weights of a `Model` have defaults. Inside JAX, complex cotangents are conjugated, as JAX expects. The types of
+    the arguments must be those of the program: f64 requires `jax.enable_x64`. Raises `ImportError` if JAX is not
+    installed.
     """
     from tiduc.interop.in_jax import function
 
@@ -25,9 +26,10 @@ def jax_function(program: Program) -> Callable[..., Any]:
 
 
 def torch_function(program: Program) -> Callable[..., Any]:
-    """The program as a PyTorch function of CPU tensors, in order. Returns a tensor, or a tuple for several outputs.
+    """The program as a PyTorch function of CPU tensors, in order or by name. Returns a tensor, or a tuple of them.
 
-    Tensors are passed between PyTorch and NumPy without a copy. Raises `ImportError` if PyTorch is not installed.
+    The weights of a `Model` have defaults. Tensors are passed between PyTorch and NumPy without a copy. Raises
+    `ImportError` if PyTorch is not installed.
     """
     from tiduc.interop.in_torch import function
 

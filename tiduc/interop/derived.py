@@ -1,10 +1,12 @@
 """Programs that the derivatives of an op run: each returns only tangents or cotangents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
-from tiduc.ports import smooth
+from tiduc.calling import ordered
+from tiduc.ports import described, smooth
 from tiduc.program import Program
 
 KEPT = 512
@@ -35,3 +37,12 @@ def differentiable_outputs(program: Program) -> Sequence[int]:
     """The positions of the outputs that have tangents."""
     with_tangents = {port.name for port in smooth(program, program.outputs)}
     return [i for i, port in enumerate(program.outputs) if port.name in with_tangents]
+
+
+def arguments_of(program: Program, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """The arguments of all inputs, in order: by position, then by name; a `Model` has its weights as defaults.
+
+    Raises `InputError` as a call of the program does.
+    """
+    inputs = [described(port) for port in program.inputs]
+    return ordered(inputs, [value.name for value in inputs], arguments, named, program.defaults)

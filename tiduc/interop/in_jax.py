@@ -15,7 +15,7 @@ from jax.interpreters import ad, batching, mlir
 from numpy.typing import NDArray
 
 from tiduc.dialect.errors import InputError
-from tiduc.interop.derived import batched, cotangents, differentiable_outputs, tangents
+from tiduc.interop.derived import arguments_of, batched, cotangents, differentiable_outputs, tangents
 from tiduc.ports import described
 from tiduc.program import Program
 
@@ -26,8 +26,9 @@ call.multiple_results = True
 def function(program: Program) -> Callable[..., Any]:
     """The program as a JAX function. Errors are those of `Program.__call__`."""
 
-    def run(*arguments: "jax.Array") -> Any:
-        results = call.bind(*map(jax.numpy.asarray, arguments), program=program)
+    def run(*arguments: "jax.Array", **named: "jax.Array") -> Any:
+        operands = arguments_of(program, arguments, named)
+        results = call.bind(*map(jax.numpy.asarray, operands), program=program)
         return results[0] if len(results) == 1 else tuple(results)
 
     run.__name__ = program.name

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from tiduc.interop.derived import batched, cotangents, differentiable_outputs, tangents
+from tiduc.interop.derived import arguments_of, batched, cotangents, differentiable_outputs, tangents
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 def function(program: Program) -> Callable[..., Any]:
     """The program as a function of tensors. Errors are those of `Program.__call__`."""
 
-    def run(*arguments: torch.Tensor) -> torch.Tensor:
-        results = _Call.apply(program, *arguments)
+    def run(*arguments: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        given = arguments_of(program, arguments, named)
+        operands = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in given]  # weights are arrays
+        results = _Call.apply(program, *operands)
         return results[0] if len(results) == 1 else results
 
     run.__name__ = program.name

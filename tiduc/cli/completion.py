@@ -1,0 +1,33 @@
+"""Completion in shells: names of inputs after `--wrt`."""
+
+from contextlib import suppress
+
+import click
+from click.shell_completion import CompletionItem
+
+from tiduc.dialect.errors import TiducError
+from tiduc.models import MODELS
+from tiduc.program import load
+
+
+def inputs_of_file(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The names of the inputs of the command's FILE, for the last part of a list that commas separate.
+
+    There are none for standard input and for models of frameworks, which take long to import.
+    """
+    # click reads no arguments if the last option still lacks its value
+    file = str(context.params.get("file") or next(iter(context.args), "-"))
+    if file == "-" or file.lower().endswith(MODELS):
+        return []
+    names: list[str] = []
+    with suppress(TiducError, OSError):
+        names = [port.name for port in load(file, context.params.get("entry")).inputs]
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [
+        CompletionItem(f"{before}{comma}{name}")
+        for name in names
+        if name.startswith(last) and name not in taken and not (comma and "," in name)
+    ]
