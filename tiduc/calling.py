@@ -48,10 +48,10 @@ class Call:
 def ordered(
     inputs: Sequence[SignatureValue],
     positional: Sequence[str],
-    arguments: "Sequence[torch.Tensor]",
-    named: Mapping[str, Any],
-    defaults: Mapping[str, Any],
-) -> list[Any]:
+    arguments: Sequence[object],
+    named: Mapping[str, object],
+    defaults: Mapping[str, object],
+) -> list[object]:
     """An argument for each input, in order; `positional` are the inputs that take the arguments without a name.
 
     Raises `InputError` for a missing, repeated or unknown argument.

@@ -42,6 +42,40 @@ def test_inputs_have_the_names_of_the_leaves() -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_leaves_that_jax_cannot_trace_are_constants() -> None:
+    def loss(model: dict[str, Any], x: Any, *, how: str, scale: Any) -> Any:
+        y = model["activation"](x @ model["w"]) * scale
+        return jnp.sum(y) if how == "sum" else jnp.mean(y)
+
+    model = {"w": PARAMS["w"], "activation": jnp.tanh, "absent": None}
+    program = tiduc.from_jax(loss, model, X, how="sum", scale=2.0)
+    assert str(program.signature) == "(model['w']: 4x3xf32, x: 5x4xf32, scale: f32) -> (result0: f32)"
+    (gradient,) = program.grad("model['w']").compile(engine="reference")(PARAMS["w"], X, np.float32(2))
+    expected = jax.grad(lambda w: loss({**model, "w": w}, X, how="sum", scale=2.0))(PARAMS["w"])
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.more
+def test_modules_of_equinox() -> None:
+    eqx = pytest.importorskip("equinox")
+    model = eqx.nn.MLP(4, 1, 3, 1, activation=jax.nn.tanh, key=jax.random.PRNGKey(0))
+
+    @eqx.filter_jit
+    def loss(model: Any, x: Any) -> Any:
+        return jnp.sum(jax.vmap(model)(x) ** 2)
+
+    program = tiduc.from_jax(loss, model, X)
+    names = [f"model.layers[{i}].{leaf}" for i in (0, 1) for leaf in ("weight", "bias")]
+    assert [port.name for port in program.inputs] == [*names, "x"]
+    weights = jax.tree.leaves(eqx.filter(model, eqx.is_array))
+    gradients = program.grad(names).compile(engine="reference")(*map(np.asarray, weights), X)
+    expected = jax.tree.leaves(eqx.filter_grad(loss)(model, X))
+    for got, wanted in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    twice = tiduc.from_jax(eqx.filter_jit(lambda x: 2 * x), X)  # no leaf is static
+    assert str(twice.signature) == "(x: 5x4xf32) -> (result0: 5x4xf32)"
+
+
 def test_captured_arrays_can_be_inputs() -> None:
     program = tiduc.from_jax(layer, PARAMS, X, lift_constants=True)
     assert str(program.signature) == f"(constant0: 2x3xf32, {INPUTS}) -> (result0: 5x2xf32)"

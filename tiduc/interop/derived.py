@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from tiduc.calling import ordered
 from tiduc.ports import described, smooth
@@ -39,7 +38,7 @@ def differentiable_outputs(program: Program) -> Sequence[int]:
     return [i for i, port in enumerate(program.outputs) if port.name in with_tangents]
 
 
-def arguments_of(program: Program, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+def arguments_of(program: Program, arguments: Sequence[object], named: Mapping[str, object]) -> list[object]:
     """The arguments of all inputs, in order: by position, then by name; a `Model` has its weights as defaults.
 
     Raises `InputError` as a call of the program does.

@@ -18,6 +18,7 @@ from tiduc.models.expansions import Expansion, expand_calls
 from tiduc.models.jax.derivatives import LEVELS, OwnDerivative, OwnDerivatives, name_derivatives
 from tiduc.models.jax.export import Export, read_export
 from tiduc.models.jax.lowerings import disabled_checks, expansions, keeps_stops, lowering_rules
+from tiduc.models.jax.static import without_static_leaves
 from tiduc.models.model import Model, model_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def from_jax(
 ) -> Model:
     """The program of a function, traced on example arguments: arrays, pytrees of arrays, or `jax.ShapeDtypeStruct`s.
 
-    The inputs are the leaves of the arguments, with names such as `params['w']`. With `lift_constants`, arrays that the
+    The inputs are the leaves of the arguments, with names such as `params['w']`. Leaves that JAX cannot trace, such as
+    the functions in a module of equinox, are constants. With `lift_constants`, arrays that the
     function closes over are inputs too, before the others. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep
     these derivatives; without `custom_derivatives`, their ops are differentiated. A `Lowered` or an `Exported` takes
     the place of function and arguments; both have lost custom derivatives. Raises `TiducError` if JAX cannot
@@ -48,7 +50,9 @@ def from_jax(
         if example or keywords:
             raise RequestError(f"{type(function).__name__} is traced already and takes no example arguments")
         return _model(_traced(jax, function), lift_constants, names_of_module=True)
-    jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
+    traced, example, keywords = without_static_leaves(jax, function, example, keywords)
+    is_jitted = traced is function and hasattr(function, "trace")  # equinox's filter_jit has only `lower`
+    jitted: Any = traced if is_jitted else jax.jit(traced, keep_unused=True)
     own = OwnDerivatives(jax, LEVELS if custom_derivatives else 0)
     exported = _exported(jax, jitted, example, keywords, own)
     derivatives = {}

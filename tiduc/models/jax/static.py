@@ -1,0 +1,39 @@
+"""Functions of pytrees with leaves that JAX cannot trace, such as the activation functions in a module of equinox."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+
+import numpy as np
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def without_static_leaves(
+    jax: ModuleType,
+    function: Callable[..., object],
+    example: Sequence[object],
+    keywords: Mapping[str, object],
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+    """The function of the leaves that JAX can trace, and the example arguments with None in place of the others.
+
+    The function, its arguments and keywords are the given ones if JAX can trace all leaves.
+    """
+    leaves, structure = jax.tree_util.tree_flatten((tuple(example), dict(keywords)))
+    if all(map(_is_traceable, leaves)):
+        return function, tuple(example), dict(keywords)
+    fixed = [None if _is_traceable(leaf) else leaf for leaf in leaves]
+    kept = [i for i, leaf in enumerate(leaves) if _is_traceable(leaf)]
+    args, named = structure.unflatten([leaf if _is_traceable(leaf) else None for leaf in leaves])
+
+    def traced(*args: object, **named: object) -> object:
+        whole: list[object] = list(fixed)
+        for i, leaf in zip(kept, jax.tree_util.tree_leaves((args, named)), strict=True):
+            whole[i] = leaf
+        given, keys = structure.unflatten(whole)
+        return function(*given, **keys)
+
+    return traced, args, named
+
+
+def _is_traceable(leaf: object) -> bool:
+    return isinstance(leaf, _NUMBERS) or (hasattr(leaf, "shape") and hasattr(leaf, "dtype"))
