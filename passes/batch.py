@@ -209,6 +209,12 @@ def _batched_graph(
     return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
 
 
+def batch_closed(view: View, graph: Graph, at: Sequence[bool], size: int, *, opset: OpSet) -> Graph:
+    """The closed graph for `size` values of its inputs `at`, along a leading dimension, with all outputs batched."""
+    request = Request(view, size, opset, BATCHING)
+    return _batched_graph(request, graph, tuple(at), [True] * len(graph.outputs)).graph
+
+
 def _batch_graph(
     request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:

@@ -22,6 +22,7 @@ from tiduc.dialect.errors import RequestError, UnknownSize, Unsupported
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.graph.view import BINDING, Reference, View
 from tiduc.dialect.mlir.context import stage
+from tiduc.passes.batch import batch_closed
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.split import split
 from tiduc.passes.rules.lent import Linearizing
@@ -47,7 +48,12 @@ def linearize(
     primals = [view.input(key) for key in wrt]
     name = name or view.fresh("L")
     b: Any = opset.builder(view, name)
-    b.engine = Linearizing(partial(split, b, opset, linearize), partial(inline, b), opset.linearize_rule)
+    b.engine = Linearizing(
+        partial(split, b, opset, linearize),
+        partial(batch_closed, opset=opset),
+        partial(inline, b),
+        opset.linearize_rule,
+    )
     b.graph.input_of = tuple(primals)
     check_distinct("wrt", [f"@{key}" for key in wrt], primals)
     check_distinct("output", [str(view.reference(x)) for x in outputs], outputs)

@@ -241,6 +241,7 @@ class Graph:
         self.names: dict[str, Any] = {}
         self.op: Any = None
         self.module: Any = None  # held because an op does not keep its module alive
+        self.extends: Graph | None = None  # the graph of which this is a copy with further outputs
         self.held: tuple[Any, ...] = ()  # for a built graph: the views that its ops come from
         self.sizes: dict[
             tuple[Value, int], Any

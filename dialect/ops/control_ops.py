@@ -25,8 +25,11 @@ CUSTOM_CALL, TARGET = "stablehlo.custom_call", "call_target_name"
 CALL, CASE, LOOP = "tidu.call", "tidu.case", "tidu.loop"
 GRAPHS = "called_computations"
 CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tidu.reverse", "tidu.trip_count"
-DERIVATIVES = ("tidu.jvp", "tidu.vjp")
-"""On a graph: symbols of a custom JVP or VJP, which replaces the derivative of the graph's own ops."""
+ROOT = "tidu.root"
+"""On a graph: the symbol of an equation f(x..., y...) = 0 that the graph's outputs y solve."""
+
+DERIVATIVES = ("tidu.jvp", "tidu.vjp", ROOT)
+"""On a graph: symbols of a custom JVP, VJP or equation, which replaces the derivative of the graph's own ops."""
 
 CALL_VJP = "tidu.call_vjp"
 """The JVP `(x..., dx...) -> dy...` of a function with a custom VJP. It has no definition, only a transpose."""

@@ -156,3 +156,9 @@ def bits(x: Typed | ir.Type) -> int:
     """The width of a value's elements in bits."""
     type_ = element(x)
     return 2 * int(type_.element_type.width) if is_complex(x) else int(type_.width)
+
+
+def is_wide(element: ir.Type) -> bool:
+    """Whether an element type is f32 or f64, or complex with such parts."""
+    part = element.element_type if isinstance(element, ir.ComplexType) else element
+    return isinstance(part, ir.F32Type | ir.F64Type)

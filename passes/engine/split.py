@@ -84,7 +84,9 @@ class LinearSplit:
             return self.primal
         inputs, name = list(self.primal.inputs.values()), f"{stem(self.primal)}.primal"
         outputs = [y for y in self.primal.outputs if y is not None]
-        return close(b.view, [*outputs, *more], inputs, self.opset, self.primal.keys, name)
+        graph = close(b.view, [*outputs, *more], inputs, self.opset, self.primal.keys, name)
+        graph.extends = self.primal
+        return graph
 
     def hoisted(self, b: StablehloBuilder, count: int) -> Hoisted:
         """The loop-invariant linear ops to hoist, and the invariant tangents that the remaining ops read.

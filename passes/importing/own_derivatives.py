@@ -2,10 +2,11 @@
 
     func.func private @f(%x: T) -> U attributes {tidu.jvp = @g}     @g (x..., dx...) -> (y..., dy...), linear in dx
     func.func private @f(%x: T) -> U attributes {tidu.vjp = @g}     @g (x..., cy...) -> cx... or (y..., cx...)
+    func.func private @f(%x: T) -> U attributes {tidu.root = @g}    @g (x..., y...) -> the residuals, which are zero
 
-There is one tangent for each argument and result of a float or complex type, in order. Such a function is never
-inlined; its calls are differentiated by the function that it names. A function for which the op set has a rule is not
-inlined either.
+There is one tangent for each argument and result of a float or complex type, in order; residuals have the types of the
+results y. Such a function is never inlined; its calls are differentiated by the function that it names. A function for
+which the op set has a rule is not inlined either.
 """
 
 from collections.abc import Mapping
@@ -16,8 +17,9 @@ from torch_mlir import ir
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph.functions import functions_in, new_function, symbol
 from tiduc.dialect.graph.graph import operations
-from tiduc.dialect.ops.control_ops import DERIVATIVES, FUNCTION
+from tiduc.dialect.ops.control_ops import DERIVATIVES, FUNCTION, ROOT
 from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.dialect.shapes.types import is_wide
 from tiduc.passes.rules.registry import OpSet
 
 
@@ -33,7 +35,7 @@ def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
     ruled = set(opset.called("func.call"))
     for name, function in functions.items():
         named = [attribute for attribute in DERIVATIVES if attribute in function.attributes]
-        if len(named) == 2:
+        if len(named) > 1:
             raise ParseError(f"@{name} has both {named[0]} and {named[1]}; one is enough", function.location)
         for attribute in named:
             derivatives[_check(function, name, attribute, functions, opset)] = None
@@ -61,6 +63,11 @@ def _check(
     smooth = [[t for t in types if tangent_type(t) is not None] for types in (inputs, results)]
     if attribute == DERIVATIVES[0]:
         expected = [([*inputs, *smooth[0]], [*results, *smooth[1]])]
+    elif attribute == ROOT:
+        expected = [([*inputs, *results], results)]
+        if not _is_solvable(results):
+            message = f"@{name} has {ROOT}, which needs results of static shape and of one type: f32, f64 or complex"
+            raise ParseError(message, function.location)
     else:
         expected = [([*inputs, *smooth[1]], smooth[0]), ([*inputs, *smooth[1]], [*results, *smooth[0]])]
     derivative = functions[symbol.value]
@@ -71,6 +78,13 @@ def _check(
         raise ParseError(message, derivative.location)
     derivative.attributes[FUNCTION] = ir.StringAttr.get(symbol.value)
     return str(symbol.value)
+
+
+def _is_solvable(results: list[ir.RankedTensorType]) -> bool:
+    """Whether LU factorization takes the derivatives of residuals of these types."""
+    elements = {x.element_type for x in results}
+    wide = all(is_wide(x) for x in elements)
+    return len(elements) == 1 and wide and all(x.has_static_shape for x in results)
 
 
 def _signature(function: IrOp) -> tuple[list[ir.RankedTensorType], list[ir.RankedTensorType]]:

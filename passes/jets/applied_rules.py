@@ -23,6 +23,7 @@ from typing import Any
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL
+from tiduc.passes.batch import batch_closed
 from tiduc.passes.engine.close import inline
 from tiduc.passes.engine.split import split
 from tiduc.passes.linearize import linearize
@@ -85,7 +86,12 @@ def apply_rule(
         return tangents.get(x)
 
     b.engine = Linearizing(
-        partial(split, b, opset, linearize), partial(inline, b), opset.linearize_rule, tangent, [op]
+        partial(split, b, opset, linearize),
+        partial(batch_closed, opset=opset),
+        partial(inline, b),
+        opset.linearize_rule,
+        tangent,
+        [op],
     )
     dx = list(map(tangent, op.reads))
     rule = opset.linearize_rule(op)

@@ -20,6 +20,7 @@ from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.graph.matching import defined_by
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction, Pair
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.shapes.types import is_wide
 
 _PRODUCT = "stablehlo.dot_general"
 _PLACES = "broadcast_dimensions"
@@ -121,7 +122,7 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
     """
     x = other_operand(op, ones)
     types = [y.type.element_type for y in (*op.operands, op.result)]
-    if types.count(types[0]) != 3 or not _is_wide(types[0]) or not is_ones(ones.result) or is_ones(x):
+    if types.count(types[0]) != 3 or not is_wide(types[0]) or not is_ones(ones.result) or is_ones(x):
         return None
     side, of = int(op.operands[0] == ones.result), Contraction.of(op)
     places = of.places(side, [y.type.rank for y in op.operands])
@@ -132,11 +133,6 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
     b = IrEmitter(ir.InsertionPoint(op), op.location)
     total = b.reduce_sum(x, of.summed[side])
     return total if total.type == op.result.type else b.broadcast_in_dim(total, along, op.result.type)
-
-
-def _is_wide(element: ir.Type) -> bool:
-    part = element.element_type if isinstance(element, ir.ComplexType) else element
-    return isinstance(part, ir.F32Type | ir.F64Type)
 
 
 # ---- batches -------------------------------------------------------------------------------------------------

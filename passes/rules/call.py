@@ -13,7 +13,7 @@ branch.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ MOST_PATTERNS = 1024
 def call(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     if op.name == CALL:
         (graph,) = branches(b.view, op).graphs
-        for attribute, rule in zip(DERIVATIVES, (_by_jvp, _by_vjp), strict=True):
+        for attribute, rule in OWN.items():
             if attribute in graph.attributes:
                 return rule(b, op, dx, b.view.graph(graph.attributes[attribute].value))
     return at_site(b, op, dx, _linearized)[: len(op.results)]
@@ -93,7 +93,7 @@ _PATTERNS = Cache[tuple[Graph, ...], set[tuple[Flags, ...]]]()
 
 
 def _linearized(b: StablehloBuilder, record: Branches, dx: Tangents) -> list[Value | None]:
-    linearized = _linearized_graphs(b, record.graphs, dx)
+    linearized = linearized_graphs(b, record.graphs, dx)
     residuals: list[Any] = []
     if linearized.residuals:
         given = _emit(b, record.index, linearized.primal, record.operands, record.base)
@@ -116,7 +116,7 @@ def _emit(
     return emit_case(b, index, graphs, operands, base)
 
 
-def _linearized_graphs(b: StablehloBuilder, graphs: tuple[Graph, ...], dx: Tangents) -> LinearizedCall:
+def linearized_graphs(b: StablehloBuilder, graphs: tuple[Graph, ...], dx: Tangents) -> LinearizedCall:
     active = tuple([t is not None for t in dx])
     _add_pattern(b, graphs, (active,))
     return _LINEARIZED.get(b.view, (graphs, active), lambda: _linearize(b, graphs, active))
@@ -211,7 +211,7 @@ def _by_jvp(b: StablehloBuilder, op: Definition, dx: Tangents, jvp: Graph) -> li
     record = Branches(None, operands, tuple(range(len(operands))), (jvp,), jvp.name)
     along = [None] * len(op.operands) + [t for t, flag in zip(dx, smooth, strict=True) if flag]
     dy = iter(_linearized(b, record, along)[len(op.results) :])
-    if not _is_linear(b, _linearized_graphs(b, record.graphs, along), len(op.operands)):
+    if not _is_linear(b, linearized_graphs(b, record.graphs, along), len(op.operands)):
         message = f"unsupported jvp AD rule for func.call: its JVP @{jvp.name} is not linear in the tangents"
         raise Unsupported(message, op.location)
     return [next(dy) if b.tangent_type(y.type) is not None else None for y in op.results]
@@ -239,6 +239,12 @@ def _by_vjp(b: StablehloBuilder, op: Definition, dx: Tangents, vjp: Graph) -> li
     named = {GRAPHS: ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(vjp.name)])}
     dy = iter(b.emit_all(CALL_VJP, (*op.operands, *given), types, named))
     return [next(dy) if b.tangent_type(y.type) is not None else None for y in op.results]
+
+
+OwnRule = Callable[[StablehloBuilder, Definition, Tangents, Graph], list[Value | None]]
+
+OWN: dict[str, OwnRule] = dict(zip(DERIVATIVES, (_by_jvp, _by_vjp), strict=False))
+"""The linearize rules of calls of functions that name a graph by one of `DERIVATIVES`; `root.py` adds the third."""
 
 
 @linearize(CALL_VJP)

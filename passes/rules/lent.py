@@ -84,17 +84,24 @@ class CloseGraph(Protocol):
         """The closed graph that computes `wanted` from `given`."""
 
 
+class BatchGraph(Protocol):
+    def __call__(self, view: View, graph: Graph, at: Sequence[bool], size: int) -> Graph:
+        """The closed graph for `size` values of its inputs `at`, with all outputs batched."""
+
+
 @dataclass
 class Linearizing:
     """The functions and data that `linearize` provides to the rules that it calls.
 
-    `inline` copies values of other graphs into the graph under construction. `rule` looks up an op's rule, and
+    `batch` gives a closed graph for many values of its inputs. `inline` copies values of other graphs into the graph
+    under construction. `rule` looks up an op's rule, and
     `tangent` gives the tangent of a primal value that is defined before the op. `scheduled` are the ops being
     linearized, and `outputs` the values whose tangents are requested. `sites` caches the tangents of each call site of
     a control-flow op.
     """
 
     split: SplitGraph
+    batch: BatchGraph
     inline: Callable[[Any, Sequence[Value], dict[Value, Any]], dict[Value, Any]]
     rule: Callable[[Definition], Callable[..., Any] | None]
     tangent: Callable[[Any], Any | None] = lambda x: None  # noqa: E731

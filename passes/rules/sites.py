@@ -3,41 +3,94 @@
 A linear graph that needs residuals of an op in another graph contains a copy of that op, with the residuals
 as extra results. All copies share one call site: they have the same operands and the same base graph, and
 lowering merges them into one op. When a view is linearized once more, only the widest copy is linearized; its
-tangents serve all copies.
+tangents serve all copies whose results are its first results. Copies of linear graphs that were made separately,
+with respect to different inputs, have residuals of their own, and are linearized by themselves.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tiduc.dialect.control.control import Branches, Loop, control, is_control
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
-from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.graph.cache import Cache
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.value_numbers import ValueNumbers
+from tiduc.dialect.ops.traits import COMMUTATIVE, STATEFUL
 from tiduc.passes.rules.registry import Tangents
 
 Rule = Callable[[Any, Any, list[Any | None]], list[Any | None]]
+
+Sites = dict[Any, list["Copies"]]
+"""The copies at each call site."""
+
+_VALUE_NUMBERS = Cache[None, ValueNumbers]()
+
+
+@dataclass
+class Copies:
+    """Copies of one op whose results are the first results of the widest one, and the tangents of its results."""
+
+    widest: Branches | Loop
+    tangents: list[Any | None] | None = None
 
 
 def at_site(b: StablehloBuilder, op: Definition, dx: Tangents, rule: Rule) -> list[Value | None]:
     """The tangents of the results of a branch or a loop.
 
-    They are computed once per call site: `rule` is applied to the widest scheduled op of the call site.
+    `rule` is applied to the widest scheduled op of which `op` is a copy.
     """
     if b.engine.sites is None:
-        b.engine.sites = _widest(b)
+        b.engine.sites = _sites(b)
     record = control(b.view, op)
-    tangents = b.engine.sites.get(record.site, record)
-    if not isinstance(tangents, list):
-        tangents = rule(b, tangents, [dx[i] for i in record.arguments])
-        b.engine.sites[record.site] = tangents
-    return tangents  # type: ignore[no-any-return]
+    known = b.engine.sites.setdefault(record.site, [])
+    copies = next((each for each in known if _begins(b, each.widest, record)), None)
+    if copies is None:
+        copies = Copies(record)
+        known.append(copies)
+    if copies.tangents is None:
+        copies.tangents = rule(b, copies.widest, [dx[i] for i in record.arguments])
+    return copies.tangents
 
 
-def _widest(b: StablehloBuilder) -> dict[Any, Branches | Loop | list[Any | None]]:
-    """The record of the op with the most results, for each call site."""
-    widest: dict[Any, Any] = {}
+def _sites(b: StablehloBuilder) -> Sites:
+    """The copies among the scheduled ops, for each call site."""
+    sites: Sites = {}
     for op in b.engine.scheduled:
-        if is_control(op):
-            record = control(b.view, op)
-            if record.site not in widest or widest[record.site].width < record.width:
-                widest[record.site] = record
-    return widest
+        if not is_control(op):
+            continue
+        record = control(b.view, op)
+        known = sites.setdefault(record.site, [])
+        for copies in known:
+            wider, narrower = sorted((copies.widest, record), key=lambda each: -each.width)
+            if _begins(b, wider, narrower):
+                copies.widest = wider
+                break
+        else:
+            known.append(Copies(record))
+    return sites
+
+
+def _begins(b: StablehloBuilder, wide: Branches | Loop, narrow: Branches | Loop) -> bool:
+    """Whether the results of `narrow` are the first results of `wide`, for ops of one call site."""
+    return wide.width >= narrow.width and all(
+        _is_copy(b, graph, other) for graph, other in zip(_graphs(wide), _graphs(narrow), strict=True)
+    )
+
+
+def _graphs(record: Branches | Loop) -> tuple[Graph, ...]:
+    if isinstance(record, Loop):
+        return (record.body,) if record.cond is None else (record.body, record.cond)
+    return record.graphs
+
+
+def _is_copy(b: StablehloBuilder, wide: Graph, narrow: Graph) -> bool:
+    """Whether the outputs of a graph are the first outputs of another one."""
+    extended: Graph | None = wide
+    while extended is not None and extended is not narrow:
+        extended = extended.extends
+    if extended is narrow:
+        return True
+    numbers = _VALUE_NUMBERS.get(b.view, None, lambda: ValueNumbers(STATEFUL, COMMUTATIVE, copied=True))
+    of_wide, of_narrow = (numbers.of(b.view, graph) for graph in (wide, narrow))
+    return of_wide[: len(of_narrow)] == of_narrow

@@ -15,7 +15,7 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value
-from tiduc.dialect.graph.keys import KeyTable
+from tiduc.dialect.graph.value_numbers import ValueNumbers
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.ops.control_ops import element_type
 from tiduc.passes.engine.close import private_builder
@@ -227,7 +227,9 @@ def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Bra
     same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
         if graphs[0] is not graphs[1]:
-            numbers = _VALUE_NUMBERS.get(view, same, lambda: ValueNumbers(opset, same))
+            numbers = _VALUE_NUMBERS.get(
+                view, same, lambda: ValueNumbers(opset.stateful, opset.commutative, same)
+            )
             one, other = (numbers.of(view, graph) for graph in graphs)
             if any(x is not y for x, y in zip(one, other, strict=False)):
                 if same and any(draws(view, graph) for graph in graphs):
@@ -237,34 +239,6 @@ def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Bra
                     raise Unsupported(f"@{first.base} {message}", graphs[0].location)
                 return False
     return True
-
-
-class ValueNumbers:
-    """Numbers the values of graphs by the first equal value in any graph, assuming equal inputs.
-
-    Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
-    """
-
-    def __init__(self, opset: OpSet, copied: bool) -> None:
-        self._copied, self._stateful = copied, opset.stateful
-        self._table = KeyTable(opset.stateful, opset.commutative)
-        self._copies: dict[Any, Definition] = {}
-        self._outputs: dict[Graph, list[Value]] = {}
-
-    def of(self, view: View, graph: Graph) -> list[Value]:
-        """The numbers of a graph's outputs."""
-        if graph not in self._outputs:
-            first = {x: self._table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
-            outputs = [y for y in graph.outputs if y is not None]
-            for op in view.schedule(outputs, graph.inputs.values()):
-                operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
-                if self._copied and op.name in self._stateful:  # copies share the attribute dictionary
-                    results = self._copies.setdefault((op.name, id(op.given), operands), op).results
-                else:
-                    results = self._table.results(op, operands, captures)
-                first.update(zip(op.results, results, strict=True))
-            self._outputs[graph] = [first[y] for y in outputs]
-        return self._outputs[graph]
 
 
 _VALUE_NUMBERS = Cache[bool, ValueNumbers]()

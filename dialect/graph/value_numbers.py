@@ -1,0 +1,35 @@
+"""Value numbers of graphs: which outputs of two graphs are equal, if their inputs are."""
+
+from typing import Any
+
+from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.graph.keys import KeyTable
+from tiduc.dialect.graph.view import View
+
+
+class ValueNumbers:
+    """Numbers the values of graphs by the first equal value in any graph, assuming equal inputs.
+
+    Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
+    """
+
+    def __init__(self, stateful: frozenset[str], commutative: frozenset[str], copied: bool) -> None:
+        self._copied, self._stateful = copied, stateful
+        self._table = KeyTable(stateful, commutative)
+        self._copies: dict[Any, Definition] = {}
+        self._outputs: dict[Graph, list[Value]] = {}
+
+    def of(self, view: View, graph: Graph) -> list[Value]:
+        """The numbers of a graph's outputs."""
+        if graph not in self._outputs:
+            first = {x: self._table.input(str(i), x) for i, x in enumerate(graph.inputs.values())}
+            outputs = [y for y in graph.outputs if y is not None]
+            for op in view.schedule(outputs, graph.inputs.values()):
+                operands, captures = (tuple([first[x] for x in read]) for read in (op.operands, op.captures))
+                if self._copied and op.name in self._stateful:  # copies share the attribute dictionary
+                    results = self._copies.setdefault((op.name, id(op.given), operands), op).results
+                else:
+                    results = self._table.results(op, operands, captures)
+                first.update(zip(op.results, results, strict=True))
+            self._outputs[graph] = [first[y] for y in outputs]
+        return self._outputs[graph]
