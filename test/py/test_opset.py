@@ -103,7 +103,7 @@ def test_every_op_has_a_row() -> None:
 
 
 def test_rules_are_short() -> None:
-    """A declaration averages less than 14.5 lines, docstrings included.
+    """A declaration averages less than 15 lines, docstrings included.
 
     The registry, the analyses that find out what a function reads of a matrix, and imports are not counted.
     """
@@ -118,7 +118,7 @@ def test_rules_are_short() -> None:
     )
     files = [file for file in RULES.glob("*.py") if file.stem not in others]
     average = sum(map(lines_of, files)) / len(OPSET.forms)
-    assert average < 14.5, (
+    assert average < 15, (
         "move code that rules share into a form (docs/rules.md) or the builder (dialect/emitters/stablehlo.py)"
     )
 
