@@ -9,10 +9,10 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import guards_call, log_add_exp, logistic
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_complex
-from tiduc.passes.rules.determinant import determinant, sizes_of_pivots, tangent_of_determinant
+from tiduc.passes.rules.determinant import of_determinant, sizes_of_pivots
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.expansion import of_present
-from tiduc.passes.rules.opset import linear, linearize, transpose, unsupported
+from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 
@@ -91,23 +91,9 @@ def imag(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     return [b.complex(b.zeros_like(ct), ct) if is_complex(op.operands[0]) else None]
 
 
-@linearize("stablehlo.multiply")  # by hand: a determinant has a derivative of its own
-def multiply(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    if (parts := determinant(b, op)) is not None:
-        return [tangent_of_determinant(b, parts)]
-    terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]
-    return [b.sum(terms)]
-
-
-@transpose("stablehlo.multiply")
-def multiply_transpose(
-    b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
-) -> list[Value | None]:
-    if all(active):
-        raise unsupported("transpose", op, "a product of two active values is not linear")
-    other = op.operands[list(active).index(False)]
-    toward = unless_masked(b, ct[0], lambda c: b.multiply(b.conj(other), c))
-    return [toward if is_active else None for is_active in active]
+@bilinear("stablehlo.multiply", of_determinant)
+def multiply(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value:
+    return unless_masked(b, ct, lambda c: b.multiply(b.conj(op.operands[1 - side]), c))
 
 
 @linear("stablehlo.negate", [0])

@@ -57,6 +57,12 @@ def _reduced(x: Typed, name: str) -> Typed | None:
     return of if dimensions_in(reduce.attributes["dimensions"]) == (rank(of) - 1,) else None
 
 
+def of_determinant(b: StablehloBuilder, op: Definition) -> Sequence[Value | None] | None:
+    """The tangent of a product that is a determinant; None for other products."""
+    parts = determinant(b, op)
+    return None if parts is None else [tangent_of_determinant(b, parts)]
+
+
 def determinant(b: StablehloBuilder, op: Definition) -> tuple[Value, Value, Value] | None:
     """Whether a matrix is singular, its sign s, and |d|, if a product of reals is a determinant; else None.
 

@@ -55,6 +55,7 @@ At least one of them is a value when a rule is called, so a rule with a single o
 LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Value | None]]
 TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
 """Entries may be a value, None, or a function without arguments, called only if the operand is active."""
+Recognised = Callable[[Any, Definition], Sequence[Value | None] | None]
 Lowering = Callable[..., Any]
 
 Partial = Callable[..., Value | None]
@@ -169,14 +170,17 @@ class OpSet:
 
         return decorate
 
-    def bilinear(self, name: str) -> Callable[[F], F]:
+    def bilinear(self, name: str, recognised: Recognised | None = None) -> Callable[[F], F]:
         """Declares an op that is linear in each of two operands.
 
-        Decorates the transpose (b, op, ct, side) toward one operand.
+        Decorates the transpose (b, op, ct, side) toward one operand. `recognised` gives the tangents of ops whose
+        operands have a form for which the product rule is not finite, and None for other ops.
         """
         self._declare(name, "bilinear")
 
         def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
+            if recognised is not None and (tangents := recognised(b, op)) is not None:
+                return tangents
             if b.tangent_type(op.result.type) is None:  # the result's element type differs from the operands'
                 return [None]
             terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]

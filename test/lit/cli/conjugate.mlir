@@ -3,8 +3,8 @@
 
 // tiduc's cotangent is the adjoint under Re(conj(a) b): conj(c) ct. JAX's is c ct, here conj(conj(c) conj(ct)).
 
-// OURS:       stablehlo.negate
-// OURS-NOT:   stablehlo.negate
+// OURS:       chlo.conj %arg0
+// OURS-NOT:   chlo.conj
 // OURS:       stablehlo.multiply
 // JAX:        sym_name = "C0"
 // JAX:        "tidu.external"() {ref = @T0::@v0}

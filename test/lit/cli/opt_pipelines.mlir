@@ -23,7 +23,7 @@
 // SUGGESTED: unknown pass 'tidu-gard'; did you mean 'tidu-grad'?
 // OPTION:    no option 'size' in 'tidu-grad'; there are: 'inline', 'relu', 'wrt', 'primal-outputs', 'loop-memory'
 // BOTH:      Error: --pass-pipeline cannot be used with flags that name passes
-// UNKNOWN:   No such option '--no-such-pass'
+// UNKNOWN:   No such option{{:? '?}}--no-such-pass
 // NATIVE:    builtin.module(func.func(stablehlo-aggressive-simplification{fold-op-element-limit=65536}),cse)
 func.func @main(%a: tensor<f64>, %x: tensor<f64>) -> tensor<f64> {
   %0 = stablehlo.multiply %a, %x : tensor<f64>
