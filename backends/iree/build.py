@@ -35,6 +35,7 @@ def build(
     *,
     is_plain: bool = False,
     poisons: bool = False,
+    inlines: bool = False,
     folder: str | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> bytes:
@@ -42,12 +43,13 @@ def build(
 
     `flags` are further flags of IREE's compiler. The module reads the inputs named in `parameters` from an archive.
     If `is_plain` is set, IREE places the arrays, and loops copy their carries: `memory_check.py` compares this module
-    with the module that users run. If `poisons` is set, memory holds NaN before and after its use. `folder` receives
-    IREE's input and flags, its phases and its object files. `tell` is called with lines that say which attempt gave
-    the module, and why each earlier attempt failed. Raises `CompileError` if the target lacks an element type, or if
-    IREE's compiler refuses the program. Raises `Unsupported` for an op that IREE cannot run.
+    with the module that users run. If `poisons` is set, memory holds NaN before and after its use. If `inlines` is set,
+    IREE inlines functions of equal layers before it forms dispatches (`dispatches.py`). `folder` receives IREE's input
+    and flags, its phases and its object files. `tell` is called with lines that say which attempt gave the module, and
+    why each earlier attempt failed. Raises `CompileError` if the target lacks an element type, or if IREE's compiler
+    refuses the program. Raises `Unsupported` for an op that IREE cannot run.
     """
-    prepared = Prepared(program, options, flags, parameters, is_plain)
+    prepared = Prepared(program, options, flags, parameters, is_plain, inlines)
     tried: list[tuple[Attempt, bool]] = []
     log: list[str] = []
 

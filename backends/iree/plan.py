@@ -126,6 +126,11 @@ def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
     return tuple(replace(attempt, may_place=False) for attempt in attempts if "carries" not in attempt.groups)
 
 
+def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    """The attempts, those first in which IREE inlines the functions of equal layers before it forms dispatches."""
+    return tuple(sorted(attempts, key=lambda attempt: not attempt.inlines))
+
+
 def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Attempt]:
     """The attempts for CPUs with these settings."""
     tiled, tiles = TILED if facts.tiled else (), IN_TILES if facts.rewritten else ()

@@ -19,7 +19,7 @@ from tiduc.backends.iree.linear_algebra.host import calls_back
 from tiduc.backends.iree.missing.refuse_unsupported import refuse_types
 from tiduc.backends.iree.parameters import reading_parameters
 from tiduc.backends.iree.pipeline import Group, run_group
-from tiduc.backends.iree.plan import SPEED, Attempt, Facts, attempts, plain
+from tiduc.backends.iree.plan import SPEED, Attempt, Facts, attempts, inlined, plain
 from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.source import Source, may_be_inlined
 from tiduc.backends.iree.targets import INLINED, TARGETS, Target, find_target
@@ -45,9 +45,9 @@ class Prepared:
     """A program for the target in the options: the attempts to compile it, and the source of each attempt.
 
     `flags` are further flags of IREE's compiler for all attempts. `parameters` are names of inputs that the module
-    reads from an archive. If `is_plain` is set, IREE places the arrays, and loops copy their carries. Raises
-    `CompileError` if the target lacks one of the element types. Raises `RequestError` if the options ask for LAPACK
-    callbacks and the target has none.
+    reads from an archive. If `is_plain` is set, IREE places the arrays, and loops copy their carries. If `inlines` is
+    set, IREE inlines functions of equal layers before it forms dispatches. Raises `CompileError` if the target lacks
+    one of the element types. Raises `RequestError` if the options ask for LAPACK callbacks and the target has none.
     """
 
     @stage
@@ -58,6 +58,7 @@ class Prepared:
         flags: Sequence[str] = (),
         parameters: Sequence[str] = (),
         is_plain: bool = False,
+        inlines: bool = False,
     ) -> None:
         self._program, self._flags, self._parameters = program, tuple(flags), parameters
         self.target = find_target(options.target)
@@ -67,7 +68,8 @@ class Prepared:
         self._without_repeats: set[tuple[Settings, tuple[Group, ...]]] = set()
         facts = _facts(program.module, self._modules, settings) if settings.fast else Facts()
         every = attempts(facts, self.target, settings)
-        self.attempts = plain(every) if is_plain else every
+        every = plain(every) if is_plain else every
+        self.attempts = inlined(every) if inlines else every
 
     def sources(self) -> Iterator[tuple[Attempt, Source | None]]:
         """The attempts in order, each with its source. The source is None if the attempt does not apply.

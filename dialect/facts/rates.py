@@ -40,8 +40,13 @@ def rates() -> Rates:
 
     A file without `launches` gets the default for them.
     """
+    return given_rates() or _DEFAULT
+
+
+def given_rates() -> Rates | None:
+    """The rates in the file that TIDUC_COSTS names; None without the variable. Errors are those of `rates`."""
     path = os.environ.get(VARIABLE)
-    return _read(path) if path else _DEFAULT
+    return _read(path) if path else None
 
 
 @functools.cache

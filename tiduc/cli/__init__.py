@@ -68,6 +68,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "size": ("sizes", "Show the sizes of a compiled module: code, constants, memory."),
         "cache": ("cache", "Show or clear the cache of compiled modules."),
         "targets": ("targets", "List the targets that programs can be compiled for."),
+        "profile": ("profile", "Measure each dispatch of a program, with the ops that it computes."),
         "calibrate": ("calibrate", "Measure the speed of this machine, for estimates of time."),
         "check": (
             "check",

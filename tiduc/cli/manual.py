@@ -133,6 +133,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "size": (("Code, constants and memory, by function", "tiduc size gradient.vmfb"),),
     "cache": (("Its folder, size and number of modules", "tiduc cache info"),),
     "targets": (("All targets and their devices", "tiduc targets --json"),),
+    "profile": (
+        ("The gradient's dispatches", "tiduc grad loss.mlir | tiduc profile -"),
+        ("A trace for Chrome", "tiduc profile model.mlir --trace trace.json"),
+    ),
     "calibrate": (("Rates for this CPU", "tiduc calibrate -o costs.json"),),
     "check": (
         ("Random arguments", "tiduc check model.mlir"),

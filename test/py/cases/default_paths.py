@@ -109,6 +109,7 @@ COMMANDS: dict[str, str] = {
     "size": "f.vmfb",
     "cache": "info",
     "targets": "",
+    "profile": "f.mlir",
     "calibrate": "",
     "check": "f.mlir",
     "view": "f.mlir",
@@ -216,6 +217,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("--json",),
     ("--batch", "--conjugate"),
     ("--value",),
+    ("--calls", "--trace"),
     ("--cache", "--compile-timeout", "--compile-memory", "--lapack"),
     ("--no-cache", "--no-fast", "--no-fold", "--no-verify-each"),
     ("--target", "--fast", "--iree-flag", "--dump-intermediates", "--verbose"),
@@ -287,6 +289,7 @@ OTHERWISE: dict[tuple[str, str], str] = {
     ("batch", "--batch-size"): "batch f.mlir --batch-size 3",
     ("check", "--expect"): "check mlp_f32.mlir --expect mlp_f32.npz",
     ("calibrate", "--target"): "calibrate --target cpu -o rates.json",
+    ("profile", "--calls"): "profile f.mlir --calls 2 --trace trace.json --json",
     (
         "compile",
         "--entry",

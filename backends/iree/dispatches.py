@@ -1,0 +1,143 @@
+"""dispatches: the dispatches of a compiled program, each with the ops that it computes and the bytes that it moves.
+
+    %1 = dot_general ...  loc("tiduc-op":1)        dispatch @main$dispatch_0  ro %a, ro %b, wo %c  loc("tiduc-op":1)
+    %2 = exponential %1   loc("tiduc-op":2)   ->   {dot_general, exponential}    1, 2
+
+IREE keeps the locations of ops. Each op of the program therefore gets its number as its location. The phase that forms
+dispatches prints a dispatch with all its ops. Later phases name kernels, share them among equal dispatches, and choose
+the order and the memory; a dispatch then has the location of only one of its ops. Both texts are read, and a dispatch
+of the later one gets the ops of the dispatch with an equal location.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from iree.compiler import ir as iree_ir
+from torch_mlir import ir
+
+from tiduc.backends.backend import Lowered, Options
+from tiduc.backends.iree.build import build
+from tiduc.backends.iree.modules.ops import of_host
+from tiduc.dialect.errors import CompileError, describe
+from tiduc.dialect.graph.functions import within
+from tiduc.dialect.mlir.context import stage
+
+_FILE = "tiduc-op"
+_NUMBER = re.compile(rf'"{_FILE}":(\d+):')
+
+_FORMED, _SCHEDULED = "dispatch-creation", "executable-sources"
+"""The phases of IREE's compiler whose texts are read."""
+
+_REGIONS = "flow.dispatch.workgroups", "flow.dispatch.region", "flow.dispatch"
+_SITE = "stream.cmd.dispatch"
+_SHARED = "arith.constant", "tensor.empty", "linalg.fill"
+"""Ops that IREE merges with equal ones, so that they have the location of another op."""
+
+_BITS = re.compile(r"\d+")
+
+_Formed = tuple[tuple[int, ...], int | None]
+"""The ops of a dispatch, and its bytes."""
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """A dispatch: the name of its kernel, the numbers of the ops that it computes, and the bytes that it moves.
+
+    `bytes` is None if a size is not constant. An array that a dispatch reads and writes counts twice.
+    """
+
+    kernel: str
+    ops: tuple[int, ...]
+    bytes: int | None
+
+
+@stage
+def numbered(program: Lowered) -> tuple[Lowered, list[str]]:
+    """A copy of a program in which the location of each op is its number, and the places of the ops by number."""
+    copy = program.module.operation.clone().operation
+    places = [describe(op.location) for op in within(program.module.operation)]
+    for i, op in enumerate(within(copy)):
+        op.location = ir.Location.file(_FILE, i, 1)
+    return Lowered(copy, program.signature, program.name), places
+
+
+def number_in(place: str) -> int | None:
+    """The number of an op of a numbered program, given its `file:line:col`."""
+    file, _, rest = place.partition(":")
+    return int(rest.partition(":")[0]) if file == _FILE else None
+
+
+def with_dispatches(program: Lowered, options: Options, folder: str) -> tuple[bytes, list[Dispatch]]:
+    """The compiled module of a numbered program, and its dispatches in the order of the program's code.
+
+    The folder receives the intermediate files. Raises the errors of `build`.
+    """
+    vmfb = build(program, options, ["--mlir-print-debuginfo"], inlines=True, folder=folder)
+    return vmfb, dispatches(_text_of(folder, _FORMED), _text_of(folder, _SCHEDULED))
+
+
+def _text_of(folder: str, phase: str) -> str:
+    """The text of the last program that the compiler printed after a phase."""
+    files = sorted(Path(folder, "phases").glob(f"*.{phase}.mlir"), key=lambda file: file.stat().st_mtime_ns)
+    if not files:
+        raise CompileError(f"IREE's compiler printed no text after its phase {phase}")
+    return files[-1].read_text(errors="surrogateescape")
+
+
+def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
+    """The dispatches in the texts of a program after IREE has formed them, and after it has scheduled them."""
+    with iree_ir.Context() as context:
+        first, second = (
+            iree_ir.Module.parse(text, context) for text in (formed, scheduled)
+        )  # ops hold no module
+        formed_at: dict[str, list[_Formed]] = {}
+        for op in _found(first, _REGIONS):
+            inside = [inner for inner in of_host(op) if inner.name not in _SHARED]
+            ops = {n for inner in (op, *inside) for n in _numbers(str(inner.location))}
+            formed_at.setdefault(str(op.location), []).append((tuple(sorted(ops)), _bytes(op)))
+        return [_dispatch(site, formed_at) for site in _found(second, (_SITE,))]
+
+
+def _dispatch(site: iree_ir.Operation, formed_at: dict[str, list[_Formed]]) -> Dispatch:
+    """The dispatch of a site. Dispatches that were formed at one location are taken in order."""
+    location = str(site.location)
+    known = formed_at.get(location)
+    if not known:
+        return Dispatch(_kernel(site), _numbers(location), None)
+    ops, size = known.pop(0) if len(known) > 1 else known[0]
+    return Dispatch(_kernel(site), ops, size)
+
+
+def _found(module: iree_ir.Module, names: Sequence[str]) -> list[iree_ir.Operation]:
+    """The ops of these names in a module, in order."""
+    return [op for op in of_host(module.operation) if op.name in names]
+
+
+def _numbers(location: str) -> tuple[int, ...]:
+    return tuple(sorted({int(n) for n in _NUMBER.findall(location)}))
+
+
+def _kernel(site: iree_ir.Operation) -> str:
+    """The name of the function that a dispatch calls."""
+    entries = iree_ir.ArrayAttr(site.attributes["entry_points"])
+    return str(iree_ir.SymbolRefAttr(entries[0]).value[-1])
+
+
+def _bytes(op: iree_ir.Operation) -> int | None:
+    """The bytes of the arrays that a dispatch reads, and of those that it writes."""
+    total = 0
+    for value in (*op.operands, *op.results):
+        if isinstance(type_ := value.type, iree_ir.RankedTensorType):
+            if not type_.has_static_shape:
+                return None
+            total += math.prod(type_.shape) * _width(str(type_.element_type))
+    return total
+
+
+def _width(element: str) -> int:
+    """The bytes of an element of a type such as f32, i1 or complex<f64>."""
+    bits = _BITS.search(element)
+    return 0 if bits is None else -(-int(bits[0]) // 8) * (2 if element.startswith("complex") else 1)

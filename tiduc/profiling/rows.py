@@ -1,0 +1,94 @@
+"""rows: joins the measured dispatches of calls with what each dispatch computes."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tiduc.backends.iree.dispatches import Dispatch
+from tiduc.dialect.facts.rates import Rates
+from tiduc.profiling.events import Call
+
+
+@dataclass(frozen=True)
+class ComputedOp:
+    """An op of the program: its name, type and place; and the FLOPs and function values of all its runs in a call."""
+
+    op: str
+    type: str
+    place: str
+    flops: int
+    transcendentals: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A dispatch of a call, or the dispatches of one kernel: how often it runs, and its totals in a call.
+
+    `seconds` is the least of several calls. `bytes` is None if sizes are not constant. `peak` is the time that the
+    machine's rates need for the FLOPs, the function values or the bytes, divided by the time. `limit` names the one
+    that takes longest.
+    """
+
+    kernel: str
+    runs: int
+    seconds: float
+    flops: int
+    transcendentals: int
+    bytes: int | None
+    peak: float
+    limit: str
+    ops: tuple[ComputedOp, ...]
+
+
+class _Measured(NamedTuple):
+    kernel: str
+    runs: int
+    seconds: float
+    bytes: int | None
+    ops: frozenset[int]
+
+
+def rows_of(
+    dispatches: Sequence[Dispatch], ops: Mapping[int, ComputedOp], calls: Sequence[Call], rates: Rates
+) -> list[Row]:
+    """The rows, those that take longest first. An op of several rows counts in the row that takes longest."""
+    rows, counted = list[Row](), set[int]()
+    for each in sorted(_measured(dispatches, calls), key=lambda each: -each.seconds):
+        own = [ops[n] for n in sorted(each.ops - counted) if n in ops]
+        counted |= each.ops
+        flops, functions = sum(x.flops for x in own), sum(x.transcendentals for x in own)
+        least = {
+            "FLOPs": flops / rates.flops,
+            "functions": functions / rates.functions,
+            "bytes": (each.bytes or 0) / rates.bytes,
+        }
+        limit = max(least, key=least.__getitem__)
+        peak = least[limit] / each.seconds if each.seconds else 0.0
+        named = tuple(ops[n] for n in sorted(each.ops) if n in ops)
+        rows.append(
+            Row(each.kernel, each.runs, each.seconds, flops, functions, each.bytes, peak, limit, named)
+        )
+    return rows
+
+
+def _measured(dispatches: Sequence[Dispatch], calls: Sequence[Call]) -> Iterator[_Measured]:
+    """The dispatches with their times: one by one if each runs once in a call, or else those of a kernel together."""
+    of_kernel = defaultdict[str, list[Dispatch]](list)
+    for each in dispatches:
+        of_kernel[each.kernel].append(each)
+    times = [defaultdict[str, list[float]](list) for _ in calls]
+    for call, found in zip(calls, times, strict=True):
+        for event in call:
+            found[event.kernel].append((event.end - event.start) / 1e9)
+    for kernel in dict.fromkeys(event.kernel for call in calls for event in call):
+        known, every = of_kernel[kernel], [found[kernel] for found in times]
+        if all(len(each) == len(known) for each in every):
+            for i, one in enumerate(known):
+                yield _Measured(kernel, 1, min(each[i] for each in every), one.bytes, frozenset(one.ops))
+        else:
+            runs = len(every[0])
+            sizes = {one.bytes for one in known}
+            size = sizes.pop() if len(sizes) == 1 else None
+            ops = frozenset(n for one in known for n in one.ops)
+            yield _Measured(kernel, runs, min(map(sum, every)), None if size is None else size * runs, ops)
