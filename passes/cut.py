@@ -98,7 +98,8 @@ def active_ops(
 class CutPlan:
     """Estimated seconds of a whole Jacobian in forward mode, in reverse mode, and through a cut at the values `at`.
 
-    `at` is empty, and `through` infinite, if no values of static shape separate the inputs from the outputs.
+    `at` is empty, and `through` infinite, if no values of static shape with any elements separate the inputs from the
+    outputs.
     """
 
     forward: float
@@ -132,9 +133,9 @@ def plan(
     by_forward = _time(times, _seeds_before(ops, inputs))
     by_reverse = _time(times, _seeds_after(ops, outputs))
     at = bottleneck(view, linear, _elements, wanted)
-    if not at or any(_elements(x) == UNLIMITED for x in at):
-        return CutPlan(by_forward, by_reverse, math.inf, ())
     count = sum(map(size, at))
+    if not count or any(_elements(x) == UNLIMITED for x in at):
+        return CutPlan(by_forward, by_reverse, math.inf, ())
     tangents = [linear.tangent_of[x] for x in at]
     both = active_ops(view, linear, tangents) + active_ops(view, linear, wanted, tangents)
     sizes = [[size(t) for t in side] for side in (linear.inputs.values(), wanted)]

@@ -145,4 +145,7 @@ def test_shared_options_have_one_record():
     """Code outside of a command's function reads the fields of `SharedOptions`, not values by string keys."""
     folder = Path(__file__).parents[2] / "tiduc" / "cli"
     by_key = re.compile(r"(?:context|ctx|find_root\(\))\.(?:meta|obj|params)\b")
-    assert {path.name for path in folder.glob("*.py") if by_key.search(path.read_text())} == set()
+    read = {path.name for path in folder.glob("*.py") if by_key.search(path.read_text())}
+    assert read == {
+        "completion.py"
+    }  # click completes words of an unfinished command line, which has no record

@@ -177,6 +177,7 @@ IMPORTERS = {
     "compile": {
         f"{OF_IREE}build",
         f"{OF_IREE}objects",
+        f"{OF_IREE}static.host",  # checks IREE's host code before the kernels are compiled
         "tiduc.cli.intermediates",
     },  # the command lists the phases
 }

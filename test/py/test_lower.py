@@ -149,7 +149,8 @@ def test_nothing_is_left_to_simplify(name: str) -> None:
     for mode, p in derivatives(PROGRAMS[name]).items():
         text = str(p)
         assert not leftovers(text), mode
-        assert "tidu.active" not in text and "tidu.graph" not in text and "chlo." not in text
+        assert "tidu.active" not in text and "tidu.graph" not in text
+        assert set(re.findall(r"chlo\.\w+", text)) <= {"chlo.conj"}  # StableHLO has no op for conjugates
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
