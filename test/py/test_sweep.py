@@ -28,8 +28,13 @@ EXPECTED = {
 }
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 48))])
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(0, marks=pytest.mark.more),
+        *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 48)),
+    ],
+)
 def test_a_sample_is_right_or_refused(part: int) -> None:
     """The first part includes harnesses of each category; one worker runs them all."""
     named = list(EXPECTED) if part == 0 else []
