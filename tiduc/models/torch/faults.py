@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiduc.dialect.errors import CompileError, TiducError
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     import torch
 
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
-_PACKAGES = re.compile(r"[/\\](?:torch|torch_mlir|tiduc)[/\\]")
+_TIDUC = re.escape(str(Path(__file__).parents[2]))
+_PACKAGES = re.compile(rf"[/\\](?:site|dist)-packages[/\\](?:torch|torch_mlir)[/\\]|^{_TIDUC}[/\\]")
+"""Files of the packages between the user's code and the error, wherever tiduc is installed."""
+
 _OPERATOR = re.compile(r"torch\.aten\.([\w.]+)")
 _ANNOUNCES = re.compile(r":$|^Constraints violated")
 _ADVICE = re.compile(r" For more information, run with \S+")
