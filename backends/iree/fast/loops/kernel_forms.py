@@ -98,9 +98,10 @@ def without_mark(b: Emitter, select: IrOp) -> Sequence[IrValue] | None:
 
 
 def is_needless_mark(select: IrOp) -> bool:
-    """Whether an op is a mark whose readers all only read. IREE merges no arrays of one dispatch.
+    """Whether an op is a mark whose readers only read it, so that a kernel does not need the mark.
 
-    The operands of barriers are read by the readers of the results, since kernels have no barriers.
+    Such marks keep IREE from merging arrays of several dispatches, and a kernel is one dispatch. The operands of
+    barriers are read by the readers of the results, since kernels have no barriers.
     """
     (y,) = select.results
     if hidden_of(y) is None:

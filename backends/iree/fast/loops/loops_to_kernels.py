@@ -123,6 +123,7 @@ _OF_MARKS = (
     *("stablehlo.compare", "stablehlo.complex", "stablehlo.bitcast_convert", "stablehlo.convert"),
     "stablehlo.broadcast_in_dim",
 )
+"""The ops that compute the choices of a mark (`emit/marks.py`), apart from its select."""
 
 
 def _erase_unread(loop: IrOp) -> None:
