@@ -7,6 +7,7 @@ integer operands, such as the indices of a gather, or None.
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ Places = NDArray[np.int64]
 Known = Callable[[Value], "NDArray[Any] | None"]
 
 MOST = 2**24
-"""The most entries of a pattern; larger patterns are abandoned."""
+"""The most entries of a pattern, and elements of a value that has one; larger patterns are abandoned."""
 
 
 class TooManyPlaces(Exception):
@@ -34,6 +35,8 @@ def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
 
     Raises `TooManyPlaces` if there are too many.
     """
+    if max(_size(shape(v)) for v in (y, *op.operands)) > MOST:
+        raise TooManyPlaces
     rule = _RULES.get(op.name)
     found = rule(op, i, known) if rule is not None else None
     return found if found is not None else _along_aligned(op, i, y)
@@ -62,7 +65,7 @@ def _along_aligned(op: Definition, i: int, y: Value) -> Places:
 
 
 def _size(sizes: Sequence[int]) -> int:
-    return int(np.prod(sizes, dtype=np.int64))
+    return prod(sizes)
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
@@ -70,7 +73,12 @@ def _strides(sizes: Sequence[int]) -> list[int]:
 
 
 def numbered(x: Value) -> Places:
-    """The flat index of each element, in the shape of the value."""
+    """The flat index of each element, in the shape of the value.
+
+    Raises `TooManyPlaces` if there are too many elements.
+    """
+    if _size(shape(x)) > MOST:
+        raise TooManyPlaces
     return np.arange(_size(shape(x)), dtype=np.int64).reshape(shape(x))
 
 

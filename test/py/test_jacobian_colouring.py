@@ -12,7 +12,7 @@ from harness.exports import exported
 from harness.xla import by_xla
 from numpy.typing import NDArray
 
-from tiduc.dialect.errors import RequestError
+from tiduc.dialect.errors import RequestError, TiducError
 from tiduc.passes.batching.colouring import column_colours, is_alone, star_colours
 from tiduc.program import Program, load
 
@@ -168,3 +168,14 @@ def test_colourings_are_valid(seed: int) -> None:
         alone[entries] = is_alone(entries, colours)
         assert (alone | alone.T)[entries].all()
         assert colours.max() <= column_colours(entries, n).max() + 2
+
+
+def test_inputs_too_large_for_a_pattern() -> None:
+    """An input of 2^32 elements allocates no pattern, and its whole Jacobian is refused."""
+    text = """
+func.func @main(%x: tensor<4294967296xf32>) -> tensor<4294967296xf32> {
+  return %x : tensor<4294967296xf32>
+}
+"""
+    with pytest.raises(TiducError, match="4294967296 basis vectors"):
+        load(text.encode()).jacobian(sparsity="auto")
