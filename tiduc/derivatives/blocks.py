@@ -20,6 +20,9 @@ from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Port
 
+_MOST_ELEMENTS = 2**63 - 1
+"""The most elements of one derivative: MLIR counts elements in 64-bit integers."""
+
 MOST_SEEDS = 2**31 - 1
 """The largest number of seeds of one derivative; their indices are 32-bit integers."""
 
@@ -300,6 +303,11 @@ def result_of(program: Function, block: Block, sparsity: str | None) -> OutputPo
     sizes = {"diagonal": shape(y), "block-diagonal": [*shape(y), *free]}.get(
         sparsity or "", [*shape(y), *shape(x)]
     )
+    aligned = max((shape(x)[d] for d in block.aligned or {}), default=0)
+    if prod(sizes) > _MOST_ELEMENTS or aligned > MOST_SEEDS and prod(sizes) > prod(shape(y)):
+        raise RequestError(
+            f"{name} would have {prod(sizes)} elements; choose fewer inputs, or use a JVP or a VJP"
+        )
     type_ = with_shape(y.type, sizes)
     if block.value is None:
         return OutputPort(name, type_, Zero(type_))
