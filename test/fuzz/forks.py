@@ -104,11 +104,12 @@ class Worker:
 
 
 def _processor_seconds(process: int) -> float:
+    """The processor time of a process and of its children that have ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _descendants(process: int) -> list[int]:
