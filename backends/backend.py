@@ -27,11 +27,11 @@ ENGINES = tuple(sorted(module.name for module in iter_modules([str(Path(__file__
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program as a backend receives it: a module of plain StableHLO with one public function.
+    """A program as a backend receives it: a module of plain StableHLO.
 
-    `module` is an `ir.Module` in which that function comes first. `signature` has the names and types of the
-    function's inputs and outputs; `name` is the function's symbol. A module may have further public functions, whose
-    signatures are `others`, by symbol; only IREE compiles such modules.
+    The first function of the `ir.Module` `module` is the program. `signature` has the names and types of the
+    function's inputs and outputs; `name` is the function's symbol. `others` maps the symbols of further public
+    functions to their signatures; only IREE compiles modules that have such functions.
     """
 
     module: ir.Module | IrOp
@@ -46,7 +46,7 @@ class Lowered:
 
 LOOPS, CALLBACK = "loops", "callback"
 LAPACK = (LOOPS, CALLBACK)
-"""How matrices are factorized: by loops of StableHLO, or by calls of LAPACK on the host."""
+"""The ways to factorize matrices: by loops of StableHLO, or by calls of LAPACK on the host."""
 
 
 @dataclass(frozen=True)

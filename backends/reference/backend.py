@@ -21,7 +21,7 @@ class InterpretedProgram:
         self._main = Interpreted(text_with_main(program.module), limits)
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs; `InputError`, naming the argument, for a wrong count, dtype or shape."""
+        """The outputs. Raises `InputError`, which names the argument, for a wrong count, dtype or shape."""
         check_count(self.entry, self.signature, arguments)
         inputs = self.signature.inputs
         arrays = [checked(x, value, i) for i, (x, value) in enumerate(zip(arguments, inputs, strict=True))]

@@ -1,4 +1,4 @@
-"""The StableHLO reference interpreter in this process, which it may abort; `interpreter.py` runs it in a worker."""
+"""Runs StableHLO's reference interpreter in this process. It may abort the process: see `interpreter.py`."""
 
 import functools
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class PreparedFunction:
 
     @stage
     def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """The results, as arrays of its result types; `InputError` for a wrong count or shape of arguments."""
+        """The results of `main`. Raises `InputError` for a wrong count or shape of arguments."""
         inputs = self._type.inputs
         if len(inputs) != len(arguments):
             raise InputError(f"expects {len(inputs)} arguments, has {len(arguments)}")
@@ -82,7 +82,7 @@ def _split_complex(
     inputs: Sequence[ir.RankedTensorType],
     outputs: Sequence[ir.RankedTensorType],
 ) -> None:
-    """Wraps the program in a `main` that takes and returns the parts of complex values."""
+    """Wraps the program in a `main` that takes and returns the real and imaginary parts of complex values."""
     if not any(isinstance(t.element_type, ir.ComplexType) for t in [*inputs, *outputs]):
         return
     function.attributes["sym_name"] = ir.StringAttr.get("complex_main")
@@ -158,7 +158,7 @@ def _reorder_convolutions(module: ir.Module) -> None:
 
 
 def _fill_empty_products(module: ir.Module) -> None:
-    """Replaces products that sum over nothing by zeros, because the interpreter aborts the process at them."""
+    """Replaces products that contract a dimension of size 0 by zeros: the interpreter aborts on them."""
     products: list[ir.Operation] = []
 
     def note(op: IrOp) -> ir.WalkResult:
@@ -193,7 +193,7 @@ def _attribute(x: NDArray[Any]) -> ir.DenseElementsAttr:
     x = np.array(x, order="C")
     if x.dtype == np.bool_:
         boolean = ir.RankedTensorType.get(x.shape, ir.IntegerType.get_signless(1))
-        if not x.size:  # an empty list is refused
+        if not x.size:  # MLIR refuses an empty list
             return ir.DenseElementsAttr.get(np.zeros(0, np.uint8), type=boolean)
         return ir.DenseElementsAttr.get([ir.BoolAttr.get(bool(v)) for v in x.reshape(-1)], boolean)
     signless = {"i": ir.IntegerType.get_signless, "u": ir.IntegerType.get_unsigned}.get(x.dtype.kind)

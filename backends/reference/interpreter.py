@@ -1,6 +1,6 @@
-"""The StableHLO reference interpreter as a way to run a program: slow, exact, the oracle of the numeric tests.
+"""Runs programs with StableHLO's reference interpreter, which is slow and exact: numeric tests compare with it.
 
-The interpreter aborts its process on programs that it cannot run, so it runs in a process of its own.
+The interpreter aborts its process on programs that it cannot run, so it runs in a separate process.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,10 +27,10 @@ class Interpreted:
         _in_worker(interpreter.prepare, limits, text)
 
     def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """The results, as arrays of its result types.
+        """The results of `main`.
 
-        `InputError` for a wrong count or shape of arguments, `Unsupported` or `CompileError` where the interpreter
-        aborts or exceeds the limits.
+        Raises `InputError` for a wrong count or shape of arguments, and `Unsupported` or `CompileError` if the
+        interpreter aborts or exceeds the limits.
         """
         return _in_worker(interpreter.run, self._limits, self._text, _arrays(arguments))
 
@@ -38,7 +38,7 @@ class Interpreted:
 def evaluate(
     text: str, arguments: Sequence[NDArray[Any]], limits: Limits | None = None
 ) -> tuple[NDArray[Any], ...]:
-    """The results of the function `main` of a StableHLO or CHLO module, as arrays of its result types.
+    """The results of the function `main` of a StableHLO or CHLO module.
 
     Raises the errors of `Interpreted`.
     """
@@ -60,5 +60,5 @@ def _in_worker(
         if died.fatal:
             raise Unsupported(f"StableHLO's reference interpreter cannot run it: {died.fatal}") from None
         raise CompileError(f"StableHLO's reference interpreter {died}") from None
-    except (TypeError, ValueError) as error:  # raised by the bindings for element types
+    except (TypeError, ValueError) as error:  # the bindings raise these for unsupported element types
         raise Unsupported(f"StableHLO's reference interpreter cannot run it: {error}") from None

@@ -1,7 +1,7 @@
 """Compiles StableHLO with XLA to an executable of JAX's runtime, with the interface of IREE's executables.
 
 A partitioned program runs on one device per partition. After `jax.distributed.initialize`, the devices are those of all
-processes: each process calls the program with the same whole arrays and gets the same whole results. JAX is required
+processes: each process passes the same complete arrays and gets the same complete results. JAX is required
 (`pip install 'tiduc[xla]'`) and is imported when the first program is compiled.
 """
 
@@ -104,7 +104,7 @@ class XlaExecutable:
         return self._jax.device_put(array, where)
 
     def _gathered(self, array: Any) -> Array:
-        """A whole array on the host, even if other processes hold parts of it."""
+        """The complete array on the host, even if other processes hold parts of it."""
         if array.is_fully_addressable or array.is_fully_replicated:
             return np.array(array)
         from jax.experimental import multihost_utils
