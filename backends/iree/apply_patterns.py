@@ -31,16 +31,16 @@ for _room in ROOMS:
 
 
 def apply_patterns(module: ir.Module, settings: Settings) -> None:
-    """Replaces ops by the results of the first pattern that gives any, in place.
+    """Replaces each op, in place, by the results of the first pattern that returns results.
 
-    An emitted op with the name of the replaced op is final; emitted ops with other names may need a pattern.
+    Patterns are applied to emitted ops, too, except to those with the name of the replaced op.
     """
     every = {name: _first_of(name, settings) for name in PATTERNS}
     rewrite(module, {name: first for name, first in every.items() if first}, settings, follow="others")
 
 
 def _first_of(name: str, settings: Settings) -> Pattern | None:
-    """A pattern that gives the results of the first pattern for an op of this name. None if there is no pattern."""
+    """A pattern that tries the patterns for ops of this name in order. None if no pattern applies to the target."""
     applies = {ON_CPUS: settings.cpu, ON_OTHERS: not settings.cpu, ON_SPIRV: settings.spirv}
     known = [
         entry

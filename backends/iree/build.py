@@ -24,7 +24,7 @@ from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime.files import written_whole
 
 LEGALIZED = "legalize"
-"""The phase before IREE's compiler: the input program of the compiler."""
+"""The name of a further phase, before those of IREE's compiler: its text is the compiler's input."""
 
 
 def build(
@@ -94,7 +94,7 @@ def build_objects(
 ) -> Objects:
     """The object file of a program, for a static library. Raises the errors of `build`, and those of `check`.
 
-    `check` takes the text of the host code before the kernels are compiled.
+    `check` is called with the text of the host code before the kernels are compiled.
     """
     failed = None
     for source in Prepared(program, options, flags).applicable():
@@ -124,7 +124,7 @@ def text_after(
 def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
     """The sources, with flags that make IREE's compiler write its phases and object files to the folder.
 
-    The folder also gets the first source, and the flags of its compilation without the added ones.
+    The folder also gets the first source, and its own flags.
     """
     phases, executables = (os.path.join(folder, name) for name in ("phases", "executables"))
     flags = f"--dump-compilation-phases-to={phases}", f"--iree-hal-dump-executable-files-to={executables}"
@@ -142,7 +142,7 @@ def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
 def _tell(
     tell: Callable[[str], None], tried: Sequence[tuple[Attempt, bool]], log: Sequence[str], count: int
 ) -> None:
-    """Reports how each attempt ended; `log` holds the ends of the attempts that applied."""
+    """Reports how each attempt ended. `log` has a phrase for each attempt that applied, in order."""
     ends = iter(log)
     for number, (attempt, applies) in enumerate(tried, 1):
         if not applies:

@@ -63,7 +63,7 @@ def compile_module(
 
 
 def compile_source(source: Source, limits: Limits | None = None, cached: bool = True) -> bytes:
-    """The compiled module of a program, as `compile_module` gives it."""
+    """The compiled module of a program. Raises the errors of `compile_module`."""
     return compile_first([source], limits, cached)
 
 
@@ -94,7 +94,7 @@ def compile_modules(
 ) -> list[bytes | TiducError]:
     """Compiles each program; returns, in order, its compiled module or the error that `compile_first` raises for it.
 
-    Each program is given as the sources of its attempts.
+    Each element of `programs` holds the sources of the attempts to compile one program.
 
     `jobs` compilers run at once, by default one per CPU that this process may use. The limits apply to each compiler.
     An exception in the calling thread, such as KeyboardInterrupt, ends all compilers.
@@ -180,9 +180,9 @@ def _ended(
     stop: threading.Event | None,
     reruns: list[str],
 ) -> Ended:
-    """Runs the compiler on a program and says how it ended; `reruns` receives a phrase for each `Rerun`.
+    """Runs the compiler on a program and returns how it ended. `reruns` receives a phrase for each `Rerun`.
 
-    Reports the compiler's progress if it runs alone.
+    Reports the compiler's progress if no other compiler runs at the same time, that is without `stop`.
     """
 
     def note(rerun: Rerun, steps: str) -> None:
@@ -214,8 +214,8 @@ def _ended(
 def environment_of_compilers(folder: str) -> dict[str, str]:
     """The environment of IREE's compiler, with a folder for temporary files.
 
-    LLVM would look up the names of the functions on the stack of a compiler that crashes. That takes seconds, and
-    tiduc's diagnostics do not show the stack.
+    After a crash, LLVM would look up the function names on the stack. The look-up takes seconds, and tiduc's
+    diagnostics do not show the stack, so the environment disables it.
     """
     return {**os.environ, "TMPDIR": folder, "LLVM_DISABLE_SYMBOLIZATION": "1"}
 
@@ -255,7 +255,7 @@ def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileE
         )
     if ended.code == -signal.SIGKILL:
         return CompileError(
-            f"{about} IREE's compiler was killed (SIGKILL), as a system does that has no more memory: "
+            f"{about} IREE's compiler was killed (SIGKILL), probably because the system ran out of memory: "
             "compile on a machine with more, or limit the compiler (--compile-memory) to see how much it needs",
             name,
         )
@@ -276,7 +276,7 @@ def refusal(ended: Ended, limits: Limits, target: Target, name: str) -> CompileE
 
 
 def located(location: str, name: str) -> str:
-    """The `file:line:col` in the user's file that a diagnostic names; only the file's name if it names no place."""
+    """The `file:line:col` of a diagnostic in the user's file; only `name` if the diagnostic has no line."""
     place = _PLACE.search(location) if location.startswith("loc(") else None
     if place:
         location = ":".join(place.groups())

@@ -1,8 +1,8 @@
 """compiler_progress: reports the progress of IREE's compiler, from the files that it writes while it runs.
 
-IREE reports no progress itself. With flags of MLIR, it writes a file each time one of `_PASSES` begins an executable or
-function, in folders named after these. With a flag of LLVM, it prints a remark for each function whose machine code is
-done. The flags do not change the module.
+IREE reports no progress itself. Flags of MLIR make it write a file each time one of `_PASSES` starts on an executable
+or function, in a folder with the name of the executable or function. A flag of LLVM makes it print a remark for each
+function whose machine code is complete. The flags do not change the module.
 """
 
 import os
@@ -23,7 +23,8 @@ _PASSES = _ENCODES, _TRANSLATES, _LOWERS = (
     "iree-hal-translate-all-executables",
     "iree-llvmcpu-lower-executable-target",
 )
-"""The first pass runs on all executables before the second pass runs on any; the third, within it, on functions.
+"""Passes that mark progress. The second begins when the first has run on all executables, and runs the third on
+functions.
 
 IREE may add executables between the first and the second.
 """
@@ -31,9 +32,9 @@ IREE may add executables between the first and the second.
 _DONE = re.compile(r"stack bytes in function '([^']*)'")
 _REMARK = re.compile(r"^remark: .*\n?", re.MULTILINE)
 _LAST = "iree_hal_executable_library_query"
-"""The function that follows the functions of all executables."""
+"""LLVM compiles this function after the functions of all executables."""
 PRINTS_IR = "--mlir-print-ir"
-"""The prefixes of flags with which users make the compiler print IR."""
+"""The prefix of flags with which users make the compiler print IR."""
 
 _TAKEN = PRINTS_IR, "--pass-remarks"
 _FUNCTION = "func_func_"

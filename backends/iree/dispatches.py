@@ -5,8 +5,8 @@
 
 IREE keeps the locations of ops. Each op of the program therefore gets its number as its location. The phase that forms
 dispatches prints a dispatch with all its ops. Later phases name kernels, share them among equal dispatches, and choose
-the order and the memory; a dispatch then has the location of only one of its ops. Both texts are read, and a dispatch
-of the later one gets the ops of the dispatch with an equal location.
+the order and the memory; a dispatch then has the location of only one of its ops. This module reads the texts of both
+phases: a scheduled dispatch gets the ops of the formed dispatch with the same location.
 """
 
 import math
@@ -34,7 +34,7 @@ _FORMED, _SCHEDULED = "dispatch-creation", "executable-sources"
 _REGIONS = "flow.dispatch.workgroups", "flow.dispatch.region", "flow.dispatch"
 _SITE = "stream.cmd.dispatch"
 _SHARED = "arith.constant", "tensor.empty", "linalg.fill"
-"""Ops that IREE merges with equal ones, so that they have the location of another op."""
+"""Ops that IREE merges with equal ops. The location of a merged op may be that of an op in another dispatch."""
 
 _BITS = re.compile(r"\d+")
 
@@ -56,7 +56,7 @@ class Dispatch:
 
 @stage
 def numbered(program: Lowered) -> tuple[Lowered, list[str]]:
-    """A copy of a program in which the location of each op is its number, and the places of the ops by number."""
+    """A copy of a program in which each op's location is its number, and the original locations by number."""
     copy = program.module.operation.clone().operation
     places = [describe(op.location) for op in within(program.module.operation)]
     for i, op in enumerate(within(copy)):
@@ -92,7 +92,7 @@ def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
     with iree_ir.Context() as context:
         first, second = (
             iree_ir.Module.parse(text, context) for text in (formed, scheduled)
-        )  # ops hold no module
+        )  # the ops do not keep their module alive
         formed_at: dict[str, list[_Formed]] = {}
         for op in _found(first, _REGIONS):
             inside = [inner for inner in of_host(op) if inner.name not in _SHARED]
@@ -102,7 +102,7 @@ def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
 
 
 def _dispatch(site: iree_ir.Operation, formed_at: dict[str, list[_Formed]]) -> Dispatch:
-    """The dispatch of a site. Dispatches that were formed at one location are taken in order."""
+    """The dispatch that an op in the scheduled program runs. Dispatches with equal locations are matched in order."""
     location = str(site.location)
     known = formed_at.get(location)
     if not known:

@@ -14,7 +14,7 @@ _SYMBOLS, _FUNCTION = 2, 2
 
 @dataclass(frozen=True)
 class Elf:
-    """The machine (`arm`, 32 bits) of an ELF file, and the bytes of code, constants, variables, and each function."""
+    """The machine of an ELF file (`arm`, 32 bits), and the sizes in bytes of its code, data and functions."""
 
     machine: str
     bits: int

@@ -4,8 +4,8 @@
     @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
     def add(b, op): ...
 
-The tables of docs/iree.md and the tests that IREE alone still fails come from these records. `test/sweep/faults.py`
-prints the records that the installed IREE no longer needs.
+The tables of docs/iree.md come from these records, and so do the tests that expect IREE alone to fail.
+`test/sweep/faults.py` prints the records that the installed IREE no longer needs.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ SEEN = "3.13.0"
 class Fault:
     """One fault of IREE.
 
-    `kind` is "wrong" if IREE computes other values, "crash" if its compiler crashes on or rejects an op that it
+    `kind` is "wrong" if IREE computes wrong values, "crash" if its compiler crashes on or rejects an op that it
     supports, "missing" if it lacks the op, "slow" if it is correct but slow. `text` says what IREE does, and what
-    replaces it. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the reason
-    why the record has no case, or why no test runs IREE on its case. `upstream` is the address of a public report of
-    the fault, or of a pull request that mends it. `row`, of a fault of kind "slow", names the row of a benchmark in
-    `test/bench/` that shows the gain of a rewrite, as in "flags.py: argmax".
+    tiduc does instead. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the
+    reason why the record has no case, or why no test runs IREE on its case. `upstream` is the address of a public
+    report of the fault, or of a pull request that fixes it. For a fault of kind "slow", `row` names the row of a
+    benchmark in `test/bench/` that shows the gain of the rewrite, as in "flags.py: argmax".
     """
 
     kind: Kind
@@ -44,7 +44,7 @@ class Fault:
 class Record:
     """A fault and where it is worked around: in the pattern of an op, or in a named pass or rewrite.
 
-    `where` is that of `emitter.Registered`, `MODULES` or `VM_CODE`.
+    `where` is `Registered.where` (`emit/emitter.py`) for a pattern; otherwise `MODULES` or `VM_CODE`.
     """
 
     where: str
@@ -53,7 +53,7 @@ class Record:
 
 
 MODULES, VM_CODE = "whole modules", "VM code"
-"""The targets on which a pass, or an edit of VM code, applies."""
+"""The values of `Record.where` for passes and for edits of VM code."""
 
 FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
 """The faults that each pattern, pass or edit of VM code works around, in the order of its decorators."""

@@ -29,7 +29,7 @@ _DONATES = "iree.abi.output", "tf.aliasing_output", "jax.buffer_donor"
 
 
 def check_memory(program: Lowered, options: Options, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of a program, after the checks above, for a CPU on this machine.
+    """Runs the checks above on a CPU of this machine, and returns the program's results.
 
     Raises `TiducError` that names the first result that differs, or the first argument that changes.
     """

@@ -28,7 +28,7 @@ def other_inputs(signature: Signature, names: Collection[str]) -> list[int]:
 
 
 def without_parameters(signature: Signature, names: Collection[str]) -> Signature:
-    """The signature of the module after the inputs with these names become parameters. They must have static shapes."""
+    """The signature of a module whose inputs with these names, all of static shape, have become parameters."""
     kept = other_inputs(signature, names)
     number = {old: new for new, old in enumerate(kept)}
     sizes = [
@@ -40,7 +40,7 @@ def without_parameters(signature: Signature, names: Collection[str]) -> Signatur
 
 
 def reading_parameters(stablehlo: str | bytes, signature: Signature, names: Collection[str]) -> str:
-    """The text of a prepared program in a wrapper that takes only the inputs that are not parameters."""
+    """The text of a prepared program, with a wrapper that reads the parameters and takes the other inputs."""
     module = parse(stablehlo)
     function, *_ = functions_in(module)
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)

@@ -54,8 +54,9 @@ from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp
 
 Group = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
-"""Groups of passes: rewrites for speed of whole ops, of loops on the host, of ops and loops into dispatches, of
-loop-carried values on the host, and of barriers."""
+"""Groups of passes. Only "legal" is needed for correct values; the others are for speed. "speed" rewrites single ops,
+"tiles" large products, and "host" counters of loops. "loops" turns loops into dispatches, "carries" updates
+loop-carried arrays in place, and "regions" decides which ops IREE compiles together."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,13 @@ PIPELINE = (
     Entry(
         "speed",
         select_reruns,
-        "Turns barriers before recomputed ops into marks, since IREE frees values that pass barriers late.",
+        "Turns barriers before recomputed ops into marks, because IREE frees values late that pass a barrier.",
         on="all",
     ),
     Entry(
         "speed",
         convolutions_to_kernels,
-        "Computes convolutions for which IREE's code for CPUs is slow by kernels of vectors.",
+        "Computes convolutions by kernels of vectors where IREE's code for CPUs is slow.",
         takes_settings=True,
     ),
     Entry(
@@ -117,12 +118,12 @@ PIPELINE = (
     Entry(
         "speed",
         reductions_in_lanes,
-        "Splits sums to one number, for CPUs; adds products by multiply-adds; negates sums, not their terms.",
+        "Splits reductions to one number into lanes, adds products by multiply-adds, negates sums, for CPUs.",
     ),
     Entry(
         "speed",
         sums_in_blocks,
-        "Adds blocks of long sums of f32 first, for CPUs, and the sums of the blocks in f64.",
+        "Adds long sums of f32 in blocks, and the sums of the blocks in f64, for CPUs.",
     ),
     Entry(
         "speed",
@@ -139,7 +140,7 @@ PIPELINE = (
     Entry(
         "host",
         loops_by_count,
-        "Makes loops of known trip count count their iterations from zero, so that the host has the counter.",
+        "Gives loops of known trip count a counter that starts at zero, so that the host holds the counter.",
         on="all",
     ),
     Entry(
@@ -148,7 +149,7 @@ PIPELINE = (
         "Raises `Unsupported` for ops, sizes and recursion that IREE cannot compile.",
         takes_settings=True,
     ),
-    Entry("legal", assert_sizes, "Asserts that the sizes of arrays with dynamic dimensions fit."),
+    Entry("legal", assert_sizes, "Asserts that dynamic dimensions have the sizes that ops require."),
     Entry(
         "legal",
         allow_inlining,
@@ -182,13 +183,13 @@ PIPELINE = (
     Entry(
         "legal",
         separate_fusions,
-        "Puts a barrier between ops and a reader if IREE would fuse them to wrong code.",
+        "Puts a barrier between an op and its reader if IREE would fuse both to wrong code.",
         takes_settings=True,
     ),
     Entry(
         "legal",
         separate_parts,
-        "Puts a barrier where parts of a complex value with several readers are read.",
+        "Puts a barrier after a complex value that several ops read, if one of them reads its parts.",
     ),
     Entry(
         "legal",
@@ -214,7 +215,7 @@ PIPELINE = (
     Entry(
         "legal",
         distinguish_windows,
-        "Marks initial values of a reduce_window if an earlier one may have equal results.",
+        "Marks an initial value of a reduce_window if an earlier initial value may be equal.",
     ),
     Entry("legal", distinguish_fills, "Marks each nonzero 64-bit number that pads an array."),
     Entry("legal", separate_steps, "Puts a barrier between two pads if one of them pads between elements."),
@@ -232,7 +233,7 @@ PIPELINE = (
     Entry(
         "loops",
         loops_to_kernels,
-        "Puts loops over small arrays into one dispatch each, for CPUs; after tidu-legalize-for-iree.",
+        "Turns each loop over small arrays into one dispatch, for CPUs; runs after tidu-legalize-for-iree.",
     ),
     Entry(
         "carries",
@@ -255,7 +256,7 @@ PIPELINE = (
     Entry(
         "regions",
         late_results,
-        "Ends an execution region within a program, for CPUs, so that IREE allocates later results only there.",
+        "Ends an execution region within a program, so that IREE allocates later results after it, for CPUs.",
     ),
     Entry(
         "regions",
@@ -266,12 +267,12 @@ PIPELINE = (
     Entry(
         "regions",
         elementwise_maps,
-        "Puts elementwise ops that IREE would fuse into one map, for CPUs, which compiles faster.",
+        "Merges elementwise ops that IREE would fuse into one map, which compiles faster, for CPUs.",
     ),
     Entry(
         "regions",
         repeats,
-        "Outlines the ops of equal layers to functions, for CPUs, which compile faster; the last pass.",
+        "Outlines the ops of equal layers to functions, which compile faster, for CPUs; runs last.",
     ),
 )
 

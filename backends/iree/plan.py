@@ -44,8 +44,8 @@ class Facts:
     """Facts about a program after the groups up to "legal". The plan depends on them.
 
     `tiled`: it has products for which data tiling is faster. `rewritten`: the groups `SPEED` changed it. `kernels`:
-    these groups created vector kernels. `threaded`: it has work for several threads. `divided`: it has products outside
-    of loops that are vector kernels with such work. `loops`: it has loops. `counted`: the group "host" changed it.
+    these groups created vector kernels. `threaded`: it has work for several threads. `divided`: its vector kernels
+    outside of loops have work for several threads. `loops`: it has loops. `counted`: the group "host" changed it.
     `resources`: it has constants that are not stored in its text.
     """
 
@@ -127,7 +127,7 @@ def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
 
 
 def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """The attempts, those first in which IREE inlines the functions of equal layers before it forms dispatches."""
+    """The attempts, sorted: IREE inlines the functions of equal layers before it forms dispatches in the first ones."""
     return tuple(sorted(attempts, key=lambda attempt: not attempt.inlines))
 
 
@@ -136,7 +136,7 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
     tiled, tiles = TILED if facts.tiled else (), IN_TILES if facts.rewritten else ()
     base = Attempt("", settings, flags=(*REASSOCIATED, *IN_ORDER, *tiled, *tiles), may_place=True)
     one_thread = target.device == ONE_THREAD
-    # Bytecode, which holds large constants, has no loops in dispatches.
+    # A program with large constants is passed to IREE as bytecode, and bytecode has no loops in dispatches.
     if facts.loops and not facts.threaded and not facts.resources:
         kernels = replace(base, groups=(*SPEED, "legal", "loops"), needs=("loops",))
         why = "loops over small arrays are dispatches"
@@ -170,7 +170,7 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
 
 
 def _variants(attempt: Attempt, facts: Facts) -> Iterator[Attempt]:
-    """The attempt after the groups for the host, and those to try if IREE rejects the result of these groups."""
+    """Up to three variants of an attempt: carries updated in place; carries copied; equal layers inlined by IREE."""
     groups, reason = attempt.groups, attempt.reason
     if facts.loops:
         yield replace(

@@ -34,7 +34,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
-"""The fewest bytes of a program's arrays for which a further compiler step that places them pays."""
+"""The least total size, in bytes, of a program's arrays for which placing them is worth a further compiler step."""
 _OF_SCHEDULE = PRINTS_IR, "--iree-scheduling"
 """The prefixes of users' flags that change IREE's phase `stream`."""
 _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
@@ -155,18 +155,18 @@ class _Known(NamedTuple):
 
 
 _COUNTING: tuple[Group, ...] = ("host", "loops", "carries")
-"""The groups that do not change a module for which they return 0 as the number of their rewrites."""
+"""The groups that leave a module unchanged whenever they return 0 rewrites."""
 
 
 class _Modules:
-    """The module of a program after groups of passes; groups that several attempts begin with run once."""
+    """The module of a program after sequences of groups. Each sequence runs once, even if several attempts share it."""
 
     def __init__(self, module: ir.Operation) -> None:
         self._known: dict[tuple[Settings | None, tuple[Group, ...]], _Known] = {(None, ()): _Known(module)}
         self._idle: set[tuple[Settings, tuple[Group, ...]]] = set()
 
     def after(self, settings: Settings, groups: Sequence[Group]) -> tuple[_Known, tuple[Group, ...]]:
-        """The module after groups, which callers must not change, and the groups that changed it."""
+        """The module after these groups, and the groups that changed it. Callers must not change the module."""
         done: tuple[Group, ...] = ()
         known = self._known[None, done]
         for each in groups:
@@ -193,7 +193,8 @@ class _Modules:
 
 def _facts(program: ir.Module | IrOp, modules: _Modules, settings: Settings) -> Facts:
     """The facts about a program that is rewritten for speed."""
-    # Convolutions rewritten as products are as fast without data tiling. The work of vector kernels is not known.
+    # The program before the rewrites decides: data tiling does not speed up convolutions that are rewritten as
+    # products, and `work` does not know the work of vector kernels.
     planned = work(program)
     fast, _ = modules.after(settings, SPEED)
     legal, done = modules.after(settings, (*SPEED, "host", "legal"))
@@ -212,11 +213,13 @@ def _facts(program: ir.Module | IrOp, modules: _Modules, settings: Settings) -> 
 
 def _settings(target: Target, options: Options) -> Settings:
     """The pipeline's settings for a target."""
-    # The system's linker finds the C library, which some code for CPUs calls.
+    # Some patterns for CPUs call the C library, which only shared libraries find.
     cpu = target.shared
     if options.lapack == CALLBACK and not cpu:
         cpus = ", ".join(known.name for known in TARGETS.values() if known.shared)
-        raise RequestError(f"target {target.name!r} cannot call LAPACK back, as these can: {cpus}")
+        raise RequestError(
+            f"target {target.name!r} cannot call LAPACK on the host; these targets can: {cpus}"
+        )
     return Settings(
         cpu=cpu,
         spirv=target.spirv,
@@ -229,7 +232,7 @@ def _settings(target: Target, options: Options) -> Settings:
     )
 
 
-# ---- what a source says of its program -----------------------------------------------------------------------
+# ---- the description of the program in its source ------------------------------------------------------------
 
 
 def _describe(module: ir.Operation, program: Lowered, device: str) -> None:
@@ -245,7 +248,7 @@ def _describe(module: ir.Operation, program: Lowered, device: str) -> None:
 
 
 def _names_pipes(text: str) -> bool:
-    """Whether locations name pipes or devices: the compiler would open the file of a location to print its line."""
+    """Whether a location names a pipe or a device: the compiler would open it to print the location's line."""
     for written in set(_FILES.findall(text.encode("utf-8", "surrogateescape"))):
         name = re.sub(rb"\\([0-9A-F]{2})", lambda byte: bytes.fromhex(byte[1].decode()), written)
         with suppress(OSError, ValueError):  # the file does not exist
@@ -260,6 +263,6 @@ def _may_edit_schedule(flags: Sequence[str]) -> bool:
 
 
 def _is_worth_placing(module: ir.Operation) -> bool:
-    """Whether the arrays of a program are large enough that a further compiler step, which places them, pays."""
+    """Whether the arrays of a program are so large that placing them is worth a further compiler step."""
     sizes = (size_in_bytes(y) for op in within(module) for y in op.results)
     return any(total >= _PLACED for total in accumulate(sizes))

@@ -35,7 +35,8 @@ TABLES = {
     "modules": (MODULES, VM_CODE),
     "slow": (EVERYWHERE, ON_CPUS, ON_OTHERS, MODULES, VM_CODE),
 }
-"""The tables of docs/iree.md, each with the places whose records it lists. "slow" has all records of that kind."""
+"""The tables of docs/iree.md, each with the values of `Record.where` that it lists. "slow" has the faults of that kind,
+the other tables have all other faults."""
 
 
 def table(name: str) -> str:
@@ -77,7 +78,7 @@ _OTHERS = {"passes": _passes, "loops": _loops}
 
 
 def _lines(rows: dict[tuple[str, str], list[str]], slow: bool) -> Iterator[str]:
-    """The rows of a table of faults, by kind and text; of rewrites for speed, by the benchmark that shows the gain."""
+    """The lines of a table. `rows` maps the kind of a fault (if `slow`, the benchmark) and its text to its ops."""
     yield f"| op or pass | {'' if slow else 'kind | '}IREE's fault, and what replaces it |{' gain | ' * slow}".rstrip()
     yield "|---|---|---|"
     for (of, text), ops in rows.items():

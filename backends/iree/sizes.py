@@ -103,7 +103,7 @@ def _listing(contents: bytes, name: str) -> str:
 def _buffers(body: str) -> Buffers:
     """The buffers of a function, from the constants that it passes to `hal.device.queue.alloca`.
 
-    The bytes are unknown if a call of this function does not match the patterns.
+    `bytes` is None if a call that allocates or frees does not match the patterns.
     """
     branches = _branches(body)
     calls = body.count("@hal.device.queue.alloca("), body.count("@hal.device.queue.dealloca(")

@@ -10,7 +10,7 @@ from tiduc.dialect.mlir.artifacts import BYTECODE
 _DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
 _NEVER = re.compile(rb" attributes \{no_inline, noinline\}")
 _JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
-# Whole strings, since constants may hold any bytes.
+# Bytecode stores op names as strings that end with a zero byte. Parts of names could match bytes of constants.
 _JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
 
 
@@ -20,9 +20,9 @@ class Source:
 
     `workgroups` maps the names of functions that the text declares to the text of their definitions. These functions
     compute the workgroups of dispatches. With `repeats`, the text has functions of repeated ops, which are inlined
-    after IREE has formed dispatches. `threaded`: IREE's device for threads runs the program. With `places`, tiduc
-    places the arrays of its execution regions in memory. With `poisons`, allocated memory holds NaN before and after
-    its use, which shows reads of other memory.
+    after IREE has formed dispatches. With `threaded`, the program runs on IREE's device with several threads. With
+    `places`, tiduc places the arrays of the program's execution regions in memory. With `poisons`, memory holds NaN
+    whenever it holds no array, so that reads of unwritten or released memory show in the results.
     """
 
     stablehlo: str | bytes
@@ -37,24 +37,24 @@ class Source:
 
     @property
     def text(self) -> bytes:
-        """The text of the program without the functions of workgroups."""
+        """The text of the program, which only declares the functions of workgroups."""
         # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
         text = self.stablehlo
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
 
     @property
     def whole(self) -> bytes:
-        """The text of the program with the functions of workgroups, for a single run of the compiler."""
+        """The text of the program with all its functions, for a single run of the compiler."""
         text = may_be_inlined(self.text) if self.repeats else self.text
         return _with_workgroups(text, self.workgroups) if self.workgroups else text
 
     @property
     def has_edits(self) -> bool:
-        """Whether its IR is edited between runs of the compiler before it is code for IREE's virtual machine."""
+        """Whether tiduc edits the program's IR between runs of the compiler. Edits of VM code do not count."""
         return self.repeats or self.places or bool(self.workgroups)
 
     def in_one_run(self) -> "Source":
-        """The same program for a single run of the compiler up to code for IREE's virtual machine."""
+        """The program as a source that a single run of the compiler lowers to VM code."""
         text = (
             self.whole.decode("utf-8", "surrogateescape") if isinstance(self.stablehlo, str) else self.whole
         )
@@ -68,9 +68,9 @@ class Source:
 
 
 def may_be_inlined(text: bytes) -> bytes:
-    """The text of a program for IREE, in which IREE inlines the functions of repeats before anything else.
+    """The text of a program without the attributes that keep IREE from inlining the functions of repeats.
 
-    Raises `CompileError` if no function is marked: `Source.repeats` says that some are.
+    Raises `CompileError` if no function has these attributes, because callers know that there are such functions.
     """
     allowed, count = _NEVER.subn(b"", text)
     if not count:

@@ -1,7 +1,7 @@
 """steps: the runs of IREE's compiler on one program, from StableHLO to a module.
 
 `STEPS` lists the runs, in groups called parts. A program goes through all of them if its arrays are placed in memory.
-Other programs need fewer runs: where nothing changes, a step shares a run with the next step. A verified run verifies
+Other programs need fewer runs: a step that no edit follows shares a run with the next step. A verified run verifies
 all ops after each pass. An unverified run verifies them only when it reads its input, and when it prints text. If a
 step of a part fails or prints invalid ops, one verified run replaces the part (`Rerun` in `plan.py`). `Changes.edits`
 lists the edits after each phase. If the IR is edited between two phases, `modules/process.py` runs the compiler, and
@@ -22,8 +22,9 @@ from tiduc.dialect.mlir.artifacts import BYTECODE
 from tiduc.runtime.process import Ended
 
 OPTIMIZED, DISPATCHED, SCHEDULED, LOWERED = "global-optimization", "flow", "stream", "executable-targets"
-"""The phases before IREE forms dispatches, after it has formed them, after their order and the memory are decided, and
-after each executable is in LLVM's dialect or in another one of its target."""
+"""Phases of IREE's compiler. `OPTIMIZED` ends before IREE forms dispatches, `DISPATCHED` when they are formed,
+`SCHEDULED` when their order and memory are decided, and `LOWERED` when all executables are in the dialects of their
+targets, such as LLVM's."""
 
 ALLOCATING = "stream, first half"
 """The point at which IREE has decided which arrays share an allocation; it is not a phase of its own."""
@@ -44,7 +45,7 @@ _SCHEDULE = (
 """IREE's phase that schedules dispatches, as two pipelines, each with its end."""
 
 _GENERIC = b'"builtin.module"'
-"""The beginning of a module, after aliases, in MLIR's generic form."""
+"""The beginning of a module in MLIR's generic form. Aliases may precede it."""
 
 
 class Changes(NamedTuple):
@@ -125,8 +126,8 @@ class CompilerStep:
 
 
 STEPS = (
-    # IREE verifies all ops after each pass, which takes two fifths of the time. It makes invalid ops from some
-    # StableHLO; they last until the end of the first step, and would become wrong values in the second.
+    # Verifying all ops after each pass would take two fifths of the time. IREE makes invalid ops from some StableHLO.
+    # They are noticed at the end of the first step; the second step would turn them into wrong values.
     (
         CompilerStep(
             "optimize",
@@ -180,7 +181,7 @@ Run = Callable[[list[str], bytes, CompilerStep], Ended]
 """Runs the command of a step on a program."""
 
 Note = Callable[[Rerun, str], None]
-"""Notes that steps with these names run again."""
+"""Called with a rerun and the names of the steps that run again."""
 
 Part = Sequence[CompilerStep]
 
@@ -188,7 +189,7 @@ Part = Sequence[CompilerStep]
 def parts_of(changes: Changes) -> list[Part]:
     """The runs for a program with these changes, in parts."""
     parts: list[Part] = []
-    open_: tuple[CompilerStep, ...] = ()  # steps that end without a stop of the compiler
+    open_: tuple[CompilerStep, ...] = ()  # steps that share a run with the next step
     for part in STEPS:
         steps: list[CompilerStep] = []
         for step in part:
@@ -199,7 +200,7 @@ def parts_of(changes: Changes) -> list[Part]:
                 open_ = (*open_, step)
         if steps:
             parts.append(steps)
-    if changes.vm and changes.in_stream:  # the process that edits VM code writes the module
+    if changes.vm and changes.in_stream:  # the process that edits VM code also writes the module
         *parts, (*before, last), _ = parts
         parts.append([*before, replace(last, end=MODULE)])
     return parts
@@ -267,7 +268,7 @@ def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: N
 
 
 def _heard(ended: Ended) -> Ended:
-    """The result of a process, after reading its lines for tiduc: remarks become warnings, a refusal an error."""
+    """The result of a process, without its messages to tiduc. Remarks become warnings; a refusal raises an error."""
     errors, told = said(ended.errors)
     for kind, text in told:
         if kind == REMARK:

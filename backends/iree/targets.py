@@ -19,7 +19,7 @@ class Target:
     have a fused multiply-add instruction. `vectors` are the vector registers of CPUs, as in `Settings`.
 
     `variants` may follow the colon, as in `cuda:sm_86`. Only names known to compile are listed, since IREE's compiler
-    crashes on names that it does not know. `variant` is the flags' template that takes the variant's name.
+    crashes on names that it does not know. `variant` is a template of flags for the variant's name.
     """
 
     name: str
@@ -49,7 +49,7 @@ _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 _LLVM = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-loop-vectorization=true",  # with unrolling: 0.65 to 1 times the run time without it
+    "--iree-llvmcpu-loop-vectorization=true",  # 0.65 to 1 times the run time, together with unrolling
     "--iree-llvmcpu-loop-unrolling=true",
     _KEEP_F64,
 )
@@ -75,7 +75,7 @@ IREE computes indices in such vectors when it reverses the window of a kernel, f
 """
 
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
-"""For modules with products in tiles (`fast/products/tiles.py`): panels on the stack, which has 128 KiB in workers."""
+"""For modules with products in tiles (`fast/products/tiles.py`): panels may fill a worker's stack of 128 KiB."""
 
 INLINED = ("--iree-hal-preprocess-executables-with=builtin.module(inline{default-pipeline=},symbol-dce)",)
 """For modules with dispatches that call the function of a workgroup (`emit/workgroups.py`)."""
@@ -88,7 +88,7 @@ KERNELS = (
 """For modules with loops inside dispatches, which the calling thread runs: workers' stacks have only 128 KiB.
 
 If a dispatch has several products, the compiler chooses tile sizes for one of them, not always for the same one.
-Another product may then need a vector of more than 512 native vectors, the default limit: every other compilation
+Another product may then need a vector of more than 512 native vectors, the default limit: half of the compilations
 failed.
 """
 
@@ -170,7 +170,7 @@ _CPU = Target(
     shared=True,
 )
 
-# The full description of sm_90: with the flag --iree-cuda-target=sm_90 the compiler crashes.
+# The full description of sm_90, because the compiler crashes with the flag --iree-cuda-target=sm_90.
 _SM_90 = (
     '--iree-hal-target-device=#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", '
     '{{iree_codegen.target_info = #iree_gpu.target<arch = "sm_90", features = "+ptx80", wgp = <'
@@ -330,7 +330,7 @@ def find_target(name: str) -> Target:
 
 
 def _host(target: Target) -> str:
-    """The variant for this machine's CPU: `host`, whose features IREE's compiler detects, or that of TIDUC_HOST_CPU.
+    """The variant for this machine's CPU: the value of TIDUC_HOST_CPU, or `host`, for which IREE detects the features.
 
     Raises TiducError if the variable names an unknown variant.
     """

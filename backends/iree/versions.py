@@ -20,7 +20,7 @@ def warn_of_another_version() -> None:
     for package in PACKAGES:
         try:
             installed = version(package)
-        except PackageNotFoundError:  # this build of IREE is not a package of the index
+        except PackageNotFoundError:  # this build of IREE was not installed as a package
             continue
         if installed != SEEN:
             warnings.warn(

@@ -1,4 +1,4 @@
-"""Reads the sections of a WebAssembly file: the kernels in a static library, or a library that was linked."""
+"""Reads the sections of a WebAssembly file: the kernels in a static library, or a linked library."""
 
 from tiduc.backends.iree.elf import Elf
 
@@ -10,7 +10,7 @@ def is_wasm(data: bytes) -> bool:
 
 
 def read_wasm(data: bytes) -> Elf:
-    """The bytes of code, and of data, which count as constants. Functions are omitted.
+    """The sizes of a WebAssembly file in bytes. Its data count as constants; `functions` is empty.
 
     Raises `ValueError` for a damaged file.
     """

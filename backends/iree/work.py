@@ -15,7 +15,7 @@ from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import IrOp
 
 TILED = 1024
-"""The smallest dimension of a product for which data tiling is faster; it also doubles the memory of the product.
+"""The smallest dimension of a product for which data tiling is faster. Tiling doubles the memory of the product.
 
 With data tiling, a product of two matrices of 1024 x 1024 takes 0.71 of the time, one of 512 x 512 as long, and one of
 256 x 256 1.1 times as long. The gradient of a perceptron of width 768 takes 1.17 times as long, and that of a GPT of 6
@@ -44,8 +44,8 @@ class ModuleWork:
 def work(module: ir.Module | IrOp) -> ModuleWork:
     """The known work of a module. Arrays with dynamic dimensions are not counted, and loop bodies count once.
 
-    A single thread runs each loop of little work in one dispatch. Several threads need many dispatches per iteration,
-    which take as long as the work of `THREADED`.
+    A single thread runs a loop of little work in one dispatch. Several threads need many dispatches for each
+    iteration, and starting these takes as long as computing `THREADED` elements.
     """
     tiled, total, in_loops = False, 0, 0
     ops = outer_first(module.operation)
@@ -78,7 +78,7 @@ def _elements(type_: ir.Type) -> int | None:
 
 
 def _iterations(loop: IrOp) -> int:
-    """The number of iterations of a loop, over all iterations of the loops around it."""
+    """The iterations of a loop in one call of the program: its trip count times those of the loops around it."""
     count = 1
     op: ir.Operation | None = loop.operation
     while op is not None:
@@ -90,7 +90,7 @@ def _iterations(loop: IrOp) -> int:
 
 
 def _places(op: IrOp) -> int:
-    """The number of places of a loop nest, each of whose loops runs along a dimension of an operand."""
+    """The iterations of a `linalg.generic`: the product of the sizes along which its loops run."""
     counts = {}
     for x, each in zip(op.operands, op.attributes["indexing_maps"], strict=True):
         for n, loop in zip(x.type.shape, each.value.results, strict=True):

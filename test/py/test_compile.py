@@ -366,7 +366,7 @@ def test_errors_of_the_compiler_name_the_file(
             f"{LOADING}: cannot open shared object file: No such file or directory",
             "ended with 127: .*No such",
         ),
-        (-signal.SIGKILL, "", "was killed .SIGKILL., as a system does that has no more memory"),
+        (-signal.SIGKILL, "", "was killed .SIGKILL., probably because the system ran out of memory"),
         (-signal.SIGSEGV, "", "crashed .SIGSEGV. on this program"),
     ],
 )
