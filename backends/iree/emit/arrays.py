@@ -65,7 +65,7 @@ def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
 
 
 def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
-    """The size at index i of a vector if its ops say of which array it is a size; else None.
+    """Entry i of a vector, as a size, if ops compute it from the sizes of arrays; else None.
 
     CHLO's ops on dynamic shapes expand to shapes of arrays. JAX concatenates sizes of dimensions and constants.
     """
@@ -82,7 +82,7 @@ def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
 
 
 def _source(x: IrValue, i: int) -> tuple[IrValue, int]:
-    """The value that has the element at index i of a vector before ops that move it, and the element's index there."""
+    """The value, and the index in it, of which entry i of a vector is a copy, before ops that only move entries."""
     while (op := definition(x)) is not None and (op.name in _JOINS or _keeps_size(op)):
         x = op.operands[ir.OpResult(x).result_number if op.name == "stablehlo.optimization_barrier" else 0]
         if op.name == "stablehlo.concatenate":
@@ -97,7 +97,7 @@ _JOINS = "stablehlo.concatenate", "stablehlo.optimization_barrier"
 
 
 def _keeps_size(op: IrOp) -> bool:
-    """Whether an op has one size as its operand and as its result: sizes have at most 31 bits."""
+    """Whether an op passes on a size unchanged: a size has at most 31 bits, so wide integers hold it."""
     if op.name == "stablehlo.convert":
         kinds = element(op.operands[0]), element(op.results[0])
         return all(
@@ -119,16 +119,16 @@ def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
 
 
 def with_known_sizes(b: Emitter, x: IrValue) -> IrValue:
-    """A vector of sizes, written so that IREE knows of which arrays they are sizes; x if an entry is no size.
+    """A vector equal to x, built directly from the sizes of arrays; x itself if an entry is not such a size.
 
-    IREE would compute the vector, and read it in dispatches, some of which do not compile.
+    IREE would compute x, and read it in dispatches, some of which do not compile.
     """
     sizes = None if is_dynamic(x.type) else known_sizes(b, x)
     return x if sizes is None or are_known(sizes) else _vector(b, sizes)
 
 
 def _constant(x: IrValue, i: int = 0) -> int | None:
-    """The integer at index i of a constant vector, which may be an operand of a concatenation; else None."""
+    """Entry i of a vector if it is constant; else None. Other entries of a concatenation need not be constant."""
     x, i = _source(x, i)
     constant = defined_by(x, "stablehlo.constant")
     if constant is None:
@@ -261,7 +261,7 @@ def computed(
 
 
 def mapped(b: Emitter, region: ir.Region, xs: Sequence[IrValue], i: int = 0) -> IrValue:
-    """Result i of a region over scalars, for each place of arrays of one shape."""
+    """Result i of a region on scalars, applied to the elements of arrays of equal shape."""
     body = b.region(
         [ir.RankedTensorType.get([], element(x)) for x in xs], lambda b, *vs: [b.inlined(region, vs)[i]]
     )
@@ -309,5 +309,5 @@ def restored(b: Emitter, v: IrValue, kind: ir.Type) -> IrValue:
 
 
 def _signless(b: Emitter, x: IrValue, moved: Callable[[IrValue], IrValue]) -> IrValue:
-    """`moved(x)`, computed on signless integers if x is unsigned; `moved` must only move elements."""
+    """`moved(x)`, computed on signless integers if x is unsigned. `moved` must not change the values of elements."""
     return restored(b, moved(as_signless(b, x)), element(x))

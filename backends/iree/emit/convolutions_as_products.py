@@ -1,12 +1,12 @@
-"""convolutions_as_products: convolutions with groups or one window, as products of slices, not for CPUs.
+"""Computes convolutions with groups, or with a single window, as products of slices, on targets other than CPUs.
 
 With x as (batch, places..., group, in) and the kernel w as (window..., in, group, out), a sum over the window:
 
     y[n, p, g, o] = sum_k sum_i x[n, p s + k d, g, i] w[k, i, g, o]
 
 where the slice of x for each k has the strides s. If the result has fewer places than the window, as in the gradient
-toward the kernel of a depthwise convolution, each place p is computed by itself, from a slice of x whose strides are
-the window's dilation d.
+toward the kernel of a depthwise convolution, there is one product for each place p instead, of a slice of x whose
+strides are the window's dilation d.
 """
 
 import math
@@ -39,7 +39,9 @@ def as_products(b: Emitter, op: IrOp) -> IrValue:
     places = [shape(op.results[0])[d] for d in layout.output[2:]]
     if min(math.prod(w.sizes), math.prod(places)) > _MOST:
         groups, elements = max(group_counts(op)), math.prod(w.sizes)
-        raise refused(op, f"code for GPUs takes no {groups} groups with windows of {elements} elements")
+        raise refused(
+            op, f"code for GPUs does not support {groups} groups with windows of {elements} elements"
+        )
     by_place = math.prod(places) < math.prod(w.sizes)
     y = (_place_by_place if by_place else _summed_over_window)(b, x, kernel, w, places, precision(op))
     batch, features, *spatial = layout.output

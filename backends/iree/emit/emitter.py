@@ -21,11 +21,11 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
 
 Pattern = Callable[["Emitter", ir.Operation], Sequence[IrValue] | None]
-"""A pattern gives the op's new results, or None to keep the op, perhaps changed in place."""
+"""A pattern returns the op's new results, or None to keep the op, which it may change in place."""
 
 EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV = "everywhere", "on CPUs", "on other targets", "on SPIR-V"
 DYNAMIC = "dynamic shapes"
-"""Where a pattern applies: on all targets, on CPUs, elsewhere, on SPIR-V targets, or to ops with dynamic dimensions."""
+"""Where a pattern applies: on all targets, on CPUs, on other targets, on SPIR-V, or to ops with dynamic dimensions."""
 
 STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
 """The attributes of barriers: barriers that only keep IREE from fusing ops, barriers of one hidden number each, and
@@ -332,7 +332,7 @@ def replace_uses(uses: Iterable[ir.OpOperand], y: IrValue) -> None:
 
 
 def is_directly_in(op: IrOp, name: str) -> bool:
-    """Whether an op is in a region of an op of that name, and not in a region inside that."""
+    """Whether the parent of an op is an op of that name."""
     parent = op.operation.parent
     return parent is not None and parent.name == name
 

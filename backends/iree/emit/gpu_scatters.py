@@ -1,4 +1,4 @@
-"""gpu_scatters: on NVIDIA's GPUs, scatters that add rows write rows to which the sums of their updates were added.
+"""gpu_scatters: on NVIDIA's GPUs, a scatter that adds rows first adds the updates of each row, then writes the sums.
 
     s = (i = i^T) u      the sum of all updates of each update's row, as a product with a matrix of zeros and ones
     t[i] = t[i] + s
@@ -6,8 +6,8 @@
 IREE applies updates one after the other, since several updates may change one row. Here, all updates of a row write
 equal numbers. The order therefore does not matter, and all rows are written at once: 128 rows of 768 elements take 0.1
 instead of 4 ms on an H200. In the product, an infinity or NaN of one row would make the sums of all rows NaN. Therefore
-u has 0 in place of them, and additional columns whose sums count the infinities and NaN of each row, which are then
-added to s.
+u has 0 in place of infinities and NaN. Additional columns of u mark them, and where a row has a mark, the infinity or
+NaN is added to s afterwards.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ _MOST = 2**13
 
 
 def adds_rows(b: Emitter, op: IrOp, table: IrValue, updates: SizeLike) -> bool:
-    """Whether a scatter adds rows of floats, and enough of them to make it faster to add the updates first."""
+    """Whether a scatter adds so many rows of floats that adding the updates first is faster."""
     kinds = ir.F32Type | ir.F64Type | ir.F16Type | ir.BF16Type
     if not (b.settings.cuda and b.settings.fast) or reducer(op) != "stablehlo.add":
         return False

@@ -12,10 +12,10 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import element, shape
 
 LEAST_WORK = 2**20
-"""The fewest multiplications of a product that is rewritten: the start of a kernel takes as long as a smaller one."""
+"""The fewest multiplications of a product that is rewritten: starting a kernel takes as long as a smaller product."""
 
 NARROWEST = 16
-"""The least size of a dimension of a product that is rewritten; IREE has other code for matrices and vectors."""
+"""The least size of a dimension of a product that is rewritten; IREE has other code for products with vectors."""
 
 _SHORTEST = 64
 """The fewest terms of a part of a sum."""
@@ -31,7 +31,7 @@ _BYTES_PER_CYCLE = 1500
 """Bytes that kernels read and write in a cycle of the multiprocessors, as measured on an H200."""
 
 _START = 2000
-"""Cycles of a kernel that adds parts, without those for reading and writing."""
+"""The cycles of a kernel that adds the parts of a sum, except those for reading and writing."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Product:
                 parts *= 2
 
     def _is_divided(self, tile: GpuTile) -> bool:
-        """Whether a tile may compute the product: IREE pads f32 tiles correctly, but not tiles for tensor cores."""
+        """Whether a tile may compute the product. IREE pads f32 tiles correctly, but not tiles for tensor cores."""
         whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
         return not tile.in_tensor_cores or (whole and not self.batches)
 

@@ -33,13 +33,13 @@ class Kernel(Emitter):
     """Emits the body of a dispatch: ops on scalars and on elements of arrays. Indices may be Python integers."""
 
     def index(self, n: IndexLike) -> IrValue:
-        """An integer or a `RunTimeSize` as a value of type index; a value as it is."""
+        """An integer or a `RunTimeSize` as a value of type index. A value is returned unchanged."""
         if isinstance(n, RunTimeSize):
             return n.at(self)
         return self.number(n, ir.IndexType.get()) if isinstance(n, int) else n
 
     def number(self, value: float, type_: ir.Type) -> IrValue:
-        """A constant of a scalar type; of a complex type, 0."""
+        """A constant of a scalar type. For a complex type, the constant is 0."""
         if isinstance(type_, ir.ComplexType):
             parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
             return self.emit("complex.constant", (), type_, {"value": parts})
@@ -127,7 +127,7 @@ class Kernel(Emitter):
         return self.emit("tensor.empty", self.dynamic(sizes), type_)
 
     def zero_array(self, type_: ir.RankedTensorType) -> IrValue:
-        """An array of zeros (`linalg.fill`), which IREE writes in the dispatch that adds to it."""
+        """An array of zeros (`linalg.fill`). IREE writes them in the dispatch that adds to the array."""
         zero, to = self.number(0, type_.element_type), self.empty(type_)
         fill = self.region([type_.element_type] * 2, lambda k, v, _: [v], "linalg.yield")
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
@@ -210,10 +210,11 @@ class Kernel(Emitter):
     def contraction(
         self, x: IrValue, y: IrValue, output: IrValue, maps: Sequence[ir.AffineMap], tiles: ir.Attribute
     ) -> IrValue:
-        """Array `output` plus a sum of products of elements of x and y, a loop nest that sums along the last dimension.
+        """Array `output` with sums of products of elements of x and y added, as a loop nest (`linalg.generic`).
 
-        `maps` give the places in x, y and the output; `tiles` are the nest's tile sizes, a `compilation_info`. Elements
-        of x and y may be narrower than the output's.
+        The innermost loop runs along the terms of a sum. `maps` map the nest's indices to places in x, y and the
+        output. `tiles` has the nest's tile sizes, as a `compilation_info`. Elements of x and y may be narrower than the
+        output's.
         """
         kinds = ["parallel"] * output.type.rank + ["reduction"]
 
@@ -275,13 +276,11 @@ def dispatch(
 
 
 def in_own_dispatch(b: Emitter, type_: ir.RankedTensorType, fill: Callable[[Kernel], IrValue]) -> IrValue:
-    """The array that `fill` computes in a dispatch of its own.
+    """The array that `fill` computes in a separate dispatch, which IREE divides among threads.
 
-    IREE fuses no other op into it, and divides it among threads.
-
-    Barriers before and after the ops would prevent fusions as well. But IREE keeps barriers until the end of its
-    pipeline, and the ops between two barriers become a separate command buffer. That command buffer takes as long to
-    compile as a small dispatch.
+    Barriers before and after the ops would also prevent IREE from fusing other ops into the dispatch. But IREE keeps
+    barriers until the end of its pipeline, and the ops between two barriers become a separate command buffer, which
+    takes as long to compile as a small dispatch.
     """
     return dispatch(b, [type_], lambda k: [fill(k)], divided=True)[0]
 

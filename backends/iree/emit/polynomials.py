@@ -3,7 +3,7 @@
     e^x = 2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
 
 The multiple of log 2 is subtracted in two parts, the first of which has an exact product with n (Cody and Waite). q is
-a fit with an error of 2^-56 of the exponential.
+fitted so that the relative error of the exponential is 2^-56.
 """
 
 from collections.abc import Sequence

@@ -24,7 +24,7 @@ def sorted_dimension(op: IrOp) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """The operands of a sort as arrays of rows. Each row is sorted. An iota along the rows is None."""
+    """The operands of a sort as arrays of rows, each of which is sorted. In `keys`, None is an iota along rows."""
 
     op: IrOp
     kinds: list[ir.Type]  # the operands' element types before `stored` converts them
@@ -98,9 +98,9 @@ def places_along(b: Emitter, x: IrValue, dimension: int) -> IrValue:
 
 
 def at_index(dimension: int) -> Callable[[Kernel, Sequence[RunTimeSize], IrValue, IrValue], IrValue]:
-    """A function for `computed`. It gives the element of x whose index along a dimension is read from `indices`.
+    """A function for `arrays.computed`: at each place, reads the index along a dimension from `indices`, then x there.
 
-    `indices` has the rank of x, and equal rows.
+    `indices` has the shape of x, except that its size may differ along this dimension.
     """
 
     def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, indices: IrValue) -> IrValue:

@@ -1,6 +1,6 @@
 """Sizes of dynamic dimensions, with Python's operators; a static size is an int.
 
-(n - 1) // 2 + 1        an int if n is one; else a `RunTimeSize`, whose ops are emitted where the size is read
+(n - 1) // 2 + 1        an int if n is an int; else a `RunTimeSize`, whose ops are emitted where the size is read
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ SizeLike = int | RunTimeSize
 
 
 N = TypeVar("N", bound=SizeLike, covariant=True)
-"""The sizes of a plan: integers, where it is made, or what the code of a dispatch reads at run time."""
+"""The type of sizes in records: `int` for a plan, `SizeLike` in a dispatch, which may read sizes at run time."""
 
 
 def are_known(sizes: Sequence[SizeLike]) -> TypeGuard[Sequence[int]]:
@@ -79,7 +79,7 @@ def known(n: SizeLike) -> int:
 
 
 IndexLike = SizeLike | IrValue
-"""What `Kernel.index` makes a value of type index."""
+"""The types that `Kernel.index` converts to a value of type index."""
 
 
 def read(value: IrValue) -> RunTimeSize:

@@ -1,6 +1,6 @@
-"""Reductions in stages, for those to which IREE's code for GPUs gives one thread: complex numbers, or several ops.
+"""Splits reductions that IREE's code for GPUs would run in one thread: of complex numbers, or by several ops.
 
-70,000 elements    ->    274 rows of 256, filled up with initial values, are reduced to 274 elements, these to one
+70,000 elements    ->    137 rows of 512, padded with initial values, are reduced to 137 elements, then to one
 
 One thread is slow, and Mesa's software device ends a thread after 65,535 steps. A reduction may use any order
 (StableHLO's specification, reduce: it combines consecutive elements, and initial values in any places).
@@ -27,7 +27,7 @@ def in_stages(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     if math.prod(shape(xs[0])[d] for d in dimensions) <= _STEPS or _is_plain(op):
         return None
     body = b.copied_region(op.regions[0])
-    for d in reversed(dimensions):  # in descending order, so that numbers stay valid
+    for d in reversed(dimensions):  # in descending order, so that the remaining dimensions keep their numbers
         n = shape(xs[0])[d]
         if n > _STEPS:
             width = 1 << ((n - 1).bit_length() + 1) // 2

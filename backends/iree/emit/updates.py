@@ -68,7 +68,7 @@ def alternatives(x: IrValue, block: ir.Block) -> list[IrValue]:
 
 
 def traced_in(y: IrValue, block: ir.Block) -> list[IrValue]:
-    """The values that y may be, or be a view of, if y belongs to a block. Empty for arguments of the block."""
+    """The values that y may be, or be a view of. Empty for arguments of a block, and for values from outside it."""
     return may_be(y) if y.owner != block and is_within(y, block) else []
 
 

@@ -26,16 +26,16 @@ _LOAD = 0.1
 
 
 def cycles_of_step(additions: int, loads: int) -> float:
-    """The cycles of one step, in which a tile adds to its sums. Each cycle does two multiplications or loads.
+    """The cycles of one step, in which a tile adds products to its sums. A cycle does two multiplications or loads.
 
-    Each load costs some cycles more. This extra cost chooses between tiles of equal additions: in measurements, tiles
-    with fewer loads are faster, and more so if two threads share a core.
+    `_LOAD` decides between tiles with equally many additions: in measurements, tiles with fewer loads are faster, and
+    more so if two threads share a core.
     """
     return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
 
 
 def lanes(x: IrValue, registers: Registers) -> int:
-    """The number of elements of an array in a vector."""
+    """The number of elements of x that one vector register holds."""
     return registers.bits // int(element(x).width)
 
 
@@ -86,7 +86,7 @@ class Vectors(Kernel):
         return self.empty(ir.RankedTensorType.get(known, self.element_type), sizes)
 
     def splat(self, v: IrValue) -> IrValue:
-        """A vector of one scalar."""
+        """A vector with a scalar in all lanes."""
         return self.emit("vector.broadcast", (v,), ir.VectorType.get([self.width], v.type))
 
     def zeros(self) -> IrValue:
@@ -141,14 +141,13 @@ class Vectors(Kernel):
     ) -> list[IrValue]:
         """The sums plus the products of each x with each y. The products of one x are added before those of the next x.
 
-        If `xs` is a generator, each x is emitted right before its products. Then x occupies a register only during
-        them.
+        If `xs` is a generator, each x is emitted right before its products, so that it occupies no register before.
         """
         sums = iter(sums)
         return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
 
     def _plus_product(self, x: IrValue, y: IrValue, z: IrValue) -> IrValue:
-        """x y + z, fused only if CPUs have the instruction; otherwise a library function would compute it."""
+        """x y + z, fused only if the CPU has the instruction; without it, a library function would compute the op."""
         if self.fused:
             return self.emit("vector.fma", (x, y, z), z.type)
         contract = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}

@@ -1,4 +1,4 @@
-"""`spread`: adds contributions of windows to single elements of an array, without a scatter."""
+"""`spread_windows`: adds the contribution of each window to one element of an array, without a scatter."""
 
 import functools
 import math
@@ -12,14 +12,14 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 MOST_TERMS = 64
-"""The most elements of a window for which `spread` adds the parts of a sum one after the other."""
+"""The most elements of a window for which callers use `spread_windows`, which adds as many arrays."""
 
 
 def spread_windows(b: Emitter, source: IrValue, chosen: IrValue, w: Window, sizes: Sequence[int]) -> IrValue:
-    """An array of these sizes: element i is the sum of `source` over the windows whose number in `chosen` is i.
+    """An array of these sizes, in which element i is the sum of `source` over the windows whose entry in `chosen` is i.
 
-    This form is for GPUs, where a single thread would apply all updates of a scatter. The sum has one term for each
-    element of a window: the windows that chose this element, spread over the array with the windows' strides.
+    This form is for GPUs, where a single thread would apply all updates of a scatter. For each position within a
+    window, a term holds the entries of the windows that chose this position, spread out with the windows' strides.
     """
     places, rank, total = shape(source), range(len(sizes)), None
     numbers = chosen.type

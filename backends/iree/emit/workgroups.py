@@ -67,9 +67,8 @@ class SharedNumbers:
     def named(numbers: NamedTuple, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "SharedNumbers":
         """Creates the record from a named tuple of numbers.
 
-        `dimensions` names the sizes of each input and of the result.
-
-        A size that is compiled into the code has no name. `ones` names numbers for which the code knows whether they
+        `dimensions` has, for each input and for the result, the name of the number that is the size of each dimension,
+        or None for a size that is compiled into the code. Numbers named in `ones` are compiled into the code if they
         are 1, because a size of 1 needs no loop.
         """
         at = {name: i for i, name in enumerate(numbers._fields)}
@@ -99,7 +98,7 @@ class SharedNumbers:
         ]
 
     def all(self, read: Sequence[T]) -> list[int | T]:
-        """The numbers with the values that the code has read in place of those that it reads."""
+        """All numbers, in order: values from `read` for those that the code reads, integers for the others."""
         values = iter(read)
         return [n if i in self.known else next(values) for i, n in enumerate(self.numbers)]
 
@@ -125,8 +124,8 @@ class Code:
 
     `form` has the properties on which the code depends, such as the tile of sums in registers: dispatches of equal
     forms and types share code. `part(form, numbers, *arrays)` emits parts, in the code of the dispatch. `numbers` is a
-    named tuple; `axes` and `ones` name its fields as `SharedNumbers.named` takes them. Without numbers, the code
-    depends on all sizes.
+    named tuple; `ones` and `axes` are the arguments of `SharedNumbers.named`. Without numbers, the code depends on all
+    sizes.
     """
 
     name: str
@@ -139,7 +138,7 @@ class Code:
     def run(
         self, b: Emitter, arrays: Sequence[IrValue], type_: ir.RankedTensorType, counts: Sequence[int]
     ) -> IrValue:
-        """The array of a type whose parts the code computes for each place in an array of `counts`."""
+        """The array of this type that the code computes, one part for each place in an array of sizes `counts`."""
 
         def fill(
             k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[IrValue], read: Sequence[SizeLike]
@@ -161,7 +160,7 @@ def in_workgroups(
     fill: Body,
     shared: SharedNumbers | None = None,
 ) -> IrValue:
-    """The array whose parts are `fill(kernel, place, inputs, numbers)`, for each place in an array of `counts`.
+    """The array whose parts are `fill(kernel, place, inputs, numbers)`, for each place in an array of sizes `counts`.
 
     There are up to three `counts`. IREE's threads compute the parts. A thread computes successive places along the last
     dimension one after the other. Dispatches with equal names, plans and types share their code, which is emitted once,
@@ -236,7 +235,7 @@ def _executable(
     fill: Body,
     shared: SharedNumbers | None,
 ) -> None:
-    """Emits the code of a dispatch in the form that IREE gives it when it puts dispatches into executables."""
+    """Emits the code of a dispatch as an executable, in the form of the executables that IREE creates."""
     bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
     by_size = shared is not None
     shared = shared or SharedNumbers((), ((),) * len(types))
@@ -346,7 +345,7 @@ def _index(n: int) -> ir.IntegerAttr:
 def _slice(
     starts: Sequence[SizeLike], sizes: Sequence[SizeLike | None], arrays: Sequence[int]
 ) -> dict[str, ir.Attribute]:
-    """The attributes of an op on a slice; operands are `arrays`, then the starts and sizes that are not integers."""
+    """The attributes of an op on a slice. `arrays` counts the operands before the starts and sizes."""
 
     def static(numbers: Sequence[SizeLike | None]) -> ir.DenseI64ArrayAttr:
         unknown = ir.ShapedType.get_dynamic_size()
