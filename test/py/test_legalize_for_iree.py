@@ -75,7 +75,7 @@ def test_rewritten(rewritten: Joined, name: str) -> None:
             4,
             "gives the same numbers in each call",
         ),
-        ("%0 = stablehlo.constant dense<1> : tensor<3xi4>", 2, "no whole number of bytes"),
+        ("%0 = stablehlo.constant dense<1> : tensor<3xi4>", 2, "does not fill whole bytes"),
     ],
 )
 def test_refused(body: str, place: int, reason: str) -> None:

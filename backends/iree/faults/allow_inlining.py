@@ -2,10 +2,10 @@
 
     func @f(%a, %b) attributes {no_inline, noinline}   ->   func @f(%a, %b) attributes {noinline}
 
-IREE keeps functions with both attributes, MLIR's and its own. Its pass `iree-util-ipo` looks for inputs of a function
-that are equal in all calls. If the last call passes one value as two inputs, the pass merges the two inputs, even if
-earlier calls pass two values. The functions that the pass `repeats` makes later are not inlined by IREE either; their
-inputs differ in all calls.
+IREE does not inline functions with both attributes, MLIR's and its own. Its pass `iree-util-ipo` looks for inputs of a
+function that are equal in all calls. If the last call passes one value as two inputs, the pass merges the two inputs,
+even if earlier calls pass two values. IREE does not inline the functions of the later pass `repeats` either; the inputs
+of these functions differ in all calls.
 """
 
 from torch_mlir import ir

@@ -27,7 +27,7 @@ _NEAR = 2.0**13
 _QUARTER = hexadecimal("0x1.92p+0 0x1.fb4p-12 0x1.444p-24 0x1.68c234p-39")
 """pi / 2, in three parts of 11 bits and a remainder."""
 _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
-"""The bits of 1 / 2 pi behind 32 zero bits, in words of 32, as signed integers."""
+"""32 zero bits, then the bits of 1 / 2 pi, as words of 32 bits, which are signed integers."""
 
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_OTHERS)
@@ -60,7 +60,7 @@ def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _reduced(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
-    """r and n with x = r + n pi / 2 and |r| at most about pi / 4; n modulo four is in the last two bits of n."""
+    """r and n with x = r + n pi / 2 and |r| at most about pi / 4. Only the last two bits of n are correct."""
     i32 = signless(32)
     far = b.compare(b.abs(x), _NEAR, "GE")
     near = b.select(far, b.constant(0, x), x)

@@ -74,9 +74,9 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _widen_depthwise(b: Emitter, op: IrOp) -> None:
-    """Converts operands of groups of one feature, in place, to the element type of the result.
+    """Converts the operands of a depthwise convolution, in place, to the element type of the result.
 
-    IREE ignores conversions of operands, so a barrier hides that of the kernel, which must have the result's type.
+    The kernel must have this type. IREE looks through conversions of operands, so a barrier hides the kernel's.
     """
     x, kernel = op.operands
     if group_counts(op)[0] == 1 or shape(kernel)[Layout.of(op).kernel[0]] != 1:

@@ -23,7 +23,7 @@ TRANSPARENT = {
     *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),
     *("SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
 }
-"""Custom calls that are hints to other compilers, with their operand as result."""
+"""Custom calls that are hints to other compilers. Their result is their operand."""
 
 _JOINS = CONTROL | {"func.call", "stablehlo.composite"}
 """Ops whose results come from regions or callees."""
@@ -158,7 +158,7 @@ def _separated(b: Emitter, op: IrOp) -> None:
     here = {y for other in before if other.name not in (*_JOINS, "stablehlo.constant") for y in other.results}
     for i, x in enumerate(op.operands):
         if x in here and len(list(x.uses)) > 1:
-            (stored,) = b.barrier(x)  # after the loop before, so that the copy does not run together with x
+            (stored,) = b.barrier(x)  # after the earlier loop, so that the copy does not run together with x
             op.operands[i] = copied(b, stored) if x.type.shape else stored
 
 
@@ -211,14 +211,14 @@ def mesh(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.replica_id")
 @missing("Needs several processes; emits 0, since a module runs in one.", "replica_id")
 def process_id(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """0."""
+    """Replaces the op by 0."""
     return [b.constant(0, op.results[0].type)]
 
 
 @legalize("stablehlo.rng")
 @missing("Gives the same numbers in each call on CPUs; refused.", untested="refused")
 def rng(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Removes the op, which import has replaced."""
+    """Refuses the op. Imported programs do not have it, because the import replaces it."""
     raise refused(
         op, "it gives the same numbers in each call; use rng_bit_generator, with the state as an argument"
     )

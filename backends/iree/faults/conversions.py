@@ -124,7 +124,7 @@ def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _joined(b: Emitter, parts: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """The complex array whose real and imaginary parts are along the last dimension of x."""
+    """The complex array whose real and imaginary parts lie along the last dimension of `parts`."""
     re, im = (b.reshape(b.cut(parts, type_.rank, i, i + 1), type_.shape) for i in range(2))
     return b.complex(re, im)
 

@@ -58,7 +58,7 @@ def _numbers(op: IrOp) -> Iterator[int]:
 
 
 def _is_zero(x: IrValue) -> bool:
-    """Whether a number is the constant 0, or a complex number has such a part; -0 has other bits."""
+    """Whether x is the constant +0, or is read from a complex number whose part is the constant +0."""
     part = x.owner
     if not isinstance(part, ir.Block) and part.name in COMPLEX_PARTS:
         whole = defined_by(part.operands[0], "stablehlo.complex")

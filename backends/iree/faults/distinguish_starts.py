@@ -10,9 +10,10 @@ then removes the copy as unnecessary, and both concatenations write to one array
 the first operand to an array that IREE never merges with others.
 
 IREE may find two arrays equal only after it has simplified the program, and then also treats arrays of equal bytes as
-equal. This pass therefore compares sizes alone. If the arrays differ, the mark is superfluous; it is fused with the op
-that computes the first operand, unless that is a product or an argument. Short vectors of integers may hold the sizes
-of arrays, which IREE cannot see through a mark, so they get a mark only if they begin with one value.
+equal. This pass therefore compares sizes alone. If the arrays differ, the mark is superfluous; IREE fuses it with the
+op that computes the first operand, unless the operand is a product or an argument. Short vectors of integers may hold
+the sizes of arrays, which IREE cannot see through a mark. Their first operand gets a mark only if an earlier
+concatenation begins with the same value.
 """
 
 from collections.abc import Hashable
@@ -28,7 +29,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import is_dynamic
 
 _LONGEST = 16
-"""The most dimensions of an array whose sizes a vector may hold."""
+"""The length of the longest vector that may hold the sizes of an array."""
 
 
 @wrong(

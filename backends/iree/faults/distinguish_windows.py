@@ -1,4 +1,4 @@
-"""distinguish_windows: marks initial values of a reduce_window if an earlier one may have equal results.
+"""distinguish_windows: marks an initial value of a reduce_window if an earlier initial value may be equal.
 
 %y = reduce_window %x, 0                 %y = reduce_window %x, 0
 %z = reduce_window %x, 0        ->       %z = reduce_window %x, (a mark of 0)    (`emit/marks.py`)
@@ -18,8 +18,7 @@ from tiduc.dialect.graph.functions import outer_first
     "pools_of_equal_sizes",
 )
 def distinguish_windows(module: ir.Module) -> None:
-    """Marks, in place, an initial value of a reduce_window if an earlier one may be equal and has a result of equal
-    type.
+    """Marks, in place, an initial value of a reduce_window if an earlier one, for a result of equal type, may be equal.
 
     IREE fills an array with the initial value, and lowers the windows to updates of this array. It merges equal arrays,
     and the merged array becomes a second result of the dispatch of the first windows. An initial value that is not a

@@ -66,7 +66,7 @@ def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _stored_apart(b: Emitter, op: IrOp, name: str) -> Sequence[IrValue] | None:
-    """A constant whose bytes are a resource, as resources of element types that IREE reads; None if it reads this."""
+    """Replaces a constant whose bytes are a resource by resources of types that IREE reads. None if none is needed."""
     value, type_ = op.attributes["value"], op.results[0].type
     is_wide = is_complex(type_) and bits(type_) == 128
     if not is_wide and not is_unsigned(type_) and not (is_float(type_) and bits(type_) == 8):
@@ -115,7 +115,7 @@ def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _power_of_known(b: Emitter, x: IrValue, exponent: float) -> IrValue:
-    """x^y for a finite exponent known at compile time, which settles most special cases at that time."""
+    """x^y for a constant, finite exponent y. Most special cases depend on y alone, and need no select."""
     if not exponent:
         return b.constant(1, x)
     magnitude = _power_of_size(b, b.abs(x), b.constant(exponent, x))
@@ -130,7 +130,7 @@ def _is_below_0(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
-    """|x|^y for `size` = |x|; selects the case 0 for GPUs, whose functions leave it undefined."""
+    """|x|^y for `size` = |x|. On GPUs, selects the result for |x| = 0, because their functions leave it undefined."""
     if b.cpu:
         return b.power(size, y)
     is_zero, zero = b.compare(size, 0, "EQ"), b.constant(0, y)
@@ -174,7 +174,7 @@ def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
-"""The mantissa bits of each float type; denormal numbers have no other bits but the sign."""
+"""The number of mantissa bits of each float type. In a denormal number, only these bits and the sign may be set."""
 
 
 @legalize("stablehlo.cbrt")
@@ -303,7 +303,7 @@ def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     untested="does not crash on every machine",
 )
 def reduce_precision(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The op with bit counts that the type has. NaN becomes infinity if no mantissa bits are left."""
+    """The op, with bit counts limited to those of the type. NaN becomes infinity if no mantissa bits are left."""
     x = op.operands[0]
     if element(x) == ir.BF16Type.get():
         most = {"exponent_bits": 8, "mantissa_bits": 7}

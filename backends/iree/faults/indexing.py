@@ -16,7 +16,7 @@ from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
 
 def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None) -> IrValue:
-    """Indices clamped to [0, limit], where each entry along the dimension has its own limit. i32, or i64 if needed."""
+    """Indices clamped to [0, limits[i]] for entry i along `dimension`. They are i32, or i64 if a limit needs it."""
     type_ = element(x)
     highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
     most = [min(n, highest) for n in limits]
@@ -50,7 +50,7 @@ def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Changes the op in place: its update becomes one that IREE may copy from, and its starts become i32 or i64."""
+    """Changes the op in place: copies an update that is a part of the array, and converts the starts to i32 or i64."""
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
     _with_signed_starts(b, op, 2)

@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import is_complex, shape
     upstream="https://github.com/llvm/llvm-project/pull/214033",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The initial value minus the sum. Views of one operand between the negation and the sum are kept.
+    """The initial value minus the sum. Views between the negation and the sum are copied.
 
     If the initial value may be -0, a barrier stores the negated values: -0 - (x - x) is -0, but -0 + (-x + x) is 0.
     """

@@ -6,10 +6,10 @@
 
 IREE merges barriers of equal constants, which would make two marks one value. The pass runs after each group
 of passes that emits marks. A later run extends the barrier of an earlier run, because IREE would merge two such
-barriers. The barrier takes one array many times, so that IREE compiles one constant instead of hundreds, and allocates
-and awaits one array in each call. The array holds two different numbers, so that IREE stores it in the module: it would
-fill an array of one number in each call. The results are sliced where they are used, so that the ops of equal layers
-look alike, and `repeats` can pass the results to one function.
+barriers. All operands of the barrier are one array, so that IREE compiles one constant instead of hundreds, and
+allocates and awaits one array in each call. The array holds two different numbers, so that IREE stores it in the
+module: it would fill an array of equal numbers in each call. The results are sliced where they are used, so that the
+ops of equal layers look alike, and `repeats` can pass the results to one function.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ def number_marks(module: ir.Module) -> None:
 
 
 def _call_private_functions(module: ir.Module, calls: dict[str, list[ir.Operation]]) -> None:
-    """Makes calls of public functions call private copies: the arguments of public functions must stay."""
+    """Makes calls of public functions call private copies, because public functions must keep their arguments."""
     body = module.operation.regions[0].blocks[0]
     for function in functions_in(module):
         name = symbol(function)

@@ -63,10 +63,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "convolution_of_broadcast_sums",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The convolution of operands that are stored first.
-
-    Applies if the result has one element per feature and batch.
-    """
+    """The convolution with barriers before broadcast operands, if the result has one element per feature and batch."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     if any(op.results[0].type.shape[d] != 1 for d in numbers.output_spatial_dimensions):
         return None
@@ -75,9 +72,9 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _is_repeated(x: IrValue) -> bool:
-    """Whether a value is computed elementwise from constants and broadcasts, one of which has several elements.
+    """Whether a value is computed elementwise from constants and broadcasts, not all of them of single elements.
 
-    IREE computes its elements before it broadcasts them. Reshapes count as elementwise ops.
+    IREE moves such broadcasts after the elementwise ops. Reshapes count as elementwise ops.
     """
 
     def operands(y: IrValue) -> Sequence[IrValue]:
@@ -94,7 +91,7 @@ def _is_repeated(x: IrValue) -> bool:
 
 
 def _is_rejected(op: IrOp, i: int, dimensions: Sequence[int]) -> bool:
-    """Whether IREE rejects reduction i of an op, along dimensions of other sizes than 1."""
+    """Whether IREE rejects reduction i of an op. `dimensions` are the reduced dimensions, except those of size 1."""
     x = op.operands[i]
     if reducer(op, i) != "stablehlo.add" or is_constant(x):
         return False
@@ -113,7 +110,7 @@ def _is_rejected(op: IrOp, i: int, dimensions: Sequence[int]) -> bool:
 def _is_partial(op: IrOp, sizes: Sequence[int], dimensions: Sequence[int]) -> bool:
     """Whether an op broadcasts along one of the dimensions of an array of these sizes, but not along a later one.
 
-    Any broadcast to another shape counts, since a reshape or transpose follows, unless it repeats a single element.
+    A broadcast to another shape, which a reshape or transpose follows, always counts unless it repeats one element.
     """
     if op.name == "stablehlo.dot_general":
         return _is_outer(op)

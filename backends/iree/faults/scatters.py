@@ -69,7 +69,7 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _neutral(b: Emitter, op: IrOp, places: Places) -> float | None:
-    """The number that changes no row, if a scatter on a CPU adds or multiplies few rows; else None."""
+    """The neutral element of a scatter's sum or product, if `_in_place` can compute the scatter; else None."""
     combines = reducer(op) if len(op.results) == 1 else None
     number = NEUTRAL.get(combines, math.inf) if combines in COMMUTATIVE else math.inf
     x, sizes = op.operands[0], (places.count, places.width, places.updates)
@@ -90,9 +90,10 @@ def _in_place(b: Emitter, op: IrOp, places: Places, where: IrValue, new: IrValue
 
 
 def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: SizeLike) -> IrValue:
-    """x as rows of a width, with one more row for the updates to be dropped.
+    """x as a matrix, with a spare row for updates out of range.
 
-    IREE computes a concatenation of constants at compile time and stores it; it fills an array of equal elements.
+    If all elements of x are equal, the matrix is a constant, which IREE fills at run time. It would compute a
+    concatenation of constants at compile time, and store it.
     """
     repeated = defined_by(x, "stablehlo.broadcast_in_dim")
     equal = None if is_complex(x) else constant_splat(repeated.operands[0] if repeated else x)
@@ -130,7 +131,7 @@ def in_parts(
 
 
 def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue) -> IrValue:
-    """Scatters rows, which IREE supports."""
+    """A scatter of rows, in the form that IREE supports."""
     numbers = hlo.ScatterDimensionNumbers.get([1], [0], [], [], [0], 1)
     # Out-of-range updates now share one row, so the indices may be neither sorted nor unique.
     unordered = {name: ir.BoolAttr.get(False) for name in ("indices_are_sorted", "unique_indices")}

@@ -32,7 +32,7 @@ class _Fusion:
     """A fusion of ops that IREE compiles to wrong code.
 
     An op for which `starts` holds begins a fusion. Ops for which `passes` holds continue it, if `any` operand or `all`
-    operands are fused, as `operands` says. An op named in `readers` is wrong in such a fusion.
+    operands are fused, as `operands` says. Ops named in `readers` compute wrong values in such a fusion.
     """
 
     starts: Callable[[ir.Operation], bool]
@@ -62,7 +62,7 @@ _CONSTANTS = _Fusion(
     all,
     frozenset(_REDUCTIONS),
 )
-"""On CPUs, a vector of equal constants is mistaken for one of its elements."""
+"""On CPUs, IREE mistakes a vector of equal constants for one of its elements."""
 _WIDENED = _Fusion(
     _widens,
     lambda op: op.name not in PRODUCTS | {_BARRIER} and not len(op.regions),
@@ -76,7 +76,7 @@ _SUMS = _Fusion(
     any,
     frozenset({"stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"}),
 )
-"""On SPIR-V, threads reduce separately without waiting for each other: one of two calls of a softmax was wrong."""
+"""On SPIR-V, threads reduce separately without waiting for each other: half of the calls of a softmax were wrong."""
 
 
 @wrong("Sums only some elements of a constant, such as a count of ones; a barrier hides it.", "reduce_ones")

@@ -1,4 +1,4 @@
-"""separate_parts: puts a barrier where parts of a complex value with several readers are read.
+"""separate_parts: puts a barrier after a complex value that several ops read, if one of them reads its parts.
 
     %p = multiply %a, %b : complex                  %p = multiply %a, %b : complex
     %r = real %p                             ->     %b = optimization_barrier %p

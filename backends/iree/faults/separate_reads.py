@@ -12,8 +12,8 @@ ops between the reduction and the broadcast do not prevent the fusion. A barrier
 memory before it reads the columns. The fault was seen on CPUs and on Vulkan.
 
 The pass follows each reduction forward through elementwise ops and ops that move its dimensions, and records which
-dimension of a value each dimension of the reduction becomes. Two different places in the operands of one op are a
-conflict.
+dimension of a value each dimension of the reduction becomes. Two operands of an op conflict if a dimension of the
+reduction became different dimensions in them.
 """
 
 from collections.abc import Hashable, Mapping
@@ -33,9 +33,9 @@ _MOVES = frozenset(
     f"stablehlo.{name}"
     for name in "broadcast_in_dim dynamic_broadcast_in_dim dynamic_reshape reshape transpose".split()
 )
-_NOWHERE = -1  # the index along a dimension of size 1, equal for all reads
+_NOWHERE = -1  # stands for a dimension of size 1, along which reads cannot conflict
 _MOST = 32
-"""Reductions followed through one value. IREE fuses fewer into one dispatch; only the newest are tracked."""
+"""The most reductions that are tracked for one value, the newest ones. IREE fuses fewer into one dispatch."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Read:
     """How a value reads a reduction: along which dimensions, and through which op that moved them last."""
 
     places: Hashable
-    """The value's dimension for each dimension of the reduction, or how an unknown reshape moved it."""
+    """The value's dimension for each dimension of the reduction, or a description of an unknown reshape."""
     move: int
     """The number of the op in its block; -1 if no op moved the dimensions."""
 

@@ -32,10 +32,7 @@ _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.conver
     "pads_of_pads",
 )
 def separate_steps(module: ir.Module) -> None:
-    """Inserts a barrier, in place, before each array that an op pads after another one.
-
-    The barrier is needed only if a padding is between elements.
-    """
+    """Inserts a barrier, in place, between two ops that pad or update an array, if one of them has interior padding."""
     for op in outer_first(module.operation):
         place = _UPDATES.get(op.name)
         places = range(len(op.results)) if op.name == "stablehlo.reduce_window" else range(0)
@@ -46,7 +43,7 @@ def separate_steps(module: ir.Module) -> None:
 
 
 def _moved(x: IrValue) -> Sequence[IrValue]:
-    """The operands of an op that IREE may reduce to a move of elements."""
+    """The operands of the op that computes x, if IREE may reduce the op to a move of elements; else none."""
     return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
 
 

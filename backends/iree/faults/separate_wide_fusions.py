@@ -6,7 +6,7 @@
     %s24 = add %s23, %y                             %t = optimization_barrier %s23
     ...                                             %s24 = add %t, %y
 
-IREE fuses such a tree into one dispatch, however many arrays it reads, or into two with all shared values between them.
+IREE fuses such a tree into one dispatch, however many arrays it reads, or into two, which pass on all shared values.
 Ops with other ops between them, such as the additions to a residual stream between products, do not form a tree. IREE's
 runtime does not load a module with a dispatch of more than 16 arrays on CUDA, or of more than 32 or 64 on other
 devices. A loss with a term for each of 33 parameters suffices, or two derivatives of a series.
@@ -29,12 +29,15 @@ from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 _FUSED = BROADCASTING | ELEMENTWISE
 
 _MOST, _MOST_ON_OTHERS = 24, 10
-"""The most arrays that a tree reads, plus its values with several readers, which may become arrays."""
+"""The limit, on CPUs and elsewhere, for the arrays that a tree reads plus its values with several readers.
+
+Values with several readers may become arrays.
+"""
 
 
 @dataclass(eq=False)
 class _Tree:
-    """Ops of one shape that IREE may fuse: the arrays that they read, and how many of their results have many readers.
+    """Ops of one shape that IREE may fuse: the arrays that they read, and the number of results with several readers.
 
     `most` limits the sum of these two numbers.
     """
@@ -80,7 +83,7 @@ class _Tree:
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Inserts the barriers into a module, in place. Takes time linear in the number of ops."""
     trees: dict[IrValue, _Tree] = {}
-    # The trees on which a value depends through ops outside of them, as a bit mask.
+    # For each value, a bit mask of the trees on which it depends through ops outside of these trees.
     behind: dict[IrValue, int] = {}
     numbers, bits, splats = count(), count(), set[IrValue]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS
@@ -113,6 +116,6 @@ def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def _latest_first(trees: dict[IrValue, _Tree], xs: Sequence[IrValue]) -> list[tuple[IrValue, _Tree | None]]:
-    """Values with the trees that compute them."""
+    """Pairs of a value and the tree that computes it, sorted so that the latest tree comes first."""
     found = [(x, trees.get(x)) for x in xs]
     return sorted(found, key=lambda each: each[1].root().number if each[1] else -1, reverse=True)

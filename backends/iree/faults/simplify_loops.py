@@ -1,9 +1,9 @@
 """simplify_loops: inlines calls of functions with loops and removes loops that run at most once.
 
-The pass runs before the patterns. The compiler crashes on loops that it knows to run once, or exhausts memory. It
-inlines calls itself, so only inlining shows whether one loop follows another. A slice that is the whole array is
-replaced by the array: a loop-carried value would seem to depend on its old value, which the compiler finds to be
-replaced.
+The pass runs before the patterns. IREE's compiler crashes, or exhausts memory, on a loop that it knows to run once. It
+inlines calls, so this pass inlines them first, to see which loop follows another. The pass also replaces a slice that
+covers a whole array by the array. Otherwise a loop-carried value would seem to depend on its old value, which the
+compiler replaces and then does not find.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def simplify_loops(module: ir.Module | IrOp) -> None:
 
 
 def _without_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The array of which a slice is all, or the update that replaces the whole array: starts clamp to 0."""
+    """The array, if a slice reads all of it, or the update, if it replaces the whole array; starts are clamped to 0."""
     whole = op.operands[_WHOLE[op.name]]
     same = op.operands[0].type == whole.type == op.results[0].type and whole.type.has_static_shape
     return [whole] if same else None

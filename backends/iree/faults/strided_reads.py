@@ -1,4 +1,4 @@
-"""Strided slices on GPUs: IREE loses strides when it drops a dimension of size 1, or, for SPIR-V, sums rows.
+"""Strided slices on GPUs: IREE loses the strides when it drops a dimension of size 1 and, on SPIR-V, when it sums rows.
 
     %y = slice %x [1:256:4, 0:1, 0:64] : tensor<256x1x64xf32>
     ->  %z = slice (reshape %x) [1:256:4, 0:64] : tensor<256x64xf32>;  %y = reshape %z

@@ -25,7 +25,7 @@ from tiduc.dialect.shapes.types import element, is_float
 TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
 """1 / 2 pi, in units of 2^-256: it converts radians to turns."""
 _REGIONS = (2.0**46, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
-"""Pairs (start, count): an argument from `start` on leaves out `count` bits of 1 / 2 pi."""
+"""Pairs (start, count): for |x| >= start, the first `count` bits of 1 / 2 pi are left out."""
 
 _SINE = hexadecimal("""
     0x1.921fb54417a17p+1 -0x1.4abbce4b90dcap+2 0x1.466bbea9e665dp+1 -0x1.32d0d848e21c9p-1 0x1.50069635dec50p-4
@@ -52,7 +52,7 @@ def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _cosine(b: Emitter, x: IrValue, near: bool) -> IrValue:
     """cos(x), as sin(pi / 2 - x).
 
-    cos(-x) shares no op with sin(x), because IREE would compute shared ops first, and store the results.
+    Begins with -x, so as to share no op with sin(x): IREE would compute shared ops first, and store the results.
     """
     return _sine(b, b.negate(x), near, 0.5)
 
@@ -71,7 +71,7 @@ def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
 
 
 def _sine(b: Emitter, x: IrValue, near: bool, more: float | None = None) -> IrValue:
-    """sin(x + pi `more`) for f64 numbers that were f32; with `near`, all are below the first of `_REGIONS`."""
+    """sin(x + pi `more`) for f32 numbers as f64. With `near`, all numbers are below the first start in `_REGIONS`."""
     most, last, sign = _reduced(b, x, near, more)
     return _sine_of(b, _sum(b, x, [last], most), sign)
 
@@ -79,9 +79,10 @@ def _sine(b: Emitter, x: IrValue, near: bool, more: float | None = None) -> IrVa
 def _reduced(
     b: Emitter, x: IrValue, near: bool, more: float | None = None
 ) -> tuple[IrValue, IrValue, IrValue]:
-    """g = x / pi + `more` - k for the nearest integer k: g without x times the last part, that part, and the sign.
+    """Reduces x to g = x / pi + `more` - k, where k is the nearest integer.
 
-    The sign of the result is the parity of k, in the sign bit of an integer.
+    Returns g without the product of x and the last part of 1 / pi; that part; and the sign of the result: an integer
+    whose sign bit is the parity of k.
     """
     whole, (*leading, last) = b.constant(WHOLE, x), _parts(b, x, near)
     start = b.constant(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0

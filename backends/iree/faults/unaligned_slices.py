@@ -1,4 +1,4 @@
-"""Slices and concatenations at unaligned places, for SPIR-V: parts of an array that are contiguous in memory.
+"""Contiguous slices and concatenated operands at unaligned offsets, for SPIR-V.
 
     %y = slice %x [3:163]   ->   %y = gather %x, (optimization_barrier 3), slice_sizes = [160]
 
@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 
 _AT_ONCE = 4
 _FEW = 16
-"""Arrays with fewer elements are read one by one."""
+"""IREE's code reads arrays with fewer elements one element at a time."""
 
 
 @legalize("stablehlo.slice", "stablehlo.dynamic_slice", where=ON_SPIRV)
@@ -61,7 +61,7 @@ def _by_fours(y: IrValue) -> bool:
 
 
 def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
-    """A number that divides the offsets of all contiguous parts of these sizes; None if they are not contiguous."""
+    """A divisor of the offset of any slice with the sizes `part`; None if such slices are not contiguous."""
     d = next((i for i, n in enumerate(part) if n != 1), len(part))
     if list(part[d + 1 :]) != list(sizes[d + 1 :]):
         return None
@@ -80,7 +80,7 @@ def _piece(op: IrOp) -> int | None:
 
 
 def _offset(x: IrValue) -> int:
-    """The offset of an array in the array of which it is a slice, also through slices of slices."""
+    """The offset of x in the array from which it is sliced, also through slices of slices; 0 if x is not a slice."""
     offset = 0
     for y in traced(x, (*RESHAPES, "stablehlo.slice")):
         if is_dynamic(y.type):
@@ -99,7 +99,7 @@ def _offset(x: IrValue) -> int:
     "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The concatenation of the operands, each behind a barrier."""
+    """Puts a barrier, in place, before each operand whose offset is not a multiple of four elements."""
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value
     if is_dynamic(y.type) or math.prod(shape(y)[:d]) != 1:

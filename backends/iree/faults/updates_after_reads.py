@@ -9,18 +9,19 @@ does not copy
 
 - an array that a loop captures, or an array computed from captured values alone, which IREE hoists out of the loop:
   the next iteration begins with the updated array;
-- an argument of the program, which belongs to the caller, who may pass it to another call; it may be a result, too;
-- an array whose readers come before the update. IREE then reorders: which dispatches run concurrently, and, if the
-  host needs a value that the update leads to, which command buffer they are in. Both may put a reader after the
-  update, and the reader sees the updated array: silently wrong values. The fault was seen on CPUs, vmvx and Vulkan;
+- an argument of the program: the caller may pass it to another call, and it may also be a result;
+- an array whose readers come before the update. IREE may run such a reader after the update, because it runs
+  dispatches concurrently, and because it moves dispatches to other command buffers if the host needs a value that
+  depends on the update. The reader then sees the updated array: silently wrong values. The fault was seen on CPUs,
+  vmvx and Vulkan;
 - a result of a conditional, if the branch that ran returned one array as two results;
 - a result of a loop whose body returns an array from outside, if IREE finds that the array is constant: the next call
   of the program reads the updated constant.
 
-A reader for which the update waits is harmless, unless another op needs the reader's values, too: IREE may recompute
-them for that op. This pass treats arrays that IREE finds equal as one array. Loop-carried values need no copy. A loop
-on the host copies them before each update, unless `carries_in_place` makes it update them in place, and a loop inside a
-dispatch keeps the order of its ops.
+A reader is harmless if the update depends on its results, unless another op reads these results, too: IREE may
+recompute them for that op. This pass treats arrays that IREE finds equal as one array. Loop-carried values need no
+copy. A loop on the host copies them before each update, unless `carries_in_place` makes the loop update them in place,
+and a loop inside a dispatch keeps the order of its ops.
 """
 
 import functools
@@ -97,14 +98,14 @@ class _Arrays:
                 self._uses[n].append(op)
 
     def readers(self, x: IrValue, update: IrOp) -> list[ir.Operation]:
-        """The ops in the block of an update, except the update, that read the array x, also in their regions."""
+        """The ops in the block of an update that read the array x, perhaps in their regions. Excludes the update."""
         block = update.operation.block
         numbers = [self._numbers.of(y) for y in (x, *self._twins(x))]
         readers = dict.fromkeys(in_block(op, block) for n in numbers for op in self._uses[n])
         return [op for op in readers if op is not None and op != update.operation]
 
     def _twins(self, x: IrValue) -> list[IrValue]:
-        """The results of a conditional or loop that may be the same array as x, which is a view of another result."""
+        """If x is a result of a conditional or loop, or a view of one: the other results that may be the same array."""
         *_, y = traced(x, MAY_VIEW | {BARRIER})
         if (op := defined_by(y, *CONTROL)) is None:
             return []
@@ -167,7 +168,7 @@ def _kind_of(type_: ir.Type) -> tuple[Hashable, ...]:
 
 
 def _settings(op: IrOp) -> Hashable:
-    """The attributes of an op and of the ops in its regions; the operands of the latter do not count."""
+    """The attributes of an op and of the ops in its regions. The operands of ops in regions are ignored."""
     nested = [(inner.name, inner.attributes) for inner in (outer_first(op) if len(op.regions) else [op])]
     return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
 

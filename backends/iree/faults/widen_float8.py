@@ -37,7 +37,7 @@ def widen_float8(module: ir.Module | IrOp) -> None:
         if not op.name.startswith("stablehlo.") or op.name in MOVING:
             continue
         if op.name == "stablehlo.convert" and not is_complex(op.results[0]):
-            continue  # has a pattern of its own
+            continue  # a pattern handles these conversions
         if any(is_float8(x) for x in (*op.operands, *op.results)):
             _widen(op)
 
@@ -110,7 +110,7 @@ def from_float8(b: Emitter, x: IrValue) -> IrValue:
 
 
 def to_float8(b: Emitter, x: IrValue, to: ir.Type) -> Sequence[IrValue]:
-    """x rounded to an 8-bit type. Numbers that round to the least normal number are replaced by it before."""
+    """x rounded to an 8-bit type. Numbers that must round up to the least normal number are replaced by it first."""
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())
     exponent, mantissa = _LEAST[str(to)]

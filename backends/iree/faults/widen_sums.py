@@ -5,8 +5,8 @@
 IREE adds in the type of the result. A sum in bf16 stops growing at 256 times its terms, and one in f16 at 2,048 times:
 the sum of 4,096 ones is 256. StableHLO leaves the type of intermediate sums open; XLA uses f32.
 
-Products of matrices and convolutions keep their operands' types, and have a result in f32. Reductions and windows by
-functions other than sums and products round after each op, as written, and so do scatters.
+Products of matrices and convolutions keep their operands' types, and have a result in f32. Scatters, and reductions and
+windows that neither add nor multiply, round after each op, as written.
 """
 
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ from tiduc.passes.rules.selection import selected
     upstream="https://github.com/iree-org/iree/issues/10841",
 )
 def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A scatter to the number of the element that each window selects, which a reduce_window finds."""
+    """Finds the number of the element that each window selects by a reduce_window, then scatters to these elements."""
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
         raise refused(op, "its shapes are dynamic")
@@ -167,7 +167,7 @@ def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _as_signed(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The results of an op that only moves elements, computed on signed integers, if they are unsigned."""
+    """The results of an op that only moves elements, computed on signed integers. None if they are not unsigned."""
     y = op.results[0]
     if not is_unsigned(y):
         return None

@@ -3,9 +3,9 @@
     f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
 
-IREE writes such a result directly to its place, at any time. It does not know that the memory is an argument's, which
-other results may still read; these results would be wrong. The barrier completes all results before the first one is
-copied to its place.
+IREE writes such a result directly to the argument's memory, at any time. It does not know that other results may still
+read the argument; these results would be wrong. The barrier completes all results before the first one is copied to the
+argument's memory.
 
 No barrier is needed if each element of the result depends on the argument's element at the same place, and the argument
 has no other reader: each element is then read before it is written, however ops are fused. Such a result is not copied.
@@ -33,7 +33,7 @@ from tiduc.dialect.shapes.types import is_dynamic
     "donation",
 )
 def write_results_last(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Reorders the results of a module's functions, in place."""
+    """Inserts the barriers into a module's functions, in place."""
     for function in functions_in(module):
         if len(function.regions[0].blocks) == 1:
             _order(function, settings.cpu)
@@ -49,13 +49,13 @@ def _order(function: IrOp, cpu: bool) -> None:
     b = Emitter(ir.InsertionPoint(last), function.location)
     taken = [block.arguments[i] for i in given_to]
     for place, x in enumerate(last.operands):
-        # Behind the barrier, a value that may be such an argument would share the argument's memory.
+        # Behind the barrier, a value that may be a donated argument would share the argument's memory.
         others = [block.arguments[i] for i, own in given_to.items() if own != place]
         if any(y in taken for y in alternatives(x, block)) or _may_be(x, others):
             last.operands[place] = copied(b, x)
     for place, x in enumerate(behind_barrier(b, *last.operands)):
         if place not in in_place:
-            # On Vulkan, IREE's own copy is wrong if the memory does not begin where its buffer does.
+            # On Vulkan, IREE's own copy is wrong if the memory does not start at the beginning of its buffer.
             last.operands[place] = x if cpu or is_dynamic(x.type) else copied(b, x)
 
 
@@ -84,7 +84,10 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
 
 
 def _in_place(x: IrValue, last: IrOp, place: int, cpu: bool) -> bool:
-    """Whether only this result reads an argument, element by element, on a CPU; or nothing reads it."""
+    """Whether no result but the one at `place` reads an argument x, and only element by element.
+
+    On targets other than CPUs, the result must also be computed from x.
+    """
 
     def is_elementwise(op: IrOp) -> bool:
         return op.name in ELEMENTWISE and bool(op.results[0].type.shape == x.type.shape)

@@ -7,8 +7,8 @@ iteration:
     blocks have k = 2, 4, 8, ... elements, until a block has all of them
     element i meets i xor (k - 1), then i xor k / 4, i xor k / 8, ..., i xor 1;  the lesser goes to the lower index
 
-Since the lesser always goes to the lower index, elements beyond the end need not exist, and n may be any number. The
-original indices break ties, so that the sort is stable.
+Since the lesser always goes to the lower index, elements beyond the end need not exist, and n need not be a power of
+two. The original indices break ties, so that the sort is stable.
 """
 
 import math
@@ -29,7 +29,7 @@ from tiduc.dialect.shapes.types import element
 def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
     """Sorts along a dimension by a sorting network.
 
-    Refuses arrays of which the sorted size and another size are dynamic: IREE miscompiles loops that carry several
+    Refuses arrays whose sorted dimension and another dimension are dynamic: IREE miscompiles loops that carry several
     arrays with two dynamic dimensions.
     """
     sizes = sizes_of(b, op.operands[0])
@@ -37,7 +37,7 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
     turned = [sizes[i] for i in order]
     size = turned[0], math.prod(turned[1:])
     if not any(isinstance(n, int) for n in size):
-        raise refused(op, "code for GPUs sorts a dynamic number of elements in a static number of rows only")
+        raise refused(op, "code for GPUs sorts rows of dynamic length only if the number of rows is static")
     xs = [in_shape(b, b.transpose(x, order), size) for x in op.operands]
     one, two, n = (scalar_of(b, i) for i in (1, 2, size[0]))
     places = places_along(b, xs[0], 0)
@@ -64,7 +64,7 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
 def _partner(
     k: Kernel, place: Sequence[RunTimeSize], mask: IrValue, size: Sequence[int | RunTimeSize]
 ) -> IrValue:
-    """The row of the partner of each element; its own row if the partner is beyond the end."""
+    """The index of each element's partner; the element's own index if the partner is beyond the end."""
     i32 = signless(32)
     row = k.cast(place[0], i32)
     other = k.arith("xori", row, k.element(mask))

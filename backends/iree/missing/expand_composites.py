@@ -32,13 +32,13 @@ def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def assume_broadcastable(module: ir.Module | IrOp) -> None:
-    """Removes the constraints on broadcasts of dynamic shapes, in place. `assert_sizes` has checked the sizes."""
+    """Removes the constraints on broadcasts of dynamic shapes, in place. `assert_sizes` has asserted them already."""
     if within(module.operation, ("shape.cstr_broadcastable",)):
         run_passes(module.operation, "builtin.module(func.func(remove-shape-constraints,canonicalize))")
 
 
 @crash(
-    "Einsums do not compile if they sum along a label that one operand has alone; sums first.",
+    "Einsums do not compile if they sum along a label that only one operand has; sums first.",
     "einsum_of_sums",
 )
 def sum_labels_first(module: ir.Module | IrOp) -> None:

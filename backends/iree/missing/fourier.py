@@ -74,7 +74,7 @@ def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
 
 
 def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> IrValue:
-    """The transform along one dimension: moves it last, behind the parts, and merges all other dimensions."""
+    """The transform along one dimension, for which this dimension is moved to the end and the others are merged."""
     order = [i for i in range(1, len(shape(z))) if i != axis] + [0, axis]
     turned = b.transpose(z, order)
     rows = b.reshape(turned, [math.prod(shape(turned)[:-2]), 2, n])
@@ -108,7 +108,7 @@ def _factor(n: int) -> int:
 
 
 def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[int]) -> IrValue:
-    """z times complex constants along some of its dimensions; the parts of z are its dimension -2."""
+    """z times complex constants, which vary along `dimensions`. The parts of z lie along its last dimension but one."""
     parts = len(shape(z)) - 2
 
     def table(values: NDArray[Any]) -> IrValue:

@@ -2,7 +2,7 @@
 
     places = 0 1 2 ... in each row
     runs of 1, 2, 4, ... places are merged in pairs, each time into a new array of places, in one dispatch
-    the results are the elements at these places; of an iota along the rows, the places themselves
+    the results are the elements at these places; for an iota along the rows, the result is the array of places
 
 IREE's own sort takes O(n^2) exchanges, keeps a row on a stack of 32 KiB, and is not stable.
 """
@@ -20,7 +20,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
-    """Sorts by merging."""
+    """The sorted operands of a sort along a dimension."""
     rows = rows_of(b, op, dimension)
     i32 = signless(32)
     places = places_along(b, rows.stored[0], 1)
@@ -45,7 +45,7 @@ def _merged(k: Kernel, rows: Rows, width: IrValue, places: IrValue) -> IrValue:
         return k.loop(0, n, length + length, [out], lambda k, start, out: [pair(k, row, start, out)])
 
     def pair(k: Kernel, row: RunTimeSize, start: RunTimeSize, out: IrValue) -> IrValue:
-        """Merges two adjacent runs, from `start` on: takes the lesser of both heads again and again."""
+        """Merges the two adjacent runs that begin at `start`: moves the lesser of their heads, until both are empty."""
         middle, end = smaller(start + length, n), smaller(start + length + length, n)
 
         def take(k: Kernel, at: RunTimeSize, out: IrValue, i: IrValue, j: IrValue) -> Sequence[IrValue]:

@@ -29,7 +29,7 @@ _REFUSED = {
 """Ops that no pattern can rewrite, with the reason."""
 
 _LARGEST = 2**47
-"""The most elements of an array: the bytes that a process can address."""
+"""Arrays with this many elements are refused: a process can address no more bytes."""
 
 
 def refuse_types(module: ir.Module | IrOp, target: Target) -> None:
@@ -70,7 +70,7 @@ def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
 
 
 def _check_size(what: str, type_: ir.Type, location: ir.Location) -> None:
-    """Refuses larger arrays, whose sizes would overflow in products."""
+    """Refuses arrays with `_LARGEST` elements or more, because products of their sizes could overflow."""
     if isinstance(type_, ir.RankedTensorType) and is_static(type_) and math.prod(type_.shape) >= _LARGEST:
         raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
@@ -84,9 +84,9 @@ def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
         return
     width = type_.element_type.width
     if 1 < width < 8 and not cpu:
-        raise refused(op, f"code for GPUs takes elements of {type_} to be bytes")
+        raise refused(op, f"code for GPUs reads each element of {type_} as a byte")
     if 1 < width < 8 and (not type_.has_static_shape or math.prod(type_.shape) * width % 8):
-        raise refused(op, f"{type_} is no whole number of bytes")
+        raise refused(op, f"{type_} does not fill whole bytes")
 
 
 def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:

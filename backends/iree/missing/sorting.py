@@ -1,4 +1,4 @@
-"""sort: stable where the op asks for it, and faster than O(n^2) steps."""
+"""sort: stable if the op requires it, and in fewer than O(n^2) steps."""
 
 import math
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with
     "For f64, SPIR-V has only square roots of real numbers; other functions are refused.", untested="refused"
 )
 def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Refuses functions of f64 other than real square roots. None for f32."""
+    """Refuses functions of f64 other than real square roots. Keeps all other ops."""
     x = op.operands[0]
     of_reals = is_float(x) and bits(x) == 64 and op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt")
     if of_reals or (is_complex(x) and bits(x) == 128):
@@ -28,7 +28,7 @@ def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.count_leading_zeros", where=ON_SPIRV)
 @missing(
-    "Does not compile for 64 bits; counts in the upper half, and in the lower one if that is 0.",
+    "Does not compile for 64 bits; counts in the upper half, and in the lower half if the upper one is 0.",
     "vulkan/leading_zeros",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

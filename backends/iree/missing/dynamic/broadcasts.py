@@ -18,7 +18,7 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 
 @legalize("stablehlo.dynamic_broadcast_in_dim")
 @crash(
-    "Must state which dimensions it expands; emits that, or computes the result element by element.",
+    "Requires a list of the dimensions that it expands; adds the list, or computes the result element by element.",
     "dynamic/widened",
     upstream="https://github.com/iree-org/iree/issues/7898",
 )
@@ -49,7 +49,7 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
             return [_by_element(b, op, dimensions)]
     order = [
         int(i) for i in np.argsort(dimensions)
-    ]  # IREE gives the result sizes in the order of the operand's sizes
+    ]  # IREE assumes that the operand's dimensions have the order of the result's
     x = b.transpose(x, order)
     if not b.cpu and any(x.type.shape[order.index(i)] != 1 for i in places[_REPEATED]):
         # GPU code would fuse the op that computes x into the broadcast, and keep all of x, whatever its size.
@@ -60,7 +60,7 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> IrValue:
-    """The broadcast, element by element. Along a dimension of size 1, all places read index 0, the last one."""
+    """The broadcast, element by element. Indices are limited to the last one, which is 0 along dimensions of size 1."""
     x, sizes = op.operands
     type_, own = op.results[0].type, sizes_of(b, x)
     result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])

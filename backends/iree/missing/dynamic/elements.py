@@ -41,7 +41,7 @@ def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
 def real_dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The slice by constants and sizes of arrays; other slices stay."""
+    """The slice, if its bounds are constants or sizes of arrays; else None."""
     x, *bounds = op.operands
     starts, limits, strides = (arrays.known_sizes(b, bound) for bound in bounds)
     if starts is None or limits is None or strides is None or not are_known(strides):

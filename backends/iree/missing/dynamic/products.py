@@ -52,9 +52,10 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _matrices(
     b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[SizeLike]
 ) -> tuple[IrValue, list[SizeLike], SizeLike]:
-    """An operand as matrices, one per place of a batch of the sizes `kept`; sums run over columns of the left operand.
+    """An operand as a batch of matrices, with batch dimensions of the sizes `kept`.
 
-    Also returns the other sizes, and the number of contracted elements.
+    Sums run along the columns of the left operand (`side` 0) and the rows of the right one. Also returns the sizes of
+    the free dimensions, and the number of contracted elements.
     """
     contracted, free = d.summed[side], d.kept(side, len(x.type.shape))
     order = [*d.batches[side], *(contracted if side else free), *(free if side else contracted)]

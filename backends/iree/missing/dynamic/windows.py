@@ -36,8 +36,8 @@ _ONE_BY_ONE = 8  # most elements of a window along a dimension that are combined
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Combines the elements of the windows, one dimension at a time.
 
-    The elements of a small window are combined one by one. A window of n elements is combined from windows of 1, 2, 4,
-    ... elements, whose sizes add up to n.
+    The elements of a small window are combined one by one. A large window is combined from windows whose sizes are
+    powers of two that add up to its size.
     """
     count = len(op.results)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
@@ -104,7 +104,7 @@ def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]
     "dynamic/convolution_cropped",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Sums one product for each place of the kernel."""
+    """The convolution as a sum of products, one for each place of the kernel."""
     x, kernel = op.operands
     layout = Layout.of(op)
     batch, features, *spatial = layout.input
@@ -212,7 +212,7 @@ def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrVal
 
 
 def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> IrValue:
-    """The products of features of x with those of one place of a kernel: (in, out), or per group.
+    """The product of x with one place of a kernel, which contracts features.
 
     With groups, the result is (batch, places..., group, out).
     """
@@ -235,7 +235,7 @@ def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> 
 
 
 def _padded(b: Emitter, x: IrValue, value: IrValue, w: Window, others: Sequence[int] = ()) -> IrValue:
-    """x padded for a window over its dimensions, except `others` before and behind them; x itself without padding."""
+    """x padded for a window, or x itself. `others` pads the dimensions before and after those of the window."""
     paddings = w.low, w.high, [n - 1 for n in w.base]
     if not any(map(any, paddings)):
         return x
