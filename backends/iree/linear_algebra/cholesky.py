@@ -3,8 +3,8 @@
     row i of u:  row i of a, minus conj(u_ji) times row j of u for each j < i, four rows j at a time;
                  then divided by the square root of its diagonal entry
 
-Two rows are computed together from the rows above their block, so that those are read once for both. A lower factor
-is the adjoint of u, computed from the adjoint of the lower triangle of a.
+Two rows are computed together, so that the rows above their block are read once for both. A lower factor is the adjoint
+of u, computed from the adjoint of the lower triangle of a.
 """
 
 from tiduc.backends.iree.linear_algebra.program import STRIP, Matrix, MatrixProgram

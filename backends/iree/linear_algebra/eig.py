@@ -94,7 +94,7 @@ class _Sweeps:
         return large
 
     def _shift(self, high: Int, since: Int) -> Number:
-        """The eigenvalue of the last two rows that is nearer to the last entry; every tenth time, another shift."""
+        """The eigenvalue of the last two rows that is nearer to the last entry; in every tenth step, another shift."""
         t, before = self.t, high.max(1) - 1
         last, beside = t[high, high], t[high, before]
         shift = shifts.nearer_eigenvalue(t[before, before], t[before, high] * beside, last)

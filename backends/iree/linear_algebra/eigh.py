@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of Hermitian matrices: tridiagonal forms, then the QR algorithm.
 
     for each row, the last first:  a = h^H a h, in the lower triangle, for a reflection h that makes all entries of
-                                   the row zero, except for its diagonal entry and the entry to the left of that
+                                   the row zero, except the diagonal entry and the entry to its left
     g = h_1^H ... h_(n-1)^H, row by row, so that t = g a g^H is real and tridiagonal
     sweeps of rotations, with Wilkinson's shifts, make t diagonal, and turn g into v^H
 

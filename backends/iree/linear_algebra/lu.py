@@ -2,7 +2,7 @@
 
     for each column of a block:           find its pivot, exchange rows, compute L, eliminate in the block
     for the rows of U beside the block:   solve with the block's L
-    for the rest of the matrix:           subtract the product of both, four rows of U at a time
+    for the rest of the matrix:           subtract the product of these parts of L and U, four rows of U at a time
 
 The pivot of a column is the first of the largest entries on and below the diagonal; complex entries compare by
 |re| + |im|. A NaN is not larger than a number, but a NaN on the diagonal stays there.

@@ -63,7 +63,7 @@ def multiply_by_q(p: MatrixProgram, qr: Matrix, taus: Matrix, c: Matrix, *, adjo
 
 
 def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
-    """Reflects column j onto its diagonal entry, and the columns after it."""
+    """Reflects column j onto its diagonal entry, and applies the reflection to the columns after it."""
     reflectors = Reflectors(x.adjoint, taus)
     beta = reflectors.make(j, j, x.rows, j)
     reflectors.reflect_columns(x, w, j, (j, x.rows), (j + 1, x.columns))
@@ -71,7 +71,7 @@ def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
 
 
 def _next_column(x: Matrix, wanted: Matrix, j: Int) -> Int:
-    """The first wanted column from j on, else the longest one from row j on; j itself if its length is NaN."""
+    """The first wanted column from j on, else the column that is longest from row j on; j if its length is NaN."""
     p = x.p
     top = p.largest(j, x.rows, lambda i: p.largest(j, x.columns, lambda c: x[i, c]))
     unit = p.select(top > 0.0, top, 1.0)

@@ -91,6 +91,6 @@ def settings(op: IrOp) -> CallSettings:
 
 
 def is_lower(op: IrOp) -> bool:
-    """Whether the call reads the lower triangle. Decided by LAPACK's letter, or by the flag of other libraries."""
+    """Whether the call reads the lower triangle. Calls of LAPACK have a letter for it, other calls a flag."""
     given = settings(op)
     return bool(given["lower"]) if "lower" in given else chr(given["uplo"]) == "L"

@@ -1,7 +1,7 @@
 """Parts of the QR algorithms with shifts: the main loop with its test of convergence, shifts, and rotations.
 
 An entry beside the diagonal is small if it is at most epsilon times the sum of the absolute values of its neighbours on
-the diagonal, or if it is negligible. A block is a range of rows between which no entry is small.
+the diagonal, or if it is negligible. A block is a range of rows in which no entry beside the diagonal is small.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.1.8 and 8.3.
 """
@@ -14,9 +14,9 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 from tiduc.dialect.ops.ir_types import IrValue
 
 STEPS = 30
-"""The maximum of the average number of sweeps per value, as in LAPACK; about two are usual."""
+"""The algorithm stops after this many sweeps per value on average, as in LAPACK; about two are usual."""
 
-_ROTATIONS_AT_ONCE = 2  # so that these rotations read and write a row once
+_ROTATIONS_AT_ONCE = 2  # so that a row that two rotations change is read and written once
 
 
 def qr_algorithm(
@@ -29,7 +29,7 @@ def qr_algorithm(
     """Applies sweeps to the last block of a matrix of n rows until each block is a single row. Returns `info`.
 
     `couples(i)` says whether the entry beside the diagonal that couples rows i - 1 and i is not small. `sweep(low,
-    high, since)` rotates the rows of the block from `low` to `high`, which are equal after convergence. `since` is the
+    high, since)` rotates the rows of the block from `low` to `high`; both are equal after convergence. `since` is the
     number of sweeps since the last row converged. `info` is 1 without convergence, or if `total`, the sum of the
     squares of the matrix, is not finite; else 0.
     """
@@ -76,7 +76,7 @@ class Diagonals:
         return Diagonals(d, e)
 
     def couples(self, least: Number, i: Int) -> IrValue:
-        """Whether |e[i]| exceeds `least`, and epsilon times the diagonal entries that it couples. False for NaN."""
+        """Whether |e[i]| exceeds both `least` and epsilon times |d[i - 1]| + |d[i]|. False for NaN."""
         p, d = self.d.p, self.d
         limit = p.epsilon * (abs(d[i - 1]) + abs(d[i]))
         return abs(self.e[i]) > least.max(limit)

@@ -9,14 +9,14 @@ are solved one by one: once an entry is known, its multiples are subtracted from
 from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.run import program
 
-_MANY = 8  # with this many right-hand sides, copying the matrix to read it along rows pays
+_MANY = 8  # with this many right-hand sides, it is faster to copy the matrix first, and to read it along rows
 
 
 @program
 def solve(
     p: MatrixProgram, a: Matrix, c: Matrix, *, left: bool, lower: bool, unit: bool, transpose: bool
 ) -> list[Matrix]:
-    """x with op(a) x = c, or with x op(a) = c unless `left` is set. op is the transpose or the identity.
+    """The x for which op(a) x = c if `left` is set, else x op(a) = c. op is the transpose or the identity.
 
     Reads one triangle of a. Reads its diagonal unless `unit` is set.
     """

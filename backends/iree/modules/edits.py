@@ -2,8 +2,8 @@
 
 IREE's IR between its phases has no specification, and these edits move arrays in memory. Each edit states its
 invariants in its docstring, and checks them on each module (`invariants.py`). If an invariant does not hold, an edit
-for speed is left out, with a remark. A program is refused if an edit that corrects it cannot be made. After each edit,
-MLIR verifies the module.
+for speed is left out, with a remark. A program is refused if an edit that corrects it fails. After each edit, MLIR
+verifies the module.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ CORRECTIONS: dict[str, Edit] = {
     edit.__name__: edit for edit in (replace_early_releases, copy_passed_references, widen_block_arguments)
 }
 CHECKS: dict[str, Edit] = {poison_arrays.__name__: poison_arrays}
-"""Edits that show faults of the other edits; a program is refused if one of them cannot be made."""
+"""Edits that reveal faults of the other edits. A program is refused if such an edit fails."""
 
 
 class RefusedEdit(Exception):
@@ -45,7 +45,7 @@ class Recorded(Exception):
 
 
 def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, str]) -> ir.Operation:
-    """The module after edits. If an edit was omitted, it is a copy from before that edit."""
+    """The module after edits. If an edit for speed fails, the result is a copy, without this edit."""
     with module.context:
         for name in names:
             if name == copies_bound_arrays.__name__:
@@ -61,7 +61,7 @@ def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, 
 
 
 def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
-    """The module after an edit for speed. If an invariant is broken, a copy from before the edit, with a remark."""
+    """The module after an edit for speed. If an invariant is broken, prints a remark and returns an unedited copy."""
     before = module.clone().operation
     try:
         if edit(module):
@@ -85,8 +85,8 @@ def or_refuse(edit: Edit, module: ir.Operation, name: str = "") -> bool:
         return changed
     except (Broken, ir.MLIRError, *UNEXPECTED) as error:
         raise RefusedEdit(
-            f"IREE's IR breaks an invariant of '{name or edit.__name__}', which corrects it ({_said(error)}): "
-            "the program could be wrong. Compile for another target or with engine='xla', and report this"
+            f"IREE's IR breaks an invariant of the edit '{name or edit.__name__}' ({_said(error)}), and without this "
+            "edit the program could be wrong. Compile for another target or with engine='xla', and report this"
         ) from error
 
 

@@ -9,16 +9,16 @@
 IREE allocates all results of an execution region before the region runs, in one allocation, and the arrays that only
 the region needs in another one. In the gradient of a network, most results, the derivatives of weights, are written
 after most other arrays have been read. Results are placed by the time at which they are written, so that those not yet
-written are adjacent. Each array then gets the smallest gap that is free while it is live, in the memory of results or
-else in an allocation of its own. An array is hosted only if one region uses it, and only in dispatches and fills. A
-region in a loop or branch of the host hosts nothing: it may run again when results have their values. Nor does a
-function with several blocks. `placement.py` places the remaining arrays.
+written are adjacent. Each array then gets the smallest gap in the memory of results that is free while it is live. An
+array without such a gap stays in the other allocation, in which `placement.py` places it. An array is hosted only if
+one region uses it, and only in dispatches and fills. A region in a loop or branch of the host hosts no arrays, because
+it may run again when results already have their values. Functions with several blocks are left unchanged.
 
 The edit relies on the invariants of packs in `placement.py`, and on these invariants, which it checks, too:
 
 - each op of an execution region is a step, which begins with `stream.cmd.`, or the last one, `stream.yield`; steps run
   in order, and ops of one step may run at once;
-- a use of an array is no longer than the array's slice of the pack, and so is a result;
+- no use of an array, and no result, is longer than its slice of the pack;
 - results and hosted arrays that are live at once lie apart. An array is live from the first to the last step that uses
   it, a result from the first step that uses it to the end of the region.
 """
@@ -55,7 +55,7 @@ from tiduc.backends.iree.modules.order import (
 from tiduc.backends.iree.modules.placement import PACK, check_alignment, sized, slices
 
 _GAIN = 64
-"""Arrays are hosted only if that reduces the live bytes of the other arrays by this many."""
+"""Arrays are hosted only if this reduces the largest number of live bytes of the other arrays by this many."""
 
 _FUNCTIONS = "util.func", "util.initializer"
 _EXECUTE, _YIELD, _STEP = "stream.cmd.execute", "stream.yield", "stream.cmd."
@@ -98,7 +98,7 @@ class _Region(NamedTuple):
     steps: Mapping[ir.Operation | None, int]
 
 
-@slow("Gives arrays no memory of results that are written after the arrays' last use.", "suite.py: convnet")
+@slow("Places no array in memory of results that are written later; hosts arrays there.", "suite.py: convnet")
 def host_arrays(module: ir.Operation) -> bool:
     """Places arrays in the memory of results, in a module whose packs are not laid out yet.
 
@@ -143,7 +143,7 @@ def _in_function(block: ir.Block) -> bool:
 
 
 def _results(ops: Sequence[ir.Operation], packs: Mapping[IrValue, ir.Operation]) -> dict[IrValue, _Result]:
-    """The results of execution regions outside loops: the subviews of allocations of the size of a pack."""
+    """The results of execution regions outside loops: subviews of allocations whose size is that of a pack."""
     results: dict[IrValue, _Result] = {}
     allocations = {
         op.results[0]: op
@@ -285,7 +285,10 @@ def _uses(region: _Region, offset: IrValue) -> list[_Use]:
 
 
 def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValue], none: IrValue) -> None:
-    """Puts arrays at places in the memory of results, with these values for size and places; empties their slices."""
+    """Moves arrays to the memory of results, and empties their slices of the pack.
+
+    `places` holds the size of this memory, then the places of the results, as values; `moved` the arrays' new places.
+    """
     for result, value in zip(region.of_results.results, places, strict=True):
         result.replace_all_uses_with(value)
     erase(region.of_results)
@@ -305,7 +308,7 @@ def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValu
             use.op.operands[use.resource] = body.arguments[0]
             use.op.operands[use.size] = places[0]
             use.op.operands[use.offset] = at
-        # The offset of a pack, if there is one, precedes the sizes.
+        # The operands of a pack without an offset are the sizes of its slices.
         region.of_arrays.operands[i - 1] = none
     for result, value in zip(region.execute.results, execute.results, strict=True):
         result.replace_all_uses_with(value)

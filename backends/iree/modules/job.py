@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 MODULE = "module"
-"""The end of compilation."""
+"""The name for the end of compilation, as the end of a span. It is not a phase of IREE's."""
 
 RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
-"""The compiler flag that disables slots: command buffers that would need them are recorded in each run."""
+"""The compiler flag that disables slots for arrays in command buffers: buffers with slots are recorded in each run."""
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; sys.modules['numpy'] = None\n"
@@ -34,7 +34,7 @@ class Span(NamedTuple):
 class Job(NamedTuple):
     """The spans of one run, which begins at the phase `begin`, or at StableHLO if `begin` is empty.
 
-    `workgroups` is that of `Source`. The result is a module, or MLIR bytecode. Without `threads`, IREE's compiler
+    `workgroups` is `Source.workgroups`. The result is a module, or MLIR bytecode. Without `threads`, IREE's compiler
     starts no threads.
     """
 
@@ -55,7 +55,7 @@ def command(flags: Sequence[str]) -> list[str]:
 
 
 REMARK, REFUSED, RECORDS = "remark", "refused", "records"
-"""A remark; the reason of a refusal; a request to compile the program again, so that it is recorded in each run."""
+"""Kinds of lines: a remark; the reason of a refusal; a request to compile again, so that each run records commands."""
 
 _LINE = re.compile(r"^\0tiduc (\w+): (.*)\n?", re.MULTILINE)
 

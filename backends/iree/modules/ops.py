@@ -48,7 +48,7 @@ def definition(value: IrValue, name: str = "") -> ir.Operation | None:
 
 
 def number(value: IrValue, name: str = "arith.constant") -> int | None:
-    """The number of a value that a constant op of this name defines."""
+    """The number of a value, if a constant op of this name defines it; else None."""
     op = definition(value, name)
     return None if op is None else int(ir.IntegerAttr(op.attributes["value"]).value)
 

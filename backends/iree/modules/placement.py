@@ -99,7 +99,7 @@ def sized(arrays: list[Slice]) -> list[LiveArray] | None:
 
 
 def check_alignment(module: ir.Operation) -> None:
-    """Checks that this module's arrays may begin at multiples of `ALIGNMENT`."""
+    """Raises `Broken` unless arrays at multiples of `ALIGNMENT` are aligned as the module requires."""
     attributes = [module.attributes, *(op.attributes for op in operations(module.regions[0].blocks[0]))]
     for each in attributes:
         for name in each:

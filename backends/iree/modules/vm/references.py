@@ -1,4 +1,4 @@
-"""Copies references that a branch passes on while they have other uses, because IREE's VM would find them null.
+"""Copies references that a branch passes to a block and that have other uses, which IREE's VM would make null.
 
 A branch of IREE's virtual machine moves an operand out of its register at the operand's last use. If a branch passes
 one reference twice, and one of the two block arguments is already in the reference's register, the move to the other
@@ -67,7 +67,7 @@ class _Uses:
 
 
 def _in_function(function: ir.Operation) -> bool:
-    """Copies references before the branches of a function; returns False if all are passed only once."""
+    """Copies references before the branches of a function; returns False if no reference needs a copy."""
     passed = list(branches(function))
     if not any(each.operands for each in passed):
         return False

@@ -18,7 +18,7 @@ from tiduc.backends.iree.modules.ops import blocks, create, operations
 from tiduc.backends.iree.modules.vm.functions import branches, functions, i64
 
 _CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
-"""Calls that a block follows, whose arguments are the results."""
+"""Calls whose results are the arguments of the next block."""
 
 
 @wrong(
@@ -26,7 +26,7 @@ _CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
     "threads/counter_beside_sizes",
 )
 def widen_block_arguments(module: ir.Operation) -> bool:
-    """Makes all branches of a VM module that pass numbers to one block pass them in one width.
+    """Makes the branches of a VM module pass all numbers to a block in one width.
 
     False if no block receives both 32-bit and 64-bit numbers.
     """
