@@ -2,7 +2,7 @@
 
     library.py          compile_library: runs IREE's compiler, and writes the C file and its header
     header.py           the interface of the C function, and its header
-    state.py            the structs and functions of a training step, of which state.c saves and loads the state
+    state.py            the structs and functions of a training step; state.c saves and loads the state
     host.py             translates the host code, which calls the kernels, to C statements
     arithmetic.py       scalar ops of the host code, as C expressions
     constants.py        the bytes of constants

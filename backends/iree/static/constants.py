@@ -16,9 +16,9 @@ _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', 
 def data_of(
     attribute: ir.Attribute, resources: Mapping[str, bytes] | None, refuse: Callable[[str], Exception]
 ) -> bytes:
-    """The bytes of a constant buffer. Some bytes are those of named resources of the module, if these are known.
+    """The bytes of a constant buffer. `resources` has the bytes of the module's resources by name, None if unknown.
 
-    For other attributes, raises the error that `refuse` returns for a description.
+    Raises the error that `refuse` returns for a description, if the attribute has another form.
     """
     text = str(attribute)
     match = _COMPOSITE.fullmatch(text)

@@ -361,7 +361,7 @@ def _cond_br(f: CFunction, op: ir.Operation) -> None:
 
 
 def _return(f: CFunction, op: ir.Operation) -> None:
-    # IREE has written donated results to the arguments' memory, or to its copy if that memory is not aligned.
+    # IREE has written donated results to the arguments' memory, or to a copy of an argument that is not aligned.
     for i, value in sorted(enumerate(op.operands), key=lambda pair: pair[0] in f.donated):
         copy = f"memcpy(results[{i}], {f.use(value)}.data, (size_t){f.use(value)}.size);"
         f.lines.append(f"if (results[{i}] != {f.use(value)}.data) {copy}" if i in f.donated else copy)

@@ -21,7 +21,7 @@ def is_buffer(type_: ir.Type) -> bool:
 
 
 def _reads(op: ir.Operation) -> Iterator[IrValue]:
-    """The buffers that an op reads; for ops with regions, these are operands."""
+    """The buffers that an op reads. Buffers that its regions read are operands of the op, too."""
     return (value for value in op.operands if is_buffer(value.type))
 
 

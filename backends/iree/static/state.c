@@ -17,7 +17,7 @@ static void tiduc_skip(tiduc_text *text) {
     text->at++;
 }
 
-// Reads one character, after blanks.
+// Skips blanks, then reads one character if it is the given one.
 static bool tiduc_take(tiduc_text *text, char wanted) {
   tiduc_skip(text);
   if (text->at >= text->end || *text->at != wanted) return false;
@@ -25,7 +25,7 @@ static bool tiduc_take(tiduc_text *text, char wanted) {
   return true;
 }
 
-// Reads a string; its characters stay as they are spelled.
+// Reads a string, without decoding its escape sequences.
 static bool tiduc_string(tiduc_text *text, tiduc_text *result) {
   if (!tiduc_take(text, '"')) return false;
   result->at = text->at;
@@ -59,7 +59,7 @@ static bool tiduc_numbers(tiduc_text *text, uint64_t *numbers, int most, int *co
   return tiduc_take(text, ']');
 }
 
-// Reads the file's own entries: strings by name. The checksum is below 0 if there is none.
+// Reads the entries of `__metadata__`, and checks the version and the model. Without a checksum, `checksum` is unchanged.
 static bool tiduc_metadata(tiduc_text *text, int64_t *checksum) {
   if (!tiduc_take(text, '{')) return false;
   if (tiduc_take(text, '}')) return true;
@@ -78,7 +78,7 @@ static bool tiduc_metadata(tiduc_text *text, int64_t *checksum) {
   return tiduc_take(text, '}');
 }
 
-// Reads where an array lies, and checks that it is the array of the state with this name.
+// Reads the place of an array in the file, and checks its type, shape and size.
 static bool tiduc_entry(tiduc_text *text, const TIDUC_ARRAY *array, uint64_t place[2]) {
   bool fits = tiduc_take(text, '{'), has_place = false, has_type = false, has_shape = false;
   do {
@@ -101,7 +101,7 @@ static bool tiduc_entry(tiduc_text *text, const TIDUC_ARRAY *array, uint64_t pla
   return fits && has_type && has_shape && has_place && tiduc_take(text, '}');
 }
 
-// Finds all arrays in the JSON text; `places` are their bytes behind the text, of which there are `size`.
+// Finds all arrays in the JSON text. `places` gets their places among the `size` bytes that follow the text.
 static bool tiduc_places(tiduc_text *text, uint64_t places[][2], uint64_t size, int64_t *checksum) {
   int found = 0;
   if (!tiduc_take(text, '{')) return false;

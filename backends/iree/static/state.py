@@ -86,15 +86,15 @@ enum {{ {name.upper()}_ARRAYS = {len(self.stored)} }};
 extern const {name}_array {name}_arrays[{len(self.stored)}];
 {tables}extern const size_t {name}_state_bytes;  // for languages that do not read this header; at multiples of 64 bytes
 
-// Threads: let one call return before another thread makes the first of its own. From then on, threads may step
-// different states at once, and threads that only evaluate and infer may share a state, while none changes it.
+// Threads: the first call must return before another thread makes a call. From then on, threads may step different
+// states at once, and threads that only evaluate and infer may share a state while no thread changes it.
 // Status: 0; or 1 if memory ran out, or 2 if a kernel failed, or 6 if sizes that data determine do not agree: load a
 // saved state then.
 {"".join(each.declaration() for each in self.calls)}
 // Read the state from a safetensors file, in memory or on a disk, such as that of `tiduc train-step --state`, and
 // write it; a new file replaces the old one when it is complete. Status 0; or 1 if memory ran out, 3 if the file cannot
 // be read or written, 4 if it is the state of another model, or its arrays are not those of this one, 5 if its checksum
-// is wrong. The state is then as it was.
+// is wrong. If the status is not 0, the state is unchanged.
 // -DTIDUC_NO_FILES leaves out the functions for disks.
 #define {name.upper()}_MODEL {_quoted(self.identity)}
 int {name}_read({name}_state *state, const void *data, size_t size);
