@@ -1,4 +1,4 @@
-"""Rewrites for speed: programs that IREE computes correctly, but slowly. Each folder is one subject:
+"""Rewrites for speed: programs that IREE computes correctly, but slowly. Each folder has one subject:
 
     convolutions/, products/, sums/, ops/    code for CPUs: of convolutions, products, sums and other single ops
     loops/                                   loops on the host, and loops in one dispatch each

@@ -34,13 +34,13 @@ from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.shapes.types import dims, with_shape
 
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
-"""The types of floats for which IREE's loop nests need no other types."""
+"""The float types on which IREE's loop nests compute without other types."""
 
 
 CONSTANT = "stablehlo.constant"
 
 _ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
-"""By type of floats, the function that rounds a number."""
+"""For each float type, the function that rounds a number to it."""
 
 
 @slow(
@@ -70,7 +70,7 @@ def _fold(block: ir.Block) -> None:
 
 
 def _number(op: IrOp) -> ir.Attribute | None:
-    """The attribute of the number that all elements of an op's result equal; None if it is not known."""
+    """The number that fills an op's result, as an attribute; None if it is unknown."""
     (x,), y = op.operands, op.results[0].type
     if _sizes(x.type) is None or _sizes(y) is None or (number := constant_splat(x)) is None:
         return None

@@ -3,9 +3,9 @@
     %y = maximum %x, %x      %z = pad %x, %0, low = [0]      %c = add %1, %2        origins: %x, %x, constants
 
 IREE merges equal ops and computes constants. It may also find that an op with one nonconstant operand changes nothing.
-Such an op has the origin of its operand, unless it computes other numbers. An op of several origins, a product or a
-kernel has an origin of its own, shared by equal ops. Each hidden number of a mark (`marks.py`) has an origin of its
-own.
+Such an op has the origin of this operand, unless it is known to compute other numbers. An op whose operands have
+several origins, a product or a kernel has a new origin, which equal ops share. The hidden number of each mark
+(`marks.py`) has a separate origin.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ CONSTANT = "constant"
 """The first part of the origins of constants; origins of computed constants have no other part."""
 
 Origin = tuple[Hashable, ...]
-"""What a value is computed from; values of equal origins are equal."""
+"""A key for the source of a value. IREE may find values of equal types and origins to be equal."""
 
 
 def origins(arguments: Iterable[IrValue], ops: Iterable[IrOp]) -> dict[IrValue, Origin]:

@@ -8,8 +8,9 @@ Half of IREE's time on the host goes into forming dispatches. It forms the dispa
 inlines the functions afterwards, so that the order of dispatches and the memory of arrays are planned for the whole
 program.
 
-IREE fuses no ops across the borders of a function. A repeat therefore begins where every value that leaves it is stored
-in any case, such as operands of kernels, and not where a value leaves that IREE would fuse with its readers.
+IREE fuses no ops across the borders of a function. A repeat therefore begins where all values that cross its borders
+are stored in any case, such as operands of kernels. No border separates a value from readers with which IREE would fuse
+it.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
-"""The fewest ops of a function: IREE compiles each function as a call, and its text must be inlined."""
+"""The fewest ops of a function: each call takes time, because IREE compiles it and it must be inlined later."""
 
 SAVED, LEAST_SAVED = 80, 200
 """The fewest ops that one function must save, and that all must save: a further compiler run takes 0.1 s."""
@@ -46,7 +47,7 @@ _Index = Mapping[ir.Operation, int]
 _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
 _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
-"""Ops that no function may contain, and ops that IREE fuses with their readers."""
+"""`_APART`: ops that no function may contain. `_FUSED`: ops that IREE fuses with their readers."""
 
 
 class Repeat(NamedTuple):
@@ -122,7 +123,7 @@ def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
 
 
 def _broadcast_where_read(op: ir.Operation) -> None:
-    """Repeats a broadcast before each op that reads it, so that no function returns or receives a broadcast array."""
+    """Copies a broadcast before each op that reads it, so that no function returns or receives a broadcast array."""
     y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
     readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
     if y is None or len(readers) < 2 or any(reader.block != op.block for reader in readers):
@@ -139,7 +140,7 @@ def _broadcast_where_read(op: ir.Operation) -> None:
 
 
 def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
-    """Repeats that share no ops, those that save most ops first."""
+    """Repeats that share no ops. Those that save the most ops come first."""
     found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
     while waiting:
@@ -196,7 +197,7 @@ def _number(values: Iterable[IrValue], numbers: dict[IrValue, int]) -> None:
 
 
 def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
-    """The repeat that saves most ops: its first op, the op after its last one, and its period."""
+    """The repeat that saves the most ops: the numbers of its first op and of the op after it, and its period."""
     starts, ends = np.maximum(found.starts, low), np.minimum(found.ends, high)
     periods = -(-LEAST // found.periods) * found.periods
     saved = (ends - starts) // periods * periods - periods
@@ -234,7 +235,7 @@ def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
 
 
 def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
-    """The repeat among these ops with most copies that begins where no value leaves that IREE would fuse."""
+    """The repeat with the most copies among these ops whose borders cut no value from its readers; None without one."""
     most = (end - start) // period
     for copies in (most, most - 1):
         if period * (copies - 1) < SAVED:
@@ -248,8 +249,9 @@ def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | 
 def _cuts(borders: Borders, low: int, high: int, period: int) -> NDArray[np.int64]:
     """For each place from `low` to before `high`: how many values a copy that begins there cuts from their readers.
 
-    A value of the copy is separated if all its readers are after the copy, and a value that the second copy reads if
-    all its readers are in that copy. A function would store such an array; the program without functions does not.
+    A value that the copy computes is cut if all its readers are after the copy. A value that the second copy reads is
+    cut if all its readers are in that copy. A function would store such an array; the program without functions does
+    not.
     """
     at, first, _ = borders.leaving[:, slice(*np.searchsorted(borders.leaving[0], (low, high + period)))]
     span = np.searchsorted(borders.entering[1], (low + period, high + 2 * period))

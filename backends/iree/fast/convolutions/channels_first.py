@@ -31,7 +31,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _BLOCK = 2**19
-"""The most bytes of images that a part of the result reads: they stay in the second cache while all features do."""
+"""The most bytes of images that a part of the result reads, so that they stay in the second cache for all features."""
 _CHANNELS = 32
 """The most channels that are added at a time, for a kernel with channels as its outer dimension."""
 _TILES_OF_PART = 64

@@ -98,7 +98,7 @@ class Convolution:
         return int(element(self.x).width // 8)
 
     def in_place(self, b: Emitter) -> "Convolution":
-        """This convolution for code that reads the kernel in any order: if a reversal computes w, its operand replaces
+        """This convolution with a window that is reversed instead of w: if a reversal computes w, its operand replaces
         w.
 
         A reshape may follow the reversal, as in the gradient of a depthwise convolution. If the convolution is

@@ -102,7 +102,7 @@ def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
 
 
 def _is_fast(c: Convolution, registers: Registers) -> bool:
-    """Whether IREE's own code is as fast: channels are last, and each channel is alone or windows have one element.
+    """Whether IREE's own code is as fast: channels are last, and each is a separate group or windows have one element.
 
     On CPUs with AVX-512, it is as fast for most convolutions with channels last.
     """

@@ -131,7 +131,7 @@ class Planes:
         return (rows - 1) * self.pitch + self.places[1]
 
     def rows(self, least: int) -> int:
-        """The rows of a plane of which the windows read at least `least` consecutive places."""
+        """The number of rows of a plane from which code reads at least `least` consecutive places for each offset."""
         furthest = max(self.flat(self.places[0]), least) + self.reach[0] * self.pitch + self.reach[1]
         return -(-furthest // self.pitch)
 
@@ -164,7 +164,9 @@ class Planes:
         return patches(b, x, at, [0, 0, *(-lo for lo in self.low)], [n, m, self.count, rows * self.pitch])
 
     def kept(self, d: int) -> tuple[int, int, int]:
-        """Along dimension d, the first elements of the image, which no window reads, the padding, and those read."""
+        """Along dimension d: the count of leading elements that no window reads, the padding, and the count of those
+        read.
+        """
         skipped, low = max(0, -self.low[d]), max(0, self.low[d])
         reached = (self.places[d] - 1) * self.strides[d] + (self.sizes[d] - 1) * self.dilation[d] + 1
         return skipped, low, max(0, min(self.image[d] - skipped, reached - low))
@@ -247,7 +249,10 @@ class _PlanesPart:
         out: IrValue,
         count: SizeLike | None,
     ) -> IrValue:
-        """Writes the elements of a row, from number q of those that windows read, to the planes: all, or `count`."""
+        """Writes elements of a row, from element q of those that windows read, to the planes.
+
+        Writes one vector for each stride, or only the first `count` elements of these vectors.
+        """
         stride, remainders = self.form.strides[1], self.form.remainders[1]
         low, skipped = max(0, self.form.low[1]), max(0, -self.form.low[1])
         masks = [None if count is None else k.first(count - v * k.width) for v in range(stride)]

@@ -341,5 +341,5 @@ def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> IrV
 
 
 def _swapped(index: int, x: T, y: T) -> list[T]:
-    """x and y, exchanged if x does not have this index."""
+    """x and y as a list in which x has this index, 0 or 1."""
     return [y, x] if index else [x, y]

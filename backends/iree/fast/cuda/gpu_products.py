@@ -30,7 +30,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PART, _ROWS, _COLUMNS, _TERMS = "part", "rows", "columns", "terms"
-"""The number of loops, without those over batches."""
+"""The names of the loops, except those over batches."""
 
 
 _INSTRUCTION = "#iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_{}>"

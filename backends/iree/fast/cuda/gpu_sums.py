@@ -5,7 +5,7 @@
     %p = pad %x : 208x768    %s = reduce (reshape %p : 13x16x768) along [0]    reduce %s : 16x768 along [0]
 
 A thread of IREE's code adds up many elements that lie far apart: a sum of 197 rows of 768 elements takes 36
-microseconds on an H200, and 5 in parts. Sums of few rows stay if IREE distributes them evenly among threads.
+microseconds on an H200, and 5 in parts. Sums of few rows are not rewritten if IREE divides them evenly among threads.
 """
 
 import math

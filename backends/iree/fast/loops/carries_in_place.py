@@ -71,7 +71,7 @@ def carries_in_place(module: ir.Module) -> int:
 
 
 def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
-    """Whether carry i and each array of its chain have one reader: the next update, or for the last the terminator."""
+    """Whether carry i and each array of its chain have one reader: the next update or, for the last, the terminator."""
     condition, body = (region.blocks[0] for region in loop.regions)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
         return False
@@ -85,6 +85,3 @@ def _chain(loop: IrOp, i: int) -> list[IrValue]:
     body = loop.regions[1].blocks[0]
     carry = body.arguments[i]
     return [carry, *(op.results[0] for op in updates_between(terminator(body).operands[i], carry))]
-
-
-# ---- values that may be carries ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Replacements for ops in kernels: conditionals, gathers of one slice, and pads, which IREE does not compile; marks.
+"""Replacements for ops that IREE does not compile in kernels: conditionals, gathers of one slice, pads. Removes marks.
 
     %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
     gather of one slice  ->  dynamic_slice        pad  ->  concatenate        mark of x (`emit/marks.py`)  ->  x
@@ -100,8 +100,8 @@ def without_mark(b: Emitter, select: IrOp) -> Sequence[IrValue] | None:
 def is_needless_mark(select: IrOp) -> bool:
     """Whether an op is a mark whose readers only read it, so that a kernel does not need the mark.
 
-    Such marks keep IREE from merging arrays of several dispatches, and a kernel is one dispatch. The operands of
-    barriers are read by the readers of the results, since kernels have no barriers.
+    Such marks keep IREE from merging arrays of several dispatches, and a kernel is one dispatch. Since kernels have no
+    barriers, an op that reads the result of a barrier counts as a reader of the operand.
     """
     (y,) = select.results
     if hidden_of(y) is None:

@@ -46,14 +46,14 @@ _WHILE = "stablehlo.while"
 _NEW = COMPUTED | {KERNEL, DISPATCH, "stablehlo.constant"}
 """Ops that always compute a new array."""
 _WRITERS = "insert", "transfer_write"
-"""Parts of the names of ops in dispatches, apart from ops with regions, that may write to an operand."""
+"""Parts of the names of ops in dispatches that may write to an operand. Ops with regions may write to operands, too."""
 
 
 # ---- one dispatch runs all iterations ------------------------------------------------------------------------------
 
 
 def _against_kernel(loop: ir.Operation) -> str:
-    """A kernel has only some ops, no memory except its results and the stack, and a limited number of arrays."""
+    """Why a loop cannot be a kernel, or "". A kernel has limits on its ops, its stack, and the number of its arrays."""
     if not wanted(loop):
         return "no op reads its results"
     stack, ops = 0.0, outer_first(loop)
@@ -155,7 +155,7 @@ def _is_table(x: IrValue) -> bool:
 
 
 def _against_counting(loop: ir.Operation) -> str:
-    """IREE's host code has a counter if a loop counts from zero to a number that is known before the loop."""
+    """Why a loop should not be rewritten to count from zero to a known number, or "". The host has such counters."""
     count = trip_count(loop)
     if count is None:
         return "its trip count is unknown"
@@ -169,7 +169,7 @@ def _against_counting(loop: ir.Operation) -> str:
 
 
 def _against_updates_in_place(loop: ir.Operation) -> str:
-    """All loops of a module have this form, or none has: IREE omits all its copies or none."""
+    """Why no loop of a module may update carries in place, or "". IREE omits all its copies in a module, or none."""
     module = loop.operation
     while module.parent is not None:
         module = module.parent

@@ -165,7 +165,7 @@ def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
 
 
 def _in_line(b: Emitter, kernel: IrOp) -> Sequence[IrValue]:
-    """The results of a nested dispatch, whose body is moved before it."""
+    """Moves the body of a nested dispatch before the dispatch, and returns its results."""
     *body, end = operations(kernel.regions[0].blocks[0])
     for op in body:
         op.move_before(kernel)

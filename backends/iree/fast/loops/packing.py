@@ -1,11 +1,11 @@
-"""Packs the stacks of a loop, carries of one type of which each iteration writes a part, into one array.
+"""Packs stacks of equal type into one array. A stack is a loop-carried array of which each iteration writes a part.
 
     %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
     ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
 
-The derivative of a scan may stack dozens of residuals. A loop in one dispatch can have at most 32 arrays. Of each type,
-only one array is in the memory of a result; the others are on the machine's stack. The packed array is in the memory of
-a result.
+The derivative of a scan may stack dozens of residuals. A loop in one dispatch can have at most 32 arrays. Only one
+array of each type can be in the memory of a result; the others take space on the machine's stack. The packed array is
+in the memory of a result.
 """
 
 from collections import defaultdict
@@ -87,7 +87,7 @@ def read_packed(loop: IrOp) -> None:
 
 
 def _groups(loop: IrOp) -> list[list[int]]:
-    """The indices of a loop's stacks in groups of two or more of one type, except predicates and complex numbers."""
+    """Groups of two or more stacks of one type, as carry indices. Predicates and complex numbers are excluded."""
     groups = defaultdict(list)
     for i, x in enumerate(loop.operands):
         if (

@@ -1,4 +1,4 @@
-"""late_results: ends an execution region within a program, so that IREE allocates later results only there.
+"""late_results: ends an execution region within a program, so that IREE allocates later results only after it.
 
     %0 = ...; %1 = f %0; return %0, %1     ->     %0 = ...; %2 = optimization_barrier %0; %1 = f %2; return %2, %1
 
@@ -6,7 +6,7 @@ IREE allocates all results of an execution region before the region runs. In the
 are as large as the weights, all results would take memory while many values still wait for the backward part. A barrier
 ends a region. It takes the results that have been computed, and the value that was computed last. The values that pass
 from the first region to the second share one allocation, and the other values of the first region share another one.
-Results that are larger than their operands, such as derivatives of the weights of small images, are computed last where
+Results that are larger than their operands, such as derivatives of weights if images are small, are computed last where
 that lowers the peak. The order and the place of the barrier are those with the lowest peak in the model of memory
 (`passes/rematerialize/liveness.py`). Programs with other barriers, loops or branches stay as they are, since these end
 regions, too.
@@ -85,7 +85,7 @@ def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
 
 
 def _put_barrier(model: Liveness, ops: list[IrOp], last: IrOp, place: int) -> None:
-    """Ends a region after op number `number`, by a barrier that takes the results so far and the latest value."""
+    """Ends a region after op number `place`, by a barrier that takes the results so far and the latest value."""
     before, after = set(ops[: place + 1]), {*ops[place + 1 :], last}
     read = {j for reads in model.reads[place + 1 :] for j in reads}
     passed = [i for i in range(place + 1) if i in read and model.taken[i]]

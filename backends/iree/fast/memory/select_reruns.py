@@ -4,10 +4,10 @@
 
 The stage `rematerialize` emits such barriers before each recomputed op, so that compilers do not merge it with the
 first run. No op reads %0#1. %ct is the value before which the recomputed op need not run. IREE ends an execution region
-at each barrier. All values that a region passes to later regions share one allocation. IREE frees it after the last use
-of any of them, or never, so the peak of memory rises. A mark also keeps IREE from merging the ops behind it, and IREE
-fuses the mark with the recomputed op. The order of the ops needs no barrier, since IREE runs ops in the given order.
-The kernels of equal layers remain one executable, since all marks look alike.
+at each barrier. All values that a region passes to later regions share one allocation. IREE frees this allocation after
+the last use of any of the values, or never, so the peak of memory rises. A mark also keeps IREE from merging the ops
+behind it, and IREE fuses the mark with the recomputed op. The order of the ops needs no barrier, since IREE runs ops in
+the given order. The kernels of equal layers remain one executable, since all marks look alike.
 
 IREE does not fuse marks with products, so a mark of a product's operand is a copy in memory. The barrier of a product
 that runs again takes both operands, because some compilers pack them; IREE's kernels read them in place. One mark is
@@ -61,7 +61,7 @@ def select_reruns(module: ir.Module | IrOp) -> int:
 def _store_waited(op: IrOp) -> None:
     """Stores the sum or extremum before which a second run need not start, if no op has stored it yet.
 
-    Otherwise IREE would compute it in the kernel of its readers, which come later, and keep its operands until then.
+    Otherwise IREE would fuse it with its readers, which run later, and keep its operands in memory until then.
     """
     for x, y in zip(op.operands, op.results, strict=True):
         reduction = defined_by(x, "stablehlo.reduce")
@@ -82,7 +82,7 @@ def _read_in_place(block: ir.Block) -> None:
     """
     barriers = 0  # before the op
     newest: dict[IrValue, int] = {}  # by value: the number of the latest barrier on which it depends
-    # By an operand before its barriers and the form of a product: how many barriers precede the last such product.
+    # For an operand, traced through barriers, and a form of products: the barriers before the last such product.
     read: dict[Hashable, int] = {}
     for op in operations(block):
         barriers += RECOMPUTED in op.attributes
@@ -103,7 +103,7 @@ def _read_in_place(block: ir.Block) -> None:
 
 
 def _is_matrix(op: IrOp, i: int) -> bool:
-    """Whether operand i of a product is a matrix or a batch of them, apart from a reshape that moves no elements."""
+    """Whether operand i of a product is a matrix or a batch of matrices, perhaps after a reshape that moves nothing."""
     of, rank = Contraction.of(op), len(op.operands[i].type.shape)
     batches, summed, kept = of.batches[i], of.summed[i], of.kept(i, rank)
     orders = ([*batches, *kept, *summed], [*batches, *summed, *kept])
@@ -111,7 +111,7 @@ def _is_matrix(op: IrOp, i: int) -> bool:
 
 
 def _before_barriers(x: IrValue) -> IrValue:
-    """The value behind the barriers of rematerialized ops that computed x; x if there is none."""
+    """The value from which only barriers of rematerialized ops compute x; x itself if there are none."""
     while (op := _recomputed(x)) is not None:
         x = op.operands[ir.OpResult(x).result_number]
     return x

@@ -1,4 +1,4 @@
-"""stored_values: replaces barriers that only keep IREE from fusing ops by reshapes, at which no execution region ends.
+"""stored_values: replaces barriers that only keep IREE from fusing ops by reshapes, which do not end execution regions.
 
     %y = optimization_barrier %x {tidu.stored}     ->   %r = flow.tensor.reshape %x : 4x5xf32 -> 1x4x5xf32
                                                         %y = reshape %r : 4x5xf32

@@ -1,4 +1,4 @@
-"""Insertion sort on CPUs: one dispatch for all rows, for short rows, or if readers need only their first few elements.
+"""Insertion sort on CPUs, in one dispatch: for short rows, and if readers need only the first few elements of rows.
 
     kept = []        the indices of the elements that come first, in order
     for each index: insert it into `kept`; if `kept` is full, drop its last index

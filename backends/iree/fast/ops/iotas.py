@@ -32,7 +32,7 @@ def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         return None
     dimension = list(op.attributes["broadcast_dimensions"])[along]
     if x.type.shape[along] != type_.shape[dimension]:
-        return None  # an iota of one element, broadcast to zeros
+        return None  # the broadcast of an iota of one element is all zeros
     return [b.iota(dimension, type_)]
 
 

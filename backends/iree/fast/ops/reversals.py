@@ -51,7 +51,7 @@ def _is_factor(op: IrOp) -> bool:
 
 
 def _by_loops(b: Emitter, x: IrValue, dimensions: Sequence[int]) -> IrValue:
-    """x reversed in one dispatch, without dimensions of size 1, which the compiler drops."""
+    """x reversed in one dispatch. The loops skip dimensions of size 1, which the compiler drops."""
     kept = [i for i, n in enumerate(shape(x)) if n != 1]
     sizes = [shape(x)[i] for i in kept]
     y = b.stored(b.reshape(x, sizes))  # keeps the op that computes x out of the dispatch

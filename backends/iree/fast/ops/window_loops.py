@@ -2,8 +2,8 @@
 
 The gradient of max pooling needs the index of each window's maximum: a reduce_window over the values and their indices.
 IREE's code for it is scalar. This rewrite requires that channels are last and not reduced, so that the innermost loop,
-over channels, is vectorized. Windows over padded arrays stay: IREE copies such arrays, and its code for the copies is
-faster than loops.
+over channels, is vectorized. Windows over padded arrays are not rewritten: IREE copies such arrays, and its code for
+the copies is faster than loops.
 """
 
 import itertools

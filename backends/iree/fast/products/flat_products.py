@@ -51,7 +51,7 @@ def flat_products(module: ir.Module | IrOp) -> int:
 
 
 def _exchanged(product: IrOp) -> dict[str, ir.Attribute]:
-    """The attributes of a product of the exchanged operands."""
+    """The attributes of a product after its operands are exchanged."""
     given = {name: product.attributes[name] for name in product.attributes}
     given[NUMBERS] = Contraction.of(product).exchanged.attribute
     if "precision_config" in given:

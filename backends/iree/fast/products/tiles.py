@@ -46,7 +46,7 @@ _BLOCK = 512
 _WORKGROUPS = 8
 """The least number of workgroups, if more cost nothing: two threads take 1.3 times as long for three workgroups."""
 _RESIDENT = 2**20
-"""Bytes of y's part, of all columns, that stay in a cache: y is read in place if its rows are adjacent in memory."""
+"""The most bytes of a part of y that stay in a cache. A smaller part is read in place if its rows are contiguous."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _is_term(op: IrOp) -> bool:
-    """Whether a sum is only a term of another sum; that one is rewritten instead."""
+    """Whether a sum is only a term of another sum, which is rewritten instead."""
     uses = list(op.result.uses)
     return len(uses) == 1 and uses[0].owner.name == _ADD
 
@@ -93,7 +93,7 @@ def _part(term: IrValue) -> _Part | None:
 
 
 def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
-    """Parts that do not overlap, along the dimension with most of them."""
+    """The largest set of parts that are padded along one dimension and do not overlap."""
     best: list[_Part] = []
     by_dimension: dict[int, list[_Part]] = {}
     for part in sorted(parts, key=lambda part: part.end):

@@ -9,8 +9,8 @@ errors smaller. Sums of rows gain nothing from lanes.
 
 IREE treats a sum of products as a product of matrices, which is slower, unless a factor repeats elements. It does not
 recognize the fused multiply-add x y + (-0), which equals x y, including signs and NaN. LLVM turns it into a
-multiplication on any CPU. Sums along the last dimensions gain from this form, and along other dimensions, if there are
-32 sums or more.
+multiplication on any CPU. Sums along the last dimensions gain from this form. Sums along other dimensions gain if there
+are 32 or more of them.
 
 A sum of negated values becomes the initial value minus the sum. IREE would subtract the values one after the other,
 because it has vector code for sums, not for differences, and does not fuse a product with a negation. The initial value

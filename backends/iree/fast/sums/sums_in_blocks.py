@@ -13,8 +13,8 @@ rows of at most `_ROW` elements are blocks. Longer rows and rows of other sizes 
 
 Sums of rows stay as they are where IREE fuses them with ops on the whole array, which two steps would prevent: several
 ops read the elements, as in softmax, or the sum is broadcast to the array, as in batch normalization, whose gradient
-took up to 1.45 times as long. Their errors are 30 times those of XLA for 10^5 elements. A computed array of which
-several dimensions stay is not split either, because IREE would compute its broadcast factors for each element.
+took up to 1.45 times as long. Their errors are 30 times those of XLA for 10^5 elements. A computed array with several
+kept dimensions is not split either, because IREE would compute its broadcast factors for each element.
 """
 
 import math
@@ -36,13 +36,13 @@ from tiduc.dialect.shapes.types import element, shape
 _LEAST = 256
 """The fewest elements of a sum that is rewritten."""
 _ROW, _LANES = 4096, 16
-"""The most elements of a row that IREE adds accurately enough, and the divisor of their number."""
+"""IREE adds a row accurately enough if it has at most `_ROW` elements, and `_LANES` divides their number."""
 _COMPUTED = ELEMENTWISE | {"math.fma"}
 """Ops that IREE fuses with the sum of their results."""
 _READERS = 64
 """The most ops that are examined for a broadcast of a sum."""
 _BLOCK, _BLOCKS = 32, range(8, 513)
-"""The best number of rows in a block, and those that are used if they divide the number of rows."""
+"""The best number of rows in a block, and the numbers to choose from. A number must divide the number of rows."""
 
 
 @slow(
@@ -105,7 +105,7 @@ def _count(op: IrOp) -> int:
 
 
 def _innermost(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The last summed dimensions, after which no kept dimension of several elements follows."""
+    """The summed dimensions that come after all kept dimensions, except kept dimensions of size 1."""
     kept = [d for d, n in enumerate(sizes) if n > 1 and d not in dimensions]
     return [d for d in dimensions if d > max(kept, default=-1)]
 
@@ -119,7 +119,7 @@ def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> 
 
 
 def _columns(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -> list[IrValue] | None:
-    """The sum of an array whose last dimension stays: first blocks of one summed dimension."""
+    """The sum of an array whose last dimension is kept. Adds blocks along one summed dimension first."""
     sizes = shape(x)
     if _is_computed(x) and sum(n > 1 for d, n in enumerate(sizes) if d not in dimensions) > 1:
         is_long = math.prod(sizes[d] for d in dimensions) > _ROW
