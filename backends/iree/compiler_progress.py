@@ -61,7 +61,7 @@ def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
     if not progress.has_listeners() or any(flag.startswith(_TAKEN) for flag in flags):
         yield Reported()
         return
-    own = tempfile.mkdtemp(dir=folder)  # the compiler may run more than once
+    own = tempfile.mkdtemp(dir=folder)  # a separate folder for each run of the compiler
     tree, errors = os.path.join(own, "passes"), os.path.join(own, "errors")
     marks = f"--mlir-print-ir-before={','.join(_PASSES)}", f"--mlir-print-ir-tree-dir={tree}"
     ended = threading.Event()

@@ -127,7 +127,7 @@ def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
 
 
 def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """The attempts, sorted: IREE inlines the functions of equal layers before it forms dispatches in the first ones."""
+    """The attempts; those that inline the functions of equal layers before dispatches are formed come first."""
     return tuple(sorted(attempts, key=lambda attempt: not attempt.inlines))
 
 

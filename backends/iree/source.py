@@ -9,8 +9,9 @@ from tiduc.dialect.mlir.artifacts import BYTECODE
 
 _DECLARATION = re.compile(rb"^ *func\.func private @(?P<name>\w+)\([^{\n]*$", re.MULTILINE)
 _NEVER = re.compile(rb" attributes \{no_inline, noinline\}")
-_JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")  # parts of op names
-# Bytecode stores op names as strings that end with a zero byte. Parts of names could match bytes of constants.
+_JOINS = re.compile(rb"while|case|\bif|\bscf|\bcf")
+"""Matches parts of the names of loops and conditionals in text."""
+# Bytecode stores names as strings that end with a zero byte. Parts of names could match bytes of constants.
 _JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
 
 

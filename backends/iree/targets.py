@@ -63,8 +63,8 @@ threads, and small ones are not faster when they run concurrently. IREE's settin
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
 """Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
-# sin, tanh, ... of f64 call libm, which the embedded linker does not know; a shared library finds it. IREE would
-# evaluate constants at compile time with the embedded linker, so they are evaluated when a module is loaded.
+# sin, tanh, ... of f64 call libm. A shared library finds libm, but IREE's embedded linker does not. IREE would evaluate
+# constants at compile time with the embedded linker, so constants are evaluated when a module is loaded.
 _NO_CONSTANTS = "--iree-opt-const-eval=false"
 _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", _NO_CONSTANTS)
 

@@ -82,7 +82,7 @@ def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
 
 
 def _source(x: IrValue, i: int) -> tuple[IrValue, int]:
-    """The value, and the index in it, of which entry i of a vector is a copy, before ops that only move entries."""
+    """Traces entry i of a vector back through ops that only move entries; returns a value and the index in it."""
     while (op := definition(x)) is not None and (op.name in _JOINS or _keeps_size(op)):
         x = op.operands[ir.OpResult(x).result_number if op.name == "stablehlo.optimization_barrier" else 0]
         if op.name == "stablehlo.concatenate":

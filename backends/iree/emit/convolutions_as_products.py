@@ -24,7 +24,7 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
-"""The most slices; there is one per place of the window or of the result, whichever has fewer."""
+"""The most slices. There is one per place of the window or of the result, whichever has fewer places."""
 
 
 def has_one_place(op: IrOp) -> bool:
@@ -72,7 +72,7 @@ def _kernel(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
 
 
 def _converted(b: Emitter, op: IrOp, number: int) -> IrValue:
-    """An operand in the element type of the result, in which products are summed: i32 for operands of i8, say."""
+    """An operand, converted to the element type of the result, in which products are summed: from i8 to i32, say."""
     return b.convert(op.operands[number], element(op.results[0]))
 
 

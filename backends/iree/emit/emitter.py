@@ -28,8 +28,8 @@ DYNAMIC = "dynamic shapes"
 """Where a pattern applies: on all targets, on CPUs, on other targets, on SPIR-V, or to ops with dynamic dimensions."""
 
 STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
-"""The attributes of barriers: barriers that only keep IREE from fusing ops, barriers of one hidden number each, and
-those that `marks.number_marks` makes from the latter."""
+"""The attributes of three kinds of barriers: those that only keep IREE from fusing ops, those of one hidden number
+each, and those into which the pass `number_marks` merges the latter."""
 
 NEVER_INLINED = "no_inline"
 """The attribute of a function that MLIR does not inline; IREE's own attribute is `noinline`."""
@@ -287,7 +287,7 @@ def rewrite(
     settings: Settings = DEFAULT,
     follow: Literal["none", "others", "all"] = "none",
 ) -> int:
-    """Rewrites the ops in an op with the patterns of their names, in place. Returns the number of replaced ops.
+    """Rewrites the ops inside `root`, in place, with the patterns for their names. Returns the number of replaced ops.
 
     In a module, the code of dispatches, which may be large, is left unchanged. `follow` says which of the ops that a
     pattern emits are rewritten, too: none, those with other names than the op, or all.

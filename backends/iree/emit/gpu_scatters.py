@@ -1,6 +1,6 @@
 """gpu_scatters: on NVIDIA's GPUs, a scatter that adds rows first adds the updates of each row, then writes the sums.
 
-    s = (i = i^T) u      the sum of all updates of each update's row, as a product with a matrix of zeros and ones
+    s = (i = i^T) u      for each update, the sum of all updates of its row: a product with a matrix of zeros and ones
     t[i] = t[i] + s
 
 IREE applies updates one after the other, since several updates may change one row. Here, all updates of a row write

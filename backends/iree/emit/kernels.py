@@ -134,7 +134,7 @@ class Kernel(Emitter):
         return self.emit_all("linalg.fill", (zero, to), [type_], segments, [fill])[0]
 
     def linear_index(self, sizes: Sequence[SizeLike], place: Sequence[SizeLike]) -> SizeLike:
-        """The row-major index, as a size, of a place in an array of these sizes."""
+        """The row-major index of a place in an array of these sizes. The index is a size."""
         at: SizeLike = 0
         for n, i in zip(sizes, place, strict=True):
             at = at * n + i
@@ -263,12 +263,12 @@ def dispatch(
     All arrays have these `sizes` if the types have dynamic dimensions. One thread runs the dispatch, unless `divided`
     is set: then IREE divides the work among threads.
     """
-    context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
+    context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
     once = kernel.region((), lambda k: [k.index(1)] * 3, "flow.return")
     body = kernel.region((), fill, "flow.return")
     of_results = kernel.dynamic(sizes) * len(types)
-    segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # result sizes, and the workload
+    segments = ir.DenseI32ArrayAttr.get([len(of_results), 0])  # sizes of results, and no workload
     count: Fill = (lambda region: None) if divided else once
     results = kernel.emit_all(KERNEL, of_results, types, {"operandSegmentSizes": segments}, [body, count])
     b.emitted += kernel.emitted

@@ -39,7 +39,7 @@ class Rows:
         return [key for key in self.keys if key is not None]
 
     def comes_first(self, k: Kernel, row: IndexLike, x: IndexLike, y: IndexLike) -> IrValue:
-        """The op's comparator on the elements at x and y of a row."""
+        """Whether the op's comparator puts the element at index x of a row before the element at index y."""
         pairs = []
         for kind, key in zip(self.kinds, self.keys, strict=True):
             for place in (x, y):
@@ -98,7 +98,7 @@ def places_along(b: Emitter, x: IrValue, dimension: int) -> IrValue:
 
 
 def at_index(dimension: int) -> Callable[[Kernel, Sequence[RunTimeSize], IrValue, IrValue], IrValue]:
-    """A function for `arrays.computed`: at each place, reads the index along a dimension from `indices`, then x there.
+    """A function for `arrays.computed`: the element of x whose index along a dimension is read from `indices`.
 
     `indices` has the shape of x, except that its size may differ along this dimension.
     """

@@ -73,7 +73,7 @@ def are_known(sizes: Sequence[SizeLike]) -> TypeGuard[Sequence[int]]:
 
 
 def known(n: SizeLike) -> int:
-    """A size of an array of static shape."""
+    """The size n as an integer, for arrays of static shape."""
     assert isinstance(n, int)
     return n
 

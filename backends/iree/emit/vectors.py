@@ -18,7 +18,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
 
 MASKED = 512
-"""The bits of vectors for which storing some lanes is as fast as storing all: those of AVX-512."""
+"""The bits of vectors for which a masked store is as fast as a store of all lanes: those of AVX-512."""
 _LATENCY = 4
 """The cycles between two additions to one sum."""
 _LOAD = 0.1

@@ -168,7 +168,7 @@ def in_workgroups(
     `shared`, neither the code nor its types depend on the counts or on the numbers that the code reads; `numbers` has
     all of them.
     """
-    context().allow_unregistered_dialects = True  # stays set, since other code copies and prints the op
+    context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
     module = module_of(b)
     types = [*(x.type for x in inputs), type_]
     workload, numbers = [], []

@@ -1,4 +1,4 @@
-"""separate_fusions: puts a barrier between ops and a reader if IREE would fuse them to wrong code.
+"""separate_fusions: puts a barrier between ops and their reader if IREE would fuse all of them to wrong code.
 
     %w = convert %x : i8 to f32                     %w = convert %x : i8 to f32
     reduce_window(%w ...)                    ->     %b = optimization_barrier %w
@@ -31,8 +31,8 @@ _REDUCTIONS = {"stablehlo.reduce", "stablehlo.reduce_window"}
 class _Fusion:
     """A fusion of ops that IREE compiles to wrong code.
 
-    An op for which `starts` holds begins a fusion. Ops for which `passes` holds continue it, if `any` operand or `all`
-    operands are fused, as `operands` says. Ops named in `readers` compute wrong values in such a fusion.
+    An op for which `starts` holds begins a fusion. An op for which `passes` holds continues the fusion if `any` or `all`
+    of its operands are fused; `operands` says which. Ops named in `readers` compute wrong values in such a fusion.
     """
 
     starts: Callable[[ir.Operation], bool]

@@ -84,10 +84,10 @@ class Diagonals:
     def chase(self, low: Int, high: Int, first: Number, rotate: Callable[..., Sequence[Number]]) -> None:
         """One sweep from row `low` to row `high`: chases the entry that a rotation creates outside the diagonals.
 
-        The first rotation is the one that maps (`first`, e[low + 1]) to (r, 0). `rotate(i, c, s, on, off)` applies a
-        rotation to rows i and i + 1, for `on`, the entry of row i on the diagonal, and `off`, the entry beside it. It
-        gives the cosine and the sine for the next row, the new d[i], the entry with which the next rotation eliminates
-        the created entry, and the next `on`.
+        The first rotation maps (`first`, e[low + 1]) to (r, 0). `rotate(i, c, s, on, off)` applies a rotation to rows i
+        and i + 1. `on` is the entry of row i on the diagonal, and `off` is the entry beside it. The results are: the
+        cosine and the sine for the next row; the new d[i]; the entry that the next rotation pairs with the created
+        entry, which it eliminates; and the next `on`.
         """
         p, d, e = self.d.p, self.d, self.e
         f, g = p.variable(first), p.variable(e[low + 1])

@@ -1,4 +1,4 @@
-"""process: IREE's compiler in a process of its own, which edits the module between phases with IREE's bindings.
+"""process: IREE's compiler in a separate process, which edits the module between phases with IREE's bindings.
 
     stdin     one line of JSON, a `Job`, then the program: text, or MLIR bytecode
     argv      the flags of iree-compile

@@ -1,1 +1,1 @@
-"""Less time to compile: the passes elementwise_maps and repeats, the latter with runs and origins."""
+"""Less time to compile: the passes elementwise_maps, and repeats, which uses runs and origins."""

@@ -122,7 +122,7 @@ def _sizes(type_: ir.RankedTensorType) -> tuple[int, ...] | None:
 
 
 def _map(group: Sequence[IrOp]) -> bool:
-    """Replaces a group of ops by a map, if it reads an array; returns whether it does."""
+    """Replaces a group of ops by a map, if the group reads an array; returns whether it was replaced."""
     inside = {op.results[0] for op in group}
     read = dict.fromkeys(x for op in group for x in op.operands if x not in inside)
     inputs = [x for x in read if constant_splat(x) is None]

@@ -39,7 +39,7 @@ LEAST = 16
 """The fewest ops of a function: each call takes time, because IREE compiles it and it must be inlined later."""
 
 SAVED, LEAST_SAVED = 80, 200
-"""The fewest ops that one function must save, and that all must save: a further compiler run takes 0.1 s."""
+"""The fewest ops that one function must save, and all functions together: a further compiler run takes 0.1 s."""
 
 _Index = Mapping[ir.Operation, int]
 """The number of each op, in order."""
@@ -191,7 +191,7 @@ def _kind(op: IrOp, numbers: dict[IrValue, int] | None = None) -> tuple[Hashable
 
 
 def _number(values: Iterable[IrValue], numbers: dict[IrValue, int]) -> None:
-    """Numbers further values."""
+    """Assigns the next numbers to values."""
     for x in values:
         numbers[x] = len(numbers)
 

@@ -37,9 +37,9 @@ _CHANNELS = 32
 _TILES_OF_PART = 64
 """The most tiles of a part that adds some channels at a time."""
 _PARTS = 8
-"""The most parts of a result with this many tiles of features, for threads to share; more parts read more slowly."""
+"""The number of parts that threads need. Features are divided into no more parts, since more parts read more slowly."""
 _STORE = 4
-"""The cycles for a vector of the result, without those of its sums."""
+"""The cycles that store a vector of the result, without those of its sums."""
 
 
 @cache
@@ -75,7 +75,7 @@ class ImageSums:
 
 
 def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements] = ()) -> Result:
-    """The result of a convolution of one or two spatial dimensions, the last of image and result.
+    """The result of a convolution whose one or two spatial dimensions are the last ones of the image and the result.
 
     The image must not be dilated. `elements` says, for each dimension, which elements of the kernel each phase reads.
     By default, the result is a single phase that reads all elements. Several phases are successive images of the
@@ -92,7 +92,7 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements]
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
-    """The number of rows in one part of the result: the largest that divides all rows and reads few enough images."""
+    """The rows of a part of the result: the largest divisor of all rows with which a part reads at most `_BLOCK`."""
     each = c.features // c.groups * planes.pitch * planes.count * c.width
     rows = planes.places[0]
     fitting = [n for n in range(1, rows + 1) if rows % n == 0 and n * each <= _BLOCK]
@@ -194,7 +194,7 @@ def _channels(c: Convolution, summed: int) -> int:
 
 
 def _features(tile: ImageTile, group: int, others: int, blocks: int) -> int:
-    """The features of a part, for a group of features; `others` is the number of other parts with as many."""
+    """The features of a part of a group. Images, rows and groups are divided into `others` parts already."""
     if blocks == 1:
         return tile.features
     tiles = -(-group // tile.features)

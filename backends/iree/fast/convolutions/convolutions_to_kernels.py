@@ -52,13 +52,13 @@ _FEW_IMAGES = 8
 """With fewer images, copying a kernel that is larger than the images takes longer than it saves."""
 
 _WORK_POINTWISE = 2**17
-"""The limit for windows of one place, which `products_in_tiles` would compute as products."""
+"""The value of `_WORK` for windows with one element, whose convolutions are products."""
 
 _WORK_DEPTHWISE = 2**16
-"""The limit for depthwise convolutions."""
+"""The value of `_WORK` for depthwise convolutions."""
 
 _WORK_DILATED = 2**14
-"""The limit for dilated images, for which IREE computes about a thousand multiplications in a microsecond."""
+"""The value of `_WORK` for dilated images: IREE computes only about a thousand multiplications in a microsecond."""
 
 
 @slow(

@@ -88,25 +88,32 @@ class ImageForm:
 
 
 class ImageSizes(NamedTuple, Generic[N]):
-    """The numbers that the code reads at run time."""
+    """The numbers that the code reads at run time.
+
+    There are `images` images with `inputs` channels. The result has `outputs` features, `places` places, and `results`
+    images: one for each image and phase. A group has `summed` channels, `group` features, and `parts` parts. A part has
+    `features` features, `rows` rows, `columns` columns, and `tiles` tiles, the last of which is at place `last`. A tile
+    adds `channels` channels at a time, in `blocks` steps. A plane has `elements` elements, and rows that are `pitch`
+    apart.
+    """
 
     images: N
-    results: N  # an image for each phase of an image of the result
-    inputs: N  # channels
-    outputs: N  # features of the result
-    summed: N  # channels of a group
-    group: N  # features of a group
-    channels: N  # channels that are added at a time
-    blocks: N  # the number of times that each tile adds channels
-    features: N  # the features of a part
-    parts: N  # the parts of a group
-    rows: N  # rows of the result per part
-    columns: N  # the columns of a part
-    pitch: N  # the distance between rows of a plane
-    tiles: N  # tiles of places per part
-    last: N  # the place of the last tile
-    elements: N  # the elements of a plane
-    places: N  # the places of the result
+    results: N
+    inputs: N
+    outputs: N
+    summed: N
+    group: N
+    channels: N
+    blocks: N
+    features: N
+    parts: N
+    rows: N
+    columns: N
+    pitch: N
+    tiles: N
+    last: N
+    elements: N
+    places: N
 
 
 class _Taken(NamedTuple):
@@ -193,7 +200,7 @@ class ImagePart:
     def before(
         self, k: Vectors, targets: Sequence[Sequence[tuple[list[SizeLike], IrValue | None]]], out: IrValue
     ) -> list[IrValue]:
-        """The sums so far: those of the channels that were added to the part `out` before."""
+        """The sums of the channels that were added to the part `out` before; zeros if there are none."""
         if self.sizes.blocks == 1:
             return [k.zeros()] * len(targets)
         parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]

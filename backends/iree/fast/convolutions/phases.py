@@ -92,7 +92,7 @@ def _among_zeros(
 def _together(phases: Sequence[Phase]) -> tuple[Phase, PhaseElements]:
     """A window that covers the elements that all phases read along a dimension, and the elements of each phase.
 
-    The windows of phases begin at different offsets, so this window covers all offsets. A single phase keeps its own.
+    The windows of phases begin at different offsets, so this window covers all offsets. A single phase needs no other.
     """
     if len(phases) == 1:
         (p,) = phases

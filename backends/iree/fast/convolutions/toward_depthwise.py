@@ -80,7 +80,7 @@ class _DepthwisePart:
         return ArrayPart(k.nest(counts, [k.array(sizes)], tile)[0], [channel, 0], sizes)
 
     def sums(self, k: Vectors, channel: SizeLike, i: SizeLike, j: SizeLike) -> Sequence[IrValue]:
-        """The sums of a tile at the offsets from (i, j) on: vectors."""
+        """The sums of the tile whose first offset is (i, j), as one vector for each offset."""
         c, planes = self.form.c, self.form.planes
         rows, columns = planes.places
         offsets = [

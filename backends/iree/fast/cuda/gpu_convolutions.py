@@ -37,7 +37,7 @@ def gpu_convolutions(module: ir.Module | IrOp) -> int:
 
 
 def _as_product(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The result of a convolution as a product; None for a convolution that stays."""
+    """The result of a convolution as a product; None for a convolution that is not rewritten."""
     arrays = (*op.operands, *op.results)
     if not are_floats(arrays, ir.F32Type, ir.F16Type, ir.BF16Type) or group_counts(op) != (1, 1):
         return None

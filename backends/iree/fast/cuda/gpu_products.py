@@ -44,12 +44,12 @@ _INSTRUCTION_TERMS = 16
 @stage
 def gpu_products(module: ir.Module) -> int:
     """Rewrites the products of a module in place. Returns the number of rewritten products."""
-    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
+    context().allow_unregistered_dialects = True  # never reset, as in kernels.py
     return rewrite(module, {"stablehlo.dot_general": _in_tiles})
 
 
 def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """A product in tiles; None for a product that stays."""
+    """A product in tiles; None for a product that is not rewritten."""
     product = None if is_directly_in(op, KERNEL) else Product.of(op)
     if product is None:
         return None

@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PARTS = 16
 _FEWEST, _MANY = 64, 512
-"""Sums of fewer than `_FEWEST` rows stay; so do sums of fewer than `_MANY` rows, if `_EVEN` divides their number."""
+"""Sums of `_FEWEST` or more rows are rewritten; of fewer than `_MANY`, only if `_EVEN` does not divide their number."""
 _EVEN = 32
 
 
@@ -38,7 +38,7 @@ def gpu_sums(module: ir.Module | IrOp) -> int:
 
 
 def _of_elements(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The sum in parts; None for a reduction that stays."""
+    """The sum in parts; None for a reduction that is not rewritten."""
     if (
         len(op.results) != 1
         or reducer(op) != "stablehlo.add"
@@ -50,7 +50,7 @@ def _of_elements(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _of_products(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The sum of products of corresponding elements, in parts; None for a product that stays."""
+    """The sum of products of corresponding elements, in parts; None for a product that is not rewritten."""
     (x, y), of = op.operands, Contraction.of(op)
     rest = tuple(range(len(of.summed[0]), x.type.rank))
     if of.summed[0] != of.summed[1] or of.batches != (rest, rest) or x.type != y.type:

@@ -6,8 +6,8 @@
         %r = while(%s = %1) { %t = dynamic_update_slice %s, %row, %i; return %t }
 
 IREE loses track of the device that holds a loop's carries, and copies a carry before each read or update: n iterations
-that each write one row of a stack copy n rows each. IREE assumes two devices. The topology says that both share memory,
-so that IREE omits these copies.
+that each write one row of a stack copy n rows each. IREE takes these copies for copies between two devices. The
+topology says that the device shares memory with itself, so that IREE omits them.
 
 With the topology, IREE updates a carry in place even if other values share its memory. This pass therefore rewrites all
 loops of a module:
@@ -49,7 +49,7 @@ def carries_in_place(module: ir.Module) -> int:
     """Rewrites, in place, the loops that the host runs. Returns the number of these loops."""
     ops = [op for function in functions_in(module) for op in on_host(function)]
     loops = [op for op in ops if op.name == "stablehlo.while"]
-    if not loops or IN_PLACE.against(loops[0]):  # shared by all loops of the module
+    if not loops or IN_PLACE.against(loops[0]):  # the answer is the same for all loops of a module
         return 0
     chains = {(loop, i): _chain(loop, i) for loop in loops for i in range(len(loop.operands))}
     carries = {key: chain for key, chain in chains.items() if _is_updated_alone(*key, chain)}
@@ -62,7 +62,7 @@ def carries_in_place(module: ir.Module) -> int:
     for loop, i in carries:
         b = Emitter(ir.InsertionPoint(loop), loop.location)
         loop.operands[i] = marked(b, loop.operands[i])
-    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
+    context().allow_unregistered_dialects = True  # never reset, as in kernels.py
     module.operation.attributes[TOPOLOGY] = ir.Attribute.parse(_ONE_DEVICE)
     return len(loops)
 

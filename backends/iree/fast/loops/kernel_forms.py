@@ -60,7 +60,7 @@ def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 def is_one_slice(op: IrOp) -> bool:
     """Whether an op is a gather of one slice, whose index legalization has clamped.
 
-    Outside of kernels, such a gather stays, because IREE's host code would otherwise read the index of the slice.
+    Outside of kernels, such a gather is kept: as a slice, it would make IREE's host code read the index.
     """
     if op.name != GATHER:
         return False

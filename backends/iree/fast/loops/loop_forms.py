@@ -110,7 +110,7 @@ def _size(x: IrValue) -> int:
 
 
 def _crops_or_dilates(pad: ir.Operation) -> bool:
-    """Whether a pad removes elements, or adds elements between others, beside adding some before or after."""
+    """Whether a pad removes elements, or pads between elements."""
     sides = [n for name in ("edge_padding_low", "edge_padding_high") for n in pad.attributes[name]]
     return min(sides, default=0) < 0 or any(pad.attributes["interior_padding"])
 

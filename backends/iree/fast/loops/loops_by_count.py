@@ -1,4 +1,4 @@
-"""loops_by_count: makes loops of known trip count count their iterations from zero.
+"""loops_by_count: rewrites loops of known trip count so that they count their iterations from zero.
 
     while(%i = 9, %k = 0, %x) cond { %i >= 0 } do { return %i - 1, %k + 2, f(%x, %i, %k) }
     ->  while(%t = 0, %x) cond { %t < 10 } do { return %t + 1, f(%x, 9 - %t, 2 * %t) }

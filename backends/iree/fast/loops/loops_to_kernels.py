@@ -201,7 +201,7 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
         if new == old or updates or _is_carry_of_inner_loop(new, old):
             continue
-        # The copy is at the end. In place, an iteration would read the new carry while it is only partly written.
+        # The copy is at the end. Earlier, it would overwrite the old carry, which ops of the iteration still read.
         end.operands[i] = k.filled(old, new)
 
 

@@ -44,7 +44,7 @@ def late_results(module: ir.Module | IrOp) -> int:
 
 
 def _end_region(function: IrOp) -> bool:
-    """Ends a region in a function if that lowers the peak."""
+    """Ends a region in a function if that lowers the peak; returns whether it does."""
     if len(function.regions[0].blocks) != 1:
         return False
     block = function.regions[0].blocks[0]

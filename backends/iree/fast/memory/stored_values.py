@@ -9,7 +9,7 @@ which IREE frees after the last use of any of them; within a region, it reuses m
 by another such op, and folds the two. The program computes the same values with or without this pass.
 
 `Emitter.stored` emits such barriers. Barriers of constants move to the start of the function, where no value is live.
-Other barriers stay, as do those of arrays that StableHLO and `flow` give different types.
+Other barriers are not replaced, nor are those of arrays that StableHLO and `flow` give different types.
 
 For a single number behind a barrier, IREE allocates and fills an array in each call, and waits for it. Arrays of
 different numbers are stored in the module. A constant integer behind a barrier therefore becomes the first of two
@@ -38,7 +38,7 @@ _RESHAPE = "flow.tensor.reshape"
 @stage
 def stored_values(module: ir.Module | IrOp) -> int:
     """Replaces, in place, the barriers that only prevent fusion. Returns the number of these barriers."""
-    context().allow_unregistered_dialects = True  # stays set, as in kernels.py
+    context().allow_unregistered_dialects = True  # never reset, as in kernels.py
     count = 0
     for function in functions_in(module):
         for op in outer_first(function, (BARRIER,)):

@@ -78,7 +78,7 @@ def _exchange(transpose: IrOp) -> bool:
 
 
 def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product of the operands with their kept dimensions merged into one, and their contracted dimensions too."""
+    """The product after reshapes that merge the kept dimensions of each operand, and its contracted dimensions."""
     y = op.results[0]
     if _stays(op):
         return None
@@ -114,7 +114,7 @@ def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _stays(op: IrOp) -> bool:
-    """Whether a product stays: it has dynamic sizes, or is in a kernel or a loop."""
+    """Whether a product is not rewritten: it has dynamic sizes, or is in a kernel or a loop."""
     is_of_arrays = all(is_static(v.type) for v in (*op.operands, op.results[0]))
     return not is_of_arrays or is_directly_in(op, KERNEL) or is_in_loop(op)
 

@@ -1,4 +1,4 @@
-"""products_in_tiles: products of matrices in dispatches of their own, in tiles for the CPU's registers and caches.
+"""products_in_tiles: products of matrices in separate dispatches, in tiles for the CPU's registers and caches.
 
     %0 = dot_general %x, %y, contracting_dims = [1] x [0]
     ->
@@ -27,7 +27,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**17
-"""The fewest multiplications; for fewer, IREE's code is as fast, and fuses following ops."""
+"""The fewest multiplications. For fewer, IREE's code is as fast, and IREE fuses the ops after the product."""
 _LEAST = 8
 """The least size of each dimension of a product."""
 _MOST = 2**31

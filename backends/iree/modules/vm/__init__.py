@@ -1,4 +1,4 @@
-"""Edits of IREE's VM module, which correct IREE's compilation to its virtual machine.
+"""Edits of the modules for IREE's virtual machine that its compiler emits. Most of them correct the compiler's faults.
 
 releases.py, references.py, registers.py    one fault each
 large_arrays.py                             for speed, with several threads; runs last

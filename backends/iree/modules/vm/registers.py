@@ -34,7 +34,7 @@ def widen_block_arguments(module: ir.Operation) -> bool:
 
 
 def _widened(function: ir.Operation) -> bool:
-    """Gives the blocks of a function arguments of one width; returns False if they have one already."""
+    """Gives the arguments of each block of a function one width; returns False if no block has two widths."""
     given = [
         block
         for each in blocks(function)
