@@ -17,19 +17,20 @@ _JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
 
 @dataclass(frozen=True)
 class Source:
-    """One program to compile, as MLIR text, MLIR bytecode or a StableHLO portable artifact, and its name.
+    """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact.
 
-    `workgroups` maps the names of functions that the text declares to the text of their definitions. These functions
-    compute the workgroups of dispatches. With `repeats`, the text has functions of repeated ops, which are inlined
-    after IREE has formed dispatches. With `threaded`, the program runs on IREE's device with several threads. With
-    `places`, tiduc places the arrays of the program's execution regions in memory. With `poisons`, memory holds NaN
-    whenever it holds no array, so that reads of unwritten or released memory show in the results.
+    `name` is the program's name in diagnostics. `flags` are compiler flags in addition to the target's. `workgroups`
+    maps the names of functions that the text declares to the text of their definitions. These functions compute the
+    workgroups of dispatches. With `repeats`, the text has functions of repeated ops, which are inlined after IREE has
+    formed dispatches. With `threaded`, the program runs on IREE's device with several threads. With `places`, tiduc
+    places the arrays of the program's execution regions in memory. With `poisons`, memory holds NaN whenever it holds
+    no array, so that reads of unwritten or released memory show in the results.
     """
 
     stablehlo: str | bytes
     target: str = "cpu"
-    name: str = "<stdin>"  # the program's name in diagnostics
-    flags: tuple[str, ...] = ()  # compiler flags, in addition to the target's
+    name: str = "<stdin>"
+    flags: tuple[str, ...] = ()
     workgroups: Mapping[str, str] = field(default_factory=dict)
     repeats: bool = False
     threaded: bool = False

@@ -93,7 +93,7 @@ failed.
 """
 
 SMALL_KERNELS = ("--iree-llvmcpu-stack-allocation-limit=65536", *KERNELS[1:])
-"""For modules that have both loops inside dispatches and dispatches for several threads: half of the workers' stack."""
+"""For modules with loops inside dispatches and dispatches for several threads: limited to half of a worker's stack."""
 
 _X86 = tuple(
     "x86-64 x86-64-v2 x86-64-v3 x86-64-v4 znver1 znver2 znver3 znver4 znver5 haswell broadwell skylake "

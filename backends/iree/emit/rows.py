@@ -30,8 +30,10 @@ class Rows:
     kinds: list[ir.Type]  # the operands' element types before `stored` converts them
     keys: list[IrValue | None]
     size: tuple[SizeLike, SizeLike]
-    order: list[int]  # the permutation that puts the sorted dimension last
-    turned: list[SizeLike]  # the operands' sizes in this order
+    order: list[int]
+    """The permutation that puts the sorted dimension last."""
+    turned: list[SizeLike]
+    """The operands' sizes in the order `order`."""
 
     @property
     def stored(self) -> list[IrValue]:

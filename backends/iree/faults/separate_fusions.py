@@ -31,8 +31,8 @@ _REDUCTIONS = {"stablehlo.reduce", "stablehlo.reduce_window"}
 class _Fusion:
     """A fusion of ops that IREE compiles to wrong code.
 
-    An op for which `starts` holds begins a fusion. An op for which `passes` holds continues the fusion if `any` or `all`
-    of its operands are fused; `operands` says which. Ops named in `readers` compute wrong values in such a fusion.
+    An op for which `starts` holds begins a fusion. An op for which `passes` holds continues the fusion if any or all of
+    its operands are fused: `operands` is `any` or `all`. Ops named in `readers` compute wrong values in such a fusion.
     """
 
     starts: Callable[[ir.Operation], bool]

@@ -64,7 +64,7 @@ class _Tree:
         return tree
 
     def takes(self, other: "_Tree") -> bool:
-        """Merges the other tree into this one and returns True; False if both together are too large."""
+        """Merges the other tree into this one and returns True, or returns False if both together are too large."""
         if other is self:
             return True
         if self.shared + other.shared + len(self.arrays | other.arrays) > self.most:

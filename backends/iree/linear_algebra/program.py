@@ -263,16 +263,18 @@ class Variable:
 class Matrix:
     """A strided view of arrays as a matrix. `x[i, j]` reads and writes an entry, and `x[j]` is `x[0, j]`.
 
-    The real parts are in one array, and the imaginary parts are in another.
+    `arrays` holds the array of real parts and, for complex entries, the array of imaginary parts. `start` is the offset
+    of the first entry; `steps` are the strides of rows and of columns. If `conjugated` is set, reads and writes
+    conjugate the entries.
     """
 
     p: MatrixProgram
-    arrays: Sequence[Variable]  # one for each part
-    start: Int | int  # the offset of the first entry
+    arrays: Sequence[Variable]
+    start: Int | int
     rows: int
     columns: int
-    steps: tuple[int, int]  # the strides of rows and of columns
-    conjugated: bool = False  # reads and writes conjugate entries
+    steps: tuple[int, int]
+    conjugated: bool = False
 
     @property
     def transpose(self) -> "Matrix":

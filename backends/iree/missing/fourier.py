@@ -20,8 +20,10 @@ from tiduc.backends.iree.fault import missing
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape
 
-_SHORT = 32  # a matrix of at most this size is as fast as a recursion
-_PRIME = 256  # from this size on, a convolution is cheaper than a matrix
+_SHORT = 32
+"""A matrix of at most this size is as fast as a recursion."""
+_PRIME = 256
+"""For prime lengths above this one, a convolution is cheaper than a matrix."""
 
 
 @legalize("stablehlo.fft")

@@ -92,7 +92,10 @@ class Interface:
 
     @staticmethod
     def each_of(program: Lowered, name: str) -> "list[Interface]":
-        """The interfaces of a program's public functions: `name` of the first one, and `name_F` of each other one F."""
+        """The interfaces of a program's public functions.
+
+        The C function of the first one is called `name`, and that of another function with the symbol F, `name_F`.
+        """
         first, *rest = functions_in(program.module)
         known = {name: (first, program.signature)}
         known |= {

@@ -56,14 +56,19 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """The state that the functions of a module share: kernels that they call, and constants."""
+    """The state that the functions of a module share: kernels that they call, and constants.
 
-    name: str  # the name of the program, in diagnostics
-    exports: dict[str, ir.Operation]  # the op hal.executable.export of each kernel, by name
-    called: dict[str, int] = field(default_factory=dict)  # the index of each kernel in the table of kernels
+    `name` is the program's name in diagnostics. `exports` has the op `hal.executable.export` of each kernel, and
+    `called` the index of each called kernel in the table of kernels. `resources` has the bytes of the module's
+    resources. With `rehearses`, ops are only checked, before kernels and resources are known.
+    """
+
+    name: str
+    exports: dict[str, ir.Operation]
+    called: dict[str, int] = field(default_factory=dict)
     constants: list[bytes] = field(default_factory=list)
-    resources: Mapping[str, bytes] | None = None  # the bytes of the module's resources
-    rehearses: bool = False  # whether the ops are only checked: kernels and resources are not known yet
+    resources: Mapping[str, bytes] | None = None
+    rehearses: bool = False
 
     def index_of(self, kernel: str) -> int:
         """The position of a kernel in the table of kernels."""

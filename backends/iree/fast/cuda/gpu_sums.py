@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PARTS = 16
 _FEWEST, _MANY = 64, 512
-"""Sums of `_FEWEST` or more rows are rewritten; of fewer than `_MANY`, only if `_EVEN` does not divide their number."""
+"""A sum is rewritten if it has `_MANY` rows or more, or `_FEWEST` or more whose number `_EVEN` does not divide."""
 _EVEN = 32
 
 

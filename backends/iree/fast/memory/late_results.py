@@ -70,7 +70,7 @@ def _ends_region(op: IrOp) -> bool:
 
 
 def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
-    """The records of a function's ops."""
+    """A function as a graph of records."""
     graph, values = Graph("main"), dict[Any, Value]()
     for i, x in enumerate(function.regions[0].blocks[0].arguments):
         graph.inputs[str(i)] = values[x] = Value(x.type, graph, None, str(i))

@@ -80,9 +80,9 @@ def _read_in_place(block: ir.Block) -> None:
     The other operand must keep IREE from merging the product with an earlier run. It does if it depends on a barrier
     after the last similar product of the first operand.
     """
-    barriers = 0  # the number of barriers before the op
-    newest: dict[IrValue, int] = {}  # for each value, the number of the latest barrier on which it depends
-
+    barriers = 0
+    # For each value, the number of the latest barrier on which it depends.
+    newest: dict[IrValue, int] = {}
     # For an operand, traced through barriers, and a form of products: the barriers before the last such product.
     read: dict[Hashable, int] = {}
     for op in operations(block):

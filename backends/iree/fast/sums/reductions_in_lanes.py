@@ -35,9 +35,12 @@ from tiduc.dialect.ops.traits import ASSOCIATIVE, NEUTRAL
 from tiduc.dialect.shapes.types import element, shape
 
 _LANES = tuple(range(256, 31, -16))
-_STEPS = 16  # fewest elements per lane; with fewer, reducing the lanes costs more than it saves
-_LARGE = 2**12  # fewest elements; with fewer, the time of the call itself dominates
-_SUMS = 32  # fewest adjacent sums for which multiply-adds are faster
+_STEPS = 16
+"""The fewest elements of a lane: with fewer, reducing the lanes costs more than they save."""
+_LARGE = 2**12
+"""The fewest elements of a reduction: with fewer, the time of the call itself dominates."""
+_SUMS = 32
+"""The fewest adjacent sums for which multiply-adds are faster."""
 
 
 @slow(
