@@ -64,7 +64,7 @@ class Changes(NamedTuple):
     @staticmethod
     def of(source: Source, target: Target) -> "Changes":
         """The edits that a program needs."""
-        # Bytecode holds large constants; such a program is not edited for threads.
+        # A program with large constants is bytecode, and is not edited for threads.
         threads = source.threaded and not source.text.startswith(BYTECODE)
         vm = target.spirv or source.may_branch or threads or source.poisons
         return Changes(source.repeats, source.places, bool(source.workgroups), vm, source.poisons)

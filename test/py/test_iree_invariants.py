@@ -209,7 +209,7 @@ def test_a_program_that_cannot_be_corrected_is_refused(error: Exception) -> None
 def test_a_refusal_is_an_error_of_the_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "replace_early_releases"
     compiles_with(monkeypatch, broken(name).replace("SPEED", "CORRECTIONS"))
-    with pytest.raises(CompileError, match=f"breaks an invariant of '{name}'"):
+    with pytest.raises(CompileError, match=f"breaks an invariant of the edit '{name}'"):
         compile_module(NESTED, cached=False)
 
 

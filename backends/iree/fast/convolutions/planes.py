@@ -187,7 +187,7 @@ class _Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class _PlanesForm:
-    """The properties of planes on which the code of their copies depends; see `Offsets`."""
+    """The properties of planes on which the code that fills them depends; see `Offsets`."""
 
     strides: Pair
     remainders: tuple[tuple[int, ...], ...]
@@ -249,9 +249,9 @@ class _PlanesPart:
         out: IrValue,
         count: SizeLike | None,
     ) -> IrValue:
-        """Writes elements of a row, from element q of those that windows read, to the planes.
+        """Writes elements of a row to the planes, from element q of those that windows read.
 
-        Writes one vector for each stride, or only the first `count` elements of these vectors.
+        Writes as many vectors as the stride of columns, or only the first `count` elements of these vectors.
         """
         stride, remainders = self.form.strides[1], self.form.remainders[1]
         low, skipped = max(0, self.form.low[1]), max(0, -self.form.low[1])

@@ -58,8 +58,7 @@ class KernelTile:
 
 @dataclass(frozen=True)
 class KernelSums:
-    """The sizes that decide which tile is chosen: vectors of features, channels, row and column offsets, and steps of a
-    sum.
+    """The sizes that decide which tile is chosen: features, channels, rows and columns of offsets, and steps of a sum.
 
     `lanes` is the number of elements of a vector.
     """

@@ -59,7 +59,7 @@ def _of_products(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _is_long(op: IrOp, dimensions: Iterable[int]) -> bool:
-    """Whether an op sums many rows of f32, along the first dimensions of its first operand, of static shape."""
+    """Whether an op sums many rows of f32, along the first dimensions of an operand of static shape."""
     x, y = op.operands[0], op.results[0]
     if not (is_static(x.type) and is_static(y.type) and shape(y)):
         return False
