@@ -56,11 +56,10 @@ _IGNORED = (
 
 @dataclass
 class Host:
-    """The state that the functions of a module share: kernels that they call, and constants.
+    """The state that the functions of a module share.
 
-    `name` is the program's name in diagnostics. `exports` has the op `hal.executable.export` of each kernel, and
-    `called` the index of each called kernel in the table of kernels. `resources` has the bytes of the module's
-    resources. With `rehearses`, ops are only checked, before kernels and resources are known.
+    It has the program's name in diagnostics, the op `hal.executable.export` of each kernel, the indices of called
+    kernels, and bytes of constants and resources. With `rehearses`, kernels and resources are not known yet.
     """
 
     name: str
