@@ -43,7 +43,7 @@ class Settings:
         if self.lapack not in LAPACK:
             raise RequestError(f"unknown way to factorize {self.lapack!r}; there are: {', '.join(LAPACK)}")
         if self.calls_lapack and not self.cpu:
-            raise RequestError("LAPACK is called back by code for CPUs only")
+            raise RequestError("only code for CPUs can call LAPACK on the host")
 
     @property
     def registers(self) -> Registers:

@@ -35,7 +35,7 @@ INTEGER = (
         ("grad", "# A model.\n\nimport jax\n", "error: Python source: export its function first"),
         ("grad", INTEGER, "the outputs are (tensor<i32>); none of them has a derivative"),
         ("grad", CALL, "unknown call target: mine; --rules names a module with its rule"),
-        ("compile", CALL, "there is no @mine in IREE; --rules names a module with its lowering"),
+        ("compile", CALL, "IREE has no @mine; --rules names a module with its lowering"),
         ("run --input x.npy", SINE, "for the file, write @x.npy"),
         (
             "grad",

@@ -321,7 +321,7 @@ def test_at_a_shell(tmp_path: Path) -> None:
     words = "compile", "f.mlir", "--lapack=callback", "-o", "f.vmfb"
     refused = command(tmp_path, *words, "--target=cuda")
     assert refused.returncode == 1 and not (tmp_path / "f.vmfb").exists()
-    assert refused.stderr.startswith("f.mlir: error: target 'cuda' cannot call LAPACK back")
+    assert refused.stderr.startswith("f.mlir: error: target 'cuda' cannot call LAPACK on the host")
     assert command(tmp_path, *words, "--parameters=x.irpa").returncode == 0
     with tiduc.runtime.load(tmp_path / "f.vmfb", parameters=tmp_path / "x.irpa") as module:
         assert module["main"]()[1].tolist() == [1, 2, 3]

@@ -264,7 +264,7 @@ def test_the_kernels_are_for_the_target(target: str, machine: str | None, bits: 
     [
         (LAYER, "net", Options("cuda"), "IREE writes them for CPUs only"),
         (LAYER, "main", Options("x86_64"), "'main' cannot name a function in C"),
-        (LAYER, "net", Options("x86_64", CALLBACK), "cannot call LAPACK back"),
+        (LAYER, "net", Options("x86_64", CALLBACK), "cannot call LAPACK on the host"),
         ("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }", "net",
          Options("x86_64"), "x: .xf32 has a dynamic shape"),
     ],

@@ -56,7 +56,7 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "while_table",
 )
 @crash(
-    "Does not resolve the size of a dynamic loop-carried array that another one becomes; a barrier copies the array.",
+    "Does not resolve the size of a dynamic array that becomes another loop-carried array; a barrier copies the array.",
     "dynamic/while_of_swapped",
     upstream="https://github.com/iree-org/iree/issues/19474",
 )
@@ -198,7 +198,7 @@ def custom_call(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
     if target in CALLS:
         check_call(op)
         return CALLS[target](b, op)
-    raise refused(op, f"there is no @{target} in IREE; --rules names a module with its lowering")
+    raise refused(op, f"IREE has no @{target}; --rules names a module with its lowering")
 
 
 @legalize("sdy.mesh")

@@ -56,10 +56,10 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.convolution", where=ON_CPUS)
 @crash(
-    "Rejects broadcast operands where there is one window; a barrier stores them.", "convolution_of_broadcast"
+    "Rejects broadcast operands if there is one window; a barrier stores them.", "convolution_of_broadcast"
 )
 @crash(
-    "Rejects elementwise functions of broadcasts there, too; a barrier stores them.",
+    "Rejects elementwise functions of broadcasts if there is one window; a barrier stores them.",
     "convolution_of_broadcast_sums",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

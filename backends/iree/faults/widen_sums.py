@@ -31,12 +31,14 @@ _ROUNDED = "stablehlo.add", "stablehlo.multiply"
     upstream="https://github.com/iree-org/iree/issues/12606",
 )
 @wrong(
-    "Adds products of f16 and bf16 in their own type; a result in f32 instead.",
+    "Adds products of f16 and bf16 in their own type; computes the result in f32.",
     "half_product",
     upstream="https://github.com/iree-org/iree/issues/19347",
 )
-@wrong("Adds the products of convolutions of f16 and bf16 in their own type, too.", "half_convolution")
-@wrong("Adds the elements of windows of f16 and bf16 in their own type, too.", "half_window")
+@wrong(
+    "Adds the products of convolutions of f16 and bf16 in their own type; adds in f32.", "half_convolution"
+)
+@wrong("Adds the elements of windows of f16 and bf16 in their own type; adds in f32.", "half_window")
 def widen_sums(module: ir.Module | IrOp) -> None:
     """Rewrites a module's sums and products of f16 and bf16, in place."""
     rewrite(module, dict.fromkeys((*_CONTRACTIONS, *_REDUCTIONS), _wide))

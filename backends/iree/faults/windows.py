@@ -76,7 +76,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "Elements that the only window does not reach do not compile; slices them off.", "reduce_window_excess"
 )
 @crash(
-    "In windows over empty arrays, several results get one another's initial values; emits these values.",
+    "In windows over empty arrays, results get the initial values of other results; emits the initial values.",
     "windows_over_nothing",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

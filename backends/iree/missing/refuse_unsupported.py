@@ -84,7 +84,7 @@ def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
         return
     width = type_.element_type.width
     if 1 < width < 8 and not cpu:
-        raise refused(op, f"code for GPUs reads each element of {type_} as a byte")
+        raise refused(op, f"code for GPUs reads each element of {type_} as a whole byte")
     if 1 < width < 8 and (not type_.has_static_shape or math.prod(type_.shape) * width % 8):
         raise refused(op, f"{type_} does not fill whole bytes")
 
@@ -97,5 +97,5 @@ def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:
         callee, caller = error.args[1][:2]
         raise refused(
             called[caller][callee],
-            f"@{caller} calls itself, directly or through others, and the compiler never ends",
+            f"@{caller} calls itself, directly or through others, and the compiler would never end",
         ) from None

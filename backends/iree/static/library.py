@@ -52,7 +52,7 @@ def compile_library(
     if not is_c_name(name):
         raise RequestError(f"{name!r} cannot name a function in C: choose another name for the output")
     if options.lapack != LOOPS:
-        raise RequestError("a static library cannot call LAPACK back: it has no host with NumPy")
+        raise RequestError("a static library cannot call LAPACK on the host: it runs without NumPy")
     interfaces = Interface.each_of(program, name)
     for each in interfaces:
         _check_values(each.signature)

@@ -1,7 +1,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree{lapack=callback}' | filecheck %s
 // RUN: not tiduc opt %s --pass-pipeline='tidu-legalize-for-iree{lapack=callback cpu=false}' 2>&1 | filecheck %s --check-prefix=GPU
 
-// GPU: error: LAPACK is called back by code for CPUs only
+// GPU: error: only code for CPUs can call LAPACK on the host
 
 // The host factorizes a batch of matrices, with one function for each element type.
 
