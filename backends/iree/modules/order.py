@@ -1,7 +1,7 @@
 """order: places arrays that are live at once in memory, with few gaps between them.
 
-The search tries several orders. In each order, the arrays one after the other get the smallest gap that is free while
-they are live. The search starts with the given order, and with the order by size; each next order moves the array that
+The search tries several orders. In each order, one array after the other gets the smallest gap that is free while the
+array is live. The search starts with the given order, and with the order by size; each next order moves the array that
 ends last in memory to the front. The order that needs the fewest bytes is used. In gradients of eight functions of the
 benchmarks, it needs at most 2% more than the bytes that are live at once.
 """

@@ -42,7 +42,7 @@ _DEPTHS = 64, 128
 """The most summed elements of a part that is copied to panels; the tile is read and written once per part."""
 _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
-"""Rows of a workgroup, so that its part of x stays in a cache while it goes through the columns."""
+"""The rows of a workgroup: few enough that its part of x stays in a cache while the workgroup visits all columns."""
 _WORKGROUPS = 8
 """The least number of workgroups, if more cost nothing: two threads take 1.3 times as long for three workgroups."""
 _RESIDENT = 2**20
@@ -298,7 +298,7 @@ class _Workgroup:
         return k.loop(0, form.width, k.width, [panels], square)
 
     def row_of_tiles(self, k: Vectors, t: RunTimeSize, s: _Summed, z: IrValue) -> Sequence[IrValue]:
-        """The product after the sums of row t of tiles."""
+        """The product after adding the sums of the tiles in row t."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
             rows = replace(rows, copy=self.rows_copied(k, rows, s))
@@ -319,7 +319,7 @@ class _Workgroup:
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: RunTimeSize, s: _Summed, z: IrValue) -> IrValue:
-        """The product after the sums of a tile in panel i; their errors do not grow with the number of parts."""
+        """The product after adding the sums of a tile in panel i; their errors do not grow with the number of parts."""
         form = self.plan.form
         row = k.held(rows.first - self.row)
         columns = [k.held(i * form.width + v * k.width) for v in range(form.vectors)]
