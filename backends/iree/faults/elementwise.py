@@ -140,7 +140,10 @@ def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
 
 
 @legalize("stablehlo.atan2")
-@wrong("Divides first, so 0/0 and inf/inf give NaN; emits the angles of 0/1 and 1/1, with the signs kept.", "atan2")
+@wrong(
+    "Divides first, so 0/0 and inf/inf give NaN; emits the angles of 0/1 and 1/1, with the signs kept.",
+    "atan2",
+)
 def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The angle of (y, x). If both are 0, or both infinite, the angle of 1s with the same signs.
 

@@ -94,7 +94,7 @@ def _is_elementwise(op: IrOp, x: IrValue) -> bool:
 
 
 def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
-    """The reads of several operands. For each conflict, adds the later of the ops that moved dimensions to `conflicts`."""
+    """The reads of several operands. For each conflict, `conflicts` gets the later op that moved dimensions."""
     if len(sources) == 1:
         return sources[0]
     joined = dict(sources[0])
