@@ -8,10 +8,12 @@ import pytest
 
 import tiduc
 import tiduc.runtime
+from tiduc.backends.iree.parameters import reading_parameters
 from tiduc.cli import run
-from tiduc.dialect.mlir.context import parse
+from tiduc.dialect.mlir.context import context, parse
 from tiduc.models.model import model_of
 from tiduc.models.parameters import parameters_of
+from tiduc.program import from_module
 from tiduc.runtime.weights import write_weights
 
 RNG = np.random.default_rng(0)
@@ -91,6 +93,26 @@ def test_archives_that_are_missing(model: "tiduc.Model", tmp_path: Path) -> None
 def test_parameters_that_do_not_fit(model: "tiduc.Model", arrays: Any, message: str) -> None:
     with pytest.raises(tiduc.RequestError, match=message):
         parameters_of(model, arrays)
+
+
+@pytest.mark.parametrize("head", ["module", "module @net", 'module @net attributes {tidu.note = "module {"}'])
+def test_the_wrapper_follows_the_line_that_opens_the_module(head: str) -> None:
+    """The wrapper is inserted into MLIR's text, in which lines of locations precede the module."""
+    text = f"""{head} {{
+  func.func @main(%w: tensor<2xf32>, %x: tensor<2xf32>) -> tensor<2xf32> attributes {{iree.reflection = {{}}}} {{
+    %0 = stablehlo.add %w, %x : tensor<2xf32> loc("module {{")
+    return %0 : tensor<2xf32>
+  }}
+}}"""
+    with context():
+        lines = reading_parameters(text, from_module(parse(text)).signature, ["w"]).splitlines()
+    opening = lines.index(f"{head} {{")
+    assert opening > 0 and all(line.startswith("#loc") for line in lines[:opening])
+    assert lines[opening + 1].startswith(
+        '  util.global private @parameter.0 = #flow.parameter.named<"model"::"w">'
+    )
+    assert lines[opening + 2].startswith("  func.func @main(%x1: tensor<2xf32>)")
+    assert sum("util.global private" in line for line in lines) == 1
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
