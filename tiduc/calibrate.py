@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tiduc.dialect.facts.rates import Rates
-from tiduc.program import load
+from tiduc.loading import load
 
 _FEW, _MANY = 1, 9  # repetitions
 _CALLS = 5

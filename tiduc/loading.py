@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torch_mlir import ir
 
-from tiduc import program
 from tiduc.dialect.errors import RequestError
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
-from tiduc.reading import READABLE, Readable
+from tiduc.reading import READABLE, Readable, isolated_module, module_in
 
 if TYPE_CHECKING:
     import jax
@@ -44,21 +43,11 @@ def load(
     within `limits`. Raises `TiducError` if no program can be read.
     """
     if isinstance(source, READABLE):
-        return program.load(
-            source,
-            entry,
-            opset,
-            inline,
-            loop_memory,
-            memory=memory,
-            relu=relu,
-            equal_within=equal_within,
-            isolated=isolated,
-            limits=limits,
-        )
-    module = _module_of(source, limits)
-    loaded = from_module(module, entry, opset, inline, loop_memory, relu, equal_within)
-    return loaded.rematerialize(memory)
+        dialects = opset.dialects
+        module = isolated_module(source, entry, dialects, limits) if isolated else module_in(source, dialects)
+    else:
+        module = _module_of(source, limits)
+    return from_module(module, entry, opset, inline, loop_memory, relu, equal_within).rematerialize(memory)
 
 
 def _module_of(source: "Traced", limits: "Limits | None") -> ir.Module:

@@ -27,7 +27,7 @@ from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
 from tiduc.pipeline import lowering, run_stages, written
 from tiduc.ports import InputPort, OutputPort, Wrt, differentiated, ports_of, shown, with_ports
-from tiduc.reading import Readable, entry_in, isolated_module, module_in
+from tiduc.reading import entry_in, module_in
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.signature import Signature
 from tiduc.signatures import signature_of
@@ -345,25 +345,6 @@ class Program:
 # ---- loading -----------------------------------------------------------------------------------------------
 
 
-def load(
-    source: Readable,
-    entry: str | None = None,
-    opset: OpSet = OPSET,
-    inline: bool = False,
-    loop_memory: str = "auto",
-    *,
-    memory: str = "",
-    relu: bool = False,
-    equal_within: float | None = None,
-    isolated: bool = False,
-    limits: "Limits | None" = None,
-) -> Program:
-    """The program in a file, in text or in bytecode; `tiduc.load`, which takes further sources, has the options."""
-    dialects = opset.dialects
-    module = isolated_module(source, entry, dialects, limits) if isolated else module_in(source, dialects)
-    return from_module(module, entry, opset, inline, loop_memory, relu, equal_within).rematerialize(memory)
-
-
 @stage
 def from_module(
     module: ir.Module,
@@ -389,4 +370,5 @@ def lowered(program: Program) -> Program:
 
 
 def _unpickled(stablehlo: bytes, name: str, opset: OpSet | None, loop_memory: str) -> Program:
-    return load(stablehlo, name, opset or OPSET, loop_memory=loop_memory)
+    opset = opset or OPSET
+    return from_module(module_in(stablehlo, opset.dialects), name, opset, loop_memory=loop_memory)

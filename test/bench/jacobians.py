@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from suite import by_xla, least
 
-from tiduc.program import load
+from tiduc.loading import load
 
 SECONDS = 3.0
 """For the calls of each row."""

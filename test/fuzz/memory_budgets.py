@@ -27,8 +27,9 @@ from harness.check_rule import like, run
 from numpy.typing import NDArray
 
 from tiduc.dialect.errors import CompileError, RequestError
+from tiduc.loading import load
 from tiduc.passes.rematerialize import cheap
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 _LEAST = re.compile(r"the least budget that it fits is (\S+)")
 

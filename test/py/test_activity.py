@@ -8,8 +8,9 @@ from harness.example_files import EXAMPLES
 from tiduc.activity import NO_INPUT, Activity, find_activity, functions
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import parse, stage
+from tiduc.loading import load
 from tiduc.passes.materialize_merge import Zero
-from tiduc.program import from_module, load
+from tiduc.program import from_module
 
 PROGRAM = """
 func.func @main(%x: tensor<4xf32>, %i: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi1>, tensor<4xf32>) {

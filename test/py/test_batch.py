@@ -14,11 +14,12 @@ from harness.xla import by_xla
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.errors import RequestError, TiducError, Unsupported
 from tiduc.dialect.mlir.context import stage
+from tiduc.loading import load
 from tiduc.passes.batch import batch
 from tiduc.passes.batching import BATCHING
 from tiduc.passes.batching.registry import mapped
 from tiduc.passes.rules import OPSET
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 RNG = np.random.default_rng(0)
 TEXTS = programs()

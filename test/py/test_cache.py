@@ -15,7 +15,7 @@ from iree.compiler.tools.binaries import find_tool
 from tiduc.backends.iree import compile
 from tiduc.cli import run
 from tiduc.dialect.errors import TiducError
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.runtime import cache
 
 PROGRAM = """
@@ -52,7 +52,7 @@ def key(program: str, flags: tuple[str, ...] = FLAGS, compiler: str | None = Non
 
 SECOND = """
 import sys
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.backends.iree import compile
 started = []
 def run_within(*arguments):

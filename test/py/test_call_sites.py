@@ -7,7 +7,8 @@ import pytest
 from harness.check_rule import run
 from harness.compare import compare
 
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 V = "tensor<2xf64>"
 F = f"""

@@ -10,8 +10,9 @@ from harness.stages import F64
 import tiduc
 from tiduc.dialect.errors import InputError
 from tiduc.dialect.mlir.context import parse
+from tiduc.loading import load
 from tiduc.models.model import model_of
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 TEXT = f"""
 func.func @main(%a: {F64} {{tidu.name = "a"}}, %x: {F64} {{tidu.name = "x"}}) -> ({F64} {{tidu.name = "y"}}) {{

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from harness.check_rule import run
 
-from tiduc.program import load
+from tiduc.loading import load
 
 LAYERS = """func.func private @layer(%x: tensor<4xf64>, %w: tensor<4x4xf64>) -> tensor<4xf64> ATTRIBUTES {
   %m = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : (tensor<4x4xf64>, tensor<4xf64>) -> tensor<4xf64>

@@ -37,7 +37,7 @@ def tiduc(*arguments, **options):
 
 
 def test_output_is_what_the_api_gives(file, capfdbinary):
-    from tiduc.program import load
+    from tiduc.loading import load
 
     assert run(["vjp", file]) == 0
     assert capfdbinary.readouterr().out.decode() == load(PROGRAM).vjp().text

@@ -13,7 +13,7 @@ from harness.compare import compare
 from harness.exports import exported
 from numpy.typing import NDArray
 
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.standard_normal((3, 5, 5)) / 2

@@ -10,7 +10,8 @@ from jax import lax
 
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.errors import RequestError
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 

@@ -11,12 +11,13 @@ from harness.exports import exported
 
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import stage
+from tiduc.loading import load
 from tiduc.passes.cut import bottleneck, cut
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
 from tiduc.ports import InputPort, OutputPort
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 RNG = np.random.default_rng(0)
 A, B, C = (RNG.standard_normal(sizes) for sizes in ((6, 2), (2, 5), (5, 6)))

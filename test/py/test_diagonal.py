@@ -9,7 +9,7 @@ import pytest
 from harness.check_rule import run
 from harness.exports import exported
 
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((3, 4))

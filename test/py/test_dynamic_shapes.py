@@ -12,8 +12,8 @@ from harness.variants import named
 
 from tiduc.dialect.errors import InputError, Unsupported
 from tiduc.dialect.mlir.context import parse
+from tiduc.loading import load
 from tiduc.opt import run_pipeline
-from tiduc.program import load
 
 
 def test_a_transposed_graph_reads_no_tangent_for_its_size() -> None:

@@ -22,7 +22,7 @@ from tiduc.eager import (
     recorded_backward,
 )
 from tiduc.eager.graphs import Data
-from tiduc.program import load
+from tiduc.loading import load
 
 
 @pytest.fixture(scope="module", params=[Interpreter, Iree])

@@ -12,7 +12,7 @@ from harness.example_files import script
 
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.eager import Array, Iree, call, checkpoint, executing, grad, no_grad, rehearsing
-from tiduc.program import load
+from tiduc.loading import load
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 

@@ -12,7 +12,7 @@ from harness.example_files import EXAMPLES
 from tiduc.backends.xla.executable import XlaExecutable
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
-from tiduc.program import load
+from tiduc.loading import load
 
 jax = pytest.importorskip("jax")
 

@@ -5,7 +5,8 @@ from harness.compare import compare
 from harness.stages import F64
 
 from tiduc.dialect.errors import RequestError
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 CUBE = f"""
 func.func @main(%x: {F64}) -> {F64} {{

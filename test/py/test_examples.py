@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from harness.example_files import EXAMPLES
 
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of the largest entry of each array
 

@@ -19,8 +19,9 @@ from tiduc.explain import Explanation, as_json, explain, lowered
 from tiduc.explain.costs import Cost, find_cost
 from tiduc.explain.kinks import CHOICES, KINKS
 from tiduc.explain.orders import predict
+from tiduc.loading import load
 from tiduc.passes.rematerialize import cheap
-from tiduc.program import from_module, load
+from tiduc.program import from_module
 from tiduc.splitting import split
 
 ROOT = Path(__file__).parents[2]

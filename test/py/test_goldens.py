@@ -15,7 +15,8 @@ from harness.check_rule import run
 from harness.compare import compare
 from numpy.typing import NDArray
 
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 Array = NDArray[Any]
 E = np.exp

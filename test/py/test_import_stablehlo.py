@@ -11,11 +11,11 @@ from harness.stages import F64
 
 from tiduc.dialect.errors import ParseError, TiducError, Unsupported
 from tiduc.dialect.mlir.context import parse
+from tiduc.loading import load
 from tiduc.passes.importing.import_stablehlo import import_stablehlo
 from tiduc.passes.linearize import linearize
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
-from tiduc.program import load
 
 
 def function(name: str, *lines: str, visibility: str = "", result: str = "%0") -> str:

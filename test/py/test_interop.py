@@ -11,7 +11,7 @@ from harness.exports import exported
 
 import tiduc
 from tiduc.dialect.errors import InputError
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.runtime.checks import checked
 from tiduc.runtime.signature import SignatureValue, TensorType
 

@@ -17,7 +17,7 @@ from harness.xla import by_xla
 import tiduc
 from tiduc.backends.iree.fast.convolutions import channels_first, convolutions_to_kernels
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 IMAGE, KERNEL = "bf", "io"

@@ -10,7 +10,7 @@ from harness.sources import source_of
 from tiduc.backends.iree import pipeline
 from tiduc.backends.iree.fast.compile_time.elementwise_maps import elementwise_maps
 from tiduc.dialect.mlir.context import parse
-from tiduc.program import load
+from tiduc.loading import load
 
 ARRAY, ROW = "tensor<4x5xf32>", "tensor<5xf32>"
 

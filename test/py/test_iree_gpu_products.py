@@ -19,7 +19,7 @@ from tiduc.backends.iree.fast.products.flat_products import flat_products
 from tiduc.backends.iree.source import Source
 from tiduc.dialect.graph.functions import outer_first
 from tiduc.dialect.mlir.context import parse, stage
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.runtime.run import Executable
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ from harness.vulkan import skip_without_device
 from harness.xla import by_xla
 from numpy.typing import NDArray
 
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.runtime.signature import DTYPES
 
 ON_CPU = {

@@ -8,7 +8,7 @@ from harness.one_module import Given, compiled_as_one
 from tiduc.backends.iree import legalize_for_iree
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.mlir.context import parse, stage
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

@@ -25,7 +25,7 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.graph.matching import traced
 from tiduc.dialect.mlir.context import parse
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.runtime.run import Executable
 
 RNG = np.random.default_rng(0)

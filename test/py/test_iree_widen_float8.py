@@ -7,7 +7,7 @@ from harness.one_module import Given, Programs, Results
 from numpy.typing import NDArray
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.program import load
+from tiduc.loading import load
 
 Array = NDArray[np.generic]
 

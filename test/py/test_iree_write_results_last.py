@@ -10,7 +10,7 @@ from harness.one_module import compiled_together
 from harness.sources import source_of
 
 from tiduc.dialect.errors import ParseError
-from tiduc.program import load
+from tiduc.loading import load
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 

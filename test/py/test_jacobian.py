@@ -17,7 +17,8 @@ from harness.xla import by_xla
 from numpy.typing import NDArray
 
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 RNG = np.random.default_rng(0)
 Array = NDArray[Any]

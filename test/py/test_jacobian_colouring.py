@@ -13,8 +13,9 @@ from harness.xla import by_xla
 from numpy.typing import NDArray
 
 from tiduc.dialect.errors import RequestError
+from tiduc.loading import load
 from tiduc.passes.batching.colouring import column_colours, is_alone, star_colours
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 RNG = np.random.default_rng(0)
 Array = NDArray[Any]

@@ -22,7 +22,8 @@ from reduction_families import REDUCTIONS
 from shape_families import SHAPES
 from window_families import WINDOWS
 
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 Array = NDArray[Any]
 FAMILIES = (*ELEMENTWISE, *CONTROL, *SHAPES, *REDUCTIONS, *INDICES, *WINDOWS)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import stage
+from tiduc.loading import load
 from tiduc.passes.batching.alignment import alignments
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
-from tiduc.program import load
 
 RNG = np.random.default_rng(0)
 Array = NDArray[Any]

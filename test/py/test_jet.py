@@ -17,8 +17,9 @@ from numpy.polynomial import hermite
 from scipy import special
 
 from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.loading import load
 from tiduc.passes.jets.series import Series
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 ORDER = 20
 X = np.array(0.3)

@@ -6,7 +6,7 @@ from harness.exports import exported
 from harness.nested_jvps import check_against_nested_jvps
 from jet_programs import category, random_cases
 
-from tiduc.program import load
+from tiduc.loading import load
 
 SAMPLE = ("cond", "fori", "nested_loops", "cond_in_scan")
 

@@ -16,7 +16,7 @@ from tiduc.backends.iree.static import host
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.cli import run as cli
 from tiduc.dialect.errors import CompileError
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.training.step import train_step
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")

@@ -12,11 +12,11 @@ from harness.stages import EXP_AX, body, graph, lowered, named, numbers, view_of
 
 from tiduc.dialect.errors import RequestError, Unsupported
 from tiduc.dialect.mlir.context import parse, stage
+from tiduc.loading import load
 from tiduc.passes.linear_transpose import linear_transpose, transpose_closed
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
 from tiduc.ports import InputPort, OutputPort
-from tiduc.program import load
 
 POINT = {"x": np.array([0.5, -1.2, 2.0]), "y": np.array([1.5, 0.7, -0.3])}
 V = "tensor<3xf64>"

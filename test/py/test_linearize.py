@@ -9,10 +9,10 @@ from harness.compare import compare
 from harness.stages import EXP_AX, F64, external, graph, named, numbers, reference, view_of
 
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError, Unsupported
+from tiduc.loading import load
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
-from tiduc.program import load
 
 
 def text_of(view: Any, name: str) -> str:

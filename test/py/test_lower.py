@@ -13,13 +13,13 @@ from harness.stages import EXP_AX, F64, V, body, function, lowered, view_of
 
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import parse, run_passes
+from tiduc.loading import load
 from tiduc.passes.linearize import linearize
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import resolve
 from tiduc.passes.rules import OPSET
 from tiduc.passes.structure.structure import structure
-from tiduc.program import load
 
 M, C = "tensor<3x3xf64>", "tensor<3xcomplex<f64>>"
 ZERO = "%zero = stablehlo.constant dense<0.0> : tensor<f64>"

@@ -10,11 +10,11 @@ from harness.stages import EXP_AX, F64, body, external, graph, lowered, named, n
 from tiduc.dialect.errors import ResolveError
 from tiduc.dialect.graph.write import write_graph
 from tiduc.dialect.mlir.context import parse, run_passes, stage
+from tiduc.loading import load
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero, materialize_merge
 from tiduc.passes.rules import OPSET
-from tiduc.program import load
 
 
 def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> str:

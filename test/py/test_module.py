@@ -14,7 +14,7 @@ from harness.example_files import EXAMPLES, script
 import tiduc.runtime
 from tiduc.backends.iree.compile import compile_module
 from tiduc.cli import run
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.runtime import DeviceArray, InputError, RequestError, TiducError
 from tiduc.runtime.run import Module
 

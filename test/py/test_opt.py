@@ -141,7 +141,7 @@ def test_passes_are_passes_of_mlir():
 
 
 def test_without_options_the_passes_make_what_vjp_makes():
-    from tiduc.program import load
+    from tiduc.loading import load
 
     module = parse(EXP_AX)
     run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")

@@ -11,7 +11,7 @@ from harness.example_files import EXAMPLES, script
 from harness.stages import F64
 
 from tiduc.dialect.errors import RequestError
-from tiduc.program import load
+from tiduc.loading import load
 
 LINEAR = """
 func.func @main(%a: tensor<3x3xf64> {tidu.name = "a"}, %x: tensor<3xf64> {tidu.name = "x"}) -> tensor<3xf64> {

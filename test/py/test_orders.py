@@ -17,7 +17,8 @@ from test_jet import NEWTON
 
 from tiduc.cli import run as cli
 from tiduc.dialect.errors import RequestError
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 SCALAR = f"""
 func.func @main(%a: {F64} {{tidu.name = "a"}}, %x: {F64} {{tidu.name = "x"}}) -> ({F64} {{tidu.name = "y"}}) {{

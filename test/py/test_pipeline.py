@@ -9,9 +9,10 @@ import pytest
 from tiduc.cli import derivatives, jacobians, orders
 from tiduc.cli.derivatives import derived
 from tiduc.dialect import progress
+from tiduc.loading import load
 from tiduc.opt import PASSES
 from tiduc.pipeline import DERIVATIVES, LOWERING, STAGES, Stage, stops
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 ROOT = Path(__file__).parents[2]
 TEXT = """

@@ -17,7 +17,8 @@ from harness.stages import F64
 import tiduc
 from tiduc.dialect.errors import ParseError, RequestError, TiducError, Unsupported
 from tiduc.dialect.mlir.emit import emit
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 V = "tensor<3xf64>"
 MIXED = f"""

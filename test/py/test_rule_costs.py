@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tiduc.dialect.facts.rates import Rates
+from tiduc.loading import load
 from tiduc.passes.rules import OPSET
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 FILES = sorted(Path(__file__, "../../lit/rules").resolve().glob("*.mlir"))
 """The function of each rule, whose derivatives lit checks."""

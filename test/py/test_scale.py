@@ -10,6 +10,7 @@ from harness.stages import F64, external, graph, named, numbers, view_of
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.mlir.context import parse
+from tiduc.loading import load
 from tiduc.opt import run_pipeline
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
@@ -17,7 +18,6 @@ from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
 from tiduc.passes.resolve import check
 from tiduc.passes.rules import OPSET
-from tiduc.program import load
 
 DEPTHS = [1_200, pytest.param(20_000, marks=pytest.mark.slow)]
 """1.2 and 20 times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""

@@ -15,7 +15,8 @@ from harness.check_rule import run
 from numpy.typing import NDArray
 
 from tiduc.explain.kinks import CHOICES
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 S, V, M = "tensor<f64>", "tensor<6xf64>", "tensor<3x4xf64>"
 I = "tensor<4x1xi64>"  # noqa: E741

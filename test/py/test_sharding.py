@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 from tiduc.dialect.errors import ParseError, ResolveError, Unsupported
 from tiduc.dialect.mlir.context import parse
 from tiduc.linking import link
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

@@ -14,10 +14,11 @@ from harness.stages import numbers
 from jax import lax
 
 from tiduc.dialect.shapes.types import is_float
+from tiduc.loading import load
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET, reduce
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.integers(-2, 3, (3, 5)) + 0.5  # with ties of the largest elements

@@ -14,8 +14,8 @@ from tiduc.dialect.facts.matchers import log_add_exp, logistic
 from tiduc.dialect.graph.graph import terminator
 from tiduc.dialect.graph.matching import defined_by, definition, traced
 from tiduc.dialect.mlir.context import context, parse
+from tiduc.loading import load
 from tiduc.passes.lower.simplify import simplify
-from tiduc.program import load
 
 C = "tensor<3xcomplex<f64>>"
 

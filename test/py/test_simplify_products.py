@@ -10,8 +10,8 @@ from harness.compare import compare
 from harness.stages import body
 
 from tiduc.dialect.mlir.context import parse
+from tiduc.loading import load
 from tiduc.passes.lower.simplify import simplify
-from tiduc.program import load
 
 
 def tensor(sizes: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from harness.exports import exported
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.program import load
+from tiduc.loading import load
 
 V, N = "tensor<6xf64>", "tensor<6xi32>"
 LESS = "%less = stablehlo.compare LT, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>"

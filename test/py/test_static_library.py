@@ -19,7 +19,8 @@ from tiduc.backends.iree.static.library import compile_library
 from tiduc.cli import run
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import parse
-from tiduc.program import Program, from_module, load
+from tiduc.loading import load
+from tiduc.program import Program, from_module
 
 LAYER = """func.func @main(%w: tensor<16x3xf32>, %x: tensor<8x3xf32>) -> tensor<f32> {
   %b = stablehlo.constant dense<[1.0, 2.0, -3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<8xf32>

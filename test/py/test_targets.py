@@ -11,7 +11,7 @@ from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.targets import TARGETS, find_target
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.runtime.run import run_module
 
 # A target of each code generator and file format; other tests compile for this machine's targets.

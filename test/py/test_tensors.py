@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiduc.dialect.errors import RequestError
 from tiduc.explain import lowered
 from tiduc.explain.costs import find_cost
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 Array = NDArray[Any]

@@ -8,7 +8,7 @@ from harness.check_rule import run
 from harness.exports import exported
 
 from tiduc.dialect.errors import RequestError
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

@@ -10,10 +10,10 @@ from harness.stages import EXP_AX, F64, external, graph, named, numbers, view_of
 
 from tiduc.dialect.errors import RequestError, ResolveError, TiducError
 from tiduc.dialect.mlir.context import stage
+from tiduc.loading import load
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.rules import OPSET
-from tiduc.program import load
 
 
 def program(body: str, outputs: str, inputs: str = "x") -> Any:

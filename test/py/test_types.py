@@ -17,9 +17,9 @@ from tiduc.dialect.emitters.bodies import IrEmitter, RegionBuilder
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.graph.graph import Value
+from tiduc.loading import load
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import InputPort, OutputPort
-from tiduc.program import load
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("backends", "dialect", "passes", "runtime", "tiduc")

@@ -13,7 +13,7 @@ from cases.damaged_modules import outcome, parts, rewritten, without_code
 import tiduc.runtime
 from tiduc.backends.iree.compile import compile_module
 from tiduc.dialect.errors import InputError, RequestError, TiducError
-from tiduc.program import load
+from tiduc.loading import load
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Executable, run_module
 from tiduc.runtime.signature import check_declared, from_declaration, from_reflection

@@ -14,8 +14,9 @@ from harness.exports import exported
 from tiduc.cli import run as cli
 from tiduc.cli.batching import axes
 from tiduc.dialect.errors import RequestError
+from tiduc.loading import load
 from tiduc.models.model import model_of
-from tiduc.program import Program, from_module, load
+from tiduc.program import Program, from_module
 
 RNG = np.random.default_rng(0)
 

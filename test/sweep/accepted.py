@@ -29,7 +29,8 @@ from counts import summary
 
 from tiduc.dialect.errors import TiducError
 from tiduc.dialect.ops.traits import STATEFUL
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 from tiduc.tables import ACCEPTED, Accepted
 
 ROOT = Path(__file__).resolve().parents[2]

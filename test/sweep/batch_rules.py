@@ -15,7 +15,7 @@ from harness.check_batch import check_batch
 from harness.devices import by_processes
 
 from tiduc.dialect.errors import RequestError, Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 NO_BATCH = "cannot be batched; only tensors of static shape can|unsupported batching of stablehlo.rng"
 

@@ -27,7 +27,7 @@ from harness.one_module import compiled_together
 from numpy.typing import NDArray
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.program import load
+from tiduc.loading import load
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conventions.md"
 DIGITS = 60

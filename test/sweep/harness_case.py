@@ -107,7 +107,7 @@ def of_vjp(case: Case) -> Case:
     """The VJP as a case: our program, and JAX's function, of arguments and cotangents."""
     import jax
 
-    from tiduc.program import load
+    from tiduc.loading import load
 
     count, rng = len(case.point), np.random.RandomState(len(case.text))
 
@@ -137,7 +137,7 @@ def of_vjp(case: Case) -> Case:
 
 def derivatives(case: Case) -> tuple[str, str]:
     """The texts of our JVP and VJP, without CHLO."""
-    from tiduc.program import load
+    from tiduc.loading import load
 
     program = load(case.text)
     return legal(str(program.jvp(case.active))), legal(str(program.vjp(case.active, conjugate=True)))

@@ -21,7 +21,8 @@ from harness import check_rule
 from harness.check_rule import STEP, active, like, run, run_at
 from harness.compare import compare
 
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 Array = np.ndarray[Any, Any]
 ORDER = 3

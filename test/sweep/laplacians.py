@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from programs import program
 
 from tiduc.dialect.errors import TiducError
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 MOST = 6
 TOLERANCE = 1e-9

@@ -17,7 +17,7 @@ from harness.check_rule import active, like, run
 from harness.compare import compare
 
 from tiduc.dialect.errors import CompileError, TiducError
-from tiduc.program import load
+from tiduc.loading import load
 
 _INITIAL = "StableHLO lets an engine leave out an initial value, and this one is not neutral"
 CHOICES = {

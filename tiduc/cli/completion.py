@@ -6,8 +6,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from tiduc.dialect.errors import TiducError
+from tiduc.loading import load
 from tiduc.models import MODELS
-from tiduc.program import load
 
 
 def inputs_of_file(

@@ -15,10 +15,11 @@ from tiduc.cli.libraries import EMIT, LIBRARY, flags_for, library_files
 from tiduc.cli.models import CONSTANTS, SIZES, STRAIGHT_THROUGH, TRUST, imported
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
+from tiduc.loading import load
 from tiduc.models.model import Model
 from tiduc.models.onnx.trainable import SHARED
 from tiduc.passes.rules.registry import OpSet
-from tiduc.program import Program, load
+from tiduc.program import Program
 from tiduc.runtime.files import written_together
 from tiduc.runtime.random_seed import MOST
 from tiduc.runtime.weights import IDENTITY, write_weights

@@ -14,10 +14,11 @@ import numpy as np
 from harness.check_rule import run
 from harness.compare import compare
 from tiduc.dialect.mlir.context import stage
+from tiduc.loading import load
 from tiduc.passes.batch import batch
 from tiduc.passes.rules import OPSET
 from tiduc.ports import InputPort, OutputPort
-from tiduc.program import Program, load
+from tiduc.program import Program
 
 SIZE = 3
 

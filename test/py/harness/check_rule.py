@@ -23,9 +23,10 @@ from harness.interpret import interpret_at
 from harness.order_two import ORDER_TWO
 from harness.xla import chosen
 from tiduc.backends.reference.interpreter import evaluate
+from tiduc.loading import load
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import OpSet
-from tiduc.program import Program, load
+from tiduc.program import Program
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import in_worker
 

@@ -14,7 +14,8 @@ from harness.evidence import NOTES
 from harness.xla import by_xla, chosen
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.dialect.mlir.context import parse, run_passes, stage
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 Array = NDArray[Any]
 

@@ -15,9 +15,9 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.errors import Unsupported
+from tiduc.loading import load
 from tiduc.passes.rules import OPSET
 from tiduc.passes.rules.registry import LinearizeRule, OpSet, TransposeRule
-from tiduc.program import load
 from tiduc.tables import CHECKED, REFUSALS, Checked, Refusal, Table
 
 _REFUSAL = re.compile(r"unsupported (jvp|transpose) AD rule for (\S+(?: @\S+)?): (.*)", re.DOTALL)

@@ -11,7 +11,7 @@ from jax import numpy as jnp
 
 from harness.check_rule import inner, like
 from harness.xla import by_xla
-from tiduc.program import load
+from tiduc.loading import load
 
 CALL = re.compile(r"stablehlo\.custom_call @(\w+)\((%\w+)\) \{(.*)\} : \(tensor<((?:\d+x)*)(\S+)>\) -> (.*)")
 """A custom call of one operand, up to its result types: target, operand, attributes, sizes, element type."""

@@ -28,7 +28,8 @@ from tiduc.backends.iree.compile import compile_source
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import parse, stage
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 from tiduc.runtime.run import Executable
 
 

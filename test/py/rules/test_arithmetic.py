@@ -11,8 +11,8 @@ from jax import lax
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.mlir.context import parse
+from tiduc.loading import load
 from tiduc.models.from_jax import from_jax
-from tiduc.program import load
 
 RNG = np.random.default_rng(0)
 REAL, COMPLEX = "tensor<3xf64>", "tensor<3xcomplex<f64>>"

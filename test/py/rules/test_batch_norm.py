@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from harness.check_rule import check_rule, run
 
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 EPSILON = 0.125

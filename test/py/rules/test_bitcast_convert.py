@@ -9,7 +9,7 @@ from harness.check_rule import check_rule
 from jax import lax
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 REAL, COMPLEX = "tensor<3xf64>", "tensor<3xcomplex<f64>>"
 X = np.array([0.7, -1.3, 2.0])

@@ -13,7 +13,7 @@ from jax import lax
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.mlir.context import parse
-from tiduc.program import load
+from tiduc.loading import load
 
 REAL, COMPLEX, SCALAR = "tensor<3xf64>", "tensor<3xcomplex<f64>>", "tensor<f64>"
 

@@ -13,7 +13,7 @@ from harness.check_rule import check_rule, run
 from harness.devices import COUNT, by_processes
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 PAIRS = "replica_groups = dense<[[0, 4], [5, 1], [2, 6], [7, 3]]> : tensor<4x2xi64>"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from harness.check_rule import check_rule
 
-from tiduc.program import load
+from tiduc.loading import load
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 F, INT = "tensor<3xf64>", "tensor<3xi32>"
 

@@ -11,7 +11,7 @@ from harness.check_rule import active, check_rule, run
 from harness.tensors import normal, tensor
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 random = partial(normal, RNG)

@@ -11,7 +11,7 @@ from harness.tensors import normal, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 random = partial(normal, RNG)

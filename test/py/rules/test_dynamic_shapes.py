@@ -8,7 +8,7 @@ from harness.evidence import NOTES
 from harness.one_module import compiled_together
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.slow)])

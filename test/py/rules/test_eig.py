@@ -14,7 +14,7 @@ from harness.xla import by_xla
 from jax import lax
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

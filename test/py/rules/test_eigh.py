@@ -12,7 +12,7 @@ from harness.exports import check_platform, exported
 from jax import lax
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import pytest
 from elementwise_accuracy import FUNCTIONS, by_reference
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.program import load
+from tiduc.loading import load
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

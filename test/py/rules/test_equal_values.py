@@ -14,7 +14,7 @@ import pytest
 from harness.check_rule import inner, like, run
 from harness.exports import exported
 
-from tiduc.program import load
+from tiduc.loading import load
 
 Function = Callable[[Any], Any]
 

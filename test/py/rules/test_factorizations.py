@@ -15,7 +15,7 @@ from jax import export, lax
 from jax.scipy import linalg
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 BOTH = [False, True]
 

@@ -7,7 +7,7 @@ from harness.check_rule import check_rule, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiduc.program import load
+from tiduc.loading import load
 
 ONES = "%c = stablehlo.constant dense<1.0> : tensor<5x2xf64>"
 INDEX = {

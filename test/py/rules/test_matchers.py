@@ -10,7 +10,7 @@ from harness.check_rule import check_rule
 from harness.exports import exported
 from harness.xla import by_xla
 
-from tiduc.program import load
+from tiduc.loading import load
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 

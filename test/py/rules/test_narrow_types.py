@@ -8,7 +8,7 @@ from cases.index_cases import Indexing
 from harness.xla import by_xla
 
 from tiduc.dialect.mlir.context import parse, run_passes
-from tiduc.program import load
+from tiduc.loading import load
 
 POINTS = {
     "stablehlo.atan2 %x, %y : T": ([300.0, -3e3, 2.0], [200.0, 0.5, 4e4]),

@@ -12,7 +12,7 @@ from harness.exports import exported, random
 from jax import lax
 from jax.scipy import linalg
 
-from tiduc.program import load
+from tiduc.loading import load
 
 BOTH = [False, True]
 

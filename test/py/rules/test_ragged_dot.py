@@ -5,7 +5,7 @@ import pytest
 from harness.check_rule import check_rule
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

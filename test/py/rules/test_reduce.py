@@ -8,7 +8,7 @@ from harness.check_rule import check_rule, run
 from harness.tensors import normal, tensor
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 INF = "0xFFF0000000000000"

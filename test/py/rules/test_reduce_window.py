@@ -10,7 +10,7 @@ from harness.check_rule import check_rule, run
 from harness.tensors import tensor
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 IDENTITY = {"add": "0.0", "maximum": "0xFFF0000000000000", "minimum": "0x7FF0000000000000", "multiply": "1.0"}

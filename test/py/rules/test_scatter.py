@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 INDEX = {"i8": np.int8, "ui8": np.uint8, "i32": np.int32, "i64": np.int64, "ui64": np.uint64}
 EVERY = CASES | {"an empty operand": Indexing([0, 3], [5, 1], [1, 3], [1], [0], [0], 1)}

@@ -10,7 +10,7 @@ from harness.exports import exported
 from jax import lax
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

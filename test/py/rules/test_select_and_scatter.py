@@ -10,7 +10,7 @@ from harness.tensors import tensor
 from harness.xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

@@ -154,7 +154,7 @@ def test_cotangent_of_the_padding_value() -> None:
     """The sum over all elements minus the operand's sum would be NaN here."""
     from harness.check_rule import run
 
-    from tiduc.program import load
+    from tiduc.loading import load
 
     text = pad([2], [1], [1], [0], "f64").replace("%0, %0", "%0, %0")
     x, value, ct = np.array([np.inf, 1.0]), np.array(2.0), np.array([1.0, 1.0, 1.0, 1.0])

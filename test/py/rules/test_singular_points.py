@@ -17,7 +17,7 @@ from jax.scipy import linalg
 
 from tiduc.cli import run as command
 from tiduc.dialect.errors import RequestError
-from tiduc.program import load
+from tiduc.loading import load
 
 N = 3
 

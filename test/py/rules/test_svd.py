@@ -14,7 +14,7 @@ from jax import lax
 from jax.lax.linalg import SvdAlgorithm
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import pytest
 from harness.check_rule import check_rule, run
 from jax import lax
 
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 

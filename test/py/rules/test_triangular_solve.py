@@ -10,7 +10,7 @@ from harness.tensors import normal, tensor
 from jax import lax
 
 from tiduc.dialect.errors import Unsupported
-from tiduc.program import load
+from tiduc.loading import load
 
 RNG = np.random.default_rng(0)
 random = partial(normal, RNG)

@@ -5,7 +5,7 @@ import pytest
 from harness.check_rule import check_rule
 
 from tiduc.dialect.errors import ParseError
-from tiduc.program import load
+from tiduc.loading import load
 
 R, N, C = "tensor<3xf64>", "tensor<i32>", "tensor<2xcomplex<f64>>"
 TEXT = f"""

@@ -9,7 +9,7 @@ from harness.xla import by_xla
 
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.mlir.context import parse, run_passes
-from tiduc.program import load
+from tiduc.loading import load
 
 F, Q = "tensor<6xf32>", "tensor<6x!quant.uniform<i8:f32, 0.5:3>>"
 AXIS = "tensor<3x2x!quant.uniform<i8:f32:1, {0.5:3, 0.1:0}>>"
