@@ -66,7 +66,7 @@ if _more := sorted({module for module in tiduc._MODULE_OF.values()} - _listed - 
 
 
 def on_config(config: Any) -> Any:
-    """Puts the pages of the reference where the navigation has their folder, and others that it lacks into guides."""
+    """Adds the pages of the reference to the navigation, and all pages that the navigation lacks to its guides."""
     sections = {
         title: pages
         for section in config.nav
@@ -83,7 +83,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds what is made of the code, and what pages link to."""
+    """Adds the pages that are generated from the code, and the files that pages link to."""
     for name, (title, modules) in REFERENCE.items():
         body = "\n\n".join(f"::: {module}" for module in modules)
         text = f"# {title}\n\nFrom the docstrings.\n\n{body}\n"
@@ -94,7 +94,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Leads links out of docs/ to the copies; pages in a folder of docs/ link only to other pages."""
+    """Changes links to files outside docs/ to links to the copies; pages in folders of docs/ have no such links."""
     return markdown if "/" in page.file.src_uri else _OUTSIDE.sub(r"](source/\1", markdown)
 
 

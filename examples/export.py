@@ -5,7 +5,7 @@ Writes to this folder, for each model and for f32 and f64:
     NAME_TYPE.mlir  the loss as JAX lowers it, the arguments named by locations, no other locations
     NAME_TYPE.npz   inputs and tangents, the loss, its gradient, JVP and Hessian-vector product
 
-Needed only to make these files again: `python examples/export.py [NAME ...]`.  README.md has the details.
+Needed only to recreate these files: `python examples/export.py [NAME ...]`.  README.md has the details.
 """
 
 import re

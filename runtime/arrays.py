@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _TOKEN = re.compile(r"\s*([\[\],]|[^\s\[\],]+)")
 _SPELLS_NO_FINITE = re.compile("nan|inf", re.IGNORECASE)
 ROOM = Limits.mebibytes * 2**20
-"""The most bytes that all arrays may take together: half of this machine's memory, since a device gets a copy."""
+"""The most bytes that all arrays of a run may take: half of this machine's memory, because a device gets a copy."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -45,11 +45,12 @@ def refuse_masked(x: object, called: str = "the array") -> None:
 def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), seed: int = 0) -> list[Array]:
     """The arguments that these texts describe, in order; one text may describe several (`@all.npz`).
 
-    `NAME=TEXT`, and `@file.npz:NAME`, is for the input of this name; other texts are for the others, in order.
-    `inputs` are the function's inputs, whose types complete texts without a type (`random`, `1,2,3`). `seed`, 0 or
-    more, and the argument's position seed `random`. Counts and types are not compared with `inputs`; a call does that.
-    Raises InputError for malformed text, for files that cannot be read, if the arrays together take more than `ROOM`
-    bytes, for an input that is named twice, and for inputs that are not given where others are named.
+    `NAME=TEXT` and `@file.npz:NAME` describe the input with that name; the other texts describe the remaining inputs,
+    in order. `inputs` are the function's inputs, whose types complete texts without a type (`random`, `1,2,3`). `seed`,
+    0 or more, and the argument's position seed `random`. This function does not compare the number and types of the
+    arrays with `inputs`; a call does. Raises InputError for malformed text, for a file that cannot be read, for arrays
+    that take more than `ROOM` bytes together, for an input that is named twice, and, if any text names an input, for an
+    input without an array.
     """
     arrays: dict[int, Array] = {}
     placed = [_named(text, inputs) for text in texts]
@@ -81,12 +82,12 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), se
 
 
 def is_named(text: str, inputs: Sequence[SignatureValue]) -> bool:
-    """Whether a text names the input that it is for."""
+    """Whether a text begins or ends with the name of an input, as `x=1,2` and `@all.npz:x` do."""
     return _named(text, inputs)[0] is not None
 
 
 def _named(text: str, inputs: Sequence[SignatureValue]) -> tuple[int | None, str]:
-    """The position of the input that a text names, or None, and the text for that input."""
+    """The position of the input that a text names, or None if it names none, and the text without the name."""
     places = {value.name: i for i, value in enumerate(inputs)}
     if text.startswith("@"):
         key = text.rpartition(".npz:")[2]
@@ -337,7 +338,7 @@ def _numbers(path: str, room: int) -> Iterator[Any]:
 
 
 def _bounded(file: BinaryIO, room: int) -> BinaryIO:
-    """The file, after checking that an `.npy` file fits the room; members of an archive are checked one by one."""
+    """The file. Raises ValueError if an `.npy` file exceeds `room`; `_members` checks the members of an archive."""
     if file.read(2) != b"PK":
         _check_room(os.fstat(file.fileno()).st_size, room)
     file.seek(0)
@@ -362,7 +363,7 @@ def _members(archive: NpzFile, names: Sequence[str], room: int) -> Iterator[Arra
 
 
 def read_npz(path: str) -> dict[str, Array]:
-    """The arrays of an `.npz` file, by name. Raises InputError if the file cannot be read or is another format."""
+    """The arrays of an `.npz` file, by name. Raises InputError if the file cannot be read or has another format."""
     with _numbers(path, ROOM) as loaded:
         if isinstance(loaded, np.ndarray):
             raise InputError("the file holds one array without a name, not an .npz archive", path)

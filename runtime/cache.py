@@ -135,7 +135,7 @@ def normalized(program: bytes) -> bytes:
 
 @functools.cache
 def this_cpu() -> str:
-    """The CPU's model and features, which the compiler's `host` stands for."""
+    """The model and features of this CPU, on which code for the compiler's target `host` depends."""
     described = {platform.machine(), platform.processor()}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         described |= {" ".join(line.split()) for line in file if line.startswith(_CPU)}
@@ -143,7 +143,7 @@ def this_cpu() -> str:
 
 
 def read(key: str) -> bytes | None:
-    """The module of this key; None if it is missing or damaged. Raises RequestError for a wrong variable."""
+    """The module of this key, or None if it is missing or damaged. RequestError for an invalid environment variable."""
     if folder() is None:
         return None
     limit, _ = _limit(), _days()  # check both variables before a long compilation
@@ -215,7 +215,7 @@ def info() -> Info:
 
 @contextmanager
 def _readable(place: Path) -> Iterator[Folder | None]:
-    """The open folder, or None if nothing was kept yet. Raises TiducError for a system error, and NotPrivate."""
+    """The open folder, or None if it does not exist yet. Raises NotPrivate, and TiducError for a system error."""
     with ExitStack() as stack:
         try:
             own = stack.enter_context(opened(place))

@@ -18,12 +18,12 @@ from tiduc.runtime.uses import Uses, renew
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# As integers, which saves the binding a look-up of the enumeration.
+# Integers, because the binding looks up members of an enumeration in each call.
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
 LARGE = 2**16
-"""The fewest bytes of an array that is lent to IREE, or borrowed from IREE, without a copy."""
+"""The least size, in bytes, of arrays that pass to and from IREE without a copy."""
 _ALIGNMENT = 64  # bytes
 _STAGING = int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE)
 _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED)
@@ -54,8 +54,8 @@ class Device:
         """On CPUs, returns the memory of freed arrays to the system.
 
         The caching allocator reuses the memory of a freed array only for an array of equal size. At its limit, it
-        returns the memory that was freed last. Without `trim`, it would keep the memory of past programs, and would
-        return and allocate the memory of the current program in each call.
+        returns the memory that was freed last. Without `trim`, the allocator would keep the memory of past programs,
+        and in each call would return and allocate again the memory of the current program.
         """
         if self.on_host and not is_inherited(self.name):
             self.hal.allocator.trim()
@@ -64,7 +64,7 @@ class Device:
         """A buffer view of the memory of an array that is never written to. A copy if IREE cannot use the memory.
 
         IREE's CPU devices accept memory that is aligned to 64 bytes, as the arrays of PyTorch are; kernels rely on this
-        alignment. NumPy lends no read-only arrays, and no arrays of types that DLPack lacks.
+        alignment. NumPy exports neither read-only arrays nor arrays of types that DLPack lacks.
         """
         if array.nbytes >= LARGE and self.on_host and not array.ctypes.data % _ALIGNMENT:
             with suppress(BufferError, TypeError, ValueError, RuntimeError):
@@ -106,7 +106,7 @@ class Device:
 
 
 def as_number(element: rt.HalElementType | None) -> int:
-    """IREE's element type as the number that its functions take."""
+    """IREE's element type as the number that IREE's functions take."""
     number: int = int(element)  # type: ignore[call-overload]  # the stub does not say that it is a number
     return number
 
@@ -137,9 +137,9 @@ class _Memory:
 class DeviceArray:
     """An array on a device: a result of `Executable.keep`, or a copy by `Module.put`.
 
-    The array is read-only, unless it is passed for a donated argument: the call overwrites it, and the array cannot
-    be used any more. NumPy, and libraries that take DLPack, copy the array to the host. Several threads may use an
-    array at once (`uses.py`).
+    The array is read-only. A call with the array as a donated argument overwrites it; after that, the array cannot be
+    used. NumPy, and libraries that take DLPack, copy the array to the host. Several threads may use an array at once
+    (`uses.py`).
     """
 
     __slots__ = ("_device", "_view", "dtype", "readers", "shape")
@@ -190,7 +190,7 @@ class DeviceArray:
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # the host, where `numpy` copies the array
+        return (1, 0)  # the host, to which `numpy` copies the array
 
     def __float__(self) -> float:
         return float(self.numpy())
@@ -241,12 +241,13 @@ def check_threads(name: str, target: str, location: str = "") -> None:
 POISONED = "#poisoned"
 """Suffix of the name of a CPU's device on which allocated memory holds the byte 0xCD, and no freed memory is kept.
 
-Numbers made of this byte are large, such as -4.3e8 in f32 and -6.4e66 in f64, so a result with one is wrong.
+Floats that consist of this byte are large, -4.3e8 in f32 and -6.4e66 in f64, so they show that a result depends on
+uninitialized memory.
 """
 
 _OPENING = Lock()
 _ALLOCATOR = f"caching:*=*;{max(1024, memory() // 4)}mib;512"
-"""The caching allocator keeps up to 512 free buffers; free and used buffers have up to a quarter of the memory.
+"""The caching allocator keeps up to 512 free buffers; free and used buffers take up to a quarter of the memory.
 
 A network's gradient has a hundred results or more, which are freed together and would displace other buffers. The
 gradient of a language model with 124M parameters takes 760 MiB in addition to its arguments: without these buffers,

@@ -22,7 +22,7 @@ def written_together() -> Iterator[None]:
 
     If the block raises, none is renamed.
 
-    Use it for a command whose output files are useful only together. Pipes and devices are written immediately, so
+    Use this for a command whose output files are useful only together. Pipes and devices are written immediately, so
     write them last. Raises TiducError, located at the file, if a file cannot be renamed.
     """
     waiting: dict[str, str] = {}

@@ -57,7 +57,7 @@ def _check(header: bytes, file: BinaryIO, size: int) -> None:
 
 
 def _inside(outer: tuple[int, int], offset: int, length: int, name: str) -> tuple[int, int]:
-    """The range (offset, length) inside the range `outer`. Raises ValueError if it ends behind `outer`."""
+    """The range in the file of a range (offset, length) within `outer`. Raises ValueError if it ends behind `outer`."""
     if offset + length > outer[1]:
         raise ValueError(f"{name} ends after the section that contains it")
     return outer[0] + offset, length

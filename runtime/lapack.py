@@ -27,7 +27,7 @@ _DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np
 """The suffixes of function names, by element type."""
 
 _raised = threading.local()
-"""The exception of a function in this thread; IREE's own error only has its text."""
+"""The exception that a function of this file raised in this thread; IREE's error has only the exception's text."""
 
 
 def lapack_module(device: Device) -> rt.VmModule:
@@ -41,7 +41,7 @@ def lapack_module(device: Device) -> rt.VmModule:
 
 
 def error_of_lapack() -> Exception | None:
-    """The error that a function raised in this thread since the last call; KeyboardInterrupt is raised again."""
+    """Returns and forgets the error that a function raised in this thread; a KeyboardInterrupt is raised again."""
     error, _raised.error = getattr(_raised, "error", None), None
     if error is None or isinstance(error, Exception):
         return error

@@ -63,7 +63,7 @@ class Loaded:
         wanted = _devices(self._reflected(DEVICE), target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
         for device in opened:
-            device.trim()  # this module's arrays may have other sizes than earlier ones
+            device.trim()  # this module's arrays may have other sizes than the freed arrays of earlier modules
             weakref.finalize(self, device.trim).atexit = False
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
@@ -124,7 +124,7 @@ class Loaded:
         return tuple(sorted(donated(without_name(declaration, entry))))
 
     def _reflected(self, key: str) -> set[str]:
-        """The values of a reflection attribute of tiduc, among all functions of the module."""
+        """The values of one of tiduc's reflection attributes in all functions of the module."""
         return {reflection.get(key, "") for reflection in self._reflections.values()} - {""}
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ def _module(instance: rt.VmInstance, vmfb: bytes, name: str) -> rt.VmModule:
 
 
 def _function(module: rt.VmModule, name: str) -> rt.VmFunction:
-    """A function that a module has."""
+    """The function of this name, which the module must have."""
     function = module.lookup_function(name)
     assert function is not None, name
     return function
@@ -254,11 +254,11 @@ _TARGETS = {
     "x86_64": "x86_64", "cuda-nvptx-fb": "cuda", "rocm-hsaco-fb": "hip", "metal-msl-fb": "metal",
     "vulkan-spirv-fb": "vulkan", "vmvx-bytecode-fb": "vmvx",
 }  # fmt: skip
-"""tiduc's targets by the end of the name of IREE's executable format."""
+"""tiduc's targets, by suffixes of the names of IREE's executable formats, such as `embedded-elf-x86_64`."""
 
 
 def _other_device(message: str, target: str) -> str:
-    """The message for a module that does not load: the device that the module names, if it names one."""
+    """The message for a module that does not load. It names the target and CPU of the module if IREE's message does."""
     match = _FORMAT.search(message)
     if match is None and "no executable loader registered" in message:
         return (
@@ -278,7 +278,7 @@ def _other_device(message: str, target: str) -> str:
 
 
 def _no_temporary_files() -> str | None:
-    """Why IREE cannot load a module's library from a temporary file, as it does; None if it can."""
+    """The reason why IREE, which loads a module's library from a temporary file, cannot write one; None if it can."""
     folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
     try:
         with tempfile.TemporaryFile(dir=folder):
@@ -298,7 +298,7 @@ def _close_leaked_files() -> None:
     if not sys.platform.startswith("linux"):
         return
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the listing's own descriptor, and maybe others, are closed
+        with suppress(OSError):  # the descriptor of the listing, and maybe others, are closed by now
             path = os.readlink(f"/proc/self/fd/{descriptor}")
             if _PLACEHOLDER.fullmatch(path):
                 os.close(int(descriptor))

@@ -67,7 +67,7 @@ def run_within(
     the caller's process dies, even by SIGKILL. Raises Stopped once `stop` is set, and OSError if the command does not
     start.
     """
-    # A process group of its own: the compiler starts a linker, which must end with it.
+    # A process group of its own: the compiler starts a linker, which must end with the compiler.
     group = {"process_group": 0} if os.name == "posix" else {}
     process = keeper = None
     told = None if errors is None else open(errors, "w+b")  # noqa: SIM115  (closed below)
@@ -169,7 +169,7 @@ def _dismiss(keeper: "subprocess.Popen[bytes] | None") -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Delays signals that would end this process until the end of the block: a half-started child cannot be killed.
+    """In a block, delays signals that would end this process, because a half-started child cannot be killed.
 
     Python runs signal handlers in the main thread only, so other threads need no delay.
     """

@@ -18,7 +18,7 @@ MOST = 2**64 - 1
 
 HINT = "a seed of random numbers is two numbers, such as np.array([0, 0], np.uint64)"
 
-_NAME = re.compile(r"seed(\.\d+)?")  # import appends a number where another input has this name
+_NAME = re.compile(r"seed(\.\d+)?")  # import appends a number if another input has this name
 
 
 def is_random_seed(value: SignatureValue) -> bool:
@@ -29,8 +29,8 @@ def is_random_seed(value: SignatureValue) -> bool:
 def random_seed(number: int, position: int = 0) -> Any:
     """The seed for a number up to `MOST`. `position` is the seed's position among the seeds of a program.
 
-    The second words of two seeds of a program differ by at least 2^32, which is the number of steps until they would be
-    equal.
+    The second words of two seeds of a program differ by at least 2^32, so that no two seeds are equal during the first
+    2^32 steps.
     """
     return np.array([number, position << 32], np.uint64)
 

@@ -13,7 +13,7 @@ Size = tuple[tuple[int, tuple["Atom", ...]], ...]
 """A size: its terms, each a factor and its atoms."""
 
 Atom = tuple[int, int] | tuple[str, Size, Size]
-"""An atom: the numbers of an input and of a dimension, or the kind of a function of two sizes, and these."""
+"""An atom: the numbers of an input and of its dimension; or the kind of a function of two sizes, and the two sizes."""
 
 Shapes = Sequence[tuple[int, ...]]
 

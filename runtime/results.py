@@ -30,7 +30,7 @@ class Results:
         return array if self._takes(_bounds(array)) else array.copy()
 
     def _takes(self, piece: tuple[int, int]) -> bool:
-        """Claims a piece of memory; returns whether it was not in use."""
+        """Claims a piece of memory; returns false if it is in use already."""
         if self._bounds is None:
             self._bounds = _merged(map(_bounds, self._arguments()))
         at = bisect_right(self._bounds, piece[0])

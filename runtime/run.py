@@ -135,7 +135,7 @@ class Executable:
     def _kept(
         self, results: rt.VmVariantList, given: Sequence[Array | DeviceArray]
     ) -> tuple[DeviceArray, ...]:
-        # An output that is an argument shares its memory, which a later call might overwrite, so it is copied.
+        # An output that is also an argument is copied, because a later call might overwrite the argument.
         taken: dict[int, list[rt.HalBuffer]] = {}
         overwritten = set(self.donated)
         for i, argument in enumerate(given):

@@ -56,7 +56,7 @@ _DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 
 
 class TypedArray(Protocol):
-    """An array of NumPy, or one on a device."""
+    """An array of NumPy or an array on a device."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -114,7 +114,7 @@ class SignatureValue:
 
 @dataclass(frozen=True)
 class KnownSize:
-    """A dynamic dimension of an input with the size constant + sum of factor * (size of a dimension of an input).
+    """A dynamic dimension whose size is a constant plus a sum of terms, factor * (size of a dimension of an input).
 
     For example, a cotangent has the size of its output, which may be twice the size of an argument.
     """
@@ -187,7 +187,7 @@ def from_reflection(text: str) -> Signature:
 
 
 def without_name(text: str, function: str) -> str:
-    """The `iree.abi.declaration` of a function, from its arguments on. IREE does not escape the name before them.
+    """The part of a function's `iree.abi.declaration` after the name, which IREE does not escape.
 
     >>> without_name('sync func @f"(%input0: tensor<f64>) -> ()', 'f"')
     '(%input0: tensor<f64>) -> ()'

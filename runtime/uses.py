@@ -33,7 +33,7 @@ class Uses:
     __slots__ = ("_read", "views")
 
     def __init__(self, arrays: Sequence[SharedArray], taken: Collection[int] = ()) -> None:
-        """`taken` are the positions of the arrays that the call overwrites; they are no other arrays of the call."""
+        """`taken` are the positions of the arrays that the call overwrites; no other position has the same array."""
         self._read = [x for i, x in enumerate(arrays) if i not in taken] if taken else arrays
         with _LOCK:
             while any([arrays[i].readers for i in taken]):

@@ -20,7 +20,7 @@ from tiduc.runtime.irpa import check_archive
 Path = str | os.PathLike[str]
 
 IDENTITY = "tiduc.model"
-"""The text of a file of a training step's state that names the model of the step."""
+"""The key of the note that identifies the model, in a file with the state of a training step."""
 
 SCOPE = "model"
 """The scope of the parameters that modules read: `iree-run-module --parameters=model=FILE`."""

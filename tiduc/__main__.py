@@ -18,7 +18,7 @@ def main() -> None:
         from tiduc.driver import drive
 
         status = drive(_work)
-    except OSError as error:  # for example, if a limit of open files leaves no room for libraries
+    except OSError as error:  # for example, if the limit of open files is too low to load libraries
         os.write(2, f"error: cannot start: {error.strerror}\n".encode())
         status = 1
     sys.exit(status)

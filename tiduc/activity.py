@@ -61,7 +61,7 @@ def callees(op: IrOp) -> list[str]:
 
 
 def name_of(op: IrOp) -> str:
-    """The name of an op. For an op of `tidu` in the form of a custom call, the name of the op of `tidu`."""
+    """The name of an op. A custom call that represents an op of `tidu` has the name of that op."""
     target = call_target(op)
     return str(target if target in GRAPH_CALLS else op.name)
 

@@ -1,8 +1,9 @@
 """calibrate: measures how fast compiled programs move memory and compute on this machine.
 
 Each rate follows from two programs, one of which repeats an op more often: the difference of their times is the time of
-the additional repetitions, without that of the call and its copies. Launches are measured by a loop with a gather of
-several rows: the host runs it, since such a loop does not become a kernel (`dialect/control/small_loops.py`).
+the additional repetitions, without the time of the call and of its copies. The time of a launch is measured by a loop
+with a gather of several rows. The host runs such a loop, because it does not become a kernel
+(`dialect/control/small_loops.py`).
 """
 
 import time
@@ -63,7 +64,7 @@ def _seconds(target: str, repeated: Callable[[int, str], str], shape: str) -> fl
 
 
 def _seconds_of_iteration(target: str) -> float:
-    """The time of one iteration of a loop on the host, which starts one op."""
+    """The time of one iteration of a loop that the host runs. Each iteration launches one op."""
     x, rows = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([1, 0], np.int32)
     calls = [load(_LOOP % count).compile(target) for count in (_FEW_ITERATIONS, _MANY_ITERATIONS)]
     few, many = (min(_timed(call, x, rows) for _ in range(_CALLS)) for call in calls)

@@ -34,7 +34,7 @@ class Call:
         """The output, or a tuple of the outputs if the program has several or none.
 
         Arguments are arrays as in `Executable`. `InputError` for a missing, repeated or unknown argument, and for an
-        array of another type than its input.
+        array whose type is not that of its input.
         """
         results = self.compiled(*self.ordered(arguments, named))
         return results[0] if len(results) == 1 else results
@@ -52,7 +52,7 @@ def ordered(
     named: Mapping[str, object],
     defaults: Mapping[str, object],
 ) -> list[object]:
-    """An argument for each input, in order; `positional` are the inputs that take the arguments without a name.
+    """An argument for each input, in order; `positional` are the inputs of the arguments without a name.
 
     Raises `InputError` for a missing, repeated or unknown argument.
     """

@@ -25,7 +25,7 @@ class Crash:
     status: int  # the status from `os.waitpid`
     stage: str
     file: str
-    source: bytes  # the bytes read from a pipe; empty where `file` can be read again
+    source: bytes  # the bytes read from a pipe; empty if `file` can be read again
     said: bytes
     trace: bytes
 
@@ -82,7 +82,7 @@ def _save(crash: Crash, folder: str) -> None:
 
 
 def _copied(argument: str, folder: str) -> str:
-    """An argument with the copy in the folder in place of the file that it names; other arguments unchanged.
+    """An argument, with the path of a file replaced by that of its copy in the folder; unchanged if it names no file.
 
     Arguments name files as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`.
     """

@@ -27,7 +27,7 @@ ATTRIBUTES = {
     MERGED: "on a flat graph that materialize_merge made: its ops keep the masks they had",
 }
 JETS = {"inactive": "zero", "linear": "each coefficient", "bilinear": "Leibniz"}
-"""For each form, how the jet of an op is made; otherwise by the linearize rule, if there is one."""
+"""How the jet of an op is computed, by the form of its rule. Ops of other forms use their linearize rule, if any."""
 OPS_HEADER = ("op", "form", "JVP", "transpose", "jet", "order two", "checked in", "IREE CPU", "remark")
 OPS_ABOUT = """# Ops
 

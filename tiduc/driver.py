@@ -99,7 +99,8 @@ class _Shared:
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
         except BaseException as error:
-            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):  # no library fits
+            # Too few files may be open to load the libraries.
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 os.write(self._said, f"error: cannot start: {error.strerror}\n".encode())
                 code = 1
             else:
@@ -125,7 +126,7 @@ class _Shared:
         faulthandler.enable(self._trace)
 
     def ended(self, status: int, arrived: list[int]) -> int:
-        """The exit status of the driver for that of its worker."""
+        """The exit status of the driver, given the exit status of its worker."""
         said = _contents(self._said)
         with suppress(OSError), open(2, "wb", closefd=False) as errors:  # writes all, unlike `os.write`
             errors.write(said)

@@ -55,7 +55,7 @@ def link(
 def _searched(
     modules: Sequence[ir.Module | IrOp], search_path: Sequence[str | Path]
 ) -> list[tuple[str, Any]]:
-    """The files NAME.mlir of functions @NAME that are declared but not defined, in the modules or in such files."""
+    """The files NAME.mlir for the functions @NAME that the modules, or these files, declare but do not define."""
     known: set[str] = set()
     declared: list[str] = []
 

@@ -41,7 +41,7 @@ from tiduc.passes.structure.structure import structure
 from tiduc.ports import Function, attributes_of
 
 Step = Callable[[Function, Any, Sequence[Any]], Any]
-"""Runs a stage of a program on the result of the previous stage; the values are those that loops keep separate."""
+"""Runs a stage on the previous result; loops that depend on the values in the last argument stay separate."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _structure(program: Function, flat: Graph, separated: Sequence[str]) -> Grap
 
 
 def _rematerialize(program: Function, flat: Graph, separated: Sequence[str]) -> Graph:
-    """The graph within the program's budget; if the budget requires it, loops with memory "auto" keep less."""
+    """The graph within the program's budget, for which loops with memory "auto" may keep fewer residuals."""
     return rematerialize(program.view, flat, program.opset, program.memory, loops_of(program, separated))
 
 
@@ -132,11 +132,11 @@ DERIVATIVES: dict[str, dict[str, str]] = {
     "laplacian": {"batch": "laplacian"},
     "jet": {},
 }
-"""For each derivative, the stages that make graphs, in order, and the methods that return the program up to each."""
+"""For each derivative, the stages that add graphs, in order, with the method that returns the program so far."""
 
 
 def stops(derivatives: Sequence[str]) -> list[str]:
-    """The names of the stages after which a program, or one of these derivatives of it, can be printed.
+    """The names of the stages after which a program, or one of its `derivatives`, can be printed.
 
     A derivative may itself be a stage, such as a jet.
     """

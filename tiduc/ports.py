@@ -84,7 +84,7 @@ def smooth(program: Function, ports: Sequence[P]) -> list[P]:
 
 
 def held_because(port: Port, kinds: Sequence[str] = (FROZEN, HELD)) -> str:
-    """Why training leaves out a weight that is not named, or "". `kinds` are the attributes that give reasons."""
+    """Why training skips a weight that no caller names, or "". `kinds` are the attributes that hold reasons."""
     reasons = [port.attributes and readable(ir.DictAttr(port.attributes), kind) for kind in kinds]
     return next((reason.value for reason in reasons if isinstance(reason, ir.StringAttr)), "")
 
@@ -121,7 +121,7 @@ def differentiated(program: Function, wrt: Wrt) -> list[InputPort]:
 
 
 def _constant_in(program: Function, wrt: Wrt) -> str | None:
-    """The first name in `wrt` that no input has, but a constant, such as a weight. None if there is no such name."""
+    """The first name in `wrt` that belongs to a constant, such as a weight, and to no input; None if there is none."""
     inputs = {port.name for port in program.inputs}
     entries = [wrt] if isinstance(wrt, str) else wrt if isinstance(wrt, Iterable) else ()
     unknown = [entry for entry in entries if isinstance(entry, str) and entry not in inputs]
@@ -208,11 +208,11 @@ def with_ports(ports: Sequence[P], more: Sequence[P]) -> tuple[P, ...]:
 
 
 ALIASED = "tf.aliasing_output"
-"""On an argument: the number of the output that may reuse the buffer of the donated argument."""
+"""The attribute of a donated argument that has the number of the output that may reuse the argument's buffer."""
 
 
 def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> ir.ArrayAttr:
-    """The attributes of a signature: those of the source, and a name if it differs from `default` and the position.
+    """The attributes of each port: those of the source, and its name unless that is the default, such as `arg0`.
 
     `same` are the positions of outputs that are unchanged from the source. An alias with any other output is dropped.
     """

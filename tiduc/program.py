@@ -109,8 +109,8 @@ class Program:
     def derivatives(self, order: int, wrt: Wrt = None) -> "Program":
         """(primals...) -> (y, y', ..., the derivative of y of this order) for each differentiable output y.
 
-        `wrt` is the scalar input to differentiate with respect to. Raises `RequestError` if `wrt` is several inputs or
-        no scalar, or if the factorial of the order exceeds the range of an output's type.
+        `wrt` is the scalar input to differentiate with respect to. Raises `RequestError` if `wrt` is not one scalar
+        input, or if the factorial of the order exceeds the range of an output's type.
         """
         return self._with_results(derivatives_of(self, order, wrt), value=False)
 
@@ -127,8 +127,8 @@ class Program:
     def tensor(self, order: int, wrt: Wrt = None, sparsity: str | None = None) -> "Program":
         """(primals...) -> (y, its partial derivatives of order 1, ..., of this order) for each differentiable output y.
 
-        They have the shape [shape of y..., count]. Equal ones occur once, ordered as
-        `itertools.combinations_with_replacement(range(n), k)` over the n entries of wrt. "block-diagonal" leaves out
+        The derivatives of order k have the shape [shape of y..., count]. Equal derivatives occur once, ordered as in
+        `itertools.combinations_with_replacement(range(n), k)` for the n entries of wrt. "block-diagonal" omits
         derivatives across rows. Raises `RequestError` for over 2048 of the highest order, and as in `jacobian`.
         """
         return self._with_results(tensor(self, order, wrt, sparsity), value=False)
@@ -139,9 +139,10 @@ class Program:
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        A derivative has the shape of its output, then of its input. `mode` is "forward", "reverse", or "auto", the
-        cheapest of both and a cut at a bottleneck. With `sparsity` "auto" or a pattern, seeds are shared where zeros
-        allow it; "diagonal" and "block-diagonal" give these parts. `RequestError` for complex inputs or dynamic shapes.
+        A derivative has the shape of its output, then of its input. `mode` is "forward", "reverse" or "auto", the
+        cheapest of both and a product of Jacobians at a bottleneck. With `sparsity` "auto" or a pattern, columns or
+        rows without common nonzeros share a seed; "diagonal" and "block-diagonal" return only these parts. Raises
+        `RequestError` for complex inputs or dynamic shapes.
         """
         return self._with_results(jacobian(self, wrt, mode, sparsity), value)
 
@@ -164,8 +165,8 @@ class Program:
     def rematerialize(self, memory: str) -> "Program":
         """The program within a memory budget, which its derivatives inherit.
 
-        `memory` is "100MB", which includes arguments and results; "0.3x" of the bytes that the program takes besides
-        these without any plan; or "min". Lowering raises `RequestError` for other texts and for infeasible budgets.
+        `memory` is "100MB", which includes arguments and results; "0.3x" of the other bytes that the program takes
+        without a budget; or "min". Lowering raises `RequestError` for other texts and for infeasible budgets.
         """
         return replace(self, memory=memory)
 
@@ -173,9 +174,9 @@ class Program:
     def batch(self, in_axes: Axes, size: int, out_axes: Axes = 0) -> "Program":
         """The program for `size` values of some inputs at once, like `jax.vmap`. Inputs and outputs keep their names.
 
-        `in_axes` and `out_axes` give the new dimension of each input and output: one number for all, one each in order,
-        or a mapping by name. None is an input that all values share. Raises `RequestError` if an axis does not fit or a
-        shape is dynamic, and `Unsupported` if an op cannot be batched.
+        `in_axes` and `out_axes` give the new dimension of each input and output: one number for all, a list in order,
+        or a mapping by name. None marks an input that all values share. Raises `RequestError` if an axis does not fit
+        or a shape is dynamic, and `Unsupported` if an op cannot be batched.
         """
         inputs, outputs = vmap(self, size, in_axes, out_axes)
         return replace(self, inputs=tuple(inputs), outputs=tuple(outputs))
@@ -217,7 +218,7 @@ class Program:
 
     @stage
     def lowered(self, separated: Sequence[InputPort] = ()) -> Any:
-        """The module, lowered again: loops and branches that depend on inputs `separated` are not fused with others."""
+        """The module, lowered again; loops and branches that depend on inputs in `separated` stay separate."""
         keys = [port.key for port in separated]
         return run_stages(self, lowering("lower")[1:], self.merged, keys)
 

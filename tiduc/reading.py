@@ -78,8 +78,9 @@ def _is_text(source: str) -> bool:
 def entry_in(module: ir.Module, entry: str | None) -> tuple[ir.Module, str]:
     """The module that holds the function or graph to load, and the name of that function or graph.
 
-    It is the requested one, `main`, or the only one. A function in a nested module is named `module::function`, or
-    `function` if no other module has one of this name. Raises `RequestError` unless exactly one function matches.
+    `entry` names the function; the default is `main`, or the only public function. A function in a nested module is
+    named `module::function`, or `function` if no other module has a function of this name. Raises `RequestError` unless
+    exactly one function matches.
     """
     nested = [op for op in operations(module.body) if op.name == "builtin.module"]
     candidates = [(None, name) for name in _public(module.body)] or [

@@ -22,10 +22,10 @@ def shard(
 ) -> Program:
     """The program for the devices of a mesh, with these inputs split among them.
 
-    `mesh` has the size of each axis, in order. `shardings` names, for an input, the axis that splits each of its first
-    dimensions, None for a dimension that is whole; other dimensions and inputs are whole. XLA chooses the shardings of
-    all other values. Raises RequestError for an unknown input or axis, an axis that is used twice in an input, a
-    dimension that the axis does not divide, and a program that is already sharded.
+    `mesh` has the size of each axis, in order. `shardings` lists, by input, the axes that split its first dimensions,
+    with None for a dimension that is not split. Further dimensions and other inputs are not split. XLA chooses the
+    shardings of all other values. Raises RequestError for an unknown input or axis, an axis that is used twice in an
+    input, a dimension that the axis does not divide, and a program that is already sharded.
     """
     module = program.module.operation.clone().operation
     text = str(module)

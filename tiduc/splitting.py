@@ -92,7 +92,7 @@ class _Cut:
         self._module = vjp.lowered(separated=vjp.inputs[inputs:])
         self._block = entry_of(self._module).regions[0].blocks[0]
         *ops, self._return = list(operations(self._block))
-        # The place of a value: (-1, number of the argument), or (number of the op, number of the result).
+        # By value: (-1, number of the argument), or (number of the op, number of the result).
         self._places: dict[Any, tuple[int, int]] = {x: (-1, i) for i, x in enumerate(self._block.arguments)}
         self._places |= {y: (i, k) for i, op in enumerate(ops) for k, y in enumerate(op.results)}
         self._ops = ops

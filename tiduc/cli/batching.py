@@ -75,7 +75,8 @@ def _batch(
 def axes(text: str, option: str) -> Axes:
     """The axes that an option spells: `1`, `0,none`, `x=0,y=none`; raises `RequestError` for any other text.
 
-    A name may contain commas and equality signs: an entry ends where a number or `none` follows the last `=`.
+    A name may contain commas and equality signs: an entry ends at the first comma that follows `=` and a number or
+    `none`.
     """
     parts = text.split(",")
     if "=" not in text:

@@ -15,9 +15,9 @@ from tiduc.dialect.facts.rates import as_json
 def _calibrate(target: str, output: str) -> None:
     """Measure the bytes, FLOPs and function values per second of programs that IREE compiles for this machine.
 
-    The result is JSON. If TIDUC_COSTS names a file of this form, measured or written by hand, all estimates of time use
-    its rates: those of 'tiduc explain --memory', the choice of the values that a memory budget recomputes, and the
-    choice of the order in which Jacobians are multiplied. Without it, the rates are those of one core of a current CPU.
+    The result is JSON. If TIDUC_COSTS names a file of this form, measured or written by hand, its rates determine the
+    times that 'tiduc explain --memory' prints, the values that a memory budget recomputes, and the order in which
+    Jacobians are multiplied. Without this variable, the rates are those of one core of a current CPU.
     """
     with waiting("measuring"):
         measured = calibrate(target)

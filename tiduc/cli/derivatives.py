@@ -121,7 +121,7 @@ def derived(
     stop_after: str | None = None,
     **options: object,
 ) -> tuple[Program, ir.Module]:
-    """A derivative up to a stage: its program, and the module after the stage."""
+    """The program of a derivative up to a stage, and the module after that stage."""
     if stop_after != "import":
         by_then = DERIVATIVES.get(name, {}).get(stop_after or "", name)
         program = getattr(program, by_then)(wrt=positions, **(options if by_then == name else {}))

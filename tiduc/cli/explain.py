@@ -220,7 +220,7 @@ def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table
 
 
 def _costs(explanation: Explanation) -> Iterable[tuple[str, Cost | Prediction]]:
-    """The costs by name, and the jet's."""
+    """The costs of the program, its JVP and its VJP, and the cost of the jet, with their names."""
     yield from explanation.costs.items()
     if (jet := explanation.jet) is not None:
         yield f"jet, order {jet.order}", jet
@@ -279,7 +279,7 @@ def _table(
     from rich.text import Text
 
     table = Table(
-        title=Text(title, style="bold", no_wrap=True, overflow="ignore"),  # the table may be narrower
+        title=Text(title, style="bold", no_wrap=True, overflow="ignore"),  # wider than the table
         caption=Text("\n".join(notes)) if notes else None,
         title_justify="left",
         caption_justify="left",

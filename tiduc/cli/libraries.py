@@ -29,7 +29,7 @@ EMIT = click.option(
 def flags_for(kind: str, program: Program) -> tuple[str, ...]:
     """Flags of IREE's compiler for this kind of output.
 
-    Raises `RequestError` if the program's name cannot be in a C name.
+    Raises `RequestError` if the program's name cannot be part of a name in C.
     """
     if kind != C:
         return ()
@@ -45,7 +45,7 @@ def library_files(
 ) -> dict[str, bytes | str]:
     """The files of a program's static library, by name; `output` is the name of the object file.
 
-    `identity` is that of the model of a training step.
+    `identity` identifies the model of a training step.
     """
     path = Path(output)
     if path.suffix != ".o":

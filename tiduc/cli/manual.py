@@ -180,6 +180,6 @@ an interrupt. A file is written whole or not at all.
 
 
 def epilog(command: str) -> str:
-    """The examples of a command, as paragraphs that click does not wrap; empty where there are none."""
+    """The examples of a command, as paragraphs that click does not wrap; empty if there are none."""
     lines = [f"  # {purpose}\n  {line}\n" for purpose, line in EXAMPLES.get(command, ())]
     return "\b\nExamples:\n" + "".join(lines) if lines else ""

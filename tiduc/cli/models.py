@@ -91,7 +91,7 @@ def model_options(command: Command) -> Command:
 
 
 def with_choices(module: ir.Module) -> ir.Module:
-    """The module of functions, marked as the options `--relu` and `--equal-within` of the running command say."""
+    """The module, after setting the attributes for the options `--relu` and `--equal-within` of the running command."""
     options = shared_options().imports
     if options.relu:
         mark_every_relu(module)

@@ -20,7 +20,7 @@ from tiduc.linking import link
 @OUTPUT
 @stage
 def _link(files: tuple[str, ...], search_path: tuple[str, ...], output: str) -> None:
-    """Merge several files into one module, in which references between graphs, and calls, can be followed.
+    """Merge several files into one module that defines all graphs and functions to which the files refer.
 
     All references are checked: each must lead to one value of its type, and no value may depend on itself.
     """

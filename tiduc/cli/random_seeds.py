@@ -34,7 +34,7 @@ def seeds_among(inputs: Sequence[SignatureValue]) -> list[SignatureValue]:
 
 
 def seeds_of(file: str, signature: Signature, number: int | None) -> dict[str, Array]:
-    """The seeds of a program, by name, for a number that is given, or else drawn and printed in a remark."""
+    """The seeds of a program, by name, from `number`, or if it is None from a random number that a remark prints."""
     seeds = seeds_among(signature.inputs)
     if seeds and number is None:
         number = drawn()

@@ -24,9 +24,9 @@ def _size(file: str, as_data: bool, output: str) -> None:
     For WebAssembly, files .wasm are read too, and functions are not listed.
 
     'buffers' is the largest number of bytes that a call of a module allocates at a time, besides arguments and
-    constants. In a function with loops or branches, each place that allocates counts once. 'heap' is the memory that a
-    call of a static library takes from malloc, as stated in NAME.h beside NAME.o; it is unknown for programs with
-    loops.
+    constants. In a function with loops or branches, each instruction that allocates counts once. 'heap' is the memory
+    that a call of a static library takes from malloc, as stated in NAME.h beside NAME.o; it is unknown for programs
+    with loops.
     """
     contents = read_input(file)
     sizes: SizeReport | Elf
@@ -49,7 +49,7 @@ def _size(file: str, as_data: bool, output: str) -> None:
 
 
 def _heap_beside(file: str) -> int | None:
-    """The most bytes that a call takes from malloc, by the header beside an object file; None if it does not say."""
+    """The most bytes that a call takes from malloc, from the header beside an object file; None if it has no number."""
     header = Path(file).with_suffix(".h")
     match = HEAP_BYTES.search(header.read_text(errors="replace")) if header.is_file() else None
     return int(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""train: trains by a compiled step, and shows how the run goes."""
+"""train: trains by a compiled step, and shows the progress."""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tiduc.training.schedules import SCHEDULES
 
 
 class _Settings(TypedDict):
-    """The options that `fit` takes as they are."""
+    """The options that are passed to `fit` unchanged."""
 
     batch: int | None
     epochs: int
@@ -125,8 +125,8 @@ def _train(
 ) -> None:
     """Train by STEP, a module that 'tiduc train-step' compiled, and save the trained state.
 
-    The rows are shuffled before each epoch, by the seed and the number of the epoch. A run that was killed gives, after
-    it has gone on from its checkpoint, the losses of an unbroken run.
+    The rows are shuffled before each epoch, by the seed and the number of the epoch. A run that was killed and
+    continues from its checkpoint gives the same losses as a run without interruption.
     """
     if picture is not None:
         check_plot(picture)
@@ -156,7 +156,7 @@ def _train(
 
 @contextmanager
 def shown() -> Iterator[Report]:
-    """Shows a run while the block goes on: a bar on a terminal, else a line for each epoch; nothing with `--quiet`."""
+    """In a block, shows the progress of a run: a bar on a terminal, else a line per epoch; nothing with `--quiet`."""
     if is_quiet():
         yield lambda record, rows, steps: None
     elif not sys.stderr or not sys.stderr.isatty():

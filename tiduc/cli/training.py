@@ -33,7 +33,7 @@ from tiduc.training.step import BUFFERS, train_step
 
 
 class _Settings(TypedDict, total=False):
-    """The options that `train_step` takes as they are; those that are not given are None until they are left out."""
+    """The options that are passed to `train_step` unchanged, except that an option that is None is not passed."""
 
     optimizer: str
     momentum: float
@@ -212,7 +212,7 @@ def _for_inference(infer: str, file: str, trained: Model, opset: OpSet) -> Model
     """The model in evaluation mode: of a file, or, after `@`, of a function in the file of the trained model."""
     name, entry = (file, infer[1:]) if infer.startswith("@") else (infer, None)
     with about(name), waiting(f"importing {name}"):
-        # If the trained model has its weights as inputs, other constants are no weights.
+        # If the trained model has its weights as inputs, other constants are not weights.
         return imported(name, lift_constants=bool(trained.weights), opset=opset, entry=entry)
 
 

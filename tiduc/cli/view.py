@@ -118,7 +118,7 @@ def _draw_memory(
     stop_after: str | None,
     order: int,
 ) -> None:
-    """Draws the peaks of memory that a derivative can have, against time."""
+    """Draws the memory peaks that a budget can reach for a derivative, each against the time that it takes."""
     if kind not in ("svg", "png", "dot", "txt") or stop_after is not None:
         raise RequestError("--memory shows a whole derivative, as svg, png, dot or txt")
     program = from_module(read_with(opset, file), entry, opset, inline, loop_memory)

@@ -89,7 +89,7 @@ def _of_pattern(pattern: Places | None) -> Entries:
 
 
 class _Indices:
-    """Evaluates integers that depend on no input by the reference interpreter, each once; None for other values."""
+    """Evaluates integer values by the reference interpreter, each once; None for values that depend on an input."""
 
     def __init__(self, program: Function) -> None:
         self._program, self._values = program, dict[Value, Any]()

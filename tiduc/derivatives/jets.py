@@ -132,7 +132,7 @@ def known_coefficients(port: OutputPort, found: Mapping[Value, Coefficients]) ->
 
 
 def _primal(port: OutputPort, found: Mapping[Value, Coefficients]) -> OutputPort:
-    """The output port of the coefficient of order 0, which may be a result of a loop of coefficients."""
+    """The output port whose value is the coefficient of order 0, which a loop over coefficients may compute."""
     known = known_coefficients(port, found)
     return port if known is None or known[0] is None else replace(port, value=known[0])
 
@@ -143,7 +143,7 @@ def _series(b: StablehloBuilder, port: OutputPort, known: Coefficients | None, o
     if all(x is None for x in found) and not is_dynamic(port.type):
         return Zero(stacked(port.type, order))
     of = port.value.like if isinstance(port.value, Zero) else port.value
-    assert of is not None  # a zero of dynamic shape has a value of its shape
+    assert of is not None  # a zero of dynamic shape refers to a value with its shape
     parts = [b.zeros_like(of) if x is None else x for x in found or [None] * order]
     return b.concatenate([b.reshape(x, [1, *shape(x)]) for x in parts], 0)
 

@@ -108,8 +108,8 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
 class _Group:
     """The blocks of one input or of one output, which are computed together.
 
-    `seeds` is their cost as the number of runs of the whole linear graph. The blocks share seeds by colour if
-    `coloured` is set. Seeds along the dimension `diagonal` are kept as a diagonal.
+    `seeds` is their cost, as a number of runs of the whole linear graph. The blocks share seeds by colour if `coloured`
+    is set. Seeds along the dimension `diagonal` are kept as a diagonal.
     """
 
     blocks: Sequence[Block]

@@ -148,7 +148,7 @@ def _interpolated(b: StablehloBuilder, x: Value, weights: NDArray[np.float64]) -
 
 
 def _exponents(n: int, order: int) -> Iterator[Exponents]:
-    """The multi-indices i with |i| = order, as tuples of n exponents, sorted as the variables they multiply."""
+    """The multi-indices i with |i| = order, as tuples of n exponents; ordered by the variables that they multiply."""
     for variables in combinations_with_replacement(range(n), order):
         exponents = [0] * n
         for v in variables:

@@ -71,8 +71,8 @@ class Array(Elements, NDArrayOperatorsMixin):
     def __init__(self, data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool = False) -> None:
         """A copy of an array, or of anything that NumPy makes an array of.
 
-        `InputError` for elements that MLIR has no type for; `RequestError` where integers or booleans are to
-        require grad.
+        Raises `InputError` for an element type that MLIR lacks, and `RequestError` for integers or booleans with
+        `requires_grad`.
         """
         value = constant(data.data if isinstance(data, Array) else data, dtype)
         tensor_type(value.data.dtype, ())

@@ -21,7 +21,7 @@ from tiduc.eager.session import Operand, apply, constant
 Dtypes = tuple["np.dtype[Any]", ...]
 Emitter = Callable[..., Any]
 POWERS = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
-"""The functions that compute these powers, as NumPy's arrays do."""
+"""The functions that compute these powers, as `**` does for NumPy's arrays."""
 
 
 def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None:
@@ -158,7 +158,7 @@ def _remainder(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _is_across(b: StablehloBuilder, rest: Value, y: Value) -> Value:
-    """Where a remainder has the sign of the dividend, and y has the opposite sign."""
+    """Elementwise, whether a remainder, which has the sign of the dividend, and y have opposite signs."""
     zero = b.zeros_like(y)
     below, above = (
         b.and_(b.compare(rest, zero, r), b.compare(y, zero, s)) for r, s in (("LT", "GT"), ("GT", "LT"))
@@ -247,7 +247,7 @@ EMITTERS: dict[str, Emitter] = {
     "tan": lambda b, x: b.tan(x),
     "tanh": lambda b, x: b.tanh(x),
 }
-"""By NumPy's name. Operands have one shape, and the element types that NumPy resolved."""
+"""Emitters by the name of NumPy's function. Operands have one shape, and the element types that NumPy resolved."""
 
 BOOLEAN: dict[str, Emitter] = {
     "absolute": lambda b, x: x,

@@ -153,7 +153,7 @@ class Iree(_Cached):
 
 @stage
 def _together(graphs: Mapping[str, RecordedGraph]) -> Lowered:
-    """A module with the programs of graphs, under these names."""
+    """A module with the programs of these graphs, as functions with these names."""
     modules, signatures = [], {}
     for name, graph in graphs.items():
         program = graph.program.lower()

@@ -26,7 +26,7 @@ BY_UFUNC = {
     "logical_or": "any",
     "logical_and": "all",
 }
-"""The reduction of each of NumPy's functions of two operands."""
+"""NumPy's reductions, by the binary function that each applies."""
 
 
 def reduce(

@@ -76,8 +76,8 @@ class ExplainedResidual:
 class Peak:
     """A memory peak in bytes that the VJP can reach, and its estimated time as a multiple of the least time.
 
-    `share` is the budget of `--memory` that gives the peak. It is the ratio of the bytes besides arguments and results
-    to those of the VJP that keeps all values and runs its ops in the order of differentiation.
+    `share` is the budget of `--memory` that gives the peak. It is a ratio of bytes besides arguments and results: the
+    peak's, divided by those of the VJP that keeps all values and runs its ops in the order of differentiation.
     """
 
     bytes: int
@@ -124,7 +124,7 @@ class Explanation:
 
     @property
     def most_expensive(self) -> list[OpCost]:
-        """The five most expensive ops of the VJP, or of the program where it has none."""
+        """The five most expensive ops of the VJP, or of the program if it has no VJP."""
         cost = self.costs.get("vjp") or self.costs["primal"]
         return cost.most_expensive()
 
@@ -191,7 +191,7 @@ def explain(
 def find_peaks(program: Program) -> list[Peak]:
     """At most `_POINTS` of the peaks that a program can have, evenly spread.
 
-    Peaks within 1% of each other are one entry: the one of least time, and for the last entry, the lowest peak.
+    Of peaks within 1% of each other, only the one with the least time is returned. The last peak is always the lowest.
     """
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     given = unplanned(program.view, structured)

@@ -1,4 +1,4 @@
-"""A program as a PyTorch function: `backward` and `vmap` call programs that tiduc derives, as such functions too."""
+"""A program as a PyTorch function: `backward` and `vmap` call functions of programs that tiduc derives."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any

@@ -161,11 +161,11 @@ class Body:
         return self.emit("broadcast_in_dim", [x], sizes, f"broadcast_dimensions = {listed}")
 
     def rows(self, x: TextTensor, like: TextTensor) -> TextTensor:
-        """A vector broadcast along the last dimension of the shape of `like`."""
+        """A vector broadcast to the shape of `like`: element i fills position i of the last dimension."""
         return self.broadcast(x, [len(like.sizes) - 1], like.sizes)
 
     def rows_of(self, x: TextTensor, like: TextTensor) -> TextTensor:
-        """A vector broadcast along the first dimension of the shape of `like`: element i fills row i."""
+        """A vector broadcast to the shape of `like`: element i fills row i."""
         return self.broadcast(x, [0], like.sizes)
 
     def spread(self, x: TextTensor, like: TextTensor) -> TextTensor:

@@ -42,12 +42,12 @@ def import_model(
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
     With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name, and
-    `constants` the values of inputs of an ONNX model, by name; these are then no inputs of the program. With
+    `constants` the values of inputs of an ONNX model, by name; these inputs are removed from the program. With
     `straight_through`, roundings of an ONNX model's quantizations have derivative one. Without `trust`, no code in a
     `.pt2` file is run. With `isolated`, a separate process reads the file, within `limits`; otherwise only torch-mlir's
     pipelines run in a separate process. `opset` holds the rules for the ops of an MLIR file, in which ops of its
-    dialects may occur. `entry` names the function of an MLIR file. Raises `RequestError` for another suffix, for such
-    an `opset` with `isolated`, and for an `entry` of another file; otherwise the importer's errors.
+    dialects may occur. `entry` names the function of an MLIR file. Raises `RequestError` for another suffix, for an
+    `opset` of your own with `isolated`, and for an `entry` without an MLIR file; also raises the importer's errors.
     """
     options = OnnxOptions(sizes or {}, constants or {}, straight_through)
     if not isolated:

@@ -39,11 +39,11 @@ def from_jax(
     """The program of a function, traced on example arguments: arrays, pytrees of arrays, or `jax.ShapeDtypeStruct`s.
 
     The inputs are the leaves of the arguments, with names such as `params['w']`. Leaves that JAX cannot trace, such as
-    the functions in a module of equinox, are constants. With `lift_constants`, arrays that the
-    function closes over are inputs too, before the others. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep
-    these derivatives; without `custom_derivatives`, their ops are differentiated. A `Lowered` or an `Exported` takes
-    the place of function and arguments; both have lost custom derivatives. Raises `TiducError` if JAX cannot
-    trace the function, and `Unsupported` if a custom derivative reads a traced array of an outer function.
+    the functions in a module of equinox, are constants. With `lift_constants`, arrays that the function closes over are
+    inputs too, before the others. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep these derivatives; without
+    `custom_derivatives`, their ops are differentiated. A `Lowered` or an `Exported` takes the place of function and
+    arguments; these have lost custom derivatives. Raises `TiducError` if JAX cannot trace the function, and
+    `Unsupported` if a custom derivative reads a traced array of an outer function.
     """
     jax = _jax()
     if isinstance(function, jax.stages.Lowered | jax.export.Exported):
@@ -104,7 +104,7 @@ def _exported(
 
 
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
-    """The program in a `jax.export` serialization, or in a file of one. JAX need not be installed.
+    """The program that `jax.export` serialized, from its bytes or from a file. JAX need not be installed.
 
     An input has the name that JAX stored in the module, else the path of its argument, such as `arg0['w']`. Raises
     `ParseError` if the bytes are not a JAX export.
@@ -166,7 +166,7 @@ def _model(
     expand: Mapping[str, Expansion] | None = None,
     derivatives: Mapping[OwnDerivative, bytes] | None = None,
 ) -> Model:
-    """The model of an export, whose custom calls named in `expand` are replaced by these expansions.
+    """The model of an export, after replacing each custom call named in `expand` by its expansion.
 
     With `names_of_module`, the names of locations take precedence over those of `export`.
     """

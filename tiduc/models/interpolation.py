@@ -30,8 +30,8 @@ def table(
     """The weights of n elements in each of m results, and which results are outside, or None.
 
     The weights are an m x n matrix or, for mode `nearest`, the source index of each result. `given` are the attributes
-    of Resize. `region` is the first and the last place for tf_crop_and_resize, as fractions of the dimension. Raises
-    `Unsupported` for other modes.
+    of Resize. `region` is the start and the end of the cropped part for tf_crop_and_resize, as fractions of the
+    dimension. Raises `Unsupported` for other modes.
     """
     x, mode = _places(n, m, scale, region, given), given["mode"]
     outside = (

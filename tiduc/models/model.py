@@ -37,7 +37,7 @@ class Model(Program):
 
     @property
     def held(self) -> Mapping[str, str]:
-        """The weights that no training updates unless it names them, such as frozen ones and masks, with the reason."""
+        """The weights, such as frozen ones and masks, that training updates only by request; each with the reason."""
         reasons = {port.name: held_because(port) for port in self.inputs}
         return {name: reason for name, reason in reasons.items() if reason}
 

@@ -150,7 +150,8 @@ def directions(
     """The outputs and last states of all directions, in the node's layout.
 
     `given` has ONNX's attributes: the `activations` of all directions in lower case, and others that differ from ONNX's
-    defaults. `order` in it is the place of each of ONNX's gates in weights and biases, where their order is not ONNX's.
+    defaults. Its entry `order` is the position of each of ONNX's gates in weights and biases, if the positions are not
+    ONNX's.
     """
     kind = _KINDS[name]
     by_batch = bool(given.get("layout"))

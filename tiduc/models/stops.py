@@ -102,7 +102,7 @@ def _stop_at(
     place: "torch.fx.Node",
     names: "Sequence[torch.fx.Node]",
 ) -> None:
-    """Makes all readers of the value after this place read the stopped value; `names` are the nodes that return it."""
+    """Behind node `place`, replaces reads of `names`, nodes that return the value, by reads of the stopped value."""
     tensor = value.meta["val"]
     if not (isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())):
         return

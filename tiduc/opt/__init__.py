@@ -1,7 +1,7 @@
 """`tiduc opt`: textual pipelines over all passes, those of the stages, of each backend, and of MLIR.
 
     passes.py, lowering_passes.py, iree_passes.py    the passes, with their options
-    defaults.py                                 what these options are by default
+    defaults.py                                 the default values of these options
     pipelines.py                                named sequences of passes
     textual.py, driver.py                       parse a pipeline, and run it
     observe.py                                  print IR, times and statistics; write a reproducer

@@ -140,7 +140,7 @@ def name_outputs(view: View, graph: Graph, kind: str) -> None:
 
 
 def free(view: View, name: str | None) -> str | None:
-    """The name of a new graph, unless a graph has it already; None for a fresh name."""
+    """The name for a new graph; None, which stands for a fresh name, if a graph has the name already."""
     if name in view.graphs:
         raise RequestError(f"the module has a graph @{name} already")
     return name
@@ -161,7 +161,7 @@ def plan_of(view: View, linear: Graph) -> CutPlan:
 
 
 def plan_attribute(view: View, planned: CutPlan, at: Sequence[Value]) -> ir.Attribute:
-    """The plan as a dictionary. The time through a cut is that of the bottleneck, if the cut is there."""
+    """The plan as a dictionary. It has the time through the cut only if the cut is at the plan's bottleneck."""
     real = ir.F64Type.get()
     entries: dict[str, ir.Attribute] = {
         "at": ir.ArrayAttr.get([view.reference(x) for x in at]),

@@ -19,7 +19,7 @@ _LEGALIZE = Pass(
 )
 
 _OTHERS = ("legal", "tiles")
-"""The groups whose passes have no names in pipelines: that of `tidu-legalize-for-iree`, and one that needs a target."""
+"""The groups whose passes pipelines cannot name: `tidu-legalize-for-iree` runs the first; the second needs a target."""
 
 PASSES: dict[str, Pass] = {_LEGALIZE.name: _LEGALIZE} | {
     name: Pass(name, entry.description, entry.function)

@@ -86,7 +86,7 @@ def resolve_in_place(module: AnyModule, search_path: Sequence[str] = ()) -> None
     """Checks all references between graphs: each names one value of the right type, and no value
     depends on itself. Copies the graphs that are found on the search path to the module.
 
-    A pass gets no more than the module, so the passes that follow find these graphs there.
+    Later passes get only the module, so these graphs must be in the module.
     """
     view = resolve(module, search_path=search_path)
     check(view)
@@ -174,9 +174,9 @@ def cut_in_place(
     at: Sequence[Value | Reference] | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the linear graph of a graph, and two graphs whose composition it is: one to the tangents of some
-    values, and one from them. The attribute tidu.plan of the first of the two says what a Jacobian through
-    these values costs, and what it costs in forward and in reverse mode."""
+    """Adds the linear graph of a graph, and two graphs that compose to it: one from tangents of inputs to
+    tangents of some values, and one from these to tangents of outputs. The attribute tidu.plan of the first one
+    has the estimated costs of a Jacobian through these values, in forward mode and in reverse mode."""
     view = resolve(module)
     if outputs is None or wrt is None:
         source = chosen_graph(view, graph)
@@ -264,7 +264,7 @@ def jet_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the graph of a graph's Taylor coefficients up to an order, given those of its inputs (jet)."""
+    """Adds the graph that maps Taylor coefficients of a graph's inputs to those of its outputs (jet)."""
     if order is None:
         raise RequestError("tidu-jet needs the order of the coefficients", module.operation.location)
     view = resolve(module)

@@ -42,7 +42,7 @@ class Reduction:
         return written(self.module)
 
     def keep_if_interesting(self, candidate: IrOp) -> bool:
-        """Takes a candidate that is valid and interesting."""
+        """Keeps a candidate if it is valid and interesting, and returns whether it is."""
         try:
             candidate.verify()
         except ir.MLIRError:

@@ -21,7 +21,7 @@ class Batches:
     """The batches of a data set for a function with these inputs, whose first dimension counts the rows of a batch.
 
     `size` is the number of rows of a batch; a function with static shapes has a size of its own. The last batch of an
-    epoch has the remaining rows, or is left out where the function takes no fewer. Raises `InputError` for arrays that
+    epoch has the remaining rows, or is left out if the function has a static size. Raises `InputError` for arrays that
     do not fit the inputs, and `RequestError` for another size than the function's.
     """
 

@@ -1,7 +1,7 @@
-"""Checkpoints: a state in the middle of a run, from which the run goes on with the losses of an unbroken run.
+"""Checkpoints: a state in the middle of a run, from which a killed run continues as if it had not been killed.
 
-A checkpoint is a safetensors file of the state, whose text `tiduc.run` says where the run was. It is written beside the
-old one and then replaces it, so that a killed run leaves one of the two.
+A checkpoint is a safetensors file of the state, whose note `tiduc.run` has the position of the run. A new checkpoint is
+written beside the old one and then replaces it, so that a killed run leaves one of the two.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from tiduc.runtime.weights import notes_in, read_weights, write_weights
 from tiduc.training.schedules import Schedule
 
 RUN = "tiduc.run"
-"""The text of a checkpoint that says where the run was."""
+"""The key of the note in a checkpoint that has the position of the run."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run is: the numbers of ended steps and epochs, the best loss of a validation, and what the run is.
+    """The position of a run: the numbers of completed steps and epochs, the best validation loss, and the settings.
 
-    `bytes` is the length of the file of metrics. `rates` is a hash of the learning rates of the ended steps.
+    `bytes` is the length of the file of metrics. `rates` is a hash of the learning rates of the completed steps.
     """
 
     step: int = 0
@@ -80,7 +80,7 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Position]:
-    """The state in a checkpoint, and where the run was. Raises `InputError` for another file."""
+    """The state in a checkpoint, and the position of the run. Raises `InputError` for any other file."""
     state = read_weights(path)
     try:
         position = Position(**json.loads(notes_in(path)[RUN]))

@@ -32,9 +32,9 @@ _SCALING = ("stablehlo.multiply", "stablehlo.divide")
 def identity_of(model: Program) -> str:
     """A hash of a model: its ops with their attributes, the values that each op reads, and the types of the weights.
 
-    The hash has the numbers of float constants, such as slopes and rates of dropout, but not those that scale a sum:
-    the divisor of a mean over a batch is one. It also lacks shapes, the bounds of slices, integer constants, and
-    constants of several numbers, such as masks, since these depend on the size of a batch or are as large as it.
+    The hash has the numbers of float constants, such as slopes and rates of dropout, but not those that scale a sum,
+    such as the divisor of a mean over a batch. The hash also leaves out shapes, the bounds of slices, integer
+    constants, and constants of several numbers, such as masks, because these may depend on the size of a batch.
     """
     digest = hashlib.sha256()
     for line in _Lines(model):
@@ -53,8 +53,8 @@ def check_identity(text: str) -> None:
 class _Lines:
     """The lines that describe a model: one for each weight, and one for each op that reads an input.
 
-    A constant has no line; its number is in the lines of its readers. Otherwise the count of lines would depend on
-    whether two constants are equal.
+    A constant has no line; its number is in the lines of its readers. Otherwise the number of lines would change if two
+    constants became equal, because equal constants are one op.
     """
 
     def __init__(self, model: Program) -> None:

@@ -117,7 +117,7 @@ def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type)
 
 
 def wide(type_: ir.FloatType) -> ir.FloatType:
-    """The element type to accumulate numbers of this type in: no narrower than f32."""
+    """The element type in which to sum numbers of this type: f32 if the type is narrower."""
     return type_ if type_.width >= 32 else ir.F32Type.get()
 
 

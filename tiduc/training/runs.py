@@ -1,4 +1,4 @@
-"""fit: trains by a compiled step for some epochs, with validation, metrics, and checkpoints to go on from.
+"""fit: trains by a compiled step for some epochs, with validation, metrics, and checkpoints to resume from.
 
     fit(step, {"x": x, "target": t}, epochs=3, rate=cosine(1e-3, 300), validation=held_out, save="best.safetensors")
 
@@ -110,12 +110,12 @@ def fit(
     """Trains by a step for some epochs, from `state`, which is by default the initial state of a `TrainStep`.
 
     `step` is a `TrainStep`, or a module that `tiduc train-step` compiled. `data` and `validation` have an array for
-    each input of a batch, with all rows. `batch` is the number of rows of a batch. `rate` is a schedule, or a number,
-    for which `schedule` ("constant" or "cosine"), `warm_up` and `end_rate` make one. `seed` shuffles. `save` gets the
-    state with the least loss of a validation after an epoch, which needs a step with the function `loss`; without
-    validation, the last state. `checkpoint` gets the state about every `every` seconds; if the file exists, the run
-    goes on from there. `metrics` gets a line of JSON for each record. `notes` are further texts of the files of states.
-    Raises `InputError` if data or state do not fit the step, and `TiducError` if a loss is not finite.
+    each input of a batch, with all rows. `batch` is the number of rows of a batch. `rate` is a schedule, or a number
+    from which `schedule` ("constant" or "cosine"), `warm_up` and `end_rate` make a schedule. `seed` shuffles. `save`
+    gets the state after the epoch with the least validation loss or, without `validation`, the last state. A validation
+    needs a step with the function `loss`. `checkpoint` gets the state about every `every` seconds; if the file exists,
+    the run continues from it. `metrics` gets a line of JSON for each record. `notes` are texts to store in the files of
+    states. Raises `InputError` if data or state do not fit the step, and `TiducError` if a loss is not finite.
     """
     if epochs < 1:
         raise RequestError(f"epochs must be at least 1, not {epochs}")
@@ -287,7 +287,7 @@ class _Run:
 
 
 def _opened(path: Path, kept: int) -> BinaryIO:
-    """The file of metrics, without the records of steps that will run again. Raises `InputError` if records lack."""
+    """The file of metrics, without the records of steps that will run again. `InputError` if records are missing."""
     try:
         if not kept:
             return open(path, "wb")

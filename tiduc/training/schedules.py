@@ -61,9 +61,9 @@ SCHEDULES = ("constant", "cosine")
 
 
 def for_run(name: str, rate: float, steps: int, rising: int = 0, end: float = 0.0) -> Schedule:
-    """The schedule of a run of so many steps, of which the first `rising` ones warm up.
+    """The schedule with this name for a run of `steps` steps, of which the first `rising` steps warm up.
 
-    A constant schedule, or a cosine wave down to `end` at the last step.
+    A cosine wave reaches `end` at the last step.
     """
     if name not in SCHEDULES:
         raise RequestError(f"unknown schedule {name!r}; there are {', '.join(SCHEDULES)}")

@@ -79,13 +79,13 @@ def train_step(
 
     `loss` is "mse", "softmax-cross-entropy", "none" if the model's output is the loss, or a program that takes the
     model's outputs and the targets. `optimizer` is "sgd", "momentum" (momentum), "adam" (beta1, beta2, epsilon),
-    "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay), with its `settings`. Only parameters that match
-    `decay` decay. With `clip_norm`, the gradient of all parameters has at most this norm. With `accumulate` K, every
-    K-th call updates the parameters by the mean of the gradients of K batches. `precision` is the type of products in
-    the step: "f32", "bf16", or "f16", with a loss scale in the state. `train` are patterns, as for file names, of the
-    parameters to train; the default is all float weights of a `Model` that are not in `Model.held`. Parameters that
-    match `freeze`, and those in which the loss has no derivative, are not updated. Raises `RequestError` if there are
-    no parameters, or if a parameter is not float.
+    "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay); its `settings` are in parentheses. Weight decay
+    applies only to parameters that match `decay`. With `clip_norm`, the gradient of all parameters has at most this
+    norm. With `accumulate` K, every K-th call updates the parameters by the mean of the gradients of K batches.
+    `precision` is the type of products in the step: "f32", "bf16", or "f16", with a loss scale in the state. `train`
+    are patterns, as for file names, of the parameters to train; the default is all float weights of a `Model` that are
+    not in `Model.held`. Parameters that match `freeze`, and parameters that do not affect the loss, are not updated.
+    Raises `RequestError` if there are no parameters, or if a parameter is not float.
     """
     check_identity(identity)
     chosen = optimizer_of(optimizer, **settings)
@@ -136,7 +136,7 @@ def _scale(lossy: Program, precision: str, accumulate: int) -> LossScale | None:
 def _gradient(
     lossy: Program, scale: LossScale | None, names: Sequence[str]
 ) -> tuple[Program, list[InputPort]]:
-    """The loss, its gradient, times the scale if there is one, and the parameters that affect the loss.
+    """The program of the loss and its gradient, scaled if there is a scale, and the parameters that affect the loss.
 
     PyTorch's optimizers skip such parameters too: otherwise decay would change them. Raises `RequestError` if no
     parameter is left.

@@ -28,7 +28,7 @@ from tiduc.training.lora import is_adapted, merged
 
 
 def write_trained(model: Model, file: str, state: Mapping[str, Array], output: str) -> None:
-    """Writes the weights of a model, with their values in a state, to a file of the kind that the name says.
+    """Writes the weights of a model, with their values in a state, to a file whose suffix gives its kind.
 
     `file` is the file of the model, which was imported with its weights as inputs. Adapters of LoRA are added to the
     weights. Raises `RequestError` if the state is not that of the model, or for a file of another kind than these.
@@ -68,7 +68,7 @@ def _write_onnx(file: str, weights: Mapping[str, Array], output: str) -> None:
 
 
 def _write_torch(file: str, given: Mapping[str, Array], output: str) -> None:
-    """Writes the program, or its arrays alone as a state dict, which has buffers that are no floats as well."""
+    """Writes the program, or its arrays alone as a state dict, which also has the buffers that are not floats."""
     parts = read_parts(file)
     sizes = {name: len(contents) for name, contents in parts.items()}
     payloads = import_in_worker(read_payloads, None, documents(parts), sizes)

@@ -191,7 +191,7 @@ def _label(box: Box, file: str) -> str:
 
 
 def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False) -> str:
-    """An edge; one that leads upwards is written in reverse, as Graphviz draws the end of an edge below its start."""
+    """An edge; an upward edge is written in reverse, because Graphviz draws the end of an edge below its start."""
     attributes: dict[str, str] = {}
     if arrow.label:
         attributes["label"] = f" {arrow.label}"

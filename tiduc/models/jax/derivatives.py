@@ -143,7 +143,7 @@ class OwnDerivatives:
         return None
 
     def _rejecting(self, function: Traceable, rejected: Mapping[int, str]) -> Callable[..., Any]:
-        """The function, which now refuses tangents of some arguments."""
+        """The function, changed so that it refuses tangents of the `rejected` arguments."""
 
         def call(*given: "jax.Array") -> Any:
             composite = self._jax.lax.composite(lambda x, reason: x, NOT_DIFFERENTIABLE)
@@ -246,9 +246,9 @@ class OwnDerivatives:
 
 
 def _forget_traces(parameters: Mapping[str, object]) -> None:
-    """Clears JAX's cache of the derivatives that it traced for a call, keyed by which tangents are nonzero.
+    """Clears JAX's cache of the traced derivatives of a call, in which the keys say which tangents are nonzero.
 
-    An exception that ends a trace leaves an entry without the structure of the results in the cache.
+    An exception that ends a trace leaves an incomplete entry, which lacks the structure of the results.
     """
     for value in parameters.values():
         for cell in getattr(getattr(value, "f", None), "__closure__", None) or ():

@@ -29,7 +29,7 @@ _DEEPEST = 200
 class Export:
     """The contents of an export that a program needs.
 
-    `module` is a portable artifact, bytecode or text. Its arguments are the arguments of the function with the numbers
+    `module` is a portable artifact, bytecode or text. Its arguments are the function's arguments with the numbers in
     `kept`; if `kept` is None, the module names its arguments. `arguments` and `results` are the paths of the function's
     leaves, such as `arg0['w']` and `result[1]`.
     """

@@ -74,9 +74,10 @@ def expansions(jax: ModuleType) -> dict[str, Callable[[Any, Any], Sequence[Any]]
 
 
 def _of_chlo(jax: ModuleType) -> dict[str, Any]:
-    """The ops of CHLO whose result has the type of their operands, and JAX's primitives of the same names.
+    """JAX's primitives by the names of CHLO's ops whose result has the type of the operands.
 
-    `conj`, the linear one, may have a real operand, and `square` an integer operand; the expansion x * x is exact.
+    `conj`, the only linear op, is left out because its operand may be real, and `square` because its operand may be an
+    integer; the expansion x * x is exact.
     """
     primitives = {}
     for name in OPSET.linearize_rules:

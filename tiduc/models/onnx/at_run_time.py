@@ -3,7 +3,7 @@
 Slice(x, starts, ends, axes, steps)     x gathered at starts + steps * [0, ..., n - 1], per dimension
 Pad(x, pads)                            x gathered at [0, ..., n - 1] - before, where that is inside
 Range(start, limit, delta)              start + delta * [0, ..., n - 1]
-Trilu(x, k)                             x where its place is on the right side of the diagonal
+Trilu(x, k)                             x on the requested side of diagonal k, 0 on the other
 """
 
 from collections.abc import Callable

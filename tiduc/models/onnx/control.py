@@ -226,7 +226,7 @@ def _inlined(nodes: Nodes, graph: "onnx.GraphProto") -> list[str]:
 
 
 def _rename(node: "onnx.NodeProto", names: dict[str, str]) -> None:
-    """Renames what a node and its subgraphs read and write, in place."""
+    """Renames the values that a node and its subgraphs read and write, in place."""
     for field in (node.input, node.output):
         for i, name in enumerate(field):
             field[i] = names.get(name, name)
@@ -267,7 +267,7 @@ def _outlined(nodes: Nodes, graph: "onnx.GraphProto", kind: str, inputs: Sequenc
         else:
             outside.append(name)
             model.graph.input.append(nodes.info(name, *_type(nodes, name)))
-    nodes.functions.append(None)  # keeps the place, and so the name
+    nodes.functions.append(None)  # reserves the number in the function's name
     place = len(nodes.functions) - 1
     nodes.functions[place] = model = nodes.prepare(model)
     results: list[Type] = []

@@ -26,7 +26,7 @@ _MOST = 8
 
 
 def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
-    """Makes constants, in place, of the node's operands whose value follows from the declared shapes."""
+    """Replaces operands of the node, in place, by constants if their values follow from the declared shapes."""
     rule = _RULES.get(node.op_type)
     for i in _undecided(nodes, node):
         if nodes.is_static(node.input[i]) and 0 in nodes.sizes(node.input[i]):
@@ -177,7 +177,7 @@ def _affine_grid(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _col2im(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
-    """The image's sizes; also the block's if only one block has this many elements and places."""
+    """The sizes of the image, and those of the block if the numbers of elements and of positions determine them."""
     given, image = nodes.attributes(node), _y(nodes, node)[2:]
     rank, (_, rows, places) = len(image), _x(nodes, node)
     steps, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))

@@ -76,7 +76,7 @@ def _quantized(
 
 
 def _with_float(nodes: Nodes, quantized: str, number: str) -> str:
-    """The quantized number; the float has its value and its derivative."""
+    """The quantized number, after recording the float `number`, which has the same value and a derivative."""
     if nodes.straight_through:
         nodes.floats[quantized] = number
     return quantized
@@ -226,7 +226,7 @@ _WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape"
 
 
 def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Keeps the floats beside quantized numbers that a node without quantized types reads. Replaces a Cast to a float.
+    """Also applies a node that moves quantized numbers to the floats of the numbers. Replaces a Cast to a float.
 
     Raises `Unsupported` for an arithmetic node, whose result has no derivative.
     """

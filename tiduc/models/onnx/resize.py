@@ -50,7 +50,7 @@ def resize(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def _read(nodes: Nodes, name: str) -> Any:
-    """A vector, a constant or not; None if it is absent or empty."""
+    """The value of a vector: an array if it is constant, else a tensor; None if it is absent or empty."""
     if not name or (nodes.is_static(name) and 0 in nodes.sizes(name)):
         return None
     found = tensor(nodes, name)

@@ -5,7 +5,7 @@
     MaxPool, AveragePool with ceil_mode              the op without ceil_mode, with more padding at the end
     Mod, LpNormalization, OneHot, Swish              their formulas
 
-The emitted nodes mean the same in every opset version, or are written for the model's version.
+The emitted nodes have one meaning in all opset versions, or are written for the model's version.
 """
 
 from collections.abc import Callable

@@ -127,7 +127,7 @@ class Tensor:
         return self.emit("ReduceMax", shape=sizes, axes=[axis], keepdims=0)
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> "Tensor":
-        """The part at numbers, slices with steps of 1, and ellipses."""
+        """The part at an index of numbers, slices with step 1, and ellipses."""
         given = key if isinstance(key, tuple) else (key,)
         gap = len(self.shape) - len([p for p in given if not isinstance(p, EllipsisType)])
         parts = tuple(

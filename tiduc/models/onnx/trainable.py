@@ -40,11 +40,11 @@ _WEIGHTS: Mapping[str, tuple[int, ...]] = {
 """Operand positions of weights, by node type."""
 
 SHARED = "shared"
-"""The first word of the reason why a weight that several nodes read is held."""
+"""The first word of the reason why training skips a weight that several nodes read."""
 
 _ARITHMETIC = frozenset({"Add", "Div", "Mul", "Pow", "Sub", "Sum"})
 _MOVES = frozenset("Cast CastLike Expand Flatten Identity Reshape Squeeze Transpose Unsqueeze".split())
-"""Nodes that keep the elements of their first operand: readers of the node read an initializer behind it."""
+"""Nodes that keep the elements of their first operand: a reader of the result counts as a reader of the operand."""
 
 _MASKED = -1e4
 """Masks add numbers that are at most this."""

@@ -81,7 +81,8 @@ def _types(model: "onnx.ModelProto") -> Iterator[tuple[str, int]]:
         yield tensor.name, tensor.data_type
     for graph in graphs(model):
         is_function = not hasattr(graph, "initializer")
-        ends = () if is_function else (*graph.input, *graph.output)  # ends of functions are names
+        # The inputs and outputs of a function are names without types.
+        ends = () if is_function else (*graph.input, *graph.output)
         for value in (*ends, *graph.value_info):
             yield value.name, value.type.tensor_type.elem_type
         for node in graph.node:

@@ -25,7 +25,7 @@ CONFIGS = {
     WEIGHTS: f"{WEIGHTS}model_weights_config.json",
     CONSTANTS: f"{CONSTANTS}model_constants_config.json",
 }
-"""The part that lists the names and types of the arrays of each folder."""
+"""For each folder, the part that lists the names and types of the folder's arrays."""
 INNER = (f"{WEIGHTS}model.pt", f"{CONSTANTS}model.pt")
 """The parts in which PyTorch 2.8 saved all arrays of a folder: they are archives that `torch.save` wrote."""
 PICKLED = {WEIGHTS: f"{INNER[0]}/data.pkl", CONSTANTS: f"{INNER[1]}/data.pkl"}

@@ -93,7 +93,7 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
                     raise Unsupported(f"{prefix}{_explained(message, location, module)}", location) from None
         for op in module.body.operations:
             for name in [each for each in op.attributes if each.startswith("torch.")]:
-                del op.attributes[name]  # versions and assumptions, which no other dialect knows
+                del op.attributes[name]  # versions and assumptions, unknown to other dialects
         for op in inner:
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
         written = io.BytesIO()
@@ -121,7 +121,7 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
 
 
 def _correct(module: ir.Module) -> None:
-    """Makes sorts stable, and comparisons of predicates unsigned, which torch-mlir emits otherwise."""
+    """Makes sorts stable, and comparisons of predicates unsigned; torch-mlir emits unstable and signed ones."""
     predicate = ir.IntegerType.get_signless(1)
     unsigned = ir.Attribute.parse("#stablehlo<comparison_type UNSIGNED>", module.context)
 
@@ -136,7 +136,7 @@ def _correct(module: ir.Module) -> None:
 
 
 def _explained(message: str, location: ir.Location | None, module: ir.Module) -> str:
-    """The ops without StableHLO, in place of the pipeline's error, which has the text of the op or no op.
+    """A message that names the ops without StableHLO; the pipeline's message has the op's text, or names no op.
 
     If the op is a constant, the error names the constant's users, which are the ops without StableHLO.
     """

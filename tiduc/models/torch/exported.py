@@ -129,8 +129,8 @@ def _tie(
 ) -> bool:
     """Replaces the placeholders of tied weights by the first one; returns whether PyTorch trains them.
 
-    PyTorch trains them through those parameters among them that require a gradient. Reads through the other parameters
-    get no gradient.
+    PyTorch trains tied weights through those of their parameters that require a gradient. Reads through the other
+    parameters get no gradient.
     """
     first = group[0][0]
     flags = [

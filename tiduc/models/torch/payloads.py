@@ -77,7 +77,7 @@ def numpy_type(dtype: str) -> Any:
 
 
 def read_payloads(documents: Mapping[str, bytes | bytearray], sizes: Mapping[str, int]) -> Payloads:
-    """The arrays of an archive, of the parts that describe them and of the sizes in bytes of all parts."""
+    """The arrays of an archive, from the parts that describe the arrays and the sizes of all parts in bytes."""
     weights, constants = (
         _folder(folder, documents, sizes) for folder in (archive.WEIGHTS, archive.CONSTANTS)
     )

@@ -4,8 +4,8 @@
 
 PyTorch's deserializer evaluates text of the file: expressions of sizes, guards, paths of functions, and pickles. Here,
 `torch.fx.Graph` creates each node from a function of `targets.py` and arguments that `schema.py` has checked. Guards
-and sample inputs are not read. Neither are the containers of the module's inputs and outputs: the program has its
-inputs and outputs one after the other.
+and sample inputs are not read. The containers of the module's inputs and outputs are not read either: the program's
+inputs and outputs are flat lists.
 """
 
 import mmap
@@ -152,7 +152,7 @@ def _check_tensors(
 def tensors(
     torch: ModuleType, payloads: Mapping[str, Payload], contents: Mapping[str, bytes | int]
 ) -> "dict[str, torch.Tensor]":
-    """A tensor for each array, of the bytes of its part, or of zeros where `contents` lacks the part.
+    """A tensor for each array, from the bytes of its part, or of zeros if `contents` lacks the part.
 
     Arrays of one part share memory. Zeros are pages that are never touched, so that large weights need no memory.
     """

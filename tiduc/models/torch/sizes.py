@@ -49,7 +49,7 @@ class SizeEnvironment:
         )
 
     def _count(self, name: str) -> None:
-        """Gives PyTorch's new symbols other names than those of the file."""
+        """Advances PyTorch's counter of symbols, so that no new symbol has the name of a symbol in the file."""
         prefix = name.rstrip("0123456789")
         if counter := _UNBACKED.get(prefix):
             number = int(name[len(prefix) :] or 0) if len(name) < 16 else _MOST_UNBACKED
@@ -127,7 +127,7 @@ class SizeEnvironment:
         return expression
 
     def bindings(self, value: object) -> Any:
-        """The symbols that depend on data, of a node's value, for which this node is the first; None for none."""
+        """The data-dependent symbols that a node's value defines; None if there are none."""
         return self._shapes._free_unbacked_symbols_with_path(
             value, (), shape_env=self.environment, pending=self.pending, simplify=True
         )

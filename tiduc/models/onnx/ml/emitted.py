@@ -47,7 +47,7 @@ class Emitted:
         return self._node(op, names, attributes)
 
     def constant(self, array: Array) -> str:
-        """An array that is no weight."""
+        """Adds a constant that is not a weight, and returns its name."""
         return self._node("Constant", [], {"value": self.onnx.numpy_helper.from_array(array)})
 
     def weight(self, name: str, array: ArrayLike, dtype: DTypeLike = np.float32) -> str:

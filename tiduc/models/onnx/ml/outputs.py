@@ -1,4 +1,4 @@
-"""Leaves out the outputs of an ONNX model that are no arrays, and turns maps of probabilities into arrays."""
+"""Drops the outputs of an ONNX model that are not arrays, and turns maps of probabilities into arrays."""
 
 import warnings
 from types import ModuleType
@@ -13,7 +13,7 @@ ML = "ai.onnx.ml"
 
 
 def arrays_only(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Changes a model in place; each change is a remark."""
+    """Changes the outputs of a model to arrays, in place, and drops the others. Each change is reported by a remark."""
     graph = model.graph
     outputs = {value.name: value for value in graph.output}
     for node in [n for n in graph.node if n.domain == ML and n.op_type == "ZipMap"]:

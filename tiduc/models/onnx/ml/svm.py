@@ -90,7 +90,7 @@ def _kernels(e: Emitted, count: int) -> str:
 
 
 def _power(times: Callable[[str], str], x: str, degree: int) -> str:
-    """x to an integer power from one on, by products, which have the right derivative at negative numbers."""
+    """x to a positive integer power, by products, whose derivative is right for negative x too."""
     if degree < 1:
         raise Unsupported(f"a polynomial kernel of degree {degree} is not supported")
     y = x

@@ -51,7 +51,7 @@ class Trees:
     leaves: Array  # (node, target): its value
 
     def depth(self) -> int:
-        """The most steps from a root to a leaf. Raises `Unsupported` for nodes that lead to themselves."""
+        """The most steps from a root to a leaf. Raises `Unsupported` for a cycle of nodes."""
         at, steps = np.unique(self.roots), 0
         while (at := at[[self.modes[i] != "LEAF" for i in at]]).size:
             steps += 1
@@ -98,7 +98,7 @@ def tree_classifier(e: Emitted) -> None:
 def _of_two(e: Emitted, score: str) -> str:
     """The scores of two classes from that of the second, as in ONNX Runtime.
 
-    Weights that are all positive are shares of one, which no transform changes.
+    If no weight is negative, the score is a fraction of one, and no transform is applied.
     """
     kind = e.attributes.get("post_transform", "NONE")
     if kind not in ("NONE", "LOGISTIC"):

@@ -89,7 +89,7 @@ def _call_instead(
     text: str,
     results: Sequence[torch.Tensor],
 ) -> None:
-    """Replaces a node whose users each read one result by a call of the function in the text."""
+    """Replaces a node by a call of the function in the text. Each user of the node must read a single result."""
     sizes = [n for y in results for n in y.shape]
     with graph.inserting_before(node):
         call = graph.call_function(operator(len(operands), len(results)), (*operands, sizes, text))

@@ -1,4 +1,4 @@
-"""Rewrites assignments to a mask.
+"""Rewrites masked assignments as selects.
 
 Runs before decompositions, on assignments whose values are computed from elements of the same mask:
 

@@ -130,7 +130,7 @@ def embedding_bag(
 
 @decomposes(aten.multilabel_margin_loss.default)
 def multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
-    """The mean over classes of max(0, 1 - (x[target] - x[other])), of the targets before the first -1."""
+    """The mean over classes of max(0, 1 - (x[target] - x[other])); the targets end before the first -1."""
     is_row = x.dim() == 1
     x, target = (torch.atleast_2d(v) for v in (x, target))
     is_target = torch.cumsum((target < 0).to(torch.int64), -1) == 0
