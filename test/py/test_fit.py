@@ -199,7 +199,7 @@ def test_checkpoints_of_other_runs_are_refused(
     with pytest.raises(RequestError, match="another data set"):
         fit(step, {**DATA, "x": X[:42] + 1}, **given)
     write_weights(path, state)
-    with pytest.raises(InputError, match="no checkpoint of a run"):
+    with pytest.raises(InputError, match="not a checkpoint of a run"):
         fit(step, DATA, **given)
 
 
@@ -215,7 +215,7 @@ def test_refused(step: TrainStep, state: dict[str, Any], module: Path) -> None:
     with pytest.raises(InputError, match="the step has no input 'v' of the state"):
         fit(step, DATA, state={**state, "v": W})
     plain = tiduc.load(NET)
-    with pytest.raises(RequestError, match="the module is no training step"):
+    with pytest.raises(RequestError, match="the module is not a training step"):
         fit(plain.compile().vmfb, DATA, state=state)
     with pytest.raises(RequestError, match="--infer"):
         fit(train_step(plain, train=["w"]), DATA, state={"w": W}, validation=HELD_OUT)

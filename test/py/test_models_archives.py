@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Parts, str]] = {
     "not JSON": ({**plain(), MODEL: b"\xff{"}, "not JSON"),
     "a list": ({**plain(), MODEL: b"[]"}, "expects an object"),
     "a number of many digits": (text('"minor": 20', '"minor": ' + "9" * 5000), "not JSON"),
-    "NaN": (text('"minor": 20', '"minor": NaN'), "NaN is no JSON"),
+    "NaN": (text('"minor": 20', '"minor": NaN'), "NaN is not JSON"),
     "another version": (text('"major": 8', '"major": 9'), "version 9.20 of the schema .* of PyTorch 2.13.0"),
     "a name with code": (argument("as_tensor", {"name": "x; import os"}), "expects a name"),
     "a name of Python": (argument("as_tensor", {"name": "lambda"}), "expects a name"),

@@ -214,7 +214,7 @@ ATTACKS: dict[Callable[[Path], Parts], str | None] = {
     command: "torch.serialization.os.system is no operator.*--trust",
     call: "_operator.call is no operator",
     library_of_operators: "torch.ops.load_library is no operator",
-    array_of_a_file: "aten.from_file.default gets a text",
+    array_of_a_file: "aten.from_file.default has an argument that is a text",
     array_to_a_file: "aten.save.default is no operator",
     name_of_a_value: "expects a name",
     name_of_a_weight: "expects the name of a parameter",

@@ -175,6 +175,6 @@ def test_listed_native_passes_are_registered() -> None:
 def test_a_reproducer_replaces_no_other_file(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("notes")
-    with pytest.raises(RequestError, match=f"{file}: error: the file exists and is no reproducer"):
+    with pytest.raises(RequestError, match=f"{file}: error: the file exists and is not a reproducer"):
         run_pipeline(parse(EXP_AX), "cse", Observe(reproducer=str(file)))
     assert file.read_text() == "notes"

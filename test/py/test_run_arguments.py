@@ -114,7 +114,7 @@ def test_random_for_the_others(tmp_path: Path, monkeypatch: Any, capsys: Any) ->
         (["x=1,2", "x=3,4"], "the input 'x' is given twice"),
         (["x=1,2"], "no array is given for the input 'a'"),
         (["x=1,2", "3", "4"], "one too many"),
-        (["a=@all.npz"], "is several arrays, for the input 'a'"),
+        (["a=@all.npz"], "holds several arrays, and the input 'a' takes one"),
     ],
 )
 def test_names_that_do_not_fit(

@@ -157,7 +157,7 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
     is_eager=True,
     expose_value=False,
     callback=_version,
-    help="Show the version, and those of the libraries, and exit.",
+    help="Show the versions of tiduc and of its libraries, and exit.",
 )
 @click.option(
     "-q",

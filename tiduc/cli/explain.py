@@ -52,7 +52,7 @@ WIDTH = 110
 @click.option(
     "--memory",
     is_flag=True,
-    help="Also list the peaks of memory that the VJP can have, and the time that each costs.",
+    help="Also list the memory peaks that budgets can reach for the VJP, and the time for each peak.",
 )
 @click.option(
     "--budget",
@@ -188,7 +188,7 @@ def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table
             [(in_bytes(x.bytes), f"{x.share:.2f}x", f"{x.time:.2f} x") for x in explanation.memory],
             right={0, 1, 2},
             notes=[
-                "of a model of 'tiduc compile' for CPUs; --memory of 'tiduc vjp' takes a budget",
+                "estimated for 'tiduc compile' on CPUs; --memory of 'tiduc vjp' takes a budget",
                 "peak: with arguments and results; share: without them, relative to the VJP without a plan",
             ],
         )

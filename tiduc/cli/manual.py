@@ -71,7 +71,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "train": (
         (
-            "Three epochs with a cosine schedule, the best state of a validation, and checkpoints to go on from",
+            "Three epochs with a cosine schedule, the best state of a validation, and checkpoints to resume from",
             "tiduc train step.vmfb --state state.safetensors --data train.npz --batch 32 --epochs 3 --schedule cosine "
             "--warm-up 100 --validate valid.npz --save best.safetensors --checkpoint run.safetensors",
         ),

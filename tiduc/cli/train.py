@@ -101,7 +101,7 @@ class _Settings(TypedDict):
 @click.option(
     "--checkpoint",
     metavar="FILE",
-    help="File for the state during the run (.safetensors). If the file exists, the run goes on from there.",
+    help="File for the state during the run (.safetensors). If the file exists, the run continues from it.",
 )
 @click.option(
     "--every",

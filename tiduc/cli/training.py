@@ -70,7 +70,7 @@ class _Settings(TypedDict, total=False):
 @click.option(
     "--beta2",
     type=float,
-    help="Decay rate of the second moment; of Lion's moment. Default: 0.999; for Lion 0.99.",
+    help="Decay rate of the second moment, or of Lion's only moment. Default: 0.999; for Lion 0.99.",
 )
 @click.option("--epsilon", type=float, help="Term added to the denominator of Adam. Default: 1e-8.")
 @click.option("--weight-decay", type=float, help="Weight decay of AdamW and Lion. Default: 0.01; for Lion 0.")
@@ -138,8 +138,8 @@ class _Settings(TypedDict, total=False):
 @click.option(
     "--identity",
     metavar="TEXT",
-    help="Text that the files of the state carry; a static library refuses files of another one. By default a hash "
-    "of the model.",
+    help="Text that identifies the model in files of its state; a static library refuses a file with another text. "
+    "By default a hash of the model.",
 )
 @SIZES
 @CONSTANTS
@@ -156,7 +156,7 @@ class _Settings(TypedDict, total=False):
 @TARGET
 @FACTORIZING
 @compiling
-@writes("The file to write: a compiled module, or StableHLO where its name ends in .mlir.")
+@writes("The file to write: a compiled module, or StableHLO if its name ends in .mlir.")
 def _train_step(
     model: str,
     loss: str,

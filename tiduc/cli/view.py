@@ -77,7 +77,7 @@ LISTING = "text"
 @click.option(
     "--memory",
     is_flag=True,
-    help="Show the peaks of memory that the derivative, by default the VJP, can have, and the time that each costs.",
+    help="Show the memory peaks that budgets can reach for the derivative, by default the VJP, and the time of each.",
 )
 @RULES
 @click.option("--inline", is_flag=True, help="With --derivative, inline every call.")

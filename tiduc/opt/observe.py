@@ -193,7 +193,9 @@ def reproducible(module: ir.Module, pipeline: str, observe: Observe) -> Iterator
         yield
         return
     if os.path.exists(path) and not _is_reproducer(path):
-        raise RequestError("the file exists and is no reproducer; name a new file for the reproducer", path)
+        raise RequestError(
+            "the file exists and is not a reproducer; name a new file for the reproducer", path
+        )
     with _writable(path), open(path, "wb") as file:
         file.write(reproducer(module, pipeline, observe.verify_each))
     try:

@@ -298,7 +298,9 @@ def infer_active_in_place(module: AnyModule) -> None:
     Option("name", "string", "the symbol of the result; default: that of the primal graph"),
     Option("keep-dead-inputs", "bool", "keep inputs that no value needs; default: true"),
     Option(
-        "primal-outputs", "bool", "by default, compute the outputs of the primal graph, too; default: true"
+        "primal-outputs",
+        "bool",
+        "without values, compute the outputs of the primal graph, too; default: true",
     ),
 )
 def materialize_merge_in_place(

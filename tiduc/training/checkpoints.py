@@ -85,7 +85,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Pos
     try:
         position = Position(**json.loads(notes_in(path)[RUN]))
     except (KeyError, TypeError, ValueError):
-        raise InputError("the file is no checkpoint of a run", os.fspath(path)) from None
+        raise InputError("the file is not a checkpoint of a run", os.fspath(path)) from None
     return state, position
 
 

@@ -145,7 +145,7 @@ class _Functions:
         updated = [value.name for value in self.step.signature.outputs[1:]]
         known = {value.name for value in inputs}
         if not known.issuperset(updated) or not self.step.donated or RATE not in known:
-            raise RequestError("the module is no training step, such as 'tiduc train-step' compiles")
+            raise RequestError("the module is not a training step that 'tiduc train-step' compiled")
         if missing := [name for name in updated if name not in state]:
             raise InputError(f"the state has no array {missing[0]!r}; it has: {', '.join(state) or 'none'}")
         if unknown := [name for name in state if name not in known]:

@@ -136,7 +136,7 @@ def _check_state(step: TrainStep, model: Program) -> None:
         known = stored.get(port.name)
         if known is None and port.name in weights:
             raise RequestError(
-                f"the model for inference has a weight {port.name!r}, which the training step has not: export both "
+                f"the model for inference has a weight {port.name!r}, which the training step lacks: export both "
                 "from one module"
             )
         if known is not None and known.type != port.type:

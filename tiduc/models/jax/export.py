@@ -160,7 +160,7 @@ def _leaves(tree: FlatTable, left: list[int], depth: int = 0) -> list[str]:
     if kind == _LEAF:
         return [""]
     if kind > _CUSTOM:
-        raise _Damaged(f"{kind} is no kind of tree")
+        raise _Damaged(f"{kind} is not a kind of tree")
     children = tree.tables(_CHILDREN)
     keys = _keys(tree, kind, len(children))
     return [
@@ -175,7 +175,7 @@ def _keys(tree: FlatTable, kind: int, count: int) -> list[str]:
     if kind == _DICT:
         names = tree.texts(_NAMES)
         if len(names) != count:
-            raise _Damaged("a dictionary has other keys than values")
+            raise _Damaged("a dictionary has more keys than values, or fewer")
         return [f"[{name!r}]" for name in names]
     fields = _field_names(tree.contents(_CUSTOM_DATA)) if kind == _CUSTOM else None
     if fields is None or len(fields) != count:

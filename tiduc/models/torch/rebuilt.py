@@ -43,7 +43,7 @@ def exported_program(
     nodes = NodeBuilder(torch, sizes, torch.nn.Module())
     module = nodes.module_of(record["graph"], [spec.arg.name for spec in signature.input_specs])
     if sizes.pending:
-        raise Refused("a size depends on data that no operator of the program gives")
+        raise Refused("a size depends on data that no operator of the program returns")
     is_training = _VERIFIER in (model["verifiers"] or [])
     return ExportedProgram(
         root=module,

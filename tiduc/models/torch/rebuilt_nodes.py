@@ -86,7 +86,7 @@ class NodeBuilder:
         try:
             yield
             if self._sizes.pending:
-                raise Refused("a size depends on data that no operator of the program gives")
+                raise Refused("a size depends on data that no operator of the program returns")
         finally:
             self._at, self._depth, self._sizes.pending = outer, self._depth - 1, pending
 
@@ -150,7 +150,7 @@ class NodeBuilder:
         results = [self._result(each) for each in record["outputs"]]
         if record["is_single_tensor_return"]:
             if len(results) != 1 or not isinstance(results[0], self._torch.fx.Node):
-                raise Refused("a graph does not give the one tensor that the file says")
+                raise Refused("the file states that a graph returns one tensor, and the graph does not")
             node = self._at.graph.output(results[0])
             node.meta["val"] = results[0].meta["val"]
             return
@@ -178,7 +178,7 @@ class NodeBuilder:
         if any(each["arg"][0] in ("as_string", "as_strings") for each in record["inputs"]) and not (
             targets.takes_text(self._torch, function)
         ):
-            raise Refused(f"{record['target'][:120]} gets a text")
+            raise Refused(f"{record['target'][:120]} has an argument that is a text")
         if is_operator and function._schema.name != _ITEM:
             arguments, keywords = self._of_schema(function, record)
         else:
@@ -331,7 +331,7 @@ class NodeBuilder:
                 item = self._at.graph.create_node("call_function", getitem, (node, i), name=name)
                 self._enter(name, item)
             else:
-                raise Refused("an operator gives what is neither a tensor nor a size")
+                raise Refused("an operator returns a value that is neither a tensor nor a size")
             item.meta.update(meta)
             item.meta.setdefault("nn_module_stack", {})
             values.append(item.meta["val"])

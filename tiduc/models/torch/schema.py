@@ -307,4 +307,4 @@ def _document(written: bytes | bytearray) -> Any:
 
 
 def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")

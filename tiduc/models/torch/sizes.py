@@ -88,7 +88,7 @@ class SizeEnvironment:
         if value["hint"] is None:
             return None
         if value["hint"][0] != tag:
-            raise Refused("the example of a size is of another type")
+            raise Refused("the example value of a size has the wrong type")
         return value["hint"][1]
 
     def _expression(self, text: str, hint: Hint) -> Any:

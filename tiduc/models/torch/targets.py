@@ -103,7 +103,7 @@ def target(torch: ModuleType, name: str) -> Any:
         if module == _PREDISPATCH and hasattr(import_module(_PREDISPATCH), step):
             return getattr(import_module(_PREDISPATCH), step)
     raise Refused(
-        f"{name[:120]} is no operator of PyTorch that is read from a file; if you trust the author of the file, pass "
+        f"{name[:120]} is not an operator of PyTorch that a file may call; if you trust the author of the file, pass "
         "--trust (in Python, trust=True)"
     )
 

@@ -109,7 +109,9 @@ def _all(cls: type, results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The results as a list of tensors."""
     found = list(results) if isinstance(results, tuple | list) else [results]
     if not all(isinstance(y, torch.Tensor) for y in found):
-        raise Unsupported(f"{cls.__name__}.forward gives a result that is no tensor; return tensors only")
+        raise Unsupported(
+            f"{cls.__name__}.forward returns a result that is not a tensor; return tensors only"
+        )
     return found
 
 
