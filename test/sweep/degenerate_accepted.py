@@ -89,7 +89,10 @@ ACCEPTED: dict[str, Accepted] = {
         ("zeros", "ones", "as given", "integers"),
     ),
     "cond": Accepted(
-        r"linalg\.cond \((2|None)\)", 0, "of a singular matrix it is a quotient by a rounding", ("ones",)
+        r"linalg\.cond \((2|None)\)",
+        0,
+        "at a singular matrix, it is a quotient by a rounding error",
+        ("ones",),
     ),
     "instance_norm": Accepted(
         r"functional\.instance_norm \(eps 0\.0\)",
@@ -116,10 +119,12 @@ ACCEPTED: dict[str, Accepted] = {
     "prelu": Accepted(
         r"functional\.prelu",
         2,
-        "PyTorch's first and second derivatives at zero are of different sides",
+        "at zero, PyTorch's first and second derivatives belong to different sides",
     ),
     "softplus": Accepted(
-        r"functional\.softplus.*", 2, "at the threshold it is that below, and PyTorch's that above"
+        r"functional\.softplus.*",
+        2,
+        "at the threshold, it is that of the part below; PyTorch's is that of the part above",
     ),
     "binary_cross_entropy": Accepted(
         r"functional\.binary_cross_entropy \(.*",

@@ -41,18 +41,19 @@ RIGHT, CONSTANT, WRONG, REFUSED, DIED = "right", "right with constants", "wrong"
 KINDS = (RIGHT, CONSTANT, WRONG, REFUSED, DIED)
 ABOUT = """# ONNX's backend tests
 
-The tests of `onnx.backend.test` whose inputs and outputs are numeric tensors, each model as ONNX gives it and each
-input given when the program runs; written by `python test/sweep/onnx_backend.py --light`. *Right with constants* are
-tests that need the value of an input when the model is imported (`--constant INPUT=ARRAY`), or the size of a result
-that depends on data (`--size RESULT.AXIS=N`), and are right with this value or size. Random results are compared by
-type and shape. Tests of sequences and strings are not counted.
+This page has the results of the tests of `onnx.backend.test` whose inputs and outputs are numeric tensors. Models are
+imported as ONNX provides them, and get all inputs when the program runs. `python test/sweep/onnx_backend.py --light`
+writes this page. *Right with constants* counts tests that need the value of an input when the model is imported
+(`--constant INPUT=ARRAY`), or the size of a result that depends on data (`--size RESULT.AXIS=N`), and are right with
+this value or size. Random results are compared by type and shape. Tests of sequences and strings are not counted.
 
 """
 OPERATORS = """# Operators of ONNX
 
-Which operators `tiduc import` and `tiduc.from_onnx` take, by ONNX's own tests of each, by the first node of the test;
-written by `python test/sweep/onnx_backend.py`. *Right* are tests whose program computes what ONNX says. Others are
-refused, with a diagnostic that says why; the first of the reasons is here.
+This page lists the operators that `tiduc import` and `tiduc.from_onnx` support, with the results of ONNX's own tests.
+A test counts for the operator of its first node. `python test/sweep/onnx_backend.py` writes this page. A test is
+*right* if the program computes the values that ONNX expects. The other tests are refused, with a diagnostic; the last
+column has the first of these diagnostics.
 
 | operator | tests | right | the others |
 |---|---|---|---|

@@ -10,14 +10,15 @@ from table import PAGE, TITLE, head, line, section_of
 Record = Mapping[str, Any]
 
 ABOUT = """
-`test/sweep/architectures.py` takes gradients of architectures of transformers, timm, torchvision and diffusers: a
+`test/sweep/architectures.py` computes gradients for architectures of transformers, timm, torchvision and diffusers: a
 base model for each type of configuration of transformers, the smallest models of each family of timm, and named
-models of torchvision and diffusers. The scalar is the one above. IREE compiles its gradient with respect to all float
-weights and inputs, which is compared with PyTorch's. The reference is in f64, also where a module asks for f32. The
-value, and each gradient by itself, may differ by ten times the error of PyTorch's own in f32, by 1e-5 of its norm, or
-by 1e-6 of the norm of the whole gradient. A larger difference counts as right if the gradient in f64 is right: then
-rounding has moved a kink. XLA computes the gradients that are not right, so that the record says whether IREE alone
-is wrong. A module in training mode draws its own dropout masks, for which IREE is compared with XLA.
+models of torchvision and diffusers. The loss is the one described above. IREE compiles its gradient with respect to
+all float weights and inputs, and the result is compared with PyTorch's. The reference is computed in f64, even where
+a module asks for f32. The value, and the gradient toward each weight or input, may differ by ten times the error of
+PyTorch's own result in f32, by 1e-5 of its norm, or by 1e-6 of the norm of the whole gradient. A larger difference
+counts as right if the gradient in f64 is right: then rounding has moved a kink. XLA computes the gradients that are
+not right, so that the record says whether IREE alone is wrong. A module in training mode draws its own dropout masks,
+for which IREE is compared with XLA.
 
 The size of a model is *published* where its widths and layers are the default of its package, with at most 150 million
 weights. Its images then have the side that the package names (224 where that side is above 288, and in torchvision),

@@ -27,14 +27,15 @@ python test/zoo/run.py --size real --engine none --journal zoo.jsonl  # --engine
 python test/zoo/run.py --journal zoo.jsonl --write                    # writes this page
 ```
 
-Each model runs in a process of its own, with limits of time and memory. A run goes on where the journal ends. The
-figures are of November 23, 2026, those of IREE where IREE ran the model.
+Each model runs in a process of its own, with limits of time and memory. A run continues where the journal ends. The
+figures were measured on November 23, 2026, on IREE if IREE ran the model.
 
-The *error* of a gradient is the norm of its difference from PyTorch's gradient in f64, over the norm of that gradient;
-*PyTorch's error* is that of PyTorch's own gradient in f32. A gradient counts as right if its error is at most 1e-4, or
-at most 10 times PyTorch's. A larger error in f32 can come from rounding that moves a kink, such as the choice of a
-maximum; then the gradient is computed in f64 too, and counts as right if its error there is at most 1e-9, or PyTorch's
-error, since parts of some models compute in f32 in any case. The table states this error in parentheses.
+The *error* of a gradient is the norm of its difference from PyTorch's gradient in f64, over the norm of that
+gradient; *PyTorch's error* is that of PyTorch's own gradient in f32. A gradient counts as right if its error is at
+most 1e-4, or at most 10 times PyTorch's. A larger error in f32 can come from rounding that moves a kink, such as the
+choice of a maximum. The gradient is then computed in f64 too, and counts as right if its error in f64 is at most
+1e-9, or at most PyTorch's error, since parts of some models always compute in f32. The table states this error in
+parentheses.
 
 Import, transform and compile times are seconds of CPU time, with those of worker processes; run times are wall times of
 one thread, the least of several calls, on a machine that other work shared. *Peak* is the memory that the first call
