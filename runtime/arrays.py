@@ -64,7 +64,9 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), se
             for array in _read(text[1:], room):
                 i = next(free) if place is None else place
                 if i in arrays:
-                    raise InputError(f"{_short(text)} holds several arrays, and the input {inputs[i].name!r} takes one")
+                    raise InputError(
+                        f"{_short(text)} holds several arrays, and the input {inputs[i].name!r} takes one"
+                    )
                 arrays[i] = restored(array, _expected(inputs, i))
             continue
         i = next(free) if place is None else place
