@@ -26,7 +26,7 @@ class Model(NamedTuple):
 
 
 def dense_init(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Normal weights scaled by the fan-in: every axis but the last."""
+    """Normal weights, divided by the root of the fan-in, which is the product of all axes but the last."""
     return rng.standard_normal(shape) / np.sqrt(np.prod(shape[:-1]))
 
 
@@ -46,7 +46,7 @@ def cross_entropy_gather(logits, labels):
 
 
 def mlp_loss(params: Params, x, y):
-    """x: (batch, 16), y: (batch, 4)."""
+    """The loss for x: (batch, 16) and y: (batch, 4)."""
     h = jnp.tanh(x @ params["w1"] + params["b1"])
     h = jnp.tanh(h @ params["w2"] + params["b2"])
     return jnp.mean((h @ params["w3"] + params["b3"] - y) ** 2)
@@ -96,7 +96,7 @@ def convnet_layers(params: Params, images):
 
 
 def convnet_loss(params: Params, images, labels):
-    """images: (batch, 12, 12, 3), labels: (batch,) integers below 10."""
+    """The loss for images: (batch, 12, 12, 3) and labels: (batch,) integers below 10."""
     *_, logits = convnet_layers(params, images)
     return cross_entropy_one_hot(logits, labels)
 
@@ -146,7 +146,7 @@ def attention(params: Params, x):
 
 
 def transformer_loss(params: Params, tokens, targets):
-    """tokens, targets: (batch, length) integers below the vocabulary's size."""
+    """The loss for tokens and targets: (batch, length) integers below the vocabulary's size."""
     x = params["embed"][tokens] + params["position"]
     x = x + attention(params, layer_norm(x, params["ln1_scale"], params["ln1_shift"]))
     h = layer_norm(x, params["ln2_scale"], params["ln2_shift"])

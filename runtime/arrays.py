@@ -348,7 +348,7 @@ def _bounded(file: BinaryIO, room: int) -> BinaryIO:
 
 
 def _members(archive: NpzFile, names: Sequence[str], room: int) -> Iterator[Array]:
-    """The arrays of an archive with these names."""
+    """The arrays with these names in an archive."""
     assert archive.zip is not None  # it is open
     for name in names:
         known = archive.zip.NameToInfo
@@ -358,7 +358,7 @@ def _members(archive: NpzFile, names: Sequence[str], room: int) -> Iterator[Arra
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{name!r} is compressed in a way that NumPy does not write")
         array = archive[name]
-        if not isinstance(array, np.ndarray):  # NumPy returns the bytes of a member without a header
+        if not isinstance(array, np.ndarray):  # for a member that is no .npy file, NumPy returns bytes
             raise ValueError(f"{name!r} in it is not an array")
         room -= array.nbytes
         yield array

@@ -122,7 +122,7 @@ def _mapped(buffer: rt.HalBuffer, shape: Sequence[int], dtype: "np.dtype[Any]") 
 
 
 class _Memory:
-    """The memory of a read-only array, which NumPy treats as writable bytes."""
+    """Presents the memory of a read-only array to NumPy as writable bytes."""
 
     def __init__(self, array: Array, device: Device) -> None:
         self._array, self._device = array, device  # both objects live as long as the memory is in use
@@ -256,7 +256,7 @@ page faults take a quarter of the time of a call.
 
 
 def _hal_device(name: str) -> rt.HalDevice:
-    """IREE's device of this name, one for all modules.
+    """IREE's device of this name, which all modules share.
 
     On CPUs, a caching allocator reuses the memory of freed arrays. The C library would return the memory of large
     arrays to the system, so that a call of a small program would spend most of its time on page faults.

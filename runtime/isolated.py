@@ -93,7 +93,7 @@ class IsolatedExecutable:
     """A function of an isolated module, from arrays to a tuple of arrays.
 
     `entry` is its name, and `signature` has its inputs and outputs. `donated` are the positions of the inputs that a
-    call overwrites; the call overwrites the process's copies only.
+    call overwrites; the call overwrites only the copies in the process.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ _raised = threading.local()
 
 
 def lapack_module(device: Device) -> rt.VmModule:
-    """The functions as an IREE module, for a context with a module that imports them; results are on the device."""
+    """An IREE module of these functions, for a context whose other modules import them. Results are on the device."""
     interface = rt.PyModuleInterface(MODULE, lambda _: None)
     for name, (function, taken, given) in FUNCTIONS.items():
         for suffix, dtype in _DTYPES.items():
@@ -108,7 +108,7 @@ def qr(x: Array) -> Sequence[Array]:
 
 
 def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Array]:
-    """Q c, or Q^H c, where Q is the product of the reflections 1 - tau_j v_j v_j^H, which is 1 - v t v^H.
+    """Q c, or Q^H c if `adjoint`. Q is the product of the reflections 1 - tau_j v_j v_j^H; it equals 1 - v t v^H.
 
     The inverse of t has 1 / tau on its diagonal, and above it v^H v (Joffrain, Low, Quintana-Orti, van de Geijn,
     "Accumulating Householder transformations, revisited", 2006).

@@ -278,7 +278,7 @@ def _other_device(message: str, target: str) -> str:
 
 
 def _no_temporary_files() -> str | None:
-    """The reason why IREE, which loads a module's library from a temporary file, cannot write one; None if it can."""
+    """Why IREE cannot write temporary files, from which it loads the libraries of modules; None if it can."""
     folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
     try:
         with tempfile.TemporaryFile(dir=folder):

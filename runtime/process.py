@@ -201,7 +201,7 @@ def _patience(deadline: float | None, stop: threading.Event | None) -> float | N
 
 
 def limit_memory(mebibytes: int, process: int = 0) -> None:
-    """Limits the memory that a process may allocate, on Linux; 0 MiB means no limit, and process 0 this process.
+    """Limits the memory that a process may allocate, on Linux. 0 MiB means no limit; process 0 means this process.
 
     A child is limited from outside while it waits for its input, because code between fork and exec is unsafe with
     threads. The limit is on data (RLIMIT_DATA), not on address space, much of which is reserved and never used. The

@@ -23,7 +23,7 @@ class Results:
         self._bounds: list[int] | None = None  # the ascending bounds of all memory in use
 
     def array(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
-        """A result, given IREE's buffer view, as an array that shares no memory with other arrays."""
+        """The array of a result, given IREE's buffer view. It shares no memory with other arrays."""
         if view.byte_length < LARGE or not self._device.on_host:
             return self._device.download(view, dtype)
         array = self._device.taken(view, dtype)

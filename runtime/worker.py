@@ -206,7 +206,7 @@ _serving = False
 
 
 def serve(call: int, life: int, modules: Sequence[str]) -> None:
-    """Imports the modules that exist, then serves calls from the socket `call` until its other end closes."""
+    """Imports the modules that can be found, then serves calls from the socket `call` until its other end closes."""
     import fcntl
 
     global _serving

@@ -44,7 +44,7 @@ class Crash:
 
 
 def report_crash(crash: Crash) -> None:
-    """Prints the diagnostic of a crash and saves a reproducer, except where memory ran out."""
+    """Prints the diagnostic of a crash and saves a reproducer, unless memory ran out."""
     if sys.stderr is not None and sys.stderr.isatty():
         print("\r\x1b[K\x1b[?25h", end="", file=sys.stderr)  # a spinner may have hidden the cursor
     file = "<stdin>" if crash.file == "-" else crash.file

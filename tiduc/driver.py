@@ -47,7 +47,7 @@ def drive(work: Callable[[], int]) -> int:
 
 @contextmanager
 def _blocked() -> Iterator[None]:
-    """Defers signals that would end this process until the end of the block."""
+    """In a block, defers signals that would end this process; they act when the block ends."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield

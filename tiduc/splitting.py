@@ -221,7 +221,7 @@ class _Cut:
 
 
 def _mixed(op: Definition) -> TiducError:
-    """The error for an op that computes both an output and a cotangent, located at the op or one in its regions."""
+    """The error for an op that computes both an output and a cotangent, located at the op, or in its regions."""
     message = f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split"
     error: TiducError = Unsupported(message, op.location)
     for region in op.regions:

@@ -102,7 +102,7 @@ def _accepted(program: Program, wide: Program, arguments: Sequence[NDArray[Any]]
 
 
 def _derived(point: Point, mode: str) -> Point:
-    """The derivative of a point's program for a random tangent or cotangent, without the program's outputs."""
+    """The point for the JVP or VJP of a point's program, without the outputs of the program. Tangents are random."""
     program, positions = point.program, [*point.positions]
     derived = program.jvp(positions) if mode == "fwd" else program.vjp(positions)
     if mode == "fwd":

@@ -25,12 +25,12 @@ Run = Callable[[Program], Call]
 
 _DRAWS = 2  # draws of random tangents and cotangents
 _SMALL = 1e-2  # the smallest scale of an element's error, as a share of the largest element
-_MARGIN = 20  # uncertain finite differences raise a tolerance at most to this multiple
+_MARGIN = 20  # uncertain finite differences raise a tolerance at most by this factor
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison: its largest relative error, and the tolerance there.
+    """One comparison: its largest relative error, and the tolerance for this error.
 
     `uncertainty` is the error that the finite differences may have, relative to the same scale as `error`. `where`
     names the input that changed, or the output that had a cotangent, where the error is largest.
@@ -83,7 +83,7 @@ class _Drawn:
 
 @dataclass(frozen=True)
 class _Along:
-    """The tangents of the outputs as one input varies: by finite differences, and by the JVP if it is checked."""
+    """The tangents of the outputs if one input varies: from finite differences, and from the JVP if it is checked."""
 
     differences: Sequence[DifferenceEstimate]
     dy: Sequence[Array] | None
@@ -163,7 +163,7 @@ def _draw(p: Point, value: Call) -> _Drawn:
 
 
 def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], list[Array]]:
-    """The differentiable outputs as functions of a step of one input along a tangent."""
+    """A function from the size of a step, by which one input moves along a tangent, to the differentiable outputs."""
     smooth = differentiable(p.program)
 
     def at(distance: float) -> list[Array]:

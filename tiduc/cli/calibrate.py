@@ -1,4 +1,4 @@
-"""calibrate: measures the rates by which times of ops are estimated."""
+"""calibrate: measures the rates from which the times of ops are estimated."""
 
 import click
 

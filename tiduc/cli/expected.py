@@ -23,7 +23,7 @@ class Expected:
     """One expected error: its line, or None for no line, and a regular expression for a part of its message."""
 
     line: int | None
-    text: str  # as the comment spells it
+    text: str  # the expected part, as the comment writes it
     pattern: str
 
     def met_by(self, error: TiducError) -> bool:

@@ -55,7 +55,7 @@ def _data(target: Target) -> dict[str, object]:
 
 
 def _but(element: str, having: tuple[str, ...]) -> str:
-    """An element type that a target lacks, and the variants that have it."""
+    """The text for an element type that a target lacks, with the variants that have the type."""
     return f"{element} (but for {' '.join(having)})" if having else element
 
 

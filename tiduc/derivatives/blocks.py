@@ -101,7 +101,7 @@ def free_dimensions(program: Function, outputs: Sequence[OutputPort], x: InputPo
 
 
 def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
-    """Blocks of one input that share seeds. A dimension stays aligned only if all nonzero blocks align it."""
+    """The blocks of one input, sharing seeds: a dimension stays aligned only if all nonzero blocks align it."""
     known = [set(block.aligned) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -113,7 +113,7 @@ def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
 
 
 def with_common_output_dimensions(group: Sequence[Block]) -> list[Block]:
-    """Blocks of one output that share seeds. An output dimension stays aligned only if all nonzero blocks align it."""
+    """The blocks of one output, sharing seeds: a dimension stays aligned only if all nonzero blocks align it."""
     known = [set(block.aligned.values()) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [

@@ -34,7 +34,7 @@ KnownPatterns = Mapping[tuple[str, str], NDArray[np.bool_]]
 """Patterns by the names of an output and an input, with the shape [output..., input...]."""
 
 _MOST_PAIRS = 10**7
-"""The most pairs of nonzeros in a common row, over all rows, for which a pattern is coloured."""
+"""A pattern is not coloured if more pairs of nonzeros than this share a row, counted over all rows."""
 
 
 @dataclass(frozen=True)

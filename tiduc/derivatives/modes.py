@@ -229,7 +229,7 @@ def _at(values: Mapping[Value, Value | None], y: OutputPort) -> Value | None:
 def _through(
     program: Function, linear: Graph, at: Sequence[Value], xs: Sequence[InputPort], blocks: Sequence[Block]
 ) -> list[Block]:
-    """The blocks as products of two Jacobians: outputs by the values `at`, and these values by the inputs.
+    """The blocks as products of two Jacobians: of the outputs in the values `at`, and of these values in the inputs.
 
     There is one seed for each element of these values.
     """
@@ -253,7 +253,7 @@ def _through(
 
 
 def _numbered_basis(b: StablehloBuilder, values: Sequence[Value]) -> list[Value]:
-    """The basis vectors of the elements of all values together: the part of each value, stacked."""
+    """For each value, its parts of the basis vectors of all values together, stacked along a new dimension."""
     sizes = [size(x) for x in values]
     count = sum(sizes)
     parts = []

@@ -1,4 +1,4 @@
-"""Cotangents of eager values: seeds, the walk through the trace, and the arrays whose `grad` a cotangent becomes."""
+"""Cotangents of eager values: seeds, the walk through the trace, and setting `grad` on arrays."""
 
 from collections.abc import Hashable, Sequence
 
@@ -58,7 +58,7 @@ def cotangents(
 
 
 class _WantedKeys:
-    """The keys of values whose cotangents live arrays want."""
+    """The keys of the values whose cotangents become `grad` of arrays that are alive."""
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, Key) and any(holder() is not None for holder in key.holders)

@@ -66,7 +66,7 @@ class _Cached:
         return self._ready(linear.graph)(*residuals, *cotangents)
 
     def add_operands(self, x: Data, y: Data) -> Data:
-        """The sum, on the host: one addition per element, as on any device."""
+        """The sum, computed on the host: one addition per element gives the same result on any device."""
         return np.asarray(np.add(x, y))
 
     def _ready(self, graph: RecordedGraph) -> Run:

@@ -183,7 +183,7 @@ def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
 
 
 def _split(function: Callable[..., list[NDArray[Any]]]) -> Callable[..., list[Array]]:
-    """An implementation that returns views, as in NumPy; NumPy finds the positions and refuses uneven parts."""
+    """An eager version of `np.split` or `np.array_split`, which returns views. NumPy's function checks the parts."""
 
     def implementation(x: Array, parts: int | NDArray[Any] | Sequence[int], axis: int = 0) -> list[Array]:
         x = array(x)

@@ -38,7 +38,7 @@ Emit = Callable[..., Sequence[Any]]
 
 
 class RecordedGraph:
-    """A primal graph that invocations are recorded with; immutable, except for its cache of transposes.
+    """The primal graph of recorded invocations; immutable, except for its cache of transposes.
 
     `inputs` and `outputs` are its values, `input_types` and `output_types` their types; `differentiable` flags the
     outputs that have a cotangent. Raises `RequestError` if the program has dynamic shapes, or an input or output is not

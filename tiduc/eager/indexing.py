@@ -46,7 +46,7 @@ Index = BasicIndex | Positions
 BasicEntry = SupportsIndex | slice | EllipsisType | None
 IndexEntry = BasicEntry | NDArray[Any] | Sequence[int] | Sequence[Sequence[int]]
 IndexKey = IndexEntry | tuple[IndexEntry, ...]
-"""What NumPy's arrays are indexed with: an entry, or one for each dimension."""
+"""An index of NumPy: an entry, or one for each dimension."""
 
 
 def index_of(key: IndexKey, sizes: tuple[int, ...]) -> Index:
@@ -80,7 +80,7 @@ def _is_basic(entry: IndexEntry, any_step: bool = False) -> TypeGuard[BasicEntry
 
 
 def _basic_index(entries: tuple[BasicEntry, ...], sizes: tuple[int, ...]) -> BasicIndex | None:
-    """The box of a basic index; None for an invalid index, for which NumPy then raises the error."""
+    """The box that a basic index selects; None for an invalid index, for which NumPy then raises the error."""
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > len(sizes) or sum(entry is Ellipsis for entry in entries) > 1:
         return None

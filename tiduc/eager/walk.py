@@ -73,7 +73,7 @@ def recorded_backward(
 
 
 def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
-    """Raises `RequestError` if an output has no derivative, or if a seed has another type than its output."""
+    """Raises `RequestError` if an output has no derivative, or if the type of a seed is not that of its output."""
     if len(outputs) != len(seeds):
         raise RequestError(f"{len(outputs)} outputs need as many seeds, got {len(seeds)}")
     for i, (root, seed) in enumerate(zip(outputs, seeds, strict=True)):

@@ -146,7 +146,7 @@ def explain(
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
-    mark_relus(functions(module))  # as import does
+    mark_relus(functions(module))  # as importing a model does
     activity = find_activity(module, {program.name: positions}, program.opset)
     costs = {"primal": find_cost(lowered(program))}
     refused: dict[str, str] = {}
@@ -312,5 +312,5 @@ def _reasons(module: ir.Module, activity: Activity) -> list[Reason]:
 
 
 def _line(op: IrOp) -> str:
-    """The line and column of an op, in whatever file."""
+    """The line and column of an op, without the file."""
     return ":" + ":".join(describe(op.location).rsplit(":", 2)[-2:]) if describe(op.location) else ""

@@ -85,7 +85,7 @@ CHOICES = (
 
 @dataclass(frozen=True)
 class Kink:
-    """An op of a program to which a choice applies, and its places."""
+    """An op of a program at which a choice of derivative applies, and its places."""
 
     op: str
     choice: KinkChoice
@@ -94,7 +94,7 @@ class Kink:
 
 
 def find_kinks(module: ir.Module, activity: Activity) -> list[Kink]:
-    """The choices that the active ops of a module rest on, in the order of docs/conventions.md."""
+    """The choices that determine derivatives of active ops of a module, in the order of docs/conventions.md."""
     places_of: dict[tuple[str, KinkChoice], list[str]] = {}
 
     def look(op: ir.Operation) -> Any:

@@ -28,7 +28,7 @@ def cotangents(program: Program, wrt: tuple[int, ...], conjugate: bool = False) 
 
 @lru_cache(KEPT)
 def batched(program: Program, axes: tuple[int | None, ...], size: int) -> Program:
-    """The program for many values of the inputs with an axis; every output has the new dimension in front."""
+    """The program batched over the inputs that have an axis; every output has the new dimension in front."""
     return program.batch(list(axes), size)
 
 

@@ -9,7 +9,7 @@ Type = tuple[Sequence[int], str]
 
 @dataclass(frozen=True)
 class TextTensor:
-    """A tensor in the text. A size that is no `int`, such as a `torch.SymInt`, is dynamic."""
+    """A tensor in the text. A size that is not an `int`, such as a `torch.SymInt`, is dynamic."""
 
     name: str
     sizes: tuple[int, ...]

@@ -19,7 +19,7 @@ from tiduc.runtime.worker import Died, Worker
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """The options of ONNX models: dimensions and inputs that the caller sets by name, and the estimator."""
+    """The options of ONNX models: sizes and inputs, by name, and whether to use the straight-through estimator."""
 
     sizes: Mapping[str, int]
     constants: Mapping[str, Array]

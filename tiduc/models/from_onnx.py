@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _FIRST = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 _OPERATORS = {**RECURRENT, f"onnx.{CALL}": call_text, f"onnx.{STOP}": composite}
-"""Operators that pass torch-mlir as custom calls."""
+"""Operators that pass through torch-mlir as custom calls."""
 
 _RESULT = re.compile(r".+\.\d+")
 """A dimension of a node's result, as `sizes` names it: `RESULT.AXIS`."""
@@ -279,6 +279,6 @@ def _imported(proto: "onnx.ModelProto", functions: "Sequence[onnx.ModelProto]") 
 
 
 def _own_inputs(graph: "onnx.GraphProto", weights: Sequence[str]) -> list[str]:
-    """The names of the graph's inputs that the importer treats as inputs, without the weights."""
+    """The names of the graph's inputs that are neither initializers nor weights."""
     initialized = {tensor.name for tensor in graph.initializer}.union(weights)
     return [x.name for x in graph.input if x.name not in initialized]

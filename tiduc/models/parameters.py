@@ -1,4 +1,4 @@
-"""Inputs of programs that a compiled module reads from an archive when it is loaded: `backends/iree/parameters.py`."""
+"""The inputs that a compiled module reads from an archive when it is loaded (see `backends/iree/parameters.py`)."""
 
 from collections.abc import Mapping
 

@@ -96,7 +96,7 @@ def keys_of(view: View, graph: Graph) -> list[str]:
 
 
 def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
-    """Follows a key through the map `steps`, except to a key in `unless`; stops after one turn of a cycle."""
+    """The end of the chain of keys in the map `steps`: before a key in `unless`, or after one turn of a cycle."""
     for _ in steps:
         if key not in steps or steps[key] in unless:
             break

@@ -30,7 +30,7 @@ Call = Sequence[DispatchEvent]
 
 
 def calls_of(executable: Executable, arrays: Sequence[Array], calls: int, folder: str) -> list[Call]:
-    """The dispatches of several calls of a function on arrays. The folder receives files.
+    """The dispatches of several calls of a function on arrays. The tools read and write files in `folder`.
 
     Raises `TiducError` if IREE's tools fail.
     """

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 
 class Checked(NamedTuple):
-    """An op whose derivatives were checked: the element types of its JVP and of its transpose rule, up to an order."""
+    """An op whose derivatives were checked up to an order: the element types for its JVP and for its transpose rule."""
 
     op: str
     jvp: tuple[str, ...]

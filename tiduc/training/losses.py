@@ -108,7 +108,7 @@ def _mean_of_classes(b: StablehloBuilder, losses: Value, target: Value, y: Value
 
 
 def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type) -> Value:
-    """The targets repeated for each class; the number of targets must be that of the rows, even if it is 1."""
+    """The targets, repeated for each class. There must be a target for each row; one target does not serve all rows."""
     rows = range(rank(y) - 1)
     if not is_dynamic(table):
         return b.broadcast_in_dim(target, rows, y)

@@ -53,7 +53,7 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """An epoch: the mean loss of its steps, the loss of the validation, if any, and whether it is the least so far."""
+    """An epoch: the mean loss of its steps, the validation's loss, if any, and whether that loss is the least yet."""
 
     step: int
     epoch: int
@@ -136,7 +136,7 @@ def fit(
 
 
 class _Functions:
-    """The functions of a module over one state."""
+    """The step of a compiled module and its other functions, which read the same state."""
 
     def __init__(self, module: Module, state: Data) -> None:
         self.module = module

@@ -226,7 +226,7 @@ def _cut(
 
 
 def _alike(stretches: list[list[str]], into: dict[str, list[Arrow]]) -> list[bool]:
-    """The stretches with the most common internal wiring."""
+    """For each stretch, whether the arrows inside it are connected as in most stretches."""
 
     def shape(ids: list[str]) -> Hashable:
         at = {box: i for i, box in enumerate(ids)}

@@ -257,7 +257,7 @@ def _forget_traces(parameters: Mapping[str, object]) -> None:
 
 
 def _along(bound: Traceable, given: Sequence["jax.Array"], moving: Sequence[int]) -> Callable[..., list[Any]]:
-    """The function of the arguments with the numbers `moving`; the other arguments are fixed."""
+    """A function of only the arguments at the positions `moving`; the other arguments are fixed."""
 
     def along(*moved: "jax.Array") -> list[Any]:
         of = dict(zip(moving, moved, strict=True))

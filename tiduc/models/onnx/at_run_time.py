@@ -1,4 +1,4 @@
-"""Rewrites ONNX nodes with a declared shape whose places or limits are operands.
+"""Rewrites ONNX nodes whose positions or limits are operands, if the shape of the result is declared.
 
 Slice(x, starts, ends, axes, steps)     x gathered at starts + steps * [0, ..., n - 1], per dimension
 Pad(x, pads)                            x gathered at [0, ..., n - 1] - before, where that is inside

@@ -1,6 +1,6 @@
 """Rewrites ONNX nodes that choose elements by comparing them with each other.
 
-NonMaxSuppression    boxes sorted by score; a loop drops each box that overlaps one before it too much
+NonMaxSuppression    boxes sorted by score; a loop drops each box that overlaps an earlier kept box too much
 Unique               elements sorted by stablehlo.sort; the first of each run of equal ones is kept
 
 The number of chosen elements depends on data, so the model, or `sizes`, must state it. A program returns exactly that

@@ -143,7 +143,7 @@ def _top_k(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _along_axes(position: int) -> Callable[[Nodes, Any], Fixed]:
-    """The sizes of the result along the attribute `axes`, by default along all dimensions."""
+    """The function for an operand of sizes: those of the result along the attribute `axes`, or along all axes."""
 
     def fix(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
         y = _y(nodes, node)
@@ -163,7 +163,7 @@ def _one_hot(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _dft(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
-    """The length, if the result's size is the length."""
+    """The operand for the length: the size of the result, if the result has that length."""
     given, axis = nodes.attributes(node), nodes.constant(node, 2)
     if (axis is None and operand(node, 2)) or (given.get("onesided") and not given.get("inverse")):
         return {}
@@ -220,7 +220,7 @@ _RULES: dict[str, Callable[[Nodes, Any], Fixed]] = {
 
 
 _AXIS = {"CumProd": 1, "CumSum": 1, "DFT": 2}
-"""The position of the axis."""
+"""By node type, the position of the operand that is the axis."""
 
 
 def _candidates(nodes: Nodes, node: "onnx.NodeProto", i: int) -> Iterator[tuple[int, ...]]:

@@ -167,14 +167,14 @@ class Nodes:
         return name
 
     def info(self, name: str, sizes: Sequence[int], element: str) -> Any:
-        """ONNX's record of a value's type; sizes that are no `int` are dynamic."""
+        """ONNX's record of a value's type; a size that is not an `int` is dynamic."""
         to = self.onnx.helper.np_dtype_to_tensor_dtype(DTYPES[element])
         return self.onnx.helper.make_tensor_value_info(
             name, to, [n if isinstance(n, int) else None for n in sizes]
         )
 
     def _dynamic(self, name: str) -> list[Any]:
-        """The sizes of a value as arguments of functions; '?' stands for a dynamic size."""
+        """The sizes of a value, for the argument types of a function; '?' stands for a dynamic size."""
         return ["?" if n is None else n for n in self.shape(name)]
 
     def fresh(self) -> str:

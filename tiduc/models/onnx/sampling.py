@@ -101,7 +101,7 @@ _WEIGHTS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda away: maximum(1 - away, 0),
     "cubic": lambda away: cubic(away, -0.75),
 }
-"""The weight of an element at this distance; None for a weight of one."""
+"""By mode, the function from an element's distance to its weight; None for a weight of one."""
 
 
 def deformable(nodes: Nodes, node: "onnx.NodeProto") -> str:

@@ -18,7 +18,7 @@ from tiduc.models.legalize import floor_divide
 
 @stage
 def count_in_integers(module: ir.Module) -> None:
-    """Replaces, in place, rounded-up quotients of integers that are computed in floats by integer arithmetic."""
+    """Computes rounded-up quotients of integers in integers instead of floats; changes the module in place."""
     for op in outer_first(module.operation):
         if op.name == "stablehlo.convert" and (found := _dividend_and_divisor(op)):
             n, step = found

@@ -171,7 +171,7 @@ def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> li
 
 
 def _takers(module: ir.Module, name: str, message: str) -> list[str]:
-    """The users of the constants with this op name whose text is in the message, also users through a list."""
+    """The users, also through a list, of the constants with this op name that the message quotes."""
     takers: dict[str, None] = {}
 
     def take(result: IrValue) -> None:

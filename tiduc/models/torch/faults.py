@@ -93,7 +93,7 @@ def located(
 
 
 def message_of_torch(error: BaseException) -> str:
-    """The first line of the error's message, with the next line if the first only announces it; or the type."""
+    """The first line of the error's message, and the next if the first only announces it; the type if it has none."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return _ADVICE.sub("", " ".join(lines[: 2 if _ANNOUNCES.search(lines[0]) else 1]))
 
@@ -155,7 +155,7 @@ def _traced(error: BaseException, module: "torch.nn.Module") -> tuple[str, str |
 
 
 def _recorded(exported: "torch.export.ExportedProgram | None", location: str) -> tuple[str, str | None]:
-    """The line of the user's code that leads to this line, and its module, by the records of the export."""
+    """From the records of the export, the line of the user's code that leads to this line, and its module."""
     place = tuple(location.split(":")[:2])
     for node in exported.graph.nodes if exported is not None and location else ():
         text, stack = node.meta.get("stack_trace") or "", node.meta.get("nn_module_stack")

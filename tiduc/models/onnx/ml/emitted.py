@@ -23,7 +23,7 @@ Attribute = Union[int, Sequence[int], "onnx.TensorProto"]
 
 
 class Emitted:
-    """The nodes in place of one node, whose results they name; `before` are the nodes before that node."""
+    """The nodes that replace one node, and define its results; `before` are the nodes before that node."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.ml.emitted import Emitted
 
 _TINY = np.float32(1e-7)
-"""SOFTMAX_ZERO keeps scores of at most this size, other than their scale."""
+"""SOFTMAX_ZERO scales scores below this size instead of exponentiating them."""
 
 
 def transformed(e: Emitted, scores: str, kind: str | None = None) -> str:

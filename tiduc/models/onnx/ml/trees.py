@@ -78,7 +78,7 @@ def tree_ensemble(e: Emitted) -> None:
 
 
 def tree_classifier(e: Emitted) -> None:
-    """The sums of the classes. If leaves have values for one of two classes only, the other score follows from it."""
+    """The sums over trees, by class. If leaves have values for only one of two classes, both scores follow from it."""
     count, only = class_count(e), np.unique(e.needed("class_ids"))
     if count < 2:
         raise Unsupported(f"it has {count} classes")

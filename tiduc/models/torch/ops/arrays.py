@@ -103,7 +103,7 @@ def _scattered_to_end(
     end: int | torch.SymInt | None,
     step: int,
 ) -> Any:
-    """`slice_scatter` along a dynamic dimension, to which torch-mlir gives unlimited memory."""
+    """`slice_scatter` along a dynamic dimension, for which torch-mlir would take unlimited memory."""
     if step != 1 or not isinstance(first, int) or first < 0 or (isinstance(end, int) and end < sys.maxsize):
         raise Unsupported("an assignment to a slice of a dynamic dimension must reach its end, in steps of 1")
     return torch.cat([x.narrow(dim, 0, first), values], dim) if first else values.clone()
@@ -328,7 +328,7 @@ def index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
 def index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
-    """Rewrites y[mask] = number, or = row, as a select."""
+    """Rewrites y[mask] = number, and y[mask] = row, as a select."""
     if not any(i is not None and i.dtype == torch.bool for i in indices):
         return _from_start(aten.index_put.default, x, indices, values, accumulate)
     return assigned(x, indices, values, accumulate)

@@ -51,9 +51,10 @@ def _grouped_mm(
 ) -> torch.Tensor:
     """Matrix products of groups; `offs` holds the end of each group along the dimension that is divided.
 
-    a (m, k), b (g, k, n) gives (m, n), and a (g, m, k), b (k, n) gives (m, n), from groups of m and of n.
-    a (m, k), b (k, n) gives (g, m, n), from groups of k.
-    a (g, m, k), b (g, k, n) gives (g, m, n).
+    a (m, k), b (g, k, n)       gives (m, n)        groups along m
+    a (g, m, k), b (k, n)       gives (m, n)        groups along n
+    a (m, k), b (k, n)          gives (g, m, n)     groups along k
+    a (g, m, k), b (g, k, n)    gives (g, m, n)     no groups: a batch of products
     """
     if bias is not None:
         raise Unsupported("grouped_mm with a bias is not supported; add the bias to the result")

@@ -139,7 +139,7 @@ TABLE[aten.tanh.default] = _of_complex(partial(unary, "tanh"))
 
 
 def _creates(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """The decomposition of a function that creates a tensor: torch-mlir lowers no complex ones."""
+    """The decomposition, for complex types, of a function that creates a tensor: torch-mlir creates only real ones."""
 
     def run(*arguments: int, dtype: torch.dtype | None = None, **keywords: Any) -> Any:
         if dtype is None or not dtype.is_complex:

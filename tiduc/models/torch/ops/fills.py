@@ -35,7 +35,7 @@ def filled(sizes: Sequence[int | torch.SymInt], value: Number, dtype: torch.dtyp
 
 
 def hide(graph: torch.fx.Graph, placeholder: torch.fx.Node, tensor: torch.Tensor) -> bool:
-    """Replaces a placeholder by a call that fills its tensor, if the tensor has one element that StableHLO has."""
+    """Replaces a placeholder by a call that fills its tensor, if this has one element, of a type that StableHLO has."""
     if tensor.numel() != 1 or str(tensor.dtype).removeprefix("torch.") not in ELEMENTS:
         return False
     function, arguments = called("fill", [], _constant(list(tensor.shape), tensor.item(), tensor.dtype))

@@ -14,7 +14,7 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 def _with_tensors(
     function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> Callable[[Any, Any], Any]:
-    """The function of two tensors, with a tensor in place of a number."""
+    """Wraps a function of two tensors so that an operand may be a number."""
     return lambda x, y: function(*as_tensors(x, y))
 
 
@@ -59,7 +59,7 @@ def mean(
     *,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    """The mean in another type than the type of x."""
+    """The mean, in a type that differs from the type of x."""
     if dtype in (None, x.dtype):
         return NotImplemented
     return x.to(dtype).mean(dim, keepdim)

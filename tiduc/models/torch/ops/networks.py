@@ -55,7 +55,7 @@ def view(x: torch.Tensor, size: Sequence[int]) -> Any:
 def rms_norm(
     x: torch.Tensor, sizes: Sequence[int], weight: torch.Tensor | None = None, eps: float | None = None
 ) -> Any:
-    """x / sqrt(mean of squares + eps), in f32 for narrower types. The default `eps` is that of the type of the sums."""
+    """x / sqrt(mean of squares + eps), in f32 for narrower types. By default, `eps` is that of the sums' type."""
     kind = torch.promote_types(x.dtype, torch.float32)
     wide = x.to(kind)
     mean = (wide * wide).mean(list(range(-len(sizes), 0)), keepdim=True)

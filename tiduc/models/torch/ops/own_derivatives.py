@@ -46,7 +46,7 @@ class _Context:
 
 @contextmanager
 def own_derivatives() -> Iterator[None]:
-    """In a block around an export, `apply` of each `torch.autograd.Function` keeps its derivative."""
+    """In a block around an export, makes `apply` of each `torch.autograd.Function` keep the function's derivative."""
 
     def apply(cls: type[torch.autograd.Function], /, *args: torch.Tensor | float, **kwargs: object) -> Any:
         if cls.__module__.startswith(

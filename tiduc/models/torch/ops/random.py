@@ -110,7 +110,7 @@ def normal(
     *deviation: float | torch.Tensor,
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
-    """Normal numbers; `normal_functional` takes an array of the shape before the mean and the deviation."""
+    """Normal numbers. `normal_functional` takes a tensor, for the shape, before the mean and the deviation."""
     like = next(x for x in (mean, std) if isinstance(x, torch.Tensor))
     if deviation:
         mean, std = std, *deviation

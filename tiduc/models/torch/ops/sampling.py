@@ -31,7 +31,7 @@ def adaptive_max_pool(x: torch.Tensor, sizes: Sequence[int]) -> Any:
 
 
 def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """The places of each window's elements in the flat image, and which are in the window: (windows, elements)."""
+    """Two arrays (windows, elements): places in the flat image, and whether each place is in the window."""
     places, inside = np.zeros([1, 1], np.int64), np.ones([1, 1], bool)
     for n, count in zip(image, sizes, strict=True):
         ends = [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)]
@@ -44,7 +44,7 @@ def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
 
 
 def _crossed(outer: Array, inner: Array, combine: Callable[[Array, Array], Array]) -> Array:
-    """Each row of `outer` combined with each row of `inner`, and their elements likewise."""
+    """Combines each row of `outer` with each row of `inner`, and each element of one with each element of the other."""
     crossed = combine(outer[:, None, :, None], inner[None, :, None, :])
     result: Array = crossed.reshape(len(outer) * len(inner), -1)
     return result

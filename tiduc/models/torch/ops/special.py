@@ -86,7 +86,7 @@ def zeta(x: float | torch.Tensor, q: float | torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.logit.default)
 def logit(x: torch.Tensor, eps: float | None = None) -> torch.Tensor:
-    """log(x / (1 - x)), with x between eps and 1 - eps, where its derivative is not zero."""
+    """log(x / (1 - x)), with x limited to eps and 1 - eps, beyond which the derivative is zero."""
     x = x if x.is_floating_point() else x.float()
     if eps is not None:
         x = where(x < eps, eps, x)
@@ -191,7 +191,7 @@ def atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.special_log_ndtr.default)
 def log_ndtr(x: torch.Tensor) -> torch.Tensor:
-    """log of the normal distribution function, from erfcx below -1, where it would underflow."""
+    """log of the normal distribution function; below -1, where the function would underflow, computed from erfcx."""
     x = x if x.is_floating_point() else x.float()
     is_low = x < -1
     low, high = (where(is_low, a, b) * 0.5**0.5 for a, b in ((x, -1), (0, x)))
