@@ -1,4 +1,4 @@
-"""The rates by which times of ops are estimated: the default ones, those of a file, and those of this machine."""
+"""The rates from which the times of ops are estimated: the default ones, those of a file, and those of this machine."""
 
 import json
 from pathlib import Path

@@ -122,7 +122,7 @@ def _limits(onnx: ModuleType, target: int, bits: int) -> tuple[int, int]:
 
 
 def _cast(onnx: ModuleType, node: "onnx.NodeProto", target: int, bits: int) -> list[Any]:
-    """The last bits of the operand as a 32-bit integer: (x - least) mod 2^bits + least."""
+    """The low bits of the operand, as a 32-bit integer: (x - least) mod 2^bits + least."""
     least, _ = _limits(onnx, target, bits)
     y = node.output[0]
 
