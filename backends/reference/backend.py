@@ -1,10 +1,13 @@
 """StableHLO's reference interpreter as a backend: nothing is compiled, every op runs as the specification says."""
 
+from functools import partial
+
 from numpy.typing import ArrayLike
 
-from tiduc.backends.backend import Backend, Lowered, Options
+from tiduc.backends.backend import Backend, Lowered, Options, Runnable
 from tiduc.backends.named_main import text_with_main
 from tiduc.backends.reference.interpreter import Interpreted
+from tiduc.backends.static_shapes import at_each_shape
 from tiduc.dialect.errors import RequestError
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.checks import check_count, check_sizes, checked
@@ -29,8 +32,8 @@ class InterpretedProgram:
         return self._main(arrays)
 
 
-def interpreted(program: Lowered, options: Options) -> InterpretedProgram:
-    """The program, ready to run.
+def interpreted(program: Lowered, options: Options) -> Runnable:
+    """The program, ready to run; dynamic shapes become static at the first call with each shape.
 
     Raises `RequestError` for a target other than `cpu`, or if `lapack` is not the default.
     """
@@ -38,7 +41,7 @@ def interpreted(program: Lowered, options: Options) -> InterpretedProgram:
         raise RequestError(f"the reference interpreter has no target {options.target!r}; it has: cpu")
     if options.lapack != Options.lapack:
         raise RequestError("--lapack is for IREE only: the reference interpreter does not call LAPACK")
-    return InterpretedProgram(program, options.limits)
+    return at_each_shape(program, partial(InterpretedProgram, limits=options.limits))
 
 
 BACKEND = Backend(

@@ -1,11 +1,14 @@
 """XLA as a backend: compiles StableHLO text for as many devices as the program is partitioned for."""
 
+from functools import partial
+
 from torch_mlir import ir
 
-from tiduc.backends.backend import Backend, Lowered, Options
+from tiduc.backends.backend import Backend, Lowered, Options, Runnable
 from tiduc.backends.named_main import with_main
-from tiduc.backends.xla.executable import XlaExecutable
-from tiduc.dialect.errors import RequestError, Unsupported
+from tiduc.backends.static_shapes import at_each_shape
+from tiduc.backends.xla.executable import XlaExecutable, check_target
+from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.mlir.resources import inlined
 from tiduc.dialect.ops.attributes import named_attributes
@@ -13,20 +16,20 @@ from tiduc.dialect.ops.attributes import named_attributes
 _PARTITIONS = "mhlo.num_partitions"
 
 
-@stage
-def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
-    """Compiles the program with XLA.
+def compile_for_xla(program: Lowered, options: Options) -> Runnable:
+    """Compiles the program with XLA; with dynamic shapes, at the first call with each shape.
 
-    Raises `RequestError` if the options ask for the host's LAPACK, and `Unsupported` if an input has a dynamic
-    dimension.
+    Raises `RequestError` if the options ask for the host's LAPACK or XLA lacks the target.
     """
     if options.lapack != Options.lapack:
         raise RequestError("--lapack is for IREE only: XLA has its own LAPACK")
-    if dynamic := [port.name for port in program.signature.inputs if None in port.type.shape]:
-        raise Unsupported(
-            f"XLA compiles static shapes only, and {dynamic[0]} has a dynamic dimension; make its shape static, or use "
-            "the engine iree"
-        )
+    check_target(options.target)
+    return at_each_shape(program, partial(_static, target=options.target))
+
+
+@stage
+def _static(program: Lowered, target: str) -> XlaExecutable:
+    """Compiles a program of static shapes."""
     module, function = with_main(program.module)
     for side in ("arg_attrs", "res_attrs"):  # XLA does not know the dialect `tidu`
         if side in function.attributes:
@@ -34,7 +37,7 @@ def compile_for_xla(program: Lowered, options: Options) -> XlaExecutable:
             function.attributes[side] = ir.ArrayAttr.get(kept)
     count = module.attributes[_PARTITIONS] if _PARTITIONS in module.attributes else None
     partitions = ir.IntegerAttr(count).value if count is not None else 1
-    return XlaExecutable(inlined(str(module)), program.signature, options.target, program.name, partitions)
+    return XlaExecutable(inlined(str(module)), program.signature, target, program.name, partitions)
 
 
 def _without_ours(attributes: ir.DictAttr) -> ir.DictAttr:

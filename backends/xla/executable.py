@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
+from tiduc.dialect.errors import CompileError, RequestError, TiducError
 from tiduc.runtime.arrays import Array
 from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.signature import Signature, SignatureValue
@@ -117,16 +117,19 @@ class XlaExecutable:
         if len(self._devices) == 1:
             return parts[0]
         shape = self.signature.outputs[index].type.shape
-        if None in shape:
-            raise InputError(f"output {index} has a dynamic dimension and is sharded over several devices")
         return self._jax.make_array_from_single_device_arrays(shape, self._results[index], list(parts))
+
+
+def check_target(target: str) -> None:
+    """Raises `RequestError` for a target that XLA lacks."""
+    if target not in _PLATFORMS:
+        raise RequestError(f"XLA has no target {target!r}; it has: {', '.join(_PLATFORMS)}")
 
 
 def _client(target: str) -> tuple[Any, Any]:
     """JAX, and XLA's client for a target."""
-    platform = _PLATFORMS.get(target)
-    if platform is None:
-        raise RequestError(f"XLA has no target {target!r}; it has: {', '.join(_PLATFORMS)}")
+    check_target(target)
+    platform = _PLATFORMS[target]
     try:
         import jax
         from jax._src import xla_bridge  # JAX has no public way to compile StableHLO text

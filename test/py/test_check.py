@@ -15,7 +15,6 @@ from tiduc.checking.comparisons import Comparison
 from tiduc.checking.differences import derivatives
 from tiduc.cli import run
 from tiduc.program import Program
-from tiduc.static_shapes import at_each_shape
 
 TANH = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = stablehlo.tanh %x : tensor<4xf32>
@@ -33,10 +32,6 @@ DYNAMIC = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf
 
 
 def engine(program: Program) -> Any:
-    return at_each_shape(program, interpreted)
-
-
-def interpreted(program: Program) -> Any:
     """The program as the reference interpreter runs it."""
     return program.compile(engine="reference")
 
@@ -220,10 +215,8 @@ def test_widened_constants(constant: str) -> None:
     program = tiduc.load(f"func.func @main() -> {type_} {{\n%y = {constant}\nreturn %y : {type_} }}")
     wide = in_double(program)
     assert "stablehlo.convert" not in str(wide.graphs) and "f64" in str(wide.outputs[0].type)
-    narrow = interpreted(program)()[0]
-    np.testing.assert_array_equal(
-        interpreted(wide)()[0], narrow.astype(complex if "complex" in type_ else float)
-    )
+    narrow = engine(program)()[0]
+    np.testing.assert_array_equal(engine(wide)()[0], narrow.astype(complex if "complex" in type_ else float))
 
 
 def test_a_widened_resource() -> None:
@@ -234,7 +227,7 @@ def test_a_widened_resource() -> None:
       return %y : tensor<2xf32>
     }
     {-# dialect_resources: { builtin: { w: "0x040000000000803F00000040" } } #-}"""
-    np.testing.assert_array_equal(interpreted(in_double(tiduc.load(text)))(np.zeros(2))[0], [1, 2])
+    np.testing.assert_array_equal(engine(in_double(tiduc.load(text)))(np.zeros(2))[0], [1, 2])
 
 
 def test_a_seed_that_no_program_shows() -> None:

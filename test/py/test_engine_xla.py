@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from harness.example_files import EXAMPLES
 
+from tiduc.backends.backend import Lowered, Options, Runnable, compile_program
+from tiduc.backends.static_shapes import KEPT, at_each_shape
 from tiduc.backends.xla.executable import XlaExecutable
 from tiduc.cli import run
 from tiduc.dialect.errors import CompileError, InputError, RequestError, TiducError
@@ -112,10 +114,51 @@ def test_what_xla_refuses() -> None:
         load(PROGRAM).compile("vulkan", engine="xla")
     with pytest.raises(TiducError, match="XLA has no device of target 'hip'"):
         load(PROGRAM).compile("hip", engine="xla")
-    with pytest.raises(
-        TiducError, match="x has a dynamic dimension; make its shape static, or use the engine iree"
-    ):
-        load("func.func @main(%x: tensor<?xf32>) { return }").compile(engine="xla")
+
+
+DYNAMIC = """func.func @main(%x: tensor<?x3xf32>, %w: tensor<3xf32>) -> tensor<?xf32> {
+  %0 = stablehlo.sine %x : tensor<?x3xf32>
+  %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?xf32>
+  return %1 : tensor<?xf32>
+}"""
+
+
+@pytest.mark.parametrize("engine", ["xla", "reference"])
+def test_dynamic_shapes(engine: str) -> None:
+    """A program of dynamic shapes is compiled at the first call with each shape; a bounded number stays compiled."""
+    run = load(DYNAMIC).vjp().compile(engine=engine)
+    w = np.asarray([1, 2, 3], np.float32)
+    for rows in (2, 5, 2):
+        x, dy = np.full((rows, 3), 0.5, np.float32), np.ones(rows, np.float32)
+        _, dx, dw = run(x, w, dy)
+        np.testing.assert_allclose(dx, np.cos(x) * w, rtol=1e-6)
+        np.testing.assert_allclose(dw, np.sin(x).sum(0), rtol=1e-6)
+    with pytest.raises(InputError, match=r"argument 0 \(x\): expected \?x3xf32, got 2x4xf32"):
+        run(np.zeros((2, 4), np.float32), w, dy)
+    with pytest.raises(InputError, match=r"argument 2 .*expected size 5 of dimension 0 beside x, got 2"):
+        run(np.zeros((5, 3), np.float32), w, dy)
+
+
+def test_a_bounded_number_of_shapes_stays_compiled() -> None:
+    compiled: list[int] = []
+
+    def counted(program: Lowered) -> Runnable:
+        compiled.append(program.signature.inputs[0].type.shape[0] or 0)
+        return compile_program(program, "reference", Options())
+
+    run = at_each_shape(load(DYNAMIC).lower(), counted)
+    for rows in (1, 2, 1, *range(1, KEPT + 2), 1):
+        run(np.zeros((rows, 3), np.float32), np.zeros(3, np.float32))
+    assert compiled == [*range(1, KEPT + 2), 1]
+
+
+def test_shapes_that_depend_on_values_are_refused() -> None:
+    text = """func.func @main(%n: tensor<1xi32>) -> tensor<?xf32> {
+  %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}"""
+    with pytest.raises(RequestError, match="a shape depends on the values of arguments"):
+        load(text).compile(engine="xla")(np.asarray([3], np.int32))
 
 
 def test_without_jax(monkeypatch: pytest.MonkeyPatch) -> None:

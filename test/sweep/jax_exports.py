@@ -17,8 +17,9 @@ import numpy as np
 from counts import summary
 
 import tiduc
+from tiduc.backends.backend import Lowered, Options, Runnable, compile_program
+from tiduc.backends.static_shapes import at_each_shape
 from tiduc.checking.check import check
-from tiduc.static_shapes import at_each_shape
 
 PACKAGE = "jax._src.internal_test_util.export_back_compat_test_data"
 CONTENTS = "mlir_module_serialized"
@@ -69,8 +70,12 @@ def evaluated(export: dict[str, Any]) -> tuple[str, str]:
     return ("disagrees", str(wrong[0])) if wrong else ("agrees", "")
 
 
-def _compiled(program: tiduc.Program) -> Any:
-    return at_each_shape(program, tiduc.Program.compile)
+def _compiled(program: tiduc.Program) -> Runnable:
+    return at_each_shape(program.lower(), _on_iree)
+
+
+def _on_iree(static: Lowered) -> Runnable:
+    return compile_program(static, "iree", Options())
 
 
 def main() -> None:

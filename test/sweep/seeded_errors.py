@@ -24,8 +24,10 @@ sys.path.insert(0, str(ROOT / "test" / "py"))
 import numpy as np  # noqa: E402
 from harness.xla import by_xla, chosen  # noqa: E402
 
+from tiduc.backends.backend import Lowered  # noqa: E402
 from tiduc.backends.named_main import text_with_main  # noqa: E402
 from tiduc.backends.reference.interpreter import Interpreted  # noqa: E402
+from tiduc.backends.static_shapes import at_each_shape  # noqa: E402
 from tiduc.checking.check import check, in_double  # noqa: E402
 from tiduc.dialect.errors import TiducError  # noqa: E402
 from tiduc.dialect.graph.graph import operations  # noqa: E402
@@ -35,7 +37,6 @@ from tiduc.passes.rules.registry import LinearizeRule, OpSet, TransposeRule  # n
 from tiduc.program import Program, from_module  # noqa: E402
 from tiduc.runtime.arrays import Array, random_array  # noqa: E402
 from tiduc.runtime.signature import TensorType  # noqa: E402
-from tiduc.static_shapes import at_each_shape  # noqa: E402
 
 ERROR = 1e-4
 FILES = (*sorted((ROOT / "test" / "lit").rglob("*.mlir")), *sorted((ROOT / "examples").glob("*.mlir")))
@@ -237,10 +238,10 @@ def _arguments(program: Program) -> Iterator[list[Array]]:
 
 
 def _run(program: Program) -> Callable[..., Sequence[Array]]:
-    return at_each_shape(program, _static)
+    return at_each_shape(program.lower(), _static)  # type: ignore[arg-type]  # a function serves
 
 
-def _static(program: Program) -> Callable[..., Sequence[Array]]:
+def _static(program: Lowered) -> Callable[..., Sequence[Array]]:
     text = text_with_main(program.module)
     engine = chosen(text)
     if engine is None and "custom_call" not in text:  # unknown calls end the interpreter

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 import click
 
@@ -19,7 +18,6 @@ from tiduc.dialect.errors import InputError
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, read_npz
-from tiduc.static_shapes import at_each_shape
 
 _AGREES = click.style("agrees", fg="green")
 _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
@@ -164,7 +162,7 @@ def _engine(engine: str, options: Options) -> Run:
         with waiting(f"compiling for {options.target}"):
             return compile_program(program.lower(), engine, options)
 
-    return compiled if engine == "iree" else partial(at_each_shape, run=compiled)
+    return compiled
 
 
 def _arguments(

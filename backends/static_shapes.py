@@ -1,0 +1,119 @@
+"""Programs with dynamic shapes on engines that compile static shapes only: one compiled program for each new shape.
+
+func.func @main(%x: tensor<?x3xf32>)    called with a 2x3 array    ->    func.func @main(%x: tensor<2x3xf32>)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from numpy.typing import ArrayLike
+from torch_mlir import ir
+
+from tiduc.backends.backend import Lowered, Runnable
+from tiduc.backends.named_main import text_with_main, with_main
+from tiduc.dialect.dynamic.calls import make_static
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import parse, run_passes, stage
+from tiduc.runtime.arrays import Array
+from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
+from tiduc.runtime.signature import Signature, SignatureValue, TensorType
+
+KEPT = 16
+"""The number of shapes for which a program stays compiled; the shape that was used least recently makes room."""
+
+_REFINE = (
+    "builtin.module(stablehlo-refine-shapes,"
+    "func.func(chlo-legalize-to-stablehlo,stablehlo-canonicalize-dynamism,"
+    "stablehlo-aggressive-simplification,canonicalize,cse))"
+)
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def is_dynamic(signature: Signature) -> bool:
+    """Whether an input or an output has a dynamic dimension."""
+    return any(None in value.type.shape for value in (*signature.inputs, *signature.outputs))
+
+
+def at_each_shape(program: Lowered, compiled: Callable[[Lowered], Runnable]) -> Runnable:
+    """The program, compiled by `compiled`: now if its shapes are static, otherwise at the first call with each shape.
+
+    A call raises `RequestError` if a shape depends on the values of arguments.
+    """
+    return AtEachShape(program, compiled) if is_dynamic(program.signature) else compiled(program)
+
+
+class AtEachShape:
+    """A program with dynamic shapes, compiled for the shapes of its arguments; `KEPT` compiled programs are kept."""
+
+    def __init__(self, program: Lowered, compiled: Callable[[Lowered], Runnable]) -> None:
+        self.signature, self.entry = program.signature, program.name
+        self._program, self._compiled = program, compiled
+        self._at = lru_cache(KEPT)(self._compiled_at)
+
+    def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
+        """The outputs; `InputError`, naming the argument, for a wrong count, dtype or size."""
+        check_count(self.entry, self.signature, arguments)
+        pairs = enumerate(zip(arguments, self.signature.inputs, strict=True))
+        arrays = [_array(argument, value, i) for i, (argument, value) in pairs]
+        check_sizes(self.signature, arrays)
+        return self._at(tuple([tuple(x.shape) for x in arrays]))(*arrays)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.entry}{self.signature}>"
+
+    def _compiled_at(self, shapes: Shapes) -> Runnable:
+        return self._compiled(refined(self._program, shapes))
+
+
+def _array(argument: Any, value: SignatureValue, index: int) -> Any:
+    """The argument as an array whose type is checked; an array on a device stays there."""
+    if not (hasattr(argument, "shape") and hasattr(argument, "dtype")):
+        return checked(argument, value, index)
+    check_type(argument, value, index)
+    return argument
+
+
+@stage
+def refined(program: Lowered, shapes: Sequence[Sequence[int]]) -> Lowered:
+    """A copy of the program for arguments of these shapes, with static shapes everywhere.
+
+    Raises `RequestError` if a shape depends on the values of arguments.
+    """
+    module = parse(text_with_main(program.module))
+    refine(module, shapes)
+    _, main = with_main(module)
+    results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
+    inputs = tuple(
+        replace(value, type=replace(value.type, shape=tuple(shape)))
+        for value, shape in zip(program.signature.inputs, shapes, strict=True)
+    )
+    outputs = tuple(
+        replace(value, type=TensorType(tuple(ir.RankedTensorType(type_).shape), value.type.element))
+        for value, type_ in zip(program.signature.outputs, results, strict=True)
+    )
+    return replace(program, module=module, signature=Signature(inputs, outputs), name="main")
+
+
+@stage
+def refine(module: ir.Module, shapes: Sequence[Sequence[int]]) -> None:
+    """Makes all shapes static, in place, in a module whose only public function is `main`.
+
+    Raises `RequestError` if a dynamic dimension remains.
+    """
+    run_passes(module.operation, "builtin.module(inline,symbol-dce)")
+    main = module.body.operations[0]
+    inputs = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs
+    static = zip(shapes, inputs, strict=True)
+    types = ",".join(
+        str(ir.RankedTensorType.get(sizes, ir.ShapedType(type_).element_type)) for sizes, type_ in static
+    )
+    run_passes(module.operation, f"builtin.module(stablehlo-refine-arguments{{types={types}}})")
+    before = ""
+    while (text := str(module)) != before:  # folding one dimension may reveal another
+        before = text
+        run_passes(module.operation, _REFINE)
+        make_static(module)
+    if "?x" in text:
+        raise RequestError("a shape depends on the values of arguments, not only on their shapes")
