@@ -20,6 +20,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -85,13 +86,23 @@ def main() -> None:
 def measured(name: str, threads: int, seconds: float, without: Sequence[str] = ()) -> Row:
     """Compiles and runs the gradient of a network in each way."""
     module, image = made(name)
-    names = [name for name, _ in module.named_parameters()]
-    gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
-    arguments = [np.asarray(x) for x in gradient.arguments(image.numpy())]
+    return compared(module, (image,), threads, seconds, without)
+
+
+def compared(
+    module: Any, inputs: Sequence[Any], threads: int, seconds: float, without: Sequence[str] = ()
+) -> Row:
+    """Compiles and runs in each way the gradient of a module that returns a scalar, toward its weights."""
+    model = tiduc.from_torch(module, tuple(inputs), lift_constants=True)
+    known = {value.name for value in model.signature.inputs}
+    weights = {name: x for name, x in module.named_parameters() if name in known}
+    gradient = model.grad(list(weights))
+    arguments = [np.asarray(x) for x in gradient.arguments(*(x.numpy() for x in inputs))]
+    of_module = partial(of_torch, inputs=inputs, weights=list(weights.values()))
     makers = {
         TIDUC: lambda: of_tiduc(gradient.text, arguments, threads),
-        TORCH: lambda: of_torch(module, module, image),
-        COMPILED: lambda: of_torch(module, torch.compile(module), image),
+        TORCH: lambda: of_module(module),
+        COMPILED: lambda: of_module(torch.compile(module)),
         XLA: lambda: of_compiler(by_xla, gradient.text, arguments),
         IREE: lambda: of_compiler(by_iree, gradient.text, arguments),
     }
@@ -132,18 +143,16 @@ def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
     return Way(call, allocated(vmfb, arguments) * 1024 - size(arguments), seconds)
 
 
-def of_torch(module: Any, forward: Callable[[Any], Any], image: Any) -> Way:
-    """PyTorch's gradient; `forward` is the module, or what `torch.compile` made of it."""
+def of_torch(forward: Callable[..., Any], inputs: Sequence[Any], weights: Sequence[Any]) -> Way:
+    """PyTorch's gradient toward the weights; `forward` is the module, compiled or not."""
 
     def call() -> Sequence[Any]:
-        module.zero_grad(set_to_none=True)
-        forward(image).backward()
-        return [x.grad.numpy() for x in module.parameters() if x.grad is not None]
+        found = torch.autograd.grad(forward(*inputs), weights, allow_unused=True, materialize_grads=True)
+        return [x.numpy() for x in found]
 
     before = used()
     call()
     seconds = used() - before
-    module.zero_grad(set_to_none=True)
     return Way(call, torch_functions.allocated(call), seconds)
 
 

@@ -173,7 +173,7 @@ def _least(calls: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
 
 def report(name: str, engine: str, seconds: float) -> None:
     """Prints the figures of a model, or that tiduc refuses it."""
-    from models import ENTRIES
+    from installed import ENTRIES
 
     (entry,) = [entry for entry in ENTRIES if entry.name == name]
     found: dict[str, Any] = {}

@@ -50,7 +50,7 @@ def known(journal: Path) -> dict[tuple[str, str], Figures]:
 
 
 def chosen(only: str, size: str | None) -> Iterator[str]:
-    from models import ENTRIES
+    from installed import ENTRIES
 
     for entry in ENTRIES:
         if only in entry.name and size in (None, entry.size):

@@ -48,7 +48,7 @@ _RUN = ["engine", "compile s", "error", "PyTorch's error", "run ms", "PyTorch ms
 
 def write(found: Mapping[tuple[str, str], Figures]) -> None:
     """Writes the page from the figures of each model and engine."""
-    from models import ENTRIES, MISSING
+    from installed import ENTRIES, MISSING
 
     if MISSING:
         raise SystemExit(f"the page needs all models: install {', '.join(MISSING)}")
