@@ -1,4 +1,4 @@
-"""Marks cases of sampled tests slow, and tests that need PyTorch; compares the tables of `tiduc ops` with tests."""
+"""Marks cases of sampled tests slow, marks tests that need PyTorch, and compares `tiduc ops` with the tests."""
 
 import gc
 import os
@@ -39,14 +39,14 @@ def pytest_addoption(parser: Any) -> None:
 
 
 class _Session:
-    """Whether all tests of rules ran, and how the tables differ."""
+    """The state of a session: whether all tests of rules ran, and how the tables differ."""
 
     whole = False
     deselected = False  # some tests of rules
     lines: list[str] = []
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest leaves out slow tests
+@pytest.hookimpl(tryfirst=True)  # runs before pytest deselects slow tests
 def pytest_collection_modifyitems(items: Any) -> None:
     mark_slow(items)
     mark_torch(items)
@@ -61,11 +61,11 @@ def pytest_collection_finish(session: Any) -> None:
     ran = {item.path for item in session.items}
     collected = set(RULES.glob("test_*.py")) <= ran and not _Session.deselected
     _Session.whole = collected and not session.config.option.collectonly
-    gc.freeze()  # the tests and the libraries stay, so that no collection visits their objects
+    gc.freeze()  # tests and libraries live as long as the session; no collection visits them now
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # the interpreter's last collection frees all objects; bindings report those that it does not free
+    gc.unfreeze()  # lets the last collection free all objects; bindings report those that stay
     if not IS_WORKER:
         shutil.rmtree(os.environ["TIDUC_CACHE"], ignore_errors=True)
 
@@ -92,7 +92,7 @@ def interpreted(double_precision: None) -> Iterator[None]:
 
 @pytest.fixture
 def default_signals() -> Iterator[None]:
-    """Handles SIGINT and SIGHUP as a terminal does; under nohup and in the background of a shell they are ignored."""
+    """Handles SIGINT and SIGHUP as in a terminal. Under nohup, and in the background of a shell, they are ignored."""
     handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
@@ -102,7 +102,7 @@ def default_signals() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def vulkan() -> Iterator[None]:
-    """Closes Vulkan devices after each test; open ones keep two cores busy."""
+    """Closes Vulkan devices after each test, because open devices keep two cores busy."""
     yield
     if "tiduc.runtime.devices" in sys.modules:
         from harness.vulkan import close_vulkan
@@ -112,7 +112,10 @@ def vulkan() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def notes(request: Any) -> Any:
-    """Records what tests of rules check and which refusals they meet; fast tests sample order two in grids of cases."""
+    """Records the rules that tests check and the refusals that they meet.
+
+    The fast tests sample order two in grids of cases.
+    """
     are_rules = RULES in request.path.parents
     is_sampled = "not slow" in request.config.option.markexpr and hasattr(request.node, "callspec")
     ORDER_TWO.sample(request.path if are_rules and is_sampled else None)

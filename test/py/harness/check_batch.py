@@ -1,7 +1,7 @@
-"""The numeric harness of the batching rules: a batched program equals its runs one by one, stacked.
+"""The numeric harness of the batching rules: the result of a batched program equals the stacked results of single runs.
 
-For every subset of a program's inputs, the inputs in the subset get a batched dimension of size 3, and the others are
-shared. An output that does not depend on the subset has no batched dimension.
+Every subset of a program's inputs is tested. The inputs in the subset get a batched dimension of size 3; all runs share
+the other inputs. An output that does not depend on the subset has no batched dimension.
 """
 
 import itertools
@@ -38,7 +38,7 @@ def batched(program: Program, positions: Sequence[int], size: int = SIZE) -> Pro
 
 
 def varied(x: Any, rng: np.random.Generator) -> Any:
-    """`SIZE` variations of x, stacked: floats near x, and integers in another order."""
+    """`SIZE` variations of x, stacked: floats near x, or permutations of the integers in x."""
     x = np.asarray(x)
     if x.dtype.kind in "fc":
         off = rng.uniform(-0.05, 0.05, (SIZE, *x.shape))
@@ -50,7 +50,7 @@ def varied(x: Any, rng: np.random.Generator) -> Any:
 
 
 def check_batch(text: str | Program, *arguments: Any, subsets: bool = True, rtol: float = 1e-12) -> None:
-    """Checks every subset of the inputs; without `subsets`, only each input alone and all inputs together."""
+    """Checks every subset of the inputs. Without `subsets`, checks only each single input and all inputs together."""
     program = text if isinstance(text, Program) else load(text)
     rng = np.random.default_rng(0)
     point = [np.asarray(x) for x in arguments]

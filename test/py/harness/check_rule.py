@@ -2,12 +2,12 @@
 
 For a program f, at a point x, for every subset of its differentiable inputs:
 
-- the primal outputs of the JVP and VJP programs are f's own;
+- the primal outputs of the JVP and VJP programs equal the outputs of f;
 - JVP against central differences of fourth order: dy = (8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h;
 - VJP against JVP by the adjoint identity Re<ct, dy> = Re<cx, dx>;
 - order two: these checks on the JVP program and on the VJP program, all inputs active.
 
-`order_two.py` says which fast tests skip order two, and all subsets except the whole one.
+`order_two.py` chooses the fast tests that skip order two and all proper subsets of the inputs.
 """
 
 import itertools
@@ -48,8 +48,8 @@ def check_rule(
 ) -> None:
     """Checks the derivatives of the function `main` in a StableHLO text at a point, as described above.
 
-    `differences=False` leaves central differences out, for a point at a kink, where `jax_function` (this
-    function in JAX) should decide instead. Differentiable arguments are f64 or complex128. `order` is 2 by default.
+    `differences=False` skips central differences, for example at a kink. `jax_function`, which is `main` written in
+    JAX, should then give the expected values. Differentiable arguments are f64 or complex128. `order` is 2 by default.
     """
     rng = np.random.default_rng(seed)
     recorder = Recorder.new() if opset is OPSET else None
@@ -65,7 +65,7 @@ def check_rule(
     order = order or (2 if is_due else 1)
     if recorder is not None:
         NOTES.checked(recorder, order)
-    for further in range(2, order + 1):  # in all inputs; the new ones are the last
+    for further in range(2, order + 1):  # wrt all inputs, of which the tangents or cotangents are the last
         checked, derived, label = derived, [], f"order {further}"
         for p, x, results in checked:
             derived += _check(p, x, active(x), rng, rtol, adjoint_rtol, differences, label, results)
@@ -74,7 +74,7 @@ def check_rule(
 
 
 def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:
-    """The program's results by the reference interpreter, or by a compiler for ops that the interpreter lacks."""
+    """The program's results by the reference interpreter, or by a compiler if the interpreter lacks an op."""
     text = str(program)
     return (chosen(text) or evaluate)(text, point)
 
@@ -108,7 +108,7 @@ def inner(a: Sequence[Array], b: Sequence[Array]) -> float:
 def difference(
     program: Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array], step: float = STEP
 ) -> list[Array]:
-    """Fourth-order central differences of the program's differentiable outputs along dx."""
+    """Fourth-order central differences of the program's differentiable outputs along `dx`."""
 
     def moved(distance: float) -> list[Array]:
         x = list(point)
@@ -132,9 +132,9 @@ def _check(
     order: str,
     primal: Sequence[Array],
 ) -> list[tuple[Program, list[Array], tuple[Array, ...]]]:
-    """Checks a program at a point in some of its inputs; `primal` has its results there.
+    """Checks the derivatives of a program in the inputs `wrt` at a point, where its results are `primal`.
 
-    Returns the JVP and the VJP, each with a point and its results there.
+    Returns the JVP and the VJP, each with its arguments and results.
     """
     floats = [y for y in primal if y.dtype.kind in "fc"]
     rounding = (
@@ -159,7 +159,7 @@ def _check(
 def _check_jax(
     program: Program, point: list[Array], rng: np.random.Generator, function: Callable[..., Any], rtol: float
 ) -> None:
-    """Checks against `jax.jvp` and `jax.vjp`; JAX's cotangents are the conjugates of ours."""
+    """Compares derivatives with `jax.jvp` and `jax.vjp`; JAX's cotangents are the conjugates of tiduc's."""
     import jax
 
     wrt = active(point)

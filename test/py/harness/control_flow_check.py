@@ -1,8 +1,8 @@
-"""Derivatives of whole programs, by the reference interpreter: against central differences, and by adjoints.
+"""Checks derivatives of whole programs with the reference interpreter, by central differences and the adjoint identity.
 
-At a point, for random tangents and cotangents: the JVP against differences of the program; the VJP against
-the JVP by the adjoint identity; then the JVPs and VJPs of the JVP program and of the VJP program by these two
-checks.
+At a point, with random tangents and cotangents, the JVP is compared with central differences of the program, and the
+VJP with the JVP by the adjoint identity. The JVPs and VJPs of the JVP and VJP programs are then checked in the same
+way.
 """
 
 import itertools
@@ -23,7 +23,7 @@ Run = Callable[[tiduc.Program, Sequence[Array]], list[Array]]
 
 
 class Kink(Exception):
-    """The program is not smooth between two points of a difference."""
+    """The program is not smooth between the points of a central difference."""
 
 
 def interpreted(program: tiduc.Program, point: Sequence[Array]) -> list[Array]:
@@ -31,21 +31,21 @@ def interpreted(program: tiduc.Program, point: Sequence[Array]) -> list[Array]:
 
 
 def check(text: str, *arguments: Any, subsets: bool = True) -> None:
-    """Checks a program's derivatives as above; with `subsets`, the first order in every subset of arguments."""
+    """Checks a program's derivatives as above; with `subsets`, to first order in every subset of float arguments."""
     rng = np.random.default_rng(0)
     program, point = tiduc.load(text), [np.asarray(x) for x in arguments]
     floats, primal = active(point), interpreted(program, point)
     counts = range(1, len(floats) + 1) if subsets else [len(floats)]
     for wrt in itertools.chain.from_iterable(itertools.combinations(floats, n) for n in counts):
         derived = _check(program, point, primal, list(wrt), rng)
-    for second, further, results in derived:  # in all arguments; the new ones are the last
+    for second, further, results in derived:  # wrt all inputs; the tangents or cotangents are the last
         _check(second, further, results, active(further), rng)
 
 
 def _check(
     program: tiduc.Program, point: list[Array], primal: Sequence[Array], wrt: list[int], rng: Any
 ) -> list[tuple[tiduc.Program, list[Array], list[Array]]]:
-    """Checks the derivatives of a program, whose results are `primal`; returns both, with arguments and results."""
+    """Checks the derivatives of a program with the results `primal`; returns JVP and VJP with arguments and results."""
     dx = [like(point[i], rng) for i in wrt]
     jvp, tangent_point = program.jvp(wrt), [*point, *dx]
     tangents = interpreted(jvp, tangent_point)
@@ -69,7 +69,7 @@ def _same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
 def difference(
     program: tiduc.Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]
 ) -> list[Array]:
-    """Central differences of the differentiable outputs; `Kink` where two step sizes disagree."""
+    """Central differences of the differentiable outputs; raises `Kink` if two step sizes disagree."""
     wide, narrow = (check_rule.difference(program, point, wrt, dx, step) for step in (1e-3, 2e-4))
     for x, y in zip(wide, narrow, strict=True):
         if not np.allclose(x, y, rtol=1e-4, atol=1e-4):

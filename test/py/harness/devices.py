@@ -1,4 +1,4 @@
-"""Runs multi-process programs and sharded programs by XLA on eight devices, which `conftest.py` sets up."""
+"""Runs multi-process programs and sharded programs with XLA on eight devices, which `conftest.py` creates."""
 
 import functools
 from collections.abc import Sequence
@@ -18,10 +18,11 @@ COUNT = 8
 
 
 def by_processes(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of `main` run by eight processes; arguments and results have one row per process."""
+    """The results of `main`, run by eight processes; each argument and result has one row per process."""
     with jax.enable_x64(True):
         compiled = _compiled(text, COUNT, 1, False)
-        # Declared as replicated although the parts differ: JAX only passes the parts on.
+        # Each device has different data, but the sharding is declared as replicated, so that JAX passes the data on
+        # unchanged.
         each = NamedSharding(Mesh(np.array(jax.devices()), "p"), PartitionSpec())
         buffers = []
         for x in map(np.asarray, arguments):
@@ -32,7 +33,7 @@ def by_processes(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def by_partitions(text: str, arguments: Sequence[Array], shardy: bool = True) -> tuple[Array, ...]:
-    """The results of `main`, partitioned for eight devices by its shardings."""
+    """The results of `main`, which XLA partitions for eight devices according to its shardings."""
     with jax.enable_x64(True):
         compiled = _compiled(text, 1, COUNT, shardy)
         devices = tuple(jax.devices())
@@ -49,7 +50,7 @@ def _whole(parts: Sequence[Any], sharding: Any) -> Array:
     return np.asarray(jax.make_array_from_single_device_arrays(tuple(sizes), sharding, list(parts)))
 
 
-@functools.lru_cache(maxsize=16)  # central differences run one program many times
+@functools.lru_cache(maxsize=16)  # central differences run the same program many times
 def _compiled(text: str, replicas: int, partitions: int, shardy: bool) -> Any:
     client = xla_bridge.get_backend("cpu")
     options = xla_client.CompileOptions()

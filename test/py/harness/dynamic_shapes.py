@@ -1,4 +1,4 @@
-"""Checks programs with dynamic dimensions at given sizes, against their refinement to static shapes."""
+"""Checks programs with dynamic dimensions at several sizes, against the same programs refined to static shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def refined(text: str, arguments: Sequence[Array]) -> str:
     refine = f"stablehlo-refine-arguments{{types={','.join(types)}}}"
     run_passes(module.operation, f"builtin.module({refine})")
     before = ""
-    while (text := str(module)) != before:  # a computed size may have to be folded before the next is known
+    while (text := str(module)) != before:  # folding one size may make another size known
         before = text
         run_passes(module.operation, f"builtin.module({_STATIC})")
     return text
@@ -55,7 +55,7 @@ def check_dynamic(
 ) -> Program:
     """Checks a program's derivatives at points of several sizes against those of its static form.
 
-    Unless `everywhere`, derivatives of order two at the first point only.
+    Without `everywhere`, derivatives of order two are checked at the first point only.
     """
     program = load(text)
     values = [[np.asarray(x) for x in point] for point in points]
@@ -70,7 +70,7 @@ def check_dynamic(
 
 @dataclass
 class _Case:
-    """The static form of a program at a point, and its results there, if they are known."""
+    """The static form of a program, a point, and the results at the point if they are known."""
 
     static: Program
     point: list[Array]
@@ -79,7 +79,10 @@ class _Case:
 
 
 def _check(program: Program, cases: Sequence[_Case], order: int, everywhere: bool) -> None:
-    """Checks a program and its derivatives, compiled for all sizes, at each point; at the first, also higher orders."""
+    """Checks the derivatives of a program, compiled for all sizes, at each point.
+
+    Without `everywhere`, higher orders are checked at the first point only.
+    """
     wrt = active(cases[0].point)
     more: dict[str, list[list[Array]]] = {"jvp": [], "vjp": []}
     for case in cases:

@@ -1,4 +1,4 @@
-"""Edits of IREE's IR (`backends/iree/modules/`): of text, and in the process that compiles a program."""
+"""Runs edits of IREE's IR (`backends/iree/modules/`) on text, and adds edits to the process that compiles a program."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,10 @@ from tiduc.backends.iree.modules import job
 
 
 def after(edit: Callable[[Any], bool], text: str) -> str | None:
-    """The text of a module after an edit; None if the edit changes nothing. Ops of no known dialect are allowed."""
+    """The text of a module after an edit, or None if the edit changes nothing.
+
+    The text may have ops of unknown dialects.
+    """
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse(text)
@@ -20,14 +23,14 @@ def after(edit: Callable[[Any], bool], text: str) -> str | None:
 
 
 def compiles_with(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Lets each process that edits IR run this code first."""
+    """Makes each process that edits IR run this code first."""
     begin, main = job._PROGRAM.split("; main()")
     lines = code.replace("{", "{{").replace("}", "}}")
     monkeypatch.setattr(job, "_PROGRAM", f"{begin}\n{lines}\nmain(){main}")
 
 
 def broken(name: str) -> str:
-    """Code after which an edit for speed finds no module as it takes it to be."""
+    """Code that adds an edit for speed, which always fails because the module violates an invariant."""
     return f"""from tiduc.backends.iree.modules import edits, invariants
 def {name}(module):
     raise invariants.Broken("modules are short")
@@ -35,6 +38,6 @@ edits.SPEED["{name}"] = {name}"""
 
 
 def without_hosting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets no array lie in the memory of results."""
+    """Turns off the edit that places arrays in the memory of results."""
     code = "from tiduc.backends.iree.modules import edits\nedits.SPEED['host_arrays'] = lambda module: False"
     compiles_with(monkeypatch, code)

@@ -1,4 +1,4 @@
-"""Records what the tests of rules have checked: element types and order per op, and the refusals that they met.
+"""Records the coverage of the tests of rules: per op the checked element types and orders, and the refusals.
 
 `check_rule` differentiates with an op set that records which rules are requested. When all of test/py/rules has run,
 `conftest.py` compares the records with the tables in tiduc/tables, from which `tiduc ops` and docs/ops.md are
@@ -25,13 +25,13 @@ _REFUSAL = re.compile(r"unsupported (jvp|transpose) AD rule for (\S+(?: @\S+)?):
 
 @dataclass(frozen=True)
 class Recorder(OpSet):
-    """An op set that notes which rules are asked for, by kind, op and element type."""
+    """An op set that records each requested rule by kind, op and element type."""
 
     met: set[tuple[str, str, str]] = field(default_factory=set)
 
     @classmethod
     def new(cls) -> "Recorder":
-        """A recorder with all rules that has not noted any yet."""
+        """A recorder that has all rules of `OPSET` and no records."""
         return cls(**{f.name: getattr(OPSET, f.name) for f in fields(OpSet)})
 
     def linearize_rule(self, op: Any) -> LinearizeRule | None:
@@ -44,7 +44,7 @@ class Recorder(OpSet):
 
 
 def _element(op: Any) -> str:
-    """The first float or complex element type among operands, captures and results."""
+    """The first float or complex element type of the operands, captures and results; "none" if there is none."""
     elements = (_continuous(x.type) for x in (*op.operands, *op.captures, *op.results))
     return next((element for element in elements if element is not None), "none")
 
@@ -57,7 +57,7 @@ def _continuous(type_: Any) -> str | None:
 
 
 class Notes:
-    """The records so far, in tests of rules."""
+    """The records that tests of rules have made so far."""
 
     def __init__(self) -> None:
         self._taken = False
@@ -65,16 +65,16 @@ class Notes:
         self.refusals: set[Refusal] = set()
 
     def checked(self, recorder: Recorder, order: int) -> None:
-        """Records that a program's derivatives, for which these rules were asked, are checked up to an order.
+        """Records that the derivatives that requested these rules are checked up to an order.
 
-        This is called before derivatives of higher order ask for the rules of the ops that rules emit. A check that
-        fails later fails the session, which compares no tables then.
+        Call it before the derivatives of higher order are made, because they also request rules of ops that rules emit.
+        If a check fails later, the session fails and no tables are compared.
         """
         if self._taken:
             self.rules.update((*row, order) for row in recorder.met)
 
     def checked_text(self, text: str, order: int) -> None:
-        """Records that the derivatives of a program, in all its inputs, are right up to an order."""
+        """Differentiates a program in all its inputs, and records the requested rules as checked up to an order."""
         if not self._taken:
             return
         recorder = Recorder.new()
@@ -85,7 +85,7 @@ class Notes:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Records checks and refusals in the block."""
+        """Records the checks and refusals that happen inside the `with` block."""
         init = Unsupported.__init__
 
         def noting(error: Unsupported, message: str, location: Any = None) -> None:
@@ -108,7 +108,7 @@ NOTES = Notes()
 
 
 def joined(rows: Iterable[Any]) -> list[Any]:
-    """Rows of one table, where rows of `CHECKED` for one op become one row of all that they say was checked."""
+    """The distinct rows of a table, sorted. Rows of `CHECKED` for the same op are merged."""
     distinct: dict[Any, Any] = {}
     for row in rows:
         key = row.op if isinstance(row, Checked) else row
@@ -120,11 +120,11 @@ def joined(rows: Iterable[Any]) -> list[Any]:
 
 
 def _checked(rules: Iterable[tuple[str, str, str, int]]) -> list[Checked]:
-    """One row per op for which the programs' first-order derivatives request rules, before rules emit other ops."""
+    """One row per op for which derivatives of the tested programs request a rule."""
     kinds: dict[str, dict[str, set[str]]] = {}
     orders: dict[str, int] = {}
     for kind, op, element, order in rules:
-        if op.startswith("tidu."):  # internal stand-ins for other ops
+        if op.startswith("tidu."):  # ops that tiduc adds in place of other ops
             continue
         kinds.setdefault(op, {"jvp": set(), "transpose": set()})[kind].add(element)
         orders[op] = max(order, orders.get(op, 0))

@@ -1,4 +1,4 @@
-"""The location of examples/, and its scripts, which are in no package."""
+"""The path of examples/, and its scripts, which belong to no package."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Programs as JAX exports them for CPU, CUDA or TPU, and CPU stand-ins for custom calls of CUDA and TPU."""
+"""Programs that JAX exports for CPU, CUDA or TPU, and replacements on the CPU for custom calls of CUDA and TPU."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,7 +14,10 @@ from harness.xla import by_xla
 from tiduc.loading import load
 
 CALL = re.compile(r"stablehlo\.custom_call @(\w+)\((%\w+)\) \{(.*)\} : \(tensor<((?:\d+x)*)(\S+)>\) -> (.*)")
-"""A custom call of one operand, up to its result types: target, operand, attributes, sizes, element type."""
+"""A custom call of one operand, up to its result types.
+
+Groups: target, operand, attributes, sizes, element type, results.
+"""
 
 RNG = np.random.default_rng(0)
 
@@ -35,7 +38,7 @@ def exported(function: Callable[..., Any], *arguments: Any, platform: str = "cpu
 
 
 def exported_dynamic(function: Callable[..., Any], *shapes: str, dtype: Any = np.float64) -> str:
-    """The StableHLO text of a JAX function of arrays with dynamic dimensions, by shapes such as `(n, 3)`."""
+    """The StableHLO text of a JAX function of arrays with dynamic dimensions. Shapes are strings such as `(n, 3)`."""
     scope = export.SymbolicScope()
     with jax.enable_x64(True):
         sizes = [export.symbolic_shape(shape, scope=scope) for shape in shapes]
@@ -44,7 +47,7 @@ def exported_dynamic(function: Callable[..., Any], *shapes: str, dtype: Any = np
 
 
 def flat(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """The function with a tuple of differentiable outputs."""
+    """The function, returning its differentiable outputs as a tuple."""
 
     def call(*arguments: Any) -> tuple[Any, ...]:
         results = jax.tree.leaves(function(*(jax.numpy.asarray(x) for x in arguments)))
@@ -59,7 +62,7 @@ def floats(arguments: Sequence[Any]) -> list[int]:
 
 
 def with_stand_ins(text: str) -> str:
-    """The program with custom calls that a CPU lacks expressed by those that a CPU has."""
+    """The program with each custom call that a CPU lacks replaced by a function of custom calls that a CPU has."""
     functions = []
 
     def call(match: re.Match[str]) -> str:
@@ -67,7 +70,7 @@ def with_stand_ins(text: str) -> str:
         if target not in STAND_INS:
             return match[0]
         x = jax.ShapeDtypeStruct([int(n) for n in sizes.split("x")[:-1]], DTYPES[element])
-        body = str(load(exported(lambda a: STAND_INS[target](a, attributes), x)))  # its calls are inlined
+        body = str(load(exported(lambda a: STAND_INS[target](a, attributes), x)))  # `load` inlines the calls
         name = f"{target}_{len(functions)}"
         body = body[body.index("func.func @main") : body.rindex("}")]
         functions.append(body.replace("@main", f"private @{name}"))
@@ -81,7 +84,7 @@ def with_stand_ins(text: str) -> str:
 def check_platform(function: Callable[..., Any], x: Any, platform: str, on_cpu: Any = None) -> None:
     """Checks the derivatives of an export for another platform against JAX's derivatives on the CPU.
 
-    `on_cpu` replaces the function on the CPU where the two choose different algorithms.
+    `on_cpu` is the function to run on the CPU if the other platform uses another algorithm than the CPU.
     """
     rng, on_cpu = np.random.default_rng(1), on_cpu or function
     program = load(exported(function, x, platform=platform))
@@ -119,7 +122,7 @@ def _svd(x: Any, full: bool, of_v: bool, vectors: bool, transposed: bool = False
 
 def _eig(x: Any, vectors: bool) -> Any:
     w, v = lax.linalg.eig(x, compute_left_eigenvectors=False)
-    if not jnp.iscomplexobj(x):  # a conjugate pair shares two columns
+    if not jnp.iscomplexobj(x):  # two columns hold the real and imaginary parts of a conjugate pair
         v = jnp.where(jnp.imag(w)[..., None, :] < 0, -jnp.imag(v), jnp.real(v))
     none = jnp.full_like(x, jnp.nan)
     return x, w, none, v if vectors else none, _info(x)
@@ -135,4 +138,7 @@ STAND_INS: dict[str, Callable[[Any, str], Any]] = {
     ),
     "cusolver_geev_ffi": lambda x, a: _eig(x, "right = true" in a),
 }
-"""A stand-in for each call, from the operand and the attributes' text; results that it does not compute are NaN."""
+"""For each target, a function from the operand and the attributes' text to the call's results.
+
+NaN stands for results that it does not compute.
+"""

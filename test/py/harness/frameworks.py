@@ -1,7 +1,7 @@
 """Marks the tests that need what the second ring installs: PyTorch, and Vulkan's software device.
 
-They call `importorskip("torch")` or `skip_without_device` with a target for Vulkan. The call may be in the test's
-module, in the test, or in a fixture that the test uses. Marks set by hand would duplicate these calls.
+Such tests call `importorskip("torch")`, or `skip_without_device` with a target for Vulkan: in their module, in their
+own code, or in a fixture. The marks follow from these calls; marks set by hand would duplicate them.
 """
 
 import inspect
@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 DEVICE = "vulkan:llvmpipe"
-"""The target of Vulkan's software device; programs of witnesses for Vulkan have names that begin with `vulkan/`."""
+"""The target of Vulkan's software device. Names of witnesses of faults on Vulkan begin with `vulkan/`."""
 
 
 def mark_torch(items: Sequence[Any]) -> None:
-    """Marks each test `torch` that needs PyTorch."""
+    """Marks each test that needs PyTorch with `torch`."""
     for item in items:
         if isinstance(getattr(item.module, "torch", None), ModuleType) or any(map(_calls, _functions(item))):
             item.add_marker(pytest.mark.torch)
 
 
 def mark_vulkan(items: Sequence[Any]) -> None:
-    """Marks each test `more` that runs programs on Vulkan's software device, unless the test is slow."""
+    """Marks each test that runs programs on Vulkan's software device with `more`, unless the test is slow."""
     for item in items:
         if item.get_closest_marker("slow") is None and any(
             _runs_on_vulkan(each, item) for each in _functions(item)
@@ -32,7 +32,7 @@ def mark_vulkan(items: Sequence[Any]) -> None:
 
 
 def _runs_on_vulkan(function: Any, item: Any) -> bool:
-    """Whether a function of a test skips without a device, and names Vulkan's or gets it as a parameter."""
+    """Whether a function calls `skip_without_device`, and either names a Vulkan device or gets one as a parameter."""
     code = inspect.unwrap(function).__code__
     if "skip_without_device" not in code.co_names:
         return False
@@ -43,7 +43,7 @@ def _runs_on_vulkan(function: Any, item: Any) -> bool:
 
 
 def _functions(item: Any) -> Iterator[Any]:
-    """The function of a test, and those of its fixtures."""
+    """The functions of a test and of its fixtures."""
     yield item.function
     for definitions in item._fixtureinfo.name2fixturedefs.values():
         yield from (each.func for each in definitions)

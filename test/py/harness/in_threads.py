@@ -1,7 +1,7 @@
-"""Public calls of tiduc, which threads of a new process make at once: `python in_threads.py NAME,...`.
+"""Public calls of tiduc that threads of a new process make concurrently: `python in_threads.py NAME,...`.
 
-Each thread makes all calls in its own order, and prints failures: a call that raises, or whose result differs from that
-of the same call in one thread.
+Each thread makes all calls in its own order. It prints a call that raises, or whose result differs from the result in a
+single thread.
 """
 
 import pickle
@@ -49,7 +49,7 @@ _shared: list[tiduc.Program] = []
 
 
 def shared() -> tiduc.Program:
-    """A program whose view all threads extend."""
+    """The one program of all threads; their calls extend its view concurrently."""
     return _shared[0]
 
 

@@ -1,4 +1,4 @@
-"""Runs the reference interpreter at several points; a worker process imports this module, and no test library."""
+"""Runs the reference interpreter at several points. A worker process imports this module but no test library."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,5 +11,5 @@ Array = NDArray[Any]
 
 
 def interpret_at(text: str, points: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
-    """The results of the function `main` of a StableHLO text at each point."""
+    """The results of the function `main` of a StableHLO text, for each point."""
     return [in_process.run(text, point) for point in points]

@@ -1,4 +1,4 @@
-"""Jets along straight lines against nested JVPs: the coefficient of order k is the k-th JVP over k!."""
+"""Compares jets along straight lines with nested JVPs: the coefficient of order k is the k-th nested JVP over k!."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,9 +19,9 @@ Array = NDArray[Any]
 def check_against_nested_jvps(
     program: Program, point: Sequence[Any], order: int, rtol: float = 1e-8, compiled: bool = False
 ) -> None:
-    """Compares the coefficients of orders 1 to `order` along a random line, in all float inputs, with nested JVPs.
+    """Compares the coefficients of orders 1 to `order` with nested JVPs, along a random line in all float inputs.
 
-    By the reference interpreter, or with `compiled` by XLA.
+    The reference interpreter runs the programs; with `compiled`, XLA does.
     """
     arguments, rng = [np.asarray(x) for x in point], np.random.default_rng(0)
     wrt = active(arguments)

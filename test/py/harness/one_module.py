@@ -1,12 +1,12 @@
 """Compiles several programs to one module: IREE's compiler takes about a second for a module, however small it is.
 
 `compiled_together` has a function for each program. IREE's compiler takes a quarter of a second for each further
-function, because it gathers the patterns of its passes per function. `joined` therefore merges functions whose ops do
-not depend on their context. `compiled_as_one` compiles the merged function; `Programs` gathers the programs of a file's
-tests for it.
+function, because it collects the patterns of its passes per function. `joined` therefore merges several functions into
+one, if the context does not change how their ops are compiled. `compiled_as_one` compiles the merged function;
+`Programs` gathers the programs of a file's tests for it.
 
-A program with loops is compiled alone, or with others as `kernels`: if IREE rejects one loop as a kernel, all programs
-of the module are compiled without kernels.
+A program with loops needs its own module or `kernels=True`: if IREE rejects one loop as a kernel, it compiles all
+programs of the module without kernels.
 """
 
 import re
@@ -36,9 +36,10 @@ from tiduc.runtime.run import Executable
 def compiled_together(
     texts: Mapping[str, str], target: str = "cpu", kernels: bool = False, fast: bool = True
 ) -> dict[str, Executable]:
-    """Compiled StableHLO programs, by name: functions of one module, which went through all passes of the backend.
+    """Compiles StableHLO programs to functions of one module by all passes of the backend; returns them by name.
 
-    With `kernels`, `CompileError` if IREE rejects a loop as a kernel. Without `fast`, no rewrites for speed.
+    With `kernels`, raises `CompileError` if IREE rejects a loop as a kernel. Without `fast`, no rewrites for speed
+    apply.
     """
     vmfb = module_of(texts, target, kernels, fast)
     return {name: Executable(vmfb, target, entry=function_of(name)) for name in texts}
@@ -47,7 +48,7 @@ def compiled_together(
 def module_of(
     texts: Mapping[str, str], target: str = "cpu", kernels: bool = False, fast: bool = True
 ) -> bytes:
-    """The module of `compiled_together`."""
+    """The bytes of the module that `compiled_together` loads."""
     programs = {function_of(name): load(text) for name, text in texts.items()}
     first = next(iter(programs))
     lowered = Lowered(_joined(programs), programs[first].signature, first)
@@ -55,16 +56,16 @@ def module_of(
 
 
 def _compiled(program: Lowered, options: Options, kernels: bool) -> bytes:
-    """The module of a program; with `kernels`, only by the first attempt."""
+    """The compiled module of a program; with `kernels`, only the first attempt is made."""
     return (
         compile_source(next(Prepared(program, options).applicable())) if kernels else build(program, options)
     )
 
 
 def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> set[str]:
-    """The values of `name` in the cases of a test of this file that run, with these values of other parameters.
+    """The values of the parameter `name` in the selected cases of a test of this file that have these other parameters.
 
-    With `-k`, and in samples, other cases are not compiled.
+    Cases that `-k` or a sample leaves out are not compiled.
     """
     return {
         item.callspec.params["name"]
@@ -77,13 +78,13 @@ def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> se
 
 
 def function_of(name: str) -> str:
-    """The function for the program `name` in a module."""
+    """The name of the function for the program `name` in a module."""
     return "program_" + re.sub(r"\W", "_", name)
 
 
 @stage
 def _joined(programs: Mapping[str, Program]) -> Any:
-    """A module with the function of each program, under its name in `programs`."""
+    """A module with one function for each program, named by `function_of`."""
     joined = ir.Module.create(ir.Location.unknown())
     for symbol, program in programs.items():
         (function,) = operations(program.module.body)
@@ -105,7 +106,7 @@ Results = tuple[Sequence[NDArray[Any]], tuple[NDArray[Any], ...]]
 
 @dataclass(frozen=True)
 class Joined:
-    """The programs of one compiled function, by name. A call of one runs all, the others on `examples`."""
+    """Several programs in one compiled function. A call of one program runs all; the others get their `examples`."""
 
     run: Executable
     examples: Mapping[Any, Sequence[NDArray[Any]]]
@@ -129,10 +130,10 @@ class Joined:
 def compiled_as_one(
     programs: Mapping[Any, str | Given], kernels: bool = False, target: str = "cpu"
 ) -> Joined:
-    """StableHLO programs with static sizes, by name: one function, which went through all passes of the backend.
+    """Compiles StableHLO programs with static sizes to one function by all passes of the backend.
 
-    The example of a program without arguments is zeros. With `kernels`, `CompileError` if IREE rejects a loop as a
-    kernel.
+    The example of a program without given arguments is zeros. With `kernels`, raises `CompileError` if IREE rejects a
+    loop as a kernel.
     """
     given = {name: (each, None) if isinstance(each, str) else each for name, each in programs.items()}
     text, counts = joined(_function(text, f"program_{i}") for i, (text, _) in enumerate(given.values()))
@@ -146,7 +147,7 @@ def compiled_as_one(
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs of a file's tests, which are one function for each target."""
+    """The programs of the tests in one file, compiled to one function for each target."""
 
     of_tests: dict[str, Callable[..., Mapping[str, Given]]] = field(default_factory=dict)
     """Keyed by a test's name: its programs by name, from the parameters of a case.
@@ -155,12 +156,12 @@ class Programs:
     """
 
     def of_test(self, programs: Callable[..., Mapping[str, Given]]) -> Callable[..., Mapping[str, Given]]:
-        """Registers the programs of the test with this function's name."""
+        """Decorates a function that returns the programs of a test. It is named like the test, without `test_`."""
         self.of_tests[f"test_{programs.__name__}"] = programs
         return programs
 
     def results(self, request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]:
-        """Arguments and results of the programs of each case that runs, by the case's name and the program's."""
+        """Arguments and results of the programs of each selected case, by the names of the case and the program."""
         by_target: dict[str, dict[tuple[str, str], Given]] = {}
         for item in request.session.items:
             if (
@@ -180,14 +181,14 @@ class Programs:
 
 
 def _function(text: str, name: str) -> str:
-    """The function of a program, with all calls inlined, under a name."""
+    """The text of a program's function under a new name, with all calls inlined."""
     module = str(load(text, inline=True))
     return module[module.index("func.func") : module.rindex("}")].replace("@main", f"@{name}")
 
 
 @stage
 def joined(functions: Iterable[str]) -> tuple[str, list[tuple[int, int]]]:
-    """A module whose function `main` has the arguments and results of all functions, and the numbers of each."""
+    """A module whose function `main` calls all functions, and each function's numbers of arguments and results."""
     text = "\n".join(functions)
     parameters, lines, results, counts = [], [], [], {}
     for function in operations(parse(text).body):

@@ -39,7 +39,7 @@ def picture_of(source: str, positions: Any = (0,), folded: bool = False) -> Pict
 
 
 def view(*arguments: str) -> str:
-    """The output of `tiduc view`; the test fails where the command does."""
+    """The output of `tiduc view`; the test fails if the command fails."""
     out = Path(arguments[-1]) if arguments[-2:-1] == ("-o",) else None
     done = command(Path.cwd(), "view", *arguments)
     assert done.returncode == 0, done.stderr
@@ -67,7 +67,7 @@ def layers(count: int, width: int = 8) -> str:
 
 
 def blocks_of(count: int) -> str:
-    """Layers of two equal stretches, with one op between the stretches and one after."""
+    """Layers in two stretches of equal length, with one op between the stretches and one op after them."""
     t, names, lines = "tensor<8xf32>", iter(range(10000)), []
     at = "x"
 

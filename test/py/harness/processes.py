@@ -1,4 +1,4 @@
-"""Processes of tests: whether they run, and command lines of tiduc."""
+"""Processes in tests: whether they run, and commands of tiduc."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from fork_client import status_in_fork
 
 
 def becomes(true: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether something becomes true in time."""
+    """Whether a condition becomes true within some seconds."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:
@@ -23,7 +23,7 @@ def becomes(true: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 def runs(process: int) -> bool:
-    """Whether a process runs, and is not a zombie."""
+    """Whether a process runs and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -31,10 +31,10 @@ def runs(process: int) -> bool:
 
 
 def command(directory: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command line of tiduc in a directory, with further environment variables.
+    """Runs a command of tiduc in a directory, with additional environment variables.
 
-    The command runs in a fork of a process that has loaded tiduc's libraries: loading takes ten times as long as the
-    work of a typical command. `test_cli.py` starts commands as a shell does.
+    The command runs in a fork of a process that has loaded tiduc's libraries, because loading takes ten times as long
+    as the work of a typical command. `test_cli.py` starts commands as a shell does.
     """
     variables = {**os.environ, **environment}
     with TemporaryFile() as given, TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
@@ -47,7 +47,10 @@ def command(directory: Path, *words: str, **environment: str) -> subprocess.Comp
 
 @cache
 def _server() -> str:
-    """The socket of a server that runs commands in forks; it ends with this process, which holds its input."""
+    """The socket of a server that runs commands in forks.
+
+    The server ends when this process ends and closes its input.
+    """
     program = Path(__file__).parents[2] / "lit" / "fork_server.py"
     _STARTED.append(
         subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""Shared by tests of the stages: graphs from text, and the numbers behind values of a view."""
+"""Helpers for tests of the stages: graphs written as text, and the numbers of values in a view."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ F64, V = "tensor<f64>", "tensor<3xf64>"
 
 
 def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], type_: str = F64) -> str:
-    """The text of a primal graph; all inputs, `%key`, and all outputs have one type."""
+    """The text of a primal graph. All inputs, which are named `%key`, and all outputs have one type."""
     arguments = ", ".join(f"%{key}: {type_}" for key in inputs)
     header = f"^bb0({arguments}):" if inputs else "^bb0:"
     keys = ", ".join(f"@{key}" for key in inputs)
@@ -32,12 +32,12 @@ def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], t
 
 
 def named(value: str, name: str, type_: str = F64) -> str:
-    """Names a value, so that other graphs may refer to it."""
+    """The text of an op that names a value, so that other graphs can refer to it."""
     return f'"tidu.name"({value}) {{sym_name = "{name}"}} : ({type_}) -> ()\n'
 
 
 def external(value: str, ref: str, type_: str = F64) -> str:
-    """A reference to a value of another graph."""
+    """The text of a reference to a value of another graph."""
     return f'{value} = "tidu.external"() {{ref = {ref}}} : () -> {type_}\n'
 
 
@@ -50,7 +50,7 @@ EXP_AX = graph(
       {named("%1", "p3")}""",
     ["%1"],
 )
-"""f(a, x) = exp(a x), the worked example: p2 = a x, p3 = exp p2."""
+"""The worked example f(a, x) = exp(a x), with p2 = a x and p3 = exp p2."""
 
 
 def view_of(*texts: str) -> Any:

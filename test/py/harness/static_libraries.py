@@ -1,4 +1,4 @@
-"""Builds a static library into a program that reads its arguments from standard input, and runs it."""
+"""Links a static library into a program that reads its arguments from standard input, and runs the program."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -30,8 +30,8 @@ def run_library(
 ) -> list[Any]:
     """The results of the second call of the library; `offset` moves the arguments away from multiples of 64 bytes.
 
-    The program fails if the first call takes more memory than the header says. The second call gets the donated
-    arguments as the first one has updated them.
+    The program fails if the first call takes more memory than the header states. The second call gets the donated
+    arguments with the values that the first call wrote into them.
     """
     library, donated = compile_library(program.lower(), "net", Options(target)), donations(program.lower())
     (folder / "net.o").write_bytes(library.kernels)
@@ -52,7 +52,7 @@ def run_library(
 
 
 def results(signature: Signature, data: bytes) -> list[Any]:
-    """The arrays in the output of the program."""
+    """The arrays in the program's output, with the types and shapes of the signature's outputs."""
     arrays, at = [], 0
     for value in signature.outputs:
         count = _bytes(value)

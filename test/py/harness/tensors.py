@@ -18,7 +18,7 @@ def normal(generator: np.random.Generator, sizes: Sequence[int], element: str = 
 
 
 def one_op(op: str, *types: str, result: str | None = None, attributes: str = "") -> str:
-    """A function of one op; the result type defaults to the first operand's type."""
+    """The text of a function with one op; by default its result has the type of the first operand."""
     arguments = ", ".join(f"%{i}: {t}" for i, t in enumerate(types))
     operands = ", ".join(f"%{i}" for i in range(len(types)))
     result = result or types[0]

@@ -1,9 +1,9 @@
-"""The CPUs for which tests compare the text of programs: never this machine's, whose features are not known.
+"""CPU targets for tests that compare the text of compiled programs. The features of this machine's CPU are unknown.
 
     str(source_of(program, AVX512).stablehlo).count("flow.executable.export") == 1
 
-A test that runs a program compiles it for this machine (`HERE`), and compares only values. The passes read the features
-of a target, whether or not that CPU is present, so the text of a program is the same on every machine.
+A test that compares text names a CPU, so that the text is the same on every machine: passes read only the features of
+the target. A test that runs a program compiles it for this machine (`HERE`), and compares only values.
 """
 
 AVX512, THREADS = "cpu:x86-64-v4", "cpu-threads:x86-64-v4"
@@ -15,5 +15,5 @@ HERE, THREADS_HERE = "cpu", "cpu-threads"
 
 
 def named(target: str) -> str:
-    """The target for text of programs that run on `target`: with a named CPU in place of this machine's."""
+    """The target of compared program text, if programs run on `target`: a named CPU replaces this machine's."""
     return {HERE: AVX512, THREADS_HERE: THREADS}.get(target, target)

@@ -1,4 +1,4 @@
-"""Vulkan devices in tests: whether there is one, and closing of devices, which are busy while they are open."""
+"""Vulkan devices in tests: whether one exists, and how to close it, because open devices keep cores busy."""
 
 import functools
 import gc
@@ -22,7 +22,7 @@ has_device = functools.cache(devices.has_device)
 
 
 def skip_without_device(target: str) -> None:
-    """Skips the test if this machine has no device for the target; opens no device."""
+    """Skips the test if this machine has no device for the target. Does not open a device."""
     device = find_target(target).device
     if not has_device(device):
         pytest.skip(f"no device for target {target!r}")
@@ -33,9 +33,9 @@ def skip_without_device(target: str) -> None:
 
 
 def module_for_gpus(text: str, target: str) -> bytes:
-    """The module of programs, some of which copy from or to arguments and results.
+    """The module of programs of which some copy from arguments or to results.
 
-    The compiler runs once. Without the flag, which such programs get, it would run again with the flag.
+    Sets the flag for such programs on SPIR-V targets, so that the compiler does not run again to add it.
     """
     flags = RECORD_EACH_RUN if find_target(target).spirv else ()
     return compile_source(Source(text, target, flags=flags))
@@ -44,16 +44,16 @@ def module_for_gpus(text: str, target: str) -> bytes:
 def called(
     vmfb: bytes, target: str, arguments: Mapping[str, Sequence[Any]]
 ) -> dict[str, tuple[NDArray[Any], ...]]:
-    """The results of functions of a module, by name, on these arguments.
+    """The results of functions of a module on these arguments, by name.
 
-    The module is loaded once: llvmpipe compiles all kernels of a module when it is loaded, for seconds.
+    Loads the module once, because llvmpipe then compiles all kernels of the module, which takes seconds.
     """
     loaded = Loaded(vmfb, target, "")
     return {name: Executable.of(loaded, name)(*given) for name, given in arguments.items()}
 
 
 def close_vulkan() -> None:
-    """Closes the Vulkan devices of this process that no module uses.
+    """Closes the Vulkan devices of this process that are not in use by a module.
 
     While a device of Mesa's llvmpipe is open, two threads poll for completed work and keep two cores busy.
     """
@@ -63,4 +63,4 @@ def close_vulkan() -> None:
             del devices_[name]
             closed = True
     if closed:
-        gc.collect()  # modules may be in reference cycles
+        gc.collect()  # reference cycles may keep modules alive

@@ -1,4 +1,4 @@
-"""Runs ops that the reference interpreter lacks or crashes on by XLA, through JAX, or by IREE.
+"""Runs programs with ops that the reference interpreter lacks or crashes on: with XLA through JAX, or with IREE.
 
 A program with collectives runs as eight processes; its arrays then have one row per process.
 """
@@ -25,7 +25,7 @@ OF_XLA = (
     r"custom_call @(lapack_|tridiagonal_)",
     r"stablehlo\.(batch_norm_|cholesky|fft|rng_bit_generator)",
     r"stablehlo\.custom_call @(ApproxTopK|mhlo\.topk)",
-    r"stablehlo\.triangular_solve.*ADJOINT.*: \(tensor<[0-9x]*f64>",  # crashes on real adjoints and on batches
+    r"stablehlo\.triangular_solve.*ADJOINT.*: \(tensor<[0-9x]*f64>",  # crashes: real adjoints, batches
     r"stablehlo\.triangular_solve.*: \(tensor<([0-9]+x){3}",
     r"stablehlo\.triangular_solve.*tensor<([0-9]+x)*0x",
 )
@@ -35,7 +35,7 @@ OF_IREE = (r"stablehlo\.(einsum|torch_index_select|unary_einsum)",)
 
 @functools.lru_cache(maxsize=16)
 def chosen(text: str) -> Callable[[str, Sequence[Array]], tuple[Array, ...]] | None:
-    """The evaluator for a program that the reference interpreter cannot run; None where it can."""
+    """The evaluator for a program that the reference interpreter cannot run; None if the interpreter can run it."""
     for evaluate, patterns in ((by_processes, COLLECTIVES), (by_xla, OF_XLA), (by_iree, OF_IREE)):
         if any(re.search(pattern, text) for pattern in patterns):
             return evaluate
@@ -43,33 +43,33 @@ def chosen(text: str) -> Callable[[str, Sequence[Array]], tuple[Array, ...]] | N
 
 
 def by_xla(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of the function `main` of a StableHLO text, by XLA."""
+    """The results of the function `main` of a StableHLO text, computed by XLA."""
     with jax.enable_x64(True):
         buffers = [jax.device_put(np.asarray(x)) for x in arguments]
         results = _of_xla(text).execute_sharded(buffers).disassemble_into_single_device_arrays()
     return tuple(np.asarray(x[0]) for x in results)
 
 
-@functools.lru_cache(maxsize=16)  # central differences run one program many times
+@functools.lru_cache(maxsize=16)  # central differences run the same program many times
 def _of_xla(text: str) -> Any:
-    _lapack.initialize()  # as JAX does when it writes a LAPACK call
+    _lapack.initialize()  # JAX calls this too when it emits a LAPACK call
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     options = xla_client.CompileOptions()
-    # Compiling takes most of the time, and takes twice as long with the emitters of fusions.
+    # Compilation takes most of the time, and twice as long with the fusion emitters.
     options.executable_build_options.debug_options.xla_backend_optimization_level = 0
     try:
         return client.compile_and_load(text, devices, options)
     except jax.errors.JaxRuntimeError:
         if "stablehlo.scatter" not in text:
             raise
-        # Without these emitters, XLA expands scatters, and rejects promoted elements.
+        # Without the fusion emitters, XLA expands scatters and rejects promoted element types.
         options.env_option_overrides = [("xla_cpu_use_fusion_emitters", True)]
         return client.compile_and_load(text, devices, options)
 
 
 def by_iree(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of `main` by IREE, which accepts deprecated ops that XLA does not."""
+    """The results of `main` by IREE, which accepts deprecated ops that XLA rejects."""
     return tuple(np.asarray(y) for y in _of_iree(text)(*arguments))
 
 
