@@ -2,15 +2,16 @@
 
     PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--target NAME] [--write]
 
-The program for an op is that of the op's test in test/lit/rules, or the one in `one_op.mlir`. It is compiled, run
-on random arguments in a separate process, and compared with the reference interpreter (or XLA for ops that it lacks):
+The program for an op is that of the op's test in test/lit/rules, or the one in `one_op.mlir`. It is compiled, run on
+random arguments in a separate process, and compared with the reference interpreter, or with XLA if the interpreter
+lacks an op:
 
     right       it compiles and agrees
     wrong       it compiles and differs, or the process that runs it dies
     compiles    it compiles, and there is no reference result
     not run     it compiles, and the runtime refuses it
     refused     it does not compile
-    -           there is no program: no rule, no float input or output, or the op does not stay in it
+    -           there is no program: no rule, no float input or output, or the program does not contain the op
 """
 
 import argparse
@@ -55,7 +56,10 @@ def programs() -> dict[str, str]:
 
 
 def program_of(op: str, text: str, kind: str) -> Program | None:
-    """The first public function of a text, or its derivative; None where there is none, or the op is not in it."""
+    """The first public function of a text, or its derivative.
+
+    None if there is none, or if it does not contain the op.
+    """
     entry = re.search(r"func\.func (?:public )?@(\w+)", text)
     program = load(text, entry[1] if entry else None)
     if op not in str(program):
@@ -118,13 +122,13 @@ def expected(op: str, text: str, kind: str) -> Any:
 
 
 class Worker:
-    """A process that makes calls, and is replaced where it dies or takes too long."""
+    """A process that makes calls. It is replaced if it dies or takes too long."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
 
     def __call__(self, function: Callable[..., Any], *given: Any) -> Any:
-        """The call's result, or a string that describes the process's end or the exception."""
+        """The call's result, or a string that describes the exception or how the process ended."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
         try:
@@ -134,7 +138,7 @@ class Worker:
                 process.kill()
             self.close()
             return "wrong: the process died, or took too long"
-        except Exception as error:  # any exception of the call
+        except Exception as error:  # the call may raise anything
             return f"wrong: {type(error).__name__}: {str(error).strip().splitlines()[-1][:100]}"
 
     def close(self) -> None:

@@ -1,16 +1,16 @@
-"""Gradients of all architectures of the installed packages of models, on IREE, against PyTorch's in f64.
+"""Compares gradients of all architectures in the installed model packages, computed by IREE, with PyTorch's in f64.
 
     python test/sweep/architectures.py [JOURNAL] [--seed N --count N] [--only TEXT] [--size SIZE] [--shapes N]
         [--engine none] [--page]
 
-The architectures are those of `test/zoo/catalog.py`, with random weights, in the published size where the catalog knows
-one with at most 150 million weights, and else in a reduced size. A scalar is differentiated with respect to all float
-weights and inputs. An outcome is one of `OUTCOMES`. Each architecture is a request to a worker process with limits of
-memory and time. The journal, by default `test/zoo/architectures.jsonl`, holds a line of JSON for each architecture,
-sorted by title, and a later run continues it. With `--engine none`, nothing is compiled, and a later run compiles the
-architectures that differentiate. `--page` writes the tables of docs/zoo.md from the journal. `--seed` shuffles the
-architectures, and `--count` takes the first ones. `--shapes N` leaves out the modules whose weights have more than N
-shapes, so that a run in steps of N has many results soon: IREE compiles code for each shape.
+The architectures are those of `test/zoo/catalog.py`, with random weights. They have their published size if the catalog
+knows one with at most 150 million weights, and a reduced size otherwise. A scalar is differentiated with respect to all
+float weights and inputs. An outcome is one of `OUTCOMES`. A worker process with limits of memory and time runs each
+architecture. The journal, by default `test/zoo/architectures.jsonl`, holds a line of JSON for each architecture, sorted
+by title, and a later run continues it. With `--engine none`, nothing is compiled; a later run compiles the
+architectures that could be differentiated. `--page` writes the tables of docs/zoo.md from the journal. `--seed`
+shuffles the architectures, and `--count` takes the first ones. `--shapes N` skips modules whose weights have more than
+N different shapes. Runs with growing N give many results early, because IREE compiles code for each shape.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def known(journal: Path) -> dict[str, Record]:
 
 
 def keep(journal: Path, record: Record) -> None:
-    """Adds a record to the journal, in which others may have changed meanwhile."""
+    """Adds a record to the journal file, which other processes may have changed since it was read."""
     records = known(journal) | {record["title"]: record}
     text = "".join(f"{json.dumps(records[title])}\n" for title in sorted(records))
     beside = journal.with_name(f"{journal.name}.{os.getpid()}")
@@ -100,7 +100,7 @@ def is_open(found: Record | None, engine: str, again: Sequence[str]) -> bool:
 
 
 def run(titles: Sequence[str], given: argparse.Namespace) -> dict[str, Record]:
-    """Records the architectures that the journal lacks, until the time is over."""
+    """Records the architectures that the journal lacks, until the time limit."""
     end = time.monotonic() + given.seconds
     worker = Worker([sys.executable, __file__, "--worker"])
     for title in titles:
@@ -126,7 +126,7 @@ def described(record: Mapping[str, Any]) -> str:
 
 
 def titles_of(given: argparse.Namespace) -> list[str]:
-    """The architectures in order: shuffled by the seed, if there is one."""
+    """The titles of the architectures, shuffled if a seed is given."""
     from catalog import architectures, draw
 
     every = architectures()
@@ -143,18 +143,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="shuffles the architectures")
     parser.add_argument("--count", type=int, default=0, help="how many architectures; default: all")
     parser.add_argument(
-        "--only", default="", help="architectures whose titles this regular expression matches"
+        "--only", default="", help="only architectures whose titles match this regular expression"
     )
     parser.add_argument(
         "--size", choices=SIZES, default="published", help="published: reduced only where none is known"
     )
-    parser.add_argument("--shapes", type=int, default=0, help="leave out modules with more shapes of weights")
-    parser.add_argument("--engine", choices=("iree", "none"), default="iree")
     parser.add_argument(
-        "--again", action="append", default=[], help="run architectures of this outcome again"
+        "--shapes", type=int, default=0, help="skip modules whose weights have more shapes than this"
     )
-    parser.add_argument("--limit", type=float, default=900, help="seconds for an architecture")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no architecture after this time")
+    parser.add_argument("--engine", choices=("iree", "none"), default="iree")
+    parser.add_argument("--again", action="append", default=[], help="rerun architectures with this outcome")
+    parser.add_argument("--limit", type=float, default=900, help="time limit of an architecture in seconds")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no architecture after this time")
     parser.add_argument(
         "--page", action="store_true", help="write the tables of docs/zoo.md from the journal"
     )

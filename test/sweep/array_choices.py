@@ -1,4 +1,4 @@
-"""Operands for the ops of `array_programs.py`: constants, indices, fitting shapes, and exact numbers."""
+"""Operands for the ops of `array_programs.py`: constants, indices, matching shapes, and exactly summable numbers."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -26,12 +26,15 @@ def extremes(element: str) -> tuple[int, int]:
 
 
 class Choices(Statements):
-    """Integers are arbitrary and wrap; floats are integral and at most `LARGEST` in size."""
+    """Choices of constants, shapes and indices.
+
+    Integers are arbitrary and wrap; floats are integral and at most `LARGEST`.
+    """
 
     limit: int
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """As for loop programs, but large constants are splats, and integers may be the smallest or largest."""
+        """As for loop programs, but large constants are splats, and integers may be the extremes of their type."""
         if value is None and is_integer(kind.element) and self.random.random() < 0.15:
             value = self.random.choice(extremes(kind.element))
         if value is None and kind.size > 300:
@@ -66,7 +69,7 @@ class Choices(Statements):
         return self.random.choice(names)
 
     def _summable(self, x: Value, op: str, count: int) -> Value | None:
-        """x, clamped if necessary, so that sums of `count` elements are exact; None where this is impossible."""
+        """x, clamped if necessary so that sums of `count` elements are exact; None if clamping cannot achieve this."""
         part = PARTS.get(x.kind.element, x.kind.element)
         if op != "add" or part not in FLOATS or LARGEST * count <= EXACT_TO[part]:
             return x
@@ -77,7 +80,7 @@ class Choices(Statements):
     def _all_summable(
         self, scope: Scope, kinds: Sequence[Kind], ops: Sequence[str], count: int
     ) -> list[Value] | None:
-        """Operands of these kinds whose reductions of `count` elements are exact; None where this is impossible."""
+        """Operands of these kinds whose reductions over `count` elements are exact; None if there are none."""
         operands = []
         for kind, op in zip(kinds, ops, strict=True):
             x = self._summable(self._get(scope, kind), op, count)
@@ -100,7 +103,7 @@ class Choices(Statements):
         return self.random.choice([n for n in names if extremes(n)[1] > max(sizes, default=0) + 3])
 
     def _place(self, scope: Scope, element: str, size: int) -> Value:
-        """A scalar index near an array of this size, or anywhere."""
+        """A scalar index, usually near the bounds of a dimension of this size."""
         scalar = Kind((), element)
         if self.random.random() < 0.4:
             near = [0, 1, size - 1, size, size + 2, -1, -2, *extremes(element)]
@@ -132,7 +135,7 @@ class Choices(Statements):
         return indices
 
     def _different(self, numbers: Indexing, element: str) -> Value | None:
-        """Distinct indices, some out of range; None where there are not enough."""
+        """Distinct indices, some out of range; None if there are not enough numbers."""
         kind, unsigned = Kind(tuple(numbers.indices), element), element.startswith("ui")
         d = numbers.vector_dim
         count = Kind(tuple(n for i, n in enumerate(kind.shape) if i != d), "i1").size
@@ -156,7 +159,7 @@ class Choices(Statements):
         return self.op("transpose", [x], kind, attributes)
 
     def _listed(self, kind: Kind, draw: Callable[[], int]) -> Value:
-        """A constant of small integers, each drawn."""
+        """A constant of small integers, each returned by `draw`."""
 
         def nested(shape: Sequence[int]) -> str:
             if not shape:

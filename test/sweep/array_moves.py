@@ -12,7 +12,7 @@ class Moves(Choices):
     """Statements whose results have the elements of their operands."""
 
     def _concatenated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A concatenation of up to four arrays; operands may repeat or be slices of one another."""
+        """A concatenation of up to four arrays. Operands may repeat, or may be slices of each other."""
         if not kind.shape:
             return None
         draw, d = self.random, self.random.randrange(len(kind.shape))
@@ -51,7 +51,8 @@ class Moves(Choices):
         x = self._get(scope, kind)
         slices = []
         for _ in range(self.random.randint(1, 2)):
-            # No slice begins at the end: StableHLO's simplification crashes on such a slice of a concatenation.
+            # No slice starts at the end of its operand: StableHLO's simplification crashes on such slices of
+            # concatenations.
             first = [self.random.randint(0, min(max(n - 1, 0), 4)) for n in kind.shape]
             last = [
                 self.random.choice([n, n, self.random.randint(a, n)])
@@ -131,7 +132,7 @@ class Moves(Choices):
         return [self.broadcast(x, places, Kind(tuple(sizes), kind.element))]
 
     def _counted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """An iota, clamped; floats stay exact."""
+        """An iota, clamped so that floats stay exact."""
         if not kind.shape or kind.element == "i1" or kind.is_complex:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -167,14 +168,14 @@ class Moves(Choices):
         numbers = self._indexing(kind.shape)
         if not self._fits(numbers.windows, numbers.indices) or Kind(tuple(numbers.windows), "i1").size > 5000:
             return None
-        if not numbers.where:  # XLA does not always compile these
+        if not numbers.where:  # XLA fails to compile some of these
             return None
         element = self._index_element(kind.shape)
         wide = any(numbers.sizes[i] != 1 for i in numbers.where)
         indices = None
         if not wide and self.random.random() < 0.4:
             indices = self._different(numbers, element)
-        # XLA does not combine floats of several widths.
+        # XLA does not combine floats of different widths.
         others = [each.element for each in self.kinds if is_integer(each.element)]
         kinds = [kind, kind.of(self.random.choice([kind.element, *others]))][
             : self.random.choice([1, 1, 1, 2])

@@ -16,7 +16,7 @@ _WIDER = {
     "f16": ["f32"],
     "f32": ["f64"],
 }
-"""Result element types of products, other than the operands'."""
+"""Result element types of products that differ from the operands' type."""
 
 
 class Numbers(Moves):
@@ -28,7 +28,7 @@ class Numbers(Moves):
     # ---- element by element
 
     def _integers(self, scope: Scope, kind: Kind) -> list[Value]:
-        """An integer op of full range: sums wrap; quotients by 0 and shifts by the bit width or more are as in XLA."""
+        """An integer op on all values: sums wrap; quotients by 0 and shifts by the bit width or more are as in XLA."""
         kind = kind if is_integer(kind.element) else kind.of(self.random.choice(["i32", "i8", "ui8", "i64"]))
         names = "add subtract multiply divide remainder maximum minimum and or xor not popcnt".split()
         names += ["count_leading_zeros", "shift_left", "shift_right_logical", "shift_right_arithmetic"]
@@ -48,7 +48,7 @@ class Numbers(Moves):
         return [self.op(name, [x])]
 
     def _function(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A rounded multiple of a function of integers; no multiple is close to a half."""
+        """A rounded multiple of a function of integers. No multiple is close to a rounding boundary."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         if kind.element in self.without:
             kind = kind.of("f32")
@@ -89,7 +89,7 @@ class Numbers(Moves):
         return [self.converted(self._get(scope, kind), self.random.choice(elements))]
 
     def _bits(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A bitcast of integers, or of floats converted from integers, to other integers."""
+        """A bitcast to integers, from other integers or from floats that were converted from integers."""
         x = self._get(scope, kind if is_integer(kind.element) else kind.of("i32"))
         if self.random.random() < 0.4:
             x = self.converted(x, self.random.choice(FLOATS))
@@ -109,7 +109,7 @@ class Numbers(Moves):
         return [self.op("bitcast_convert", [x], Kind(shape, element))]
 
     def _complex(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A part of a complex number, or a complex number from two floats."""
+        """The real or imaginary part of a complex number, or a complex number from two floats."""
         if kind.is_complex:
             name = self.random.choice(["real", "imag"])
             return [self.op(name, [self._get(scope, kind)], kind.of(PARTS[kind.element]))]
@@ -194,7 +194,7 @@ class Numbers(Moves):
         return [self.bounded(self.op("dot_general", operands, result, f"dot_dimension_numbers = {numbers}"))]
 
     def _factors(self, x: Value, y: Value, count: int, element: str) -> list[Value] | None:
-        """Operands whose sums of `count` products are exact; None where this is impossible."""
+        """Operands whose sums of `count` products are exact; None if there are none."""
         if is_integer(element):
             return [x, y]
         limit = EXACT_TO[PARTS.get(element, element)]

@@ -1,14 +1,13 @@
 """Random StableHLO programs of array ops without loops; ops read the results of other ops.
 
-Shapes are arbitrary, up to `LIMIT` elements. Arguments are small, of odd sizes, or sometimes large enough for
-rewrites that only apply to large arrays. Integers are arbitrary; floats are small integers, so that all
-results are exact. A function may return an argument, a value twice, or several views of one array; a result
-may be aliased to an argument.
+Shapes are arbitrary, up to `LIMIT` elements. Arguments are small or have odd sizes. Some are large enough for rewrites
+that only apply to large arrays. Integers are arbitrary; floats are small integers, so that all results are exact. A
+function may return an argument, the same value twice, or several views of one array. A result may alias an argument.
 
-Some programs contain infinities and NaN, but no ops whose results would then be undefined: no complex numbers, no
-argmax, and no convolutions, for which it matters whether zeros are multiplied. The specification leaves open shifts by
-the bit width or more, quotients by 0 and conversions of floats that are out of an integer's range. Integers must then
-be XLA's, and floats stay in range.
+Some programs contain infinities and NaN. They have no complex numbers, argmax or convolutions, whose results would then
+be undefined: a convolution may or may not multiply padding zeros. The specification leaves open shifts by the bit width
+or more, quotients by 0, and conversions of floats outside an integer's range. For integers, XLA's results are expected;
+floats stay in range.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +37,7 @@ _FINITE = (
     Windows._convolved,
     Windows._placed,
 )
-"""Statements that are undefined on NaN."""
+"""Statements whose results are undefined on NaN."""
 
 _ALIKE = (
     Statements._update,
@@ -48,7 +47,7 @@ _ALIKE = (
     Statements._elementwise,
     Statements._barrier,
 )
-"""Statements shared with loop programs."""
+"""Statements that loop programs use too."""
 STATEMENTS: tuple[Callable[..., list[Value] | None], ...] = (
     *MOVES * 2,
     *NUMBERS,
@@ -61,7 +60,7 @@ class ArrayProgram(Windows):
     """A module whose function `main` has up to five arguments."""
 
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
-        """`without` are element types for which a target has no functions such as sine."""
+        """`without` lists element types for which the target lacks functions such as sine."""
         super().__init__(Random(seed), smooth=False)
         draw, self.without = self.random, without
         self.limit = LIMIT
@@ -119,7 +118,7 @@ class ArrayProgram(Windows):
         return results + [draw.choice(x) for x in (results, made, arguments) if draw.random() < 0.25]
 
     def _donated(self, inputs: Sequence[Kind], results: Sequence[Kind]) -> dict[int, int]:
-        """Arguments whose memory results reuse, each with its result."""
+        """Arguments whose memory results may reuse, each with its result."""
         donated: dict[int, int] = {}
         for i, kind in enumerate(inputs):
             alike = [

@@ -11,7 +11,7 @@ from loop_text import Kind, Value, integers
 
 @dataclass
 class Window:
-    """The windows along one dimension."""
+    """The windows along a dimension."""
 
     size: int
     stride: int
@@ -33,7 +33,7 @@ class Windows(Numbers):
     """Statements on windows of an array."""
 
     def _along(self, n: int, plain: bool) -> Window:
-        """Windows along a dimension; `plain` windows have no dilation and less than half a window of padding."""
+        """Random windows along a dimension; `plain` ones have no dilation and are padded by less than half a window."""
         draw = self.random
         size = draw.choice([1, 1, 2, 3, min(n, 5) or 1, n or 1])
         size = size if size <= 40 else 1
@@ -75,14 +75,14 @@ class Windows(Numbers):
         kinds = [Kind(rest, element) for element in elements]
         regions = [self._pairwise([x.kind for x in operands], ops)]
         results = self.several("reduce_window", [*operands, *neutral], kinds, attributes, regions)
-        # A window with only padding gives the neutral element.
+        # A window that covers only padding gives the neutral element.
         return [self.bounded(x if x.kind.is_complex else self._within(x)) for x in results]
 
     def _within(self, x: Value) -> Value:
         return x if is_integer(x.kind.element) or x.kind.element == "i1" else self.clamped(x, -12, 12)
 
     def _placed(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """Adds numbers at the first maximum or minimum of each window."""
+        """A select_and_scatter: adds numbers at the first maximum or minimum of each window."""
         if not kind.shape or not kind.size or kind.is_complex or kind.element == "i1":
             return None
         windows = self._windows(kind, plain=True)
@@ -107,7 +107,7 @@ class Windows(Numbers):
         if not 2 <= len(kind.shape) <= 4 or not kind.size or kind.element == "i1":
             return None
         rank = len(kind.shape)
-        of_image = draw.sample(range(rank), rank)  # where batch, features and spatial dimensions are
+        of_image = draw.sample(range(rank), rank)  # positions of the batch, feature and spatial dimensions
         batch, features = kind.shape[of_image[0]], kind.shape[of_image[1]]
         sizes = [kind.shape[i] for i in of_image[2:]]
         windows = [self._along(n, False) for n in sizes]
@@ -141,7 +141,7 @@ class Windows(Numbers):
 
 
 def _placed_as(sizes: list[int], order: list[int]) -> tuple[int, ...]:
-    """The shape that has these sizes at these positions."""
+    """The shape with these sizes at the positions `order`."""
     return tuple(n for _, n in sorted(zip(order, sizes, strict=True)))
 
 
@@ -157,7 +157,7 @@ def _padding(windows: list[Window]) -> str:
 
 
 def _described(windows: list[Window]) -> str:
-    """The attributes that all window ops have."""
+    """The attributes that all window ops share."""
     return (
         f"padding = {_padding(windows)}, window_dimensions = {integers([w.size for w in windows])}, "
         f"window_strides = {integers([w.stride for w in windows])}"

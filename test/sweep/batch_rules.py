@@ -2,9 +2,8 @@
 
     PYTHONPATH=test/py:test/sweep python -m pytest -p batch_rules test/py/rules
 
-Each program is batched by three in each input alone and in all inputs, and compared with separate runs. It skips rules
-of other op sets, programs of several processes, and programs that cannot be batched: those with dynamic dimensions or
-random numbers.
+Each program is batched with size three, in each single input and in all inputs, and compared with separate runs. Rules
+of other op sets, programs of several processes, and programs with dynamic dimensions or random numbers are skipped.
 """
 
 import re
@@ -21,7 +20,7 @@ NO_BATCH = "cannot be batched; only tensors of static shape can|unsupported batc
 
 
 def batched_instead(text: str, *arguments: Any, **options: Any) -> None:
-    """Replaces `check_rule`."""
+    """Replaces `check_rule` in the tests."""
     if "opset" in options or check_rule.chosen(text) is by_processes:
         return
     program = load(text)

@@ -1,6 +1,6 @@
-"""The line of counts with which each sweep ends, such as `counts: 3 ok, 1 refused`; `run_all.py` reads it.
+"""The last line of each sweep, such as `counts: 3 ok, 1 refused`, which `run_all.py` reads.
 
-A pytest plugin that stands for a sweep ends with pytest's own line, such as `2 failed, 30 passed in 4.10s`.
+A sweep that is a pytest plugin ends with pytest's own line, such as `2 failed, 30 passed in 4.10s`.
 """
 
 import re
@@ -25,18 +25,18 @@ WRONG = (
     *("crash", "crashed", "died", "error", "errors", "failed", "hang", "missed", "differs"),
     "not needed",
 )
-"""The names of outcomes; all other names are those of programs without a verdict, such as `not comparable`."""
+"""Outcomes that are failures. Every other outcome is that of a program without a verdict, such as `not comparable`."""
 
 _PYTEST = re.compile(r"^=* ?(\d+ [a-z, \d]+) in [\d.]+s")
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    """The line for these counts, without those that are 0."""
+    """The line with these counts, without zero counts."""
     return MARK + (", ".join(f"{count} {name}" for name, count in counts.items() if count) or "0 programs")
 
 
 def counts_in(text: str) -> dict[str, int]:
-    """The counts in the last line of a sweep's output that has any; empty if no line has."""
+    """The counts in the last line of a sweep's output that has counts; empty if there is no such line."""
     for line in reversed(text.splitlines()):
         of_pytest = _PYTEST.match(line)
         if line.startswith(MARK) or of_pytest:

@@ -1,10 +1,10 @@
-"""Derivatives and values that differ from PyTorch's at degenerate inputs for a reason, for `torch_degenerate.py`."""
+"""Intended differences from PyTorch's values and derivatives at degenerate inputs, for `torch_degenerate.py`."""
 
 from typing import NamedTuple
 
 
 class Accepted(NamedTuple):
-    """Names of functions, as a pattern, the least order that may differ, the reason, and the kinds of inputs."""
+    """A pattern of function names, the least order that may differ, the reason, and the kinds of inputs."""
 
     pattern: str
     order: int
@@ -132,4 +132,4 @@ ACCEPTED: dict[str, Accepted] = {
         "toward a target, it is that of the value, whose logarithms are at least -100; PyTorch's is infinite",
     ),
 }
-"""Derivatives that differ from PyTorch's: a pattern of function names, the lowest order, and the reason."""
+"""Intended differences from PyTorch's derivatives."""

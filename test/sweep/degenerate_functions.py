@@ -21,7 +21,7 @@ NEGATIVE = torch.tensor([-0.3, -5.3, -8.6, -11.7, -25.4]).double()
 
 
 def of(function: Any, *rest: Any, **keywords: Any) -> Any:
-    """The function of the first arguments, with the others given."""
+    """A function of the leading arguments, with the remaining arguments fixed."""
     return lambda *tensors: function(*tensors, *rest, **keywords)
 
 

@@ -23,7 +23,7 @@ WEIGHTS = {
 
 
 def losses(name: str, inputs: list[Any], *rest: Any, about: str = "", **options: Any) -> list[Row]:
-    """The loss with every reduction; its name shows `about`, and the options that are numbers and words."""
+    """The loss with every reduction. Its name shows `about` and the options that are numbers or strings."""
     function = getattr(F, name)
     said = [f"{k} {v}" for k, v in options.items() if isinstance(v, bool | int | float | str)]
     said = [about, *said] if about else said
@@ -38,7 +38,7 @@ def losses(name: str, inputs: list[Any], *rest: Any, about: str = "", **options:
 
 
 def classified(name: str, inputs: list[Any], **options: Any) -> list[Row]:
-    """The loss with every reduction, weights with zeros, and labels of which some or all are ignored."""
+    """The loss with every reduction, with weights of which some are zero, and with some or all labels ignored."""
     function = getattr(F, name)
     labels = {"labels": LABELS, "some ignored": SOME, "all ignored": IGNORED}
     said = "".join(f", {k} {v}" for k, v in options.items())
@@ -55,7 +55,7 @@ def classified(name: str, inputs: list[Any], **options: Any) -> list[Row]:
 
 
 def counted(*lengths: tuple[int, ...], **options: Any) -> Any:
-    """ctc_loss of three targets whose lengths are given."""
+    """ctc_loss of three targets with given lengths."""
     targets = torch.tensor([[1, 2, 2], [3, 1, 1], [1, 2, 3]])
 
     def loss(x: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Derivatives of elementwise functions against mpmath, over the range of a type, in orders one and two.
+"""Compares derivatives of elementwise functions with mpmath over the range of a type, in orders one and two.
 
     PYTHONPATH=test/py python test/sweep/elementwise_accuracy.py [--filter PATTERN] [--points N] [--write]
 
-The error of a derivative f at x is counted in units of epsilon times |f| + |x f'|: the effect of one rounding of f and
-one of x. Numbers below the least normal one count as zero, and numbers above the largest one as infinite. Points are
-numbers of all magnitudes except the last two powers of two. With `--write`, the rows of these functions in the
-table of docs/conventions.md are replaced.
+The error of a derivative f at x has the unit epsilon times (|f| + |x f'|), which is the effect of one rounding of f and
+one of x. Numbers below the least normal number count as zero, and numbers above the largest number as infinite. Points
+have all magnitudes except the last two powers of two. `--write` replaces the rows of these functions in the table of
+docs/conventions.md.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def points(function: Function, dtype: Any, count: int) -> NDArray[Any]:
 
 
 def magnitudes(dtype: Any, count: int) -> NDArray[Any]:
-    """Numbers of all magnitudes of the type, and near 1 and -1, in order."""
+    """Numbers of all magnitudes of the type, and numbers near 1 and -1, sorted."""
     info, rng = ml_dtypes.finfo(dtype), np.random.default_rng(0)
     lowest, highest = np.log2(float(info.tiny)) + 1, np.log2(float(info.max)) - 2
     sizes = np.exp2(np.linspace(lowest, highest, count) + rng.uniform(-0.5, 0.5, count))
@@ -72,19 +72,22 @@ def texts(function: Function, dtype: Any, count: int) -> list[str]:
 
 @cache
 def exact(name: str, number: int, x: float) -> Any:
-    """The derivative of order `number` + 1."""
+    """The exact derivative of order `number` + 1."""
     return FUNCTIONS[name].derivatives[number](mp.mpf(x))
 
 
 def units(name: str, order: int, x: Any, computed: Any) -> float:
-    """The error of a derivative at x, in units."""
+    """The error of a computed derivative at x, in units."""
     with mp.workdps(DIGITS):
         f, slope = exact(name, order - 1, float(x)), exact(name, order, float(x))
         return error(f, slope, x, computed, FUNCTIONS[name].sizes[order - 1])
 
 
 def error(f: Any, slope: Any, x: Any, computed: Any, size: float = 0) -> float:
-    """The units of error of a number computed for f at x, where f has this slope, and at least this size."""
+    """The error, in units, of the number computed for f at x.
+
+    `slope` is the derivative of f; `size` is added to |f| + |x f'|.
+    """
     info = ml_dtypes.finfo(x.dtype)
     if abs(f) > float(info.max) * 0.999:
         return 0.0 if abs(float(computed)) > 0.99 * float(info.max) else float(np.inf)

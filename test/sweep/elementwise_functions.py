@@ -8,17 +8,17 @@ import mpmath as mp
 import numpy as np
 
 BAR = 5.0
-"""The most units of error, on the reference interpreter."""
+"""The largest allowed error on the reference interpreter, in units."""
 
 
 @dataclass(frozen=True)
 class Function:
     """A function, its first three derivatives, and the interval of its arguments.
 
-    `text` is its op on %x, in which T stands for the type; %c is 2.5 and %one is 1. `before` has the ops that it reads.
-    `sizes` are the largest derivatives
-    of orders one and two, where these are computed from a result that rounds to 1: their errors are a rounding of the
-    largest one. `source` says of what an expansion in ops makes larger errors, up to `bar`.
+    `text` is its op on %x, in which T stands for the type; %c is 2.5 and %one is 1. `before` has the ops that define
+    its other operands. `sizes` are the largest derivatives of orders one and two if they are computed from a result
+    that rounds to 1, because their errors are then roundings of the largest derivative. `bar` is the largest allowed
+    error; it is above `BAR` where an expansion in ops loses accuracy.
     """
 
     text: str
@@ -31,7 +31,7 @@ class Function:
 
 
 def of(name: str, *derivatives: Callable[[Any], Any], **more: Any) -> Function:
-    """A function of one op, whose name has the dialect in front."""
+    """The function of one op; the name of the op includes its dialect."""
     if name.startswith("chlo."):
         return Function(f"{name} %x : T -> T", derivatives, **more)
     return Function(f"{name} %x : T", derivatives, **more)
@@ -60,7 +60,7 @@ def _tanh(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _i1e(x: Any, order: int) -> Any:
-    """A derivative of exp(-|x|) I_1(x), by the derivatives of I_1 in I_0 to I_4."""
+    """A derivative of exp(-|x|) I_1(x), written with the Bessel functions I_0 to I_4."""
     of = [mp.besseli(k, x) for k in range(5)]
     derivatives = of[1], (of[0] + of[2]) / 2, (3 * of[1] + of[3]) / 4, (3 * of[0] + 4 * of[2] + of[4]) / 8
     terms = [mp.binomial(order, i) * (-mp.sign(x)) ** (order - i) * derivatives[i] for i in range(order + 1)]
@@ -258,7 +258,7 @@ FUNCTIONS: dict[str, Function] = {
                 lambda x, n=n: n * (n - 1) * x ** mp.mpf(n - 2),
                 lambda x, n=n: n * (n - 1) * (n - 2) * x ** mp.mpf(n - 3),
             ),
-            low=-np.inf if n == int(n) else 1e-24,  # of smaller numbers, x^(n - 2) overflows in f32
+            low=-np.inf if n == int(n) else 1e-24,  # for smaller numbers, x^(n - 2) overflows in f32
             before=f"%n = stablehlo.constant dense<{float(n)}> : T",
         )
         for n in (-1.5, -1, 0.5, 3)
@@ -282,7 +282,7 @@ FUNCTIONS: dict[str, Function] = {
         "stablehlo.multiply %x, %s : T",
         tuple(lambda x, k=k: k * _with_value(x)[k - 1] + x * _with_value(x)[k] for k in (1, 2, 3)),
         sizes=(0.5, 0.5),
-        bar=40,  # the rounding of logistic(x), times x
+        bar=40,  # the rounding error of logistic(x), times x
         before="%s = stablehlo.logistic %x : T",
     ),
 }

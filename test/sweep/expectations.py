@@ -1,4 +1,4 @@
-"""Harnesses of JAX where our derivatives differ from JAX's or are compared differently, with reasons."""
+"""JAX's harnesses whose derivatives by tiduc differ from JAX's or need another comparison, with reasons."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ EXPECTED = [
     ("^scatter_add_modes_out_of_bounds", "updates out of range are dropped, and JAX's transpose clamps them"),
     ("^random_gamma_", OF_SAMPLER),
 ]
-"""Patterns of harnesses where our derivatives differ from JAX's and agree with differences, with reasons."""
+"""Patterns of harnesses where tiduc's derivatives agree with differences but not with JAX's, with reasons."""
 
 SINGULAR = [
     (
@@ -41,7 +41,7 @@ INSIDE: list[tuple[str, Callable[..., Any]]] = [
     ("^igammac?_", lambda a, x, *ct: [abs(a), abs(x), *ct]),
     ("^regularized_incomplete_beta_", lambda a, b, x, *ct: [abs(a) + 1, abs(b) + 1, abs(x) % 1, *ct]),
 ]
-"""Maps arguments into a function's domain; outside it, the function is NaN."""
+"""Functions that map arguments into a function's domain; outside the domain, the function is NaN."""
 
 
 def of_hermitian(v: Array, w: Array) -> list[Array]:
@@ -49,7 +49,7 @@ def of_hermitian(v: Array, w: Array) -> list[Array]:
 
 
 def of_singular(s: Array, u: Array, vh: Array) -> list[Array]:
-    """The singular values, a function of the matrix, and projectors onto the remaining spaces."""
+    """The singular values, a matrix function, and projectors onto the complements of the singular vectors."""
     v, count = adjoint(vh), s.shape[-1]
     function = (u[..., :count] * (s * s)[..., None, :]) @ vh[..., :count, :]
     return [s, function, *(x[..., count:] @ adjoint(x[..., count:]) for x in (u, v))]
@@ -64,4 +64,4 @@ OBSERVED: list[tuple[str, Callable[..., list[Array]]]] = [
     ("^svd_.*fullmatrices_True_computeuv_True", of_singular),
     ("^eig_", lambda w, *vectors: [w, *(v * v for v in vectors)]),
 ]
-"""Functions to differentiate instead of results whose signs, phases or bases are arbitrary."""
+"""Functions that are differentiated instead of results whose signs, phases or bases are arbitrary."""

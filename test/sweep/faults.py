@@ -1,8 +1,8 @@
 """Finds records of faults that the installed IREE no longer needs: python test/sweep/faults.py [--jobs N] [WITNESS...]
 
-Compiles the witness of each record (`backends/iree/fault.py`) with IREE's compiler alone, runs it, and compares its
-results. Prints each record whose witness IREE computes correctly: its workaround can be removed. Each witness runs in a
-process of its own, since IREE may crash on it.
+IREE's compiler, without tiduc's workarounds, compiles the witness of each record (`backends/iree/fault.py`). The
+witness runs, and its results are compared. Prints each record whose witness IREE computes correctly, because its
+workaround can be removed. Each witness runs in its own process, because IREE may crash on it.
 """
 
 import argparse
@@ -19,18 +19,18 @@ from counts import summary  # noqa: E402
 from tiduc.backends.iree.fault import Record  # noqa: E402
 from tiduc.backends.iree.records import records  # noqa: E402
 
-_FORK = multiprocessing.get_context("fork")  # a new interpreter would import for seconds
+_FORK = multiprocessing.get_context("fork")  # fork: a new interpreter would import for seconds
 
 
 def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
-    """The records whose witness IREE can be run on: all of them, or those of the given witnesses."""
+    """The records with one of the given witnesses, or all records, whose witness can run with IREE."""
     wanted = set(witnesses)
     witnessed_records = [record for record in records() if record.fault.witness and not record.fault.untested]
     return [record for record in witnessed_records if not wanted or record.fault.witness in wanted]
 
 
 def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
-    """The records whose witness IREE alone compiles and runs as the specification says."""
+    """The records whose witness IREE compiles and runs correctly without workarounds."""
     names = list(dict.fromkeys(record.fault.witness for record in chosen))
     right = {
         name for some in (names[i : i + jobs] for i in range(0, len(names), jobs)) for name in _right(some)
@@ -39,7 +39,7 @@ def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
 
 
 def _right(names: Iterable[str]) -> list[str]:
-    """The witnesses that IREE alone computes correctly, each judged in a process of its own."""
+    """The witnesses that IREE computes correctly without workarounds; each runs in its own process."""
     processes = {name: _FORK.Process(target=_judge, args=(name,)) for name in names}
     for process in processes.values():
         process.start()
@@ -49,7 +49,7 @@ def _right(names: Iterable[str]) -> list[str]:
 
 
 def _judge(name: str) -> None:
-    """Ends the process with 0 if IREE computes the witness correctly, else with 1."""
+    """Ends the process with status 0 if IREE computes the witness correctly, and with 1 otherwise."""
     sys.exit(int(fails_alone(find_witness(name))))
 
 
@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     chosen = witnessed(options.witness)
     if not chosen:
-        parser.error(f"no record that is tested has the witness {' or '.join(options.witness)}")
+        parser.error(f"no tested record has the witness {' or '.join(options.witness)}")
     done = list(unneeded(chosen, options.jobs))
     for record in done:
         print(f"{record.name}: {record.fault.kind}: {record.fault.text} ({record.fault.witness})")

@@ -1,6 +1,6 @@
-"""Turns a JAX harness into a case: our derivatives, run by XLA, and JAX's.
+"""Turns a JAX harness into a case: tiduc's derivatives, run by XLA, and JAX's.
 
-At order two, the differentiated function is the VJP: our VJP program, against JAX's VJP function.
+At order two, the differentiated function is the VJP: tiduc's VJP program is compared with JAX's VJP function.
 """
 
 import re
@@ -19,7 +19,7 @@ LOW_PRECISION = ("bfloat16", "float16")
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 5e-4, "complex64": 5e-4}
 TOLERANCE |= {"float64": 1e-8, "complex128": 1e-8}
 WIDER = {name: np.float64 for name in (*LOW_PRECISION, "float32")} | {"complex64": np.complex128}
-SMALLEST_SCALE = 1e-3  # differences below this scale times the tolerance are rounding errors
+SMALLEST_SCALE = 1e-3  # errors are relative to the largest entry, or to this if all are smaller
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Wrong(Exception):
 
 
 class Undecided(Exception):
-    """There is nothing to compare with."""
+    """No expected results exist."""
 
 
 def differentiable(x: Array) -> bool:
@@ -104,7 +104,7 @@ def in_double(arrays: Sequence[Array]) -> list[Array]:
 
 
 def of_vjp(case: Case) -> Case:
-    """The VJP as a case: our program, and JAX's function, of arguments and cotangents."""
+    """A case that differentiates the VJP: tiduc's program and JAX's function, both of arguments and cotangents."""
     import jax
 
     from tiduc.loading import load
@@ -121,8 +121,8 @@ def of_vjp(case: Case) -> Case:
     point = [*case.point, *case.ct]
     try:
         results = jax.tree_util.tree_leaves(jax.jit(function).lower(*point).out_info)
-    except Exception as error:  # JAX has no single error type for this
-        raise NotApplicable("JAX has no VJP of it") from error
+    except Exception as error:  # JAX raises errors of many types here
+        raise NotApplicable("JAX has no VJP of the function") from error
     active = [*case.active, *range(count, len(point))]
     return Case(
         jax.jit(function),
@@ -136,7 +136,7 @@ def of_vjp(case: Case) -> Case:
 
 
 def derivatives(case: Case) -> tuple[str, str]:
-    """The texts of our JVP and VJP, without CHLO."""
+    """The texts of tiduc's JVP and VJP, without CHLO ops."""
     from tiduc.loading import load
 
     program = load(case.text)
@@ -168,7 +168,7 @@ def compiled(text: str) -> Any:
 
 
 def compare(actual: Sequence[Array], expected: Sequence[Array], label: str, tolerance: float = 0) -> None:
-    """`Wrong` unless the arrays agree, NaN and infinities included."""
+    """Raises `Wrong` unless the arrays agree, including infinities and NaN."""
     assert len(actual) == len(expected), f"{label}: {len(actual)} results, expects {len(expected)}"
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         x, y = np.asarray(x), np.asarray(y)
@@ -196,7 +196,7 @@ def compare(actual: Sequence[Array], expected: Sequence[Array], label: str, tole
 
 
 def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
-    """JAX's tangents and cotangents, each None where JAX has none."""
+    """JAX's tangents and cotangents; each is None if JAX cannot compute it."""
     import jax
 
     def tangents(x: Any, dx: Any, ct: Any) -> Any:
@@ -211,14 +211,14 @@ def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
     def attempt(function: Any) -> Any:
         try:
             return jax.jit(function)([case.point[i] for i in case.active], case.dx, case.ct)
-        except Exception:  # JAX has no single error type for this
+        except Exception:  # JAX raises errors of many types here
             return None
 
     return attempt(both) or (attempt(tangents), attempt(cotangents))
 
 
 def check_values(case: Case, texts: tuple[str, str]) -> str:
-    """Compares with JAX's derivatives; returns which derivatives JAX has."""
+    """Compares tiduc's derivatives with JAX's; returns which derivatives JAX has."""
     primal = case.of_active(*(case.point[i] for i in case.active))
     jvp = execute(texts[0], [*case.point, *case.dx])
     vjp = execute(texts[1], [*case.point, *case.ct])

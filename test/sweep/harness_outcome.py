@@ -1,4 +1,4 @@
-"""Judges a harness: our derivatives against JAX's, or against differences where JAX has none."""
+"""Judges a harness: compares tiduc's derivatives with JAX's, or with differences if JAX has none."""
 
 import re
 import traceback
@@ -38,7 +38,7 @@ DIFFERENCE_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one harness; `jax` says whether JAX has both derivatives, one, or none."""
+    """The outcome of one harness; `jax` says whether JAX has both derivatives, one or none of them."""
 
     name: str
     group: str
@@ -90,7 +90,7 @@ def check(harness: Any, order: int = 1) -> Outcome:
 
 
 def check_in_some_precision(harness: Any, case: Case, texts: tuple[str, str], order: int) -> str:
-    """Compares with JAX in the harness's precision, or in double precision where rounding makes them differ."""
+    """Compares with JAX in the harness's precision, or in double precision if rounding makes the derivatives differ."""
     low = any(y.dtype.name in LOW_PRECISION for y in (*case.dx, *case.ct))
     try:
         return check_values(case, texts)
@@ -109,7 +109,7 @@ def check_in_some_precision(harness: Any, case: Case, texts: tuple[str, str], or
 
 
 def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
-    """`Wrong` where our low-precision derivatives are farther from double precision than JAX's are."""
+    """Raises `Wrong` if tiduc's low-precision derivatives are farther from double precision than JAX's are."""
     ours = (
         execute(texts[0], [*case.point, *case.dx])[case.results :],
         execute(texts[1], [*case.point, *case.ct])[case.results :],
@@ -126,14 +126,14 @@ def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
 
 
 def distance(x: Array, y: Array) -> float:
-    """The largest difference of two entries; infinite where one is not finite and the entries differ."""
+    """The largest difference of two entries; infinite if one entry is not finite and the other differs."""
     with np.errstate(invalid="ignore"):
         differences = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
     return float(np.max(np.nan_to_num(differences, nan=np.inf), initial=0))
 
 
 def judged(case: Case) -> str:
-    """The verdict of differences where our derivatives are not JAX's."""
+    """The verdict by differences, for tiduc's derivatives that differ from JAX's."""
     try:
         check_differences(case)
     except Undecided as reason:
@@ -144,7 +144,7 @@ def judged(case: Case) -> str:
 
 
 def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
-    """The outcome inside the function's domain: our derivatives against JAX's, or against differences."""
+    """The outcome inside the function's domain, by comparison with JAX's derivatives or with differences."""
     try:
         if check_values(case, texts) != "both":
             check_differences(case)
@@ -156,7 +156,10 @@ def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
 
 
 def doubled(harness: Any, order: int = 1) -> Case | None:
-    """The harness in double precision; None where it is already, or JAX does not accept it."""
+    """The harness in double precision.
+
+    None if it has double precision already, or if JAX rejects it in double precision.
+    """
     try:
         if np.dtype(harness.dtype).name not in WIDER:
             return None
@@ -172,14 +175,16 @@ def exported(harness: Any) -> Case:
     except NotApplicable:
         raise
     except Exception as error:
-        raise NotApplicable(f"JAX does not export it: {type(error).__name__}: {error}"[:200]) from error
+        raise NotApplicable(
+            f"JAX does not export the function: {type(error).__name__}: {error}"[:200]
+        ) from error
 
 
 # ---- differences ------------------------------------------------------------------------------------------
 
 
 def check_differences(case: Case) -> None:
-    """Checks differences and the adjoint identity in double precision, where JAX has no derivative."""
+    """Checks a derivative that JAX lacks by differences and the adjoint identity, in double precision."""
     case = widened(case)
     texts, primal = derivatives(case), legal(case.text)
     dy = execute(texts[0], [*case.point, *case.dx])[case.results :]
@@ -198,7 +203,7 @@ def check_differences(case: Case) -> None:
 
 
 def widened(case: Case) -> Case:
-    """The case in double precision; only the text of its function is converted."""
+    """The case in double precision; only the text of its function changes."""
 
     def of_bits(match: re.Match[str]) -> str:
         narrow = np.dtype(ELEMENTS[match[2]])

@@ -1,19 +1,19 @@
-"""Compares our derivatives with JAX's, over the harnesses of primitives that ship inside the jax package.
+"""Compares tiduc's derivatives with JAX's, on the harnesses of primitives that are part of the jax package.
 
     python test/sweep/harnesses.py [--filter NAME] [--sample N] [--order N] [--json OUT]
 
 Each harness is exported to StableHLO. Its JVP and VJP, derived by tiduc and run by XLA, are compared with `jax.jvp` and
-`jax.vjp` for random tangents and cotangents. Where JAX has no derivative, central differences and the adjoint identity
-replace it. In bf16 and f16, our results may be no farther from double precision than JAX's. A harness runs in a worker
-process, which is replaced if it dies or takes too long. `--sample N` takes N harnesses per primitive and element type;
-order 2 checks the JVP and the VJP of the VJP. The categories:
+`jax.vjp` for random tangents and cotangents. Derivatives that JAX lacks are checked by central differences and the
+adjoint identity. In bf16 and f16, tiduc's results must be at least as close to double precision as JAX's. A harness
+runs in a worker process, which is replaced if it dies or takes too long. `--sample N` takes N harnesses per primitive
+and element type; order 2 checks the JVP and the VJP of the VJP. The categories:
 
     ok          both derivatives agree
     expected    a difference with a known reason, in EXPECTED or SINGULAR
     wrong       a value differs
     refused     a `TiducError`
     crash       any other exception, or the death of the worker
-    undecided   JAX has no derivative, and differences say nothing
+    undecided   JAX has no derivative, and differences are inconclusive
     n/a         no float input or output, or JAX does not run it on the CPU
 """
 
@@ -53,7 +53,7 @@ def harnesses() -> dict[str, Any]:
 
 
 def selected(pattern: str = "", sample: int | None = None) -> list[str]:
-    """The matching names; `sample` per primitive and element type, evenly spaced."""
+    """The matching names; at most `sample` for each primitive and element type, evenly spaced."""
     groups: dict[Any, list[str]] = {}
     for name, harness in harnesses().items():
         if re.search(pattern, name):
@@ -68,13 +68,13 @@ def selected(pattern: str = "", sample: int | None = None) -> list[str]:
 def work(order: int) -> None:
     """A worker: reads names of harnesses and writes outcomes, one per line."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # library output is not an outcome
+    os.dup2(2, 1)  # keeps library output apart from outcomes
     for line in sys.stdin:
         print(json.dumps(asdict(check(harnesses()[line.strip()], order))), file=out, flush=True)
 
 
 def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Iterator[Outcome]:
-    """The outcomes of harnesses, checked one after another in worker processes."""
+    """The outcomes of harnesses, which worker processes check one after another."""
     worker: Any = None
     for i, name in enumerate(names):
         if worker is None or i % LIFE == 0:
@@ -133,9 +133,9 @@ def table(outcomes: Iterable[Outcome]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--filter", default="", help="a pattern that names match")
-    parser.add_argument("--sample", type=int, help="this many harnesses a primitive and element type")
+    parser.add_argument("--sample", type=int, help="this many harnesses for each primitive and element type")
     parser.add_argument("--order", type=int, choices=(1, 2), default=1, help="of the derivatives")
-    parser.add_argument("--json", help="where outcomes are written, a line each, as they come")
+    parser.add_argument("--json", help="file for outcomes, written immediately, one per line")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

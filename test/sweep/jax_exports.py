@@ -1,9 +1,9 @@
-"""Reads and differentiates the exports that JAX stores to test that old exports still load.
+"""Reads and differentiates the exports that JAX keeps in its tests of backward compatibility.
 
     python test/sweep/jax_exports.py [--only TEXT] [--evaluate]
 
-Prints each export that is not differentiated, with the reason, and counts. With `--evaluate`, runs each export of a
-CPU or TPU on its stored arguments, on IREE, and compares its derivatives with differences in f64.
+Prints each export that cannot be differentiated, with the reason, and counts. `--evaluate` runs each export for CPU or
+TPU on its stored arguments with IREE, and compares its derivatives with differences in f64.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def _within(name: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def outcome(contents: bytes) -> tuple[str, str]:
-    """One of "differentiated", "loaded" or "not read", and the reason for the last two."""
+    """One of "differentiated", "loaded" or "not read", and the reason if the export is not differentiated."""
     try:
         program = tiduc.load(contents)
     except tiduc.TiducError as error:
@@ -82,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="exports whose names have this text")
+    parser.add_argument("--only", default="", help="only exports whose names contain this text")
     parser.add_argument("--evaluate", action="store_true", help="also run the programs")
     given = parser.parse_args()
     counts: Counter[str] = Counter()

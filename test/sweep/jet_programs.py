@@ -2,10 +2,10 @@
 
     PYTHONPATH=test/py python test/sweep/jet_programs.py [--order 4] [--only TEXT] [--first SEED] [--random COUNT]
 
-Coefficients are compared along one random line in all float inputs, by the reference interpreter, and by XLA for the
-examples: XLA compiles some of the nested JVPs for minutes. Random programs are the smooth programs of
-`loop_programs.py`, with up to five iterations of their loops. Each line of the output is a program and its category:
-`ok`, `refused` where a jet or a JVP is refused, or `wrong`. The exit status is 1 if a program is wrong.
+Coefficients are compared along one random line in all float inputs. The reference interpreter runs the programs,
+because XLA compiles some nested JVPs for minutes; XLA runs the examples. Random programs are the smooth programs of
+`loop_programs.py`, whose loops have up to five iterations. Each line of the output is a program and its category: `ok`,
+`refused` if a jet or a JVP is refused, or `wrong`. The exit status is 1 if a program is wrong.
 """
 
 import argparse
@@ -48,14 +48,14 @@ def written_cases() -> Iterator[Case]:
 
 
 def random_cases(first: int, count: int) -> Iterator[Case]:
-    """Random programs with loops, branches and calls."""
+    """Random programs with loops, branches and calls, and their arguments."""
     for seed in range(first, first + count):
         text = LoopProgram(seed, smooth=True).text
         yield f"random {seed}", text, arguments_of(tiduc.load(text).signature, "smooth")[-1]
 
 
 def category(text: str, arguments: Sequence[Any], order: int, compiled: bool = False) -> tuple[str, str]:
-    """The category of a program, and the reason where it is not `ok`."""
+    """The category of a program, and the reason if the category is not `ok`."""
     try:
         check_against_nested_jvps(tiduc.load(text), arguments, order, 1e-6, compiled)
     except TiducError as error:

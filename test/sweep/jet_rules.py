@@ -2,14 +2,14 @@
 
     PYTHONPATH=test/py:test/sweep python -m pytest -p jet_rules test/py/rules
 
-Along one random curve x(t), in each input alone and in all inputs, the coefficient y_3 is compared with
+Along one random curve x(t), in each single input and in all inputs, the coefficient y_3 is compared with
 
 - JVPs of JVPs of JVPs: y_k is the k-th derivative of y(x(t)) over k!;
-- central differences of jets of order 2: the coefficient y_2 at x(s) has the derivative 3 y_3 in s. A test that leaves
-  differences out, since its point is a kink, leaves them out here, too.
+- central differences of jets of order 2: the coefficient y_2 at x(s) has the derivative 3 y_3 in s.
+  A test at a kink skips differences, here too.
 
-Expected to fail, by differences: the three tests of projectors at equal eigenvalues or singular values, where the rules
-are right to order one.
+Three tests are expected to fail the comparison with differences: those of projectors at equal eigenvalues or singular
+values, where the rules are right to order one only.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ ORDER = 3
 
 
 def jet_instead(text: str, *arguments: Any, rtol: float = 1e-7, seed: int = 0, **options: Any) -> None:
-    """Replaces `check_rule`."""
-    rtol = max(rtol, options.get("adjoint_rtol", 0))  # of reduce_precision, which rounds tangents
+    """Replaces `check_rule` in the tests."""
+    rtol = max(rtol, options.get("adjoint_rtol", 0))  # the VJP of reduce_precision rounds tangents
     given = {"opset": options["opset"]} if "opset" in options else {}
     program, point = load(text, **given), [np.asarray(x) for x in arguments]
     everything = active(point)
@@ -55,7 +55,7 @@ def jet_instead(text: str, *arguments: Any, rtol: float = 1e-7, seed: int = 0, *
 def by_differences(
     program: Program, point: Sequence[Array], wrt: Sequence[int], series: Sequence[Array], axis: int
 ) -> list[Array]:
-    """The coefficients of order 3 of the differentiable outputs, from jets of order 2 at points x(s)."""
+    """The coefficients of order 3 of the differentiable outputs, by differences of jets of order 2 at points x(s)."""
 
     def moved(s: float) -> list[Array]:
         """x(s), and the coefficients of orders 1 and 2 of x(s + t)."""
@@ -74,13 +74,13 @@ def by_differences(
 
 
 def by_nested_jvps(program: Any, point: Any, wrt: Any, series: Any) -> Any:
-    """The coefficients of order 3 of the differentiable outputs."""
+    """The coefficients of order 3 of the differentiable outputs, by nested JVPs."""
     x = [
         [point[i], *(factor * c for factor, c in zip((1, 2, 6), s, strict=True))]
         for i, s in zip(wrt, series, strict=True)
     ]
     names = [program.inputs[i].name for i in wrt]
-    # Derivatives of the curve (x), (x, x'), (x, x', x', x''): each JVP appends those of all its active inputs.
+    # Derivatives of the curve (x), (x, x'), (x, x', x', x''): each JVP appends the tangents of all its active inputs.
     nested, orders, arguments, active_names = program, [0] * len(wrt), list(point), list(names)
     owner = list(range(len(wrt)))
     for _ in range(ORDER):

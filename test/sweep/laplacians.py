@@ -3,9 +3,9 @@
     PYTHONPATH=test/py:test/sweep:test/fuzz python test/sweep/laplacians.py [--first SEED] [--count N]
 
 The programs are those of `test/fuzz/programs.py` with static shapes, and the inputs are their real arrays of at most
-six entries. A Laplacian batches basis vectors and moves sums through ops (`passes/collapse.py`); a jet does not. Each
-line of the output is a program and its category, unless it is `ok`: `wrong`, `refused`, `no inputs`, or `not run` where
-no engine of the tests runs the program. The exit status is 1 if a program is wrong.
+six entries. A Laplacian batches basis vectors and moves sums through ops (`passes/collapse.py`); a jet does not. Prints
+each program whose category is not `ok`: `wrong`, `refused`, `no inputs`, or `not run` if no engine of the tests runs
+the program. The exit status is 1 if a program is wrong.
 """
 
 import argparse
@@ -34,10 +34,10 @@ Array = NDArray[Any]
 
 
 def category(seed: int) -> tuple[str, str]:
-    """The category of a program, and the reason where it is not `ok`."""
+    """The category of a program, and the reason if the category is not `ok`."""
     text = program(seed)
     if "?" in text or any(re.search(pattern, text) for pattern in OF_IREE):
-        return "not run", ""  # IREE alone, without workarounds, would run them
+        return "not run", ""  # IREE would run them without workarounds only
     try:
         f, case = load(text), case_of(text, seed)
         wrt = [i for i in case.wrt if case.point[i].dtype.kind == "f" and 0 < case.point[i].size <= MOST]
@@ -56,7 +56,7 @@ def category(seed: int) -> tuple[str, str]:
 
 
 def by_jets(f: Program, point: Sequence[Array], wrt: Sequence[int]) -> list[Array]:
-    """The sums of second derivatives, twice the second coefficients, along all basis vectors."""
+    """The sums over all basis vectors of the second derivatives, which are twice the second coefficients."""
     jet = f.jet(2, [f.inputs[i].name for i in wrt])
     total: list[Array] = []
     for i in wrt:

@@ -1,9 +1,10 @@
 """Random networks whose arrays are large enough for the passes that place, host, map, repeat and sum arrays.
 
-A seed draws layers of images or of sequences with arrays of 32 KiB to some MiB: attention, convolutions, depthwise and
-transposed ones, normalization, pooling, resizing by index arrays as PyTorch writes it, gathers, recurrences, blocks of
-equal layers, residuals and dense connections (an operand beside its result), several outputs, and sometimes a dynamic
-batch. The compared program is the VJP toward all parameters and real inputs: it returns the values and the gradients.
+A seed draws layers of images or of sequences with arrays of 32 KiB to some MiB: attention, (depthwise or transposed)
+convolutions, normalization, pooling, resizing by index arrays as in PyTorch, gathers, recurrences, blocks of equal
+layers, residuals, and dense connections, which concatenate an operand with its result. A network has several outputs
+and sometimes a dynamic batch. The compared program is the VJP toward all parameters and real inputs, which returns the
+values and the gradients.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,15 +19,16 @@ from jax import export
 from network_layers import Function, Images, Layer, Sequences, Shape, activation, plain
 
 _LARGEST = 700_000
-"""The most elements between two layers."""
+"""The largest number of elements between two layers."""
 
 Kind = Callable[[Random, Shape], Layer]
 
 
 def bilinear(draw: Random, shape: Shape) -> Layer:
-    """Images of other sizes, from four gathers by index arrays of the whole result, whose first parts are equal.
+    """Resizes images by four gathers. Each index array has the shape of the result; their first parts are equal.
 
-    The images are the last two of four dimensions. Each index array has the numbers of image, channel, row and column.
+    The last two of the four dimensions are the rows and columns of images. Each index array has the numbers of image,
+    channel, row and column.
     """
     factor = draw.choice([2.0, 2.0, 1.5, 0.5])
     sizes = [max(1, int(n * factor)) for n in shape[2:]]
@@ -54,7 +56,7 @@ def bilinear(draw: Random, shape: Shape) -> Layer:
 
 
 def gathered(draw: Random, shape: Shape) -> Layer:
-    """Channels or steps in another order, some of them several times and others never."""
+    """Selects channels or steps in random order, some several times and others not at all."""
     places = np.array([draw.randrange(shape[1]) for _ in range(shape[1])])
     return plain("gathered", lambda x: x[:, places])
 
@@ -74,14 +76,14 @@ def attended(draw: Random, shape: Shape) -> Layer:
 
 
 def wide(draw: Random, shape: Shape) -> Layer:
-    """A product with a larger matrix than those of `Sequences.dense`."""
+    """A product with a matrix larger than those of `Sequences.dense`."""
     features = draw.choice([128, 192, 256, 384])
     scale = shape[-1] ** -0.5
     return Layer(f"wide {features}", ((shape[-1], features),), lambda p, x: x @ (p[0] * scale))
 
 
 class LargeNetwork:
-    """A random network: outputs of parameters and of an input."""
+    """A random network: a function from parameters and an input to outputs."""
 
     def __init__(self, seed: int) -> None:
         self.draw = draw = Random(f"large {seed}")
@@ -117,13 +119,13 @@ class LargeNetwork:
         return self._stack(kinds, shape, draw.randint(3, 6))
 
     def _stack(self, kinds: Sequence[Kind], shape: Shape, count: int) -> Shape:
-        """Adds layers and blocks of equal layers; the results of some layers are outputs."""
+        """Adds layers and blocks of equal layers; the results of some layers become outputs."""
         for _ in range(count):
             try:
                 layers = [self.draw.choice(kinds)(self.draw, shape)]
                 result = layers[0].result(shape)
             except (TypeError, ValueError):
-                continue  # the layer does not fit
+                continue  # the layer does not fit this shape
             if not 0 < np.prod(result) <= _LARGEST or (self.dynamic and result[0] != shape[0]):
                 continue
             if result == shape and self.draw.random() < 0.5:
@@ -143,7 +145,7 @@ class LargeNetwork:
         self.steps.append((lambda p, x: layer.function(p[at], x), is_output))
 
     def outputs(self, *arguments: Any) -> tuple[Any, ...]:
-        """The last array, and before it those of the layers that are outputs."""
+        """The outputs: the results of some layers, and last the result of the last layer."""
         *params, x = arguments
         found = []
         for step, is_output in self.steps:
@@ -152,7 +154,7 @@ class LargeNetwork:
         return (*found, x)
 
     def arguments(self, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Parameters and the input; the numbers are those of f32, whatever the element type."""
+        """Parameters and the input. Their numbers are representable in f32, whatever the element type."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in (*self.shapes, self.input)]
         return [x.astype(self.dtype) for x in arrays]
@@ -172,7 +174,7 @@ class LargeNetwork:
 
     @property
     def text(self) -> str:
-        """The program as JAX exports it, with a dynamic batch if that was drawn."""
+        """The program as JAX exports it, with a dynamic batch if the seed drew one."""
         if not self.dynamic:
             return exported(self.outputs, *self.arguments(0))
         with jax.enable_x64(True):

@@ -1,9 +1,9 @@
-"""Random StableHLO programs with loops, nested in loops, branches and functions, over arrays of several types.
+"""Random StableHLO programs with nested loops, branches and functions, over arrays of several types.
 
-A loop carries a counter and up to five values, which are initialized by constants, arguments, or one another.
-An iteration returns a computed value, another carried value, a value twice, a value from outside the loop, or
-the carried value itself. Bodies contain dynamic slice updates and scatters, whose indices may be out of
-range. Loops end: their trip count has a limit that is constant, or comes from arguments or carried values.
+A loop carries a counter and up to five values, which are initialized by constants, arguments, or one another. An
+iteration returns for each of them a computed value, another carried value, a value twice, a value from outside the
+loop, or the carried value itself. Bodies contain dynamic slice updates and scatters, whose indices may be out of range.
+All loops end: a constant, an argument or a carried value limits their trip count.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +19,16 @@ EXACT = (
 )
 SMOOTH = *("f64",) * 4, "f32"
 SIZES = 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5
-"""Sizes of dimensions, repeated by their frequency."""
+"""Sizes of dimensions. A size is drawn as often as it is listed."""
 
 
 class Program(Statements):
     """A module whose function `main` has arguments of up to three kinds, and an integer."""
 
     def __init__(self, seed: int, smooth: bool = False, without: Sequence[str] = (), levels: int = 1) -> None:
-        """`smooth` makes the program differentiable; `without` are element types that a target lacks.
+        """With `smooth`, the program is differentiable. `without` lists element types that the target lacks.
 
-        Functions call functions up to `levels` deep.
+        Calls of functions are nested up to `levels` deep.
         """
         super().__init__(Random(seed), smooth)
         draw = self.random
@@ -99,7 +99,7 @@ class Program(Statements):
         )
 
     def _callees(self) -> list[tuple[str, list[Kind], list[Kind], int]]:
-        """The functions that an op here may call: those of deeper levels, so that no call is recursive."""
+        """The functions that an op may call here: only those of deeper levels, so that no call is recursive."""
         return [function for function in self.functions if function[-1] > self.level]
 
     def _define(self, kind: Kind) -> None:
@@ -159,7 +159,7 @@ class Program(Statements):
 
         def condition(i: Value, *carries: Value) -> list[Value]:
             more = self.compared("LT", i, limit)
-            if early:  # after two iterations
+            if early:  # becomes so after two iterations
                 first = self.compared("LT", i, self.constant(COUNTER, 2))
                 goes_on = self.op("or", [self._predicate(scope[-2:] + [*carries]), first])
                 more = self.op("and", [more, goes_on])
@@ -187,7 +187,10 @@ class Program(Statements):
     def _new(
         self, carry: Value, carries: Sequence[Value], computed: Scope, scope: Scope, before: Sequence[Value]
     ) -> Value:
-        """The value that an iteration returns for `carry`; `before` are the values for earlier carried values."""
+        """The value that an iteration returns for `carry`.
+
+        `before` are the returned values of earlier carried values.
+        """
         chance = self.random.random()
         choices: list[tuple[float, Sequence[Value]]] = [
             (0.1, [carry]),

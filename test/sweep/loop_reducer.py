@@ -1,8 +1,8 @@
-"""Shrinks a StableHLO program while it fails in the same way.
+"""Shrinks a StableHLO program as long as it fails in the same way.
 
-The steps, from the end of the program: drop a result; replace a loop by its initial values, or a branch op by
-one branch; replace a value by an argument, an operand of its op, or zero; replace an operand by zero; return
-a carried value unchanged. Then dead code is removed, and so are carried values that only pass themselves on.
+The steps, from the end of the program: drop a result; replace a loop by its initial values, or a branch op by one
+branch; replace a value by an argument, an operand of its op, or zero; replace an operand by zero; return a carried
+value unchanged. Then dead code is removed, and carried values that are only returned unchanged.
 """
 
 import time
@@ -25,7 +25,7 @@ _CLEAN = "builtin.module(inline,symbol-dce,canonicalize,cse)"
 
 
 def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
-    """The smallest program found in `seconds` for which `fails` holds, as it does for the text."""
+    """The smallest program found in `seconds` for which `fails` holds; `fails` holds for the given text."""
     end = time.monotonic() + seconds
     cleaned = _cleaned(text)
     text = cleaned if cleaned is not None and fails(cleaned) else text
@@ -55,7 +55,7 @@ def _cleaned(text: str) -> str | None:
 @stage
 def _steps(text: str) -> list[Step]:
     """The steps to try on a program."""
-    module = parse(text)  # keeps the ops alive
+    module = parse(text)  # references keep the ops alive
     ops = outer_first(module.operation)
     return [step for i in reversed(range(len(ops))) for step in _of_op(ops[i], i)]
 
@@ -115,7 +115,7 @@ def _argument(op: Any, j: int) -> None:
 
 
 def _retype(function: Any, results: list[Any]) -> None:
-    """Sets a function's type from its block's arguments and these result types."""
+    """Sets a function's type to the types of its block's arguments and these result types."""
     arguments = [x.type for x in function.regions[0].blocks[0].arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
 
@@ -179,7 +179,7 @@ def _without_unread(module: Any) -> None:
 
 
 def _without_carries(loop: Any) -> bool:
-    """Removes carried values that only pass themselves on from a loop; returns whether there were any."""
+    """Removes carried values that a loop only returns unchanged; returns whether there were any."""
     condition, body = (region.blocks[0] for region in loop.regions)
     end = list(operations(body))[-1]
 

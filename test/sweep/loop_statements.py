@@ -1,6 +1,6 @@
 """Statements of `loop_programs.py` other than control flow: random ops, and the choice of their operands.
 
-A statement takes the values in scope and a kind; it returns new values, or None if it does not suit the kind.
+A statement takes the values in scope and a kind. It returns new values, or None if it cannot produce the kind.
 """
 
 from collections.abc import Callable
@@ -105,7 +105,7 @@ class Statements(Text):
         return [self.op("dynamic_update_slice", [self._get(scope, kind), self.fit(update, window), *starts])]
 
     def _window(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A dynamic slice of an array twice as large."""
+        """A dynamic slice of an array of twice the size."""
         if not kind.shape:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -129,7 +129,7 @@ class Statements(Text):
         return self.op("reshape", [indices], Kind((count, 1), "i32"))
 
     def _scatter(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A scatter of rows or windows along one dimension; windows are in range, since XLA drops whole windows."""
+        """A scatter of rows or windows along one dimension. Windows are in range, because XLA drops whole windows."""
         if not kind.shape or not kind.size:
             return None
         d, count = self.random.randrange(len(kind.shape)), self.random.randint(1, 3)
@@ -198,7 +198,7 @@ class Statements(Text):
         return self.several("sort", operands, [kind] * len(operands), attributes, [before])
 
     def _cumulated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reduce_window along one dimension, of up to three elements or of the dimension's size."""
+        """A reduce_window along one dimension, with a window of up to three elements or of the whole dimension."""
         if not kind.shape or not kind.size:
             return None
         d, op = self.random.randrange(len(kind.shape)), self._combiner(kind.element)
@@ -242,7 +242,7 @@ class Statements(Text):
         return [self.op("select", [self.compared("LT", x, y), x, self._get(scope, kind)], kind)]
 
     def _small(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A small integer that may be a count or an index."""
+        """A small integer, usable as a count or an index."""
         op = self.random.choice(["add", "subtract", "maximum"])
         return [self.clamped(self.op(op, [self._index(scope, "i32"), self._index(scope, "i32")]), -2, 5)]
 
@@ -264,4 +264,4 @@ STATEMENTS: tuple[Callable[[Statements, Scope, Kind], list[Value] | None], ...] 
     Statements._small,
     Statements._barrier,
 )
-"""The statements to choose from."""
+"""All statements."""

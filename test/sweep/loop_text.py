@@ -1,7 +1,8 @@
 """Writes StableHLO on small arrays of many element types: ops, regions, and conversions between kinds.
 
-If numbers must be exact, sums and products are clamped to a few small integers, which every element type holds. If
-derivatives are needed, sums and products go through tanh instead, so that loops remain where they vary slowly.
+If numbers must be exact, sums and products are clamped to small integers, which every element type can represent. If
+derivatives are needed, tanh is applied to sums and products instead, so that the values of loops stay bounded and
+smooth.
 """
 
 import math
@@ -12,7 +13,7 @@ from random import Random
 FLOATS = ("f16", "bf16", "f32", "f64")
 PARTS = {"complex<f32>": "f32", "complex<f64>": "f64"}
 LARGEST = 12
-"""The largest number where all numbers are exact."""
+"""The largest number if all numbers must be exact."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def integers(values: Sequence[int]) -> str:
 
 
 class Text:
-    """Lines of ops in generic form; `random` makes every choice."""
+    """Lines of ops in generic form; the generator `random` makes every choice."""
 
     def __init__(self, random: Random, smooth: bool) -> None:
         self.random, self.smooth = random, smooth
@@ -104,13 +105,13 @@ class Text:
         attributes: str = "",
         regions: Sequence[str] = (),
     ) -> Value:
-        """The result of an op; its kind defaults to the first operand's."""
+        """The result of an op. By default, it has the kind of the first operand."""
         return self.several(op, operands, [kind or operands[0].kind], attributes, regions)[0]
 
     def region(
         self, kinds: Sequence[Kind], fill: Callable[..., Sequence[Value]], end: str = "stablehlo.return"
     ) -> str:
-        """A region of one block with arguments of these kinds; it returns the values of `fill`."""
+        """A region with one block, which has arguments of these kinds and returns the values of `fill`."""
         arguments = [Value(self.fresh(), kind) for kind in kinds]
         outside, self.lines = self.lines, []
         results = fill(*arguments)
@@ -128,7 +129,7 @@ class Text:
     # ---- numbers
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """An array filled with `value`, or one of small values."""
+        """An array filled with `value`, or by default an array of small values."""
         low = 0 if kind.is_unsigned else -4
         if kind.size == 0:
             return self.op("constant", [], kind, f"value = dense<> : {kind}")
@@ -175,7 +176,7 @@ class Text:
         return self.reshaped(self.converted(x, kind.element), kind.shape)
 
     def converted(self, x: Value, element: str) -> Value:
-        """x converted: the real part of a complex number, the absolute value for unsigned types."""
+        """x converted to an element type; takes the real part of complex numbers, and absolute values for unsigned types."""
         if x.kind.element == element:
             return x
         if x.kind.is_complex:
@@ -188,7 +189,7 @@ class Text:
         return x if x.kind.element == element else self.op("convert", [x], x.kind.of(element))
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """The elements of x in row-major order, cut, padded, or repeated."""
+        """The elements of x in row-major order, truncated, padded or repeated to fill the shape."""
         kind, count = Kind(shape, x.kind.element), x.kind.size
         if x.kind == kind:
             return x
@@ -231,7 +232,7 @@ class Text:
         shape: tuple[int, ...],
         value: Value | None = None,
     ) -> Value:
-        """x padded or cropped to this shape; the padding value defaults to 0 or 1."""
+        """x padded or cropped to this shape; by default, the padding value is 0 or 1."""
         sizes = zip(shape, x.kind.shape, low, inside, strict=True)
         high = [n - (m + max(m - 1, 0) * i) - a for n, m, a, i in sizes]
         attributes = (
@@ -244,7 +245,7 @@ class Text:
 
 
 def number(value: int, element: str) -> str:
-    """A number as MLIR writes it in an array with this element type."""
+    """A number as MLIR writes it inside an array of this element type."""
     if element == "i1":
         return "true" if value % 2 else "false"
     if element in PARTS:

@@ -1,7 +1,7 @@
 """Random layers of networks as JAX functions: convolutions, normalizations, pools, attention, recurrences.
 
-A layer is a function of its parameters and of an array, and has the shapes of its parameters. The functions compute in
-the element type of their arguments.
+A layer has a function of parameters and an array, and the shapes of the parameters. The function computes in the
+element type of its arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,14 +19,17 @@ Function = Callable[[Sequence[Any], Any], Any]
 
 @dataclass(frozen=True)
 class Layer:
-    """A function of parameters of the given shapes and of an array; `name` says what was drawn."""
+    """A function of an array and of parameters of the given shapes; `name` describes the layer."""
 
     name: str
     shapes: tuple[Shape, ...]
     function: Function
 
     def result(self, shape: Shape) -> Shape:
-        """The shape of the result for an array of this shape; ValueError or TypeError where the layer does not fit."""
+        """The shape of the result for an array of this shape.
+
+        Raises ValueError or TypeError if the layer does not fit the shape.
+        """
         of = [jax.ShapeDtypeStruct(x, "float32") for x in (*self.shapes, shape)]
         return tuple(jax.eval_shape(lambda *x: self.function(x[:-1], x[-1]), *of).shape)
 
@@ -56,14 +59,14 @@ def activation(draw: Random, _: Shape) -> Layer:
 
 
 def normalized(x: Any, axes: Sequence[int], centred: bool = True) -> Any:
-    """The array less its mean, divided by its deviation along these dimensions."""
+    """The array minus its mean, divided by its standard deviation along these dimensions."""
     axes = tuple(axes)
     x = x - jnp.mean(x, axes, keepdims=True) if centred else x
     return x * lax.rsqrt(jnp.mean(x * x, axes, keepdims=True) + 1e-3)
 
 
 def _scaled(name: str, channels: int, position: int, rank: int, function: Callable[[Any], Any]) -> Layer:
-    """The function, then a scale and an offset for each channel."""
+    """The function followed by a scale and an offset for each channel."""
     shape = [1] * rank
     shape[position] = channels
 
@@ -75,7 +78,7 @@ def _scaled(name: str, channels: int, position: int, rank: int, function: Callab
 
 @dataclass(frozen=True)
 class Images:
-    """Layers of images: batch, channels, height, width; or with the channels last."""
+    """Layers of images, whose dimensions are batch, channels, height and width, or have the channels last."""
 
     last: bool
 
@@ -92,7 +95,7 @@ class Images:
         return ("NHWC", "HWIO", "NHWC") if self.last else ("NCHW", "OIHW", "NCHW")
 
     def convolution(self, draw: Random, shape: Shape) -> Layer:
-        """A convolution with random windows, strides, padding, dilation and groups, and often an offset."""
+        """A convolution with random windows, strides, padding, dilation and groups, and usually a bias."""
         channels = shape[self.channel]
         groups = draw.choice(
             [1, 1, 1, channels, draw.choice([g for g in (2, 3, 4) if channels % g == 0] or [1])]
@@ -152,7 +155,7 @@ class Images:
         return _scaled(f"group {groups}", channels, self.channel, 4, call)
 
     def pool(self, draw: Random, _: Shape) -> Layer:
-        """The maximum or the mean in windows, often overlapping."""
+        """The maximum or the mean over windows, which often overlap."""
         size, stride = draw.choice([(2, 2), (3, 2), (3, 1), (2, 1), (3, 3)])
         window = [size if i in self.space else 1 for i in range(4)]
         strides = [stride if i in self.space else 1 for i in range(4)]
@@ -187,7 +190,7 @@ class Images:
         return plain("bilinear", lambda x: jax.image.resize(x, sizes, "bilinear"))
 
     def moved(self, draw: Random, shape: Shape) -> Layer:
-        """Padding, cropping, mirrored images, or pixels moved to channels."""
+        """Padding, cropping, reflection, or pixels moved to channels."""
         a, b = self.space
         kind = draw.choice(["pad", "crop", "mirror", "reflect", "blocks"])
         around = [(1, 2) if i in self.space else (0, 0) for i in range(4)]
@@ -203,7 +206,7 @@ class Images:
         return plain("crop", lambda x: x[cut])
 
     def _blocks(self, x: Any) -> Any:
-        """Blocks of two by two pixels as channels."""
+        """Blocks of two by two pixels turned into channels."""
         if not self.last:
             return jnp.moveaxis(CHANNELS_LAST._blocks(jnp.moveaxis(x, 1, 3)), 3, 1)
         n, h, w, c = x.shape
@@ -216,10 +219,10 @@ CHANNELS_LAST = Images(True)
 
 @dataclass(frozen=True)
 class Sequences:
-    """Layers of sequences: batch, steps, features."""
+    """Layers of sequences, whose dimensions are batch, steps and features."""
 
     def dense(self, draw: Random, shape: Shape) -> Layer:
-        """A product with a matrix, and often an offset."""
+        """A product with a matrix, and usually a bias."""
         features = draw.choice([24, 32, 48, 64, 65, 96, 128])
         shapes = ((shape[-1], features), (features,))
         scale = shape[-1] ** -0.5
@@ -242,7 +245,7 @@ class Sequences:
         )
 
     def attention(self, draw: Random, shape: Shape) -> Layer:
-        """Attention with heads, causal or not, where heads may share keys; with a residual."""
+        """Multi-head attention with a residual, causal or not; heads may share keys."""
         batch, steps, width = shape
         size, heads = draw.choice([8, 16, 24, 32]), draw.choice([1, 2, 4])
         shared, causal = draw.choice([1, 1, 2]) if heads > 1 else 1, draw.random() < 0.6
@@ -261,7 +264,7 @@ class Sequences:
         return Layer(f"attention {size} x {heads} / {shared} {causal}", shapes, call)
 
     def perceptron(self, draw: Random, shape: Shape) -> Layer:
-        """Two products with a function or a gate between them; with a residual."""
+        """Two products with a function or a gate between them, and a residual."""
         width, inner = shape[-1], draw.choice([32, 64, 100, 128])
         name, gated = draw.choice(sorted(ACTIVATIONS)), draw.random() < 0.4
         function = ACTIVATIONS[name]
@@ -275,7 +278,7 @@ class Sequences:
         return Layer(f"perceptron {inner} {name}", shapes[:2] if gated else shapes, call)
 
     def recurrence(self, draw: Random, shape: Shape) -> Layer:
-        """A loop over the steps: a plain recurrent network, a gated one, or a sum that decays."""
+        """A loop over the steps: a plain recurrent network, a gated one, or a decaying sum."""
         width, kind = draw.choice([16, 24, 32]), draw.choice(["plain", "gated", "decay"])
         if kind == "decay":
             return Layer("decay", ((shape[-1],),), self._decay)
@@ -305,7 +308,7 @@ class Sequences:
         return lax.scan(step, jnp.zeros_like(x[:, 0]), x.swapaxes(0, 1))[1].swapaxes(0, 1)
 
     def convolution(self, draw: Random, shape: Shape) -> Layer:
-        """A convolution along the steps, often one for each feature and with padding before the first step."""
+        """A convolution along the steps, often depthwise and causal."""
         width, size = shape[-1], draw.choice([2, 3, 4])
         groups = draw.choice([1, width])
         padding = draw.choice([[(size - 1, 0)], "SAME"])
@@ -319,7 +322,7 @@ class Sequences:
         return Layer(f"convolution {size} groups {groups}", ((size, width // groups, width),), call)
 
     def moved(self, draw: Random, _: Shape) -> Layer:
-        """Steps that are rolled, reversed, summed up so far, or rotated by position."""
+        """Steps that are rolled, reversed, accumulated, or rotated by their position."""
         kind = draw.choice(["roll", "flip", "cumsum", "rotary"])
         functions: dict[str, Callable[[Any], Any]] = {
             "roll": lambda x: x + jnp.roll(x, 1, 1),

@@ -1,12 +1,12 @@
 """ONNX's backend tests, unmodified: python test/sweep/onnx_backend.py [--every N] [--jobs N] [--light] [NAME...]
 
-Imports the model of each test, runs the program on the test's inputs with StableHLO's interpreter, or with IREE if the
-interpreter lacks an op, and compares the results with the test's. Writes docs/onnx_backend.md and docs/onnx.md. If the
-import asks for the value of an input or for the size of a result, the test runs again with the test's own value or
+Imports the model of each test, and runs the program on the test's inputs with StableHLO's interpreter, or with IREE if
+the interpreter lacks an op. The results must equal those of the test. Writes docs/onnx_backend.md and docs/onnx.md. If
+the import asks for the value of an input or for the size of a result, the test runs again with the test's own value or
 size, and is counted separately. Tests of sequences and strings are not counted. Exits with 1 if a result is wrong or a
-process dies. With `--every N`, only every N-th test runs, and with names only tests whose name contains one of them;
-both print the tables instead. `--light` adds the nine image models, which take minutes, on the engine that `--engine`
-names.
+process dies. With `--every N`, every N-th test runs; with NAME arguments, only tests whose names contain one of them
+run. Both options print the tables instead of writing the pages. `--light` adds the nine image models, which take
+minutes, on the engine that `--engine` names.
 """
 
 import argparse
@@ -79,7 +79,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The kind of one test's result, the type of its first node, and the reason of a refusal."""
+    """The kind of a test's result, the type of the model's first node, and the reason of a refusal."""
 
     name: str
     operator: str
@@ -147,7 +147,7 @@ def read(path: Path) -> Any:
 
 
 def array(x: Any) -> Any:
-    """The array of a test's value; None for a sequence or an optional value."""
+    """The array of a test's value; None if the value is a sequence or an optional."""
     if isinstance(x, onnx.TensorProto):
         return numpy_helper.to_array(x)
     return np.asarray(x) if isinstance(x, np.ndarray | np.generic) else None
@@ -163,12 +163,12 @@ def is_numeric(dtype: Any) -> bool:
 def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
     """The outcome of each test, each in a forked process with limits of time and memory.
 
-    The process imports the model itself, which is fast. Where it dies, the test runs again as users run it: with
-    the import in tiduc's worker.
+    The process imports the model itself, which is fast. If it dies, the test runs again with the import in tiduc's
+    worker, as users run it.
     """
     worker._serving = True
     if chosen:
-        outcome(chosen[0])  # loads, once, the packages that the forked processes share
+        outcome(chosen[0])  # imports the packages that the forked processes share
     waiting = [(case, False) for case in reversed(chosen)]
     running: dict[int, tuple[int, Case, bool]] = {}
     while waiting or running:
@@ -177,7 +177,7 @@ def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
             pipe, child = started(case, in_worker)
             running[pipe] = (child, case, in_worker)
         for pipe in select.select(list(running), [], [])[0]:
-            data = os.read(pipe, 1 << 12)  # an outcome is written at once
+            data = os.read(pipe, 1 << 12)  # writes each outcome at once
             child, case, in_worker = running.pop(pipe)
             os.close(pipe)
             os.waitpid(child, 0)
@@ -189,7 +189,7 @@ def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
 
 
 def started(case: Case, in_worker: bool) -> tuple[int, int]:
-    """The pipe that the outcome comes through, and the process; `in_worker` imports in a worker of the process."""
+    """The pipe for the outcome, and the process. With `in_worker`, the process imports the model in tiduc's worker."""
     receiver, sender = os.pipe()
     child = os.fork()
     if child:
@@ -251,7 +251,7 @@ def is_right(
 
 
 def held(x: Any) -> Any:
-    """The array as tiduc holds it: integers of 2 and 4 bits are integers of 8 bits."""
+    """The array in tiduc's types: integers of 2 and 4 bits become integers of 8 bits."""
     return x.astype(HELD.get(x.dtype.name, x.dtype))
 
 
@@ -259,7 +259,7 @@ HELD = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 
 def ran(program: Any, given: Sequence[Any]) -> list[Any]:
-    """The results by the interpreter, or by IREE where the interpreter has no such op."""
+    """The results by the interpreter, or by IREE if the interpreter lacks an op."""
     try:
         return interpreted(program, given)
     except tiduc.Unsupported:
@@ -269,11 +269,11 @@ def ran(program: Any, given: Sequence[Any]) -> list[Any]:
 
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 NARROW += ("float8_e8m0fnu", "float4_e2m1fn")
-"""Types that NumPy does not have; the bindings of the interpreter do not know them."""
+"""Types that NumPy lacks, and the interpreter's bindings do not accept."""
 
 
 def interpreted(program: Any, given: Sequence[Any]) -> list[Any]:
-    """The interpreter's results; narrow floats are converted to f32, exactly, on the way in and out."""
+    """The interpreter's results. Narrow floats are converted exactly to f32 for inputs, and back for outputs."""
     text, ends = str(program), (program.signature.inputs, program.signature.outputs)
     if not any(v.type.dtype.name in NARROW for side in ends for v in side):
         return list(evaluate(text, given))

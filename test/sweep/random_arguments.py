@@ -8,21 +8,22 @@ from numpy.typing import NDArray
 from tiduc.runtime.signature import DTYPES, Signature
 
 COUNTS = 3, 0, 5
-"""The trip count in each set, the last argument of loop programs."""
+"""The trip count in each set; loop programs take it as their last argument."""
 
 Array = NDArray[Any]
 
 
 def arguments_of(signature: Signature, numbers: str) -> list[list[Array]]:
-    """Three sets of arguments. `numbers` are "whole" or "smooth", with `COUNTS`, or "any".
+    """Three sets of arguments. `numbers` is "whole" or "smooth", which include the counts, or "any".
 
-    "any" are small in the first set, arbitrary in the second, and 0 or 1 in the third; floats stay small.
+    "any" gives small integers in the first set, arbitrary ones in the second, and 0 or 1 in the third; floats stay
+    small.
     """
     sets = []
     for i, count in enumerate(COUNTS):
         arguments = []
         for place, value in enumerate(signature.inputs):
-            rng = np.random.default_rng((7, i, place))  # independent of the other arguments
+            rng = np.random.default_rng((7, i, place))  # does not depend on the other arguments
             shape, dtype = tuple(n or 0 for n in value.type.shape), DTYPES[value.type.element]
             if numbers == "any":
                 arguments.append(_any(rng, shape, dtype, i))

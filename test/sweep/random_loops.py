@@ -5,14 +5,14 @@
         [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
-A case is a derivative, or `program`, and the seed of a loop program (`loop_programs.py`), or `arrays` and the seed of
-a program without loops (`array_programs.py`). With `calls`, functions call functions up to three levels deep, and the
-barriers are those of recomputed ops; `calls.vjp.memory` is the VJP with the lowest peak of memory. The program is
-compiled as by `tiduc compile`, and called four times with three sets of arguments (`random_arguments.py`), for which
-loops run up to three times, not at all, and up to five times. Then the calls are repeated with arguments and results
-that stay on the device. Values are compared with XLA's after all calls, so that a call that overwrites the results of
-another is noticed; derivatives are compared with a tolerance. No argument may change, unless a result is aliased to
-it. `--reduce` shrinks a program while it fails in the same way (`loop_reducer.py`). Categories:
+A case has a kind and a seed. The kind is `program` or a derivative for loop programs (`loop_programs.py`), and `arrays`
+for programs without loops (`array_programs.py`). With `calls`, calls are nested up to three levels deep, and the only
+barriers are those of recomputed ops; `calls.vjp.memory` is the VJP with the lowest memory peak. The program is compiled
+as by `tiduc compile`, and called four times with three sets of arguments (`random_arguments.py`), for which loops run
+up to three times, not at all, and up to five times. Then the calls are repeated with arguments and results that stay on
+the device. Values are compared with XLA's after all calls, so that a call that overwrites another call's results is
+noticed. Derivatives have a tolerance. No argument may change unless a result aliases it. `--reduce` shrinks a program
+as long as it fails in the same way (`loop_reducer.py`). Categories:
 
     ok        the values are XLA's
     refused   a `TiducError` before the compiler, with a location, or from differentiation
@@ -57,7 +57,7 @@ CATEGORIES = "ok refused rejected wrong error crash hang".split()
 MODES = "program vjp jvp vjp.jvp arrays calls calls.vjp.memory".split()
 SECONDS = 300  # per case
 CALLS = 0, 1, 0, 2
-"""The set of arguments of each call."""
+"""The index of the set of arguments for each call."""
 _DONATED = r"iree\.abi\.output = \d+ : index"
 
 _BARRIER = re.compile(r'"stablehlo\.optimization_barrier"\([^)]*\)')
@@ -73,7 +73,7 @@ Outcome = tuple[str, str]
 
 
 def text_of(case: str, target: str) -> str:
-    """The text of a case, such as `vjp:17`; derivatives for Vulkan, which lacks f64 sines, are in f32."""
+    """The text of a case such as `vjp:17`. Derivatives for Vulkan, which lacks f64 sines, are in f32."""
     mode, _, seed = case.partition(":")
     derived = "vjp" in mode or "jvp" in mode
     without = ("f64",) if mode != "program" and find_target(target).spirv else ()
@@ -89,12 +89,12 @@ def text_of(case: str, target: str) -> str:
 
 
 def numbers_of(case: str) -> str:
-    """The kind of a case's arguments."""
+    """The kind of numbers in a case's arguments."""
     return {"program": "whole", "calls": "whole", "arrays": "any"}.get(case.partition(":")[0], "smooth")
 
 
 def outcome(text: str, target: str, numbers: str) -> Outcome:
-    """The outcome of a program; values of "smooth" numbers are compared with a tolerance."""
+    """The outcome of a program; results of "smooth" arguments are compared with a tolerance."""
     try:
         program = tiduc.load(text)
         options = Options(target, limits=Limits(seconds=SECONDS / 2), cached=False)
@@ -121,7 +121,7 @@ def outcome(text: str, target: str, numbers: str) -> Outcome:
 def _differences(
     vmfb: bytes, target: str, arguments: list[list[Array]], expected: list[tuple[Array, ...]], exact: bool
 ) -> list[str]:
-    """Descriptions of wrong results and changed arguments, for calls on host arrays and on device arrays."""
+    """Messages about wrong results and changed arguments, for calls on host arrays and on device arrays."""
     module = load_module(vmfb, target)
     run = next(iter(module.values()))
     ways: list[tuple[str, Callable[[Array], Any], Callable[..., Any]]] = [
@@ -149,7 +149,7 @@ def _differences(
 
 
 def agree(x: Array, y: Array, exact: bool) -> bool:
-    """Whether two arrays are equal, or unless `exact`, close relative to the largest number."""
+    """Whether two arrays are equal or, without `exact`, close relative to the largest number."""
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
     if exact or x.dtype.kind not in "fc":
@@ -187,7 +187,7 @@ def asked(worker: Worker, *request: str) -> Outcome:
 
 
 def known(journal: Path | None, target: str, repeated: str) -> dict[str, Outcome]:
-    """A journal's outcomes of cases on a target, without those of the categories `repeated`, a list with commas."""
+    """The outcomes of a target in a journal, except those of the categories in `repeated`, a list with commas."""
     if journal is None or not journal.exists():
         return {}
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -212,7 +212,7 @@ def sweep(cases: Sequence[str], target: str, journal: Path | None = None, repeat
 
 
 def reduce(case: str, target: str, seconds: float) -> str:
-    """A smaller program that fails as the case does, with its outcome in a comment."""
+    """A smaller program that fails like the case, with its outcome in a comment."""
     worker, numbers = new_worker(), numbers_of(case)
     text = text_of(case, target)
     first = asked(worker, text, target, numbers)
@@ -228,23 +228,23 @@ def reduce(case: str, target: str, seconds: float) -> str:
 
 
 def _message(detail: str) -> str:
-    """The compiler's message without the location."""
+    """The compiler's message without its location."""
     return detail.partition("error: ")[2][:60]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--target", default="cpu")
-    parser.add_argument("--of", default=",".join(MODES[:3]), help="what is done to programs")
+    parser.add_argument("--of", default=",".join(MODES[:3]), help="kinds of cases")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100, help="how many seeds")
     parser.add_argument(
-        "--journal", type=Path, help="where outcomes are written, a line each; the run goes on there"
+        "--journal", type=Path, help="file for outcomes, one per line; a later run continues it"
     )
     parser.add_argument("--again", default="", metavar="CATEGORY,...", help="categories to run again")
     add_option(parser)
-    parser.add_argument("--reduce", metavar="CASE", help="print a smaller program that fails like this one")
-    parser.add_argument("--seconds", type=float, default=300, help="how long to look for it")
+    parser.add_argument("--reduce", metavar="CASE", help="print a smaller program that fails like this case")
+    parser.add_argument("--seconds", type=float, default=300, help="time limit of --reduce")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     pass_on(options)

@@ -3,17 +3,17 @@
     PYTHONPATH=test/py python test/sweep/random_networks.py [--large] [--target TARGET] [--first N] [--count N]
         [--journal FILE] [--show SEED]
 
-A seed draws a network of images or of sequences from the layers in `network_layers.py`, in sizes at which the
-rewrites of `backends/iree/fast` apply, its element type, its loss, and a mode: the gradient, the gradient within a
-budget of memory, or a Hessian-vector product. The network is exported by JAX, differentiated by tiduc, compiled for
-the CPU and called with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`,
-whose values and gradients are compared. The reference is JAX's derivative in f64. A result is wrong if its error
-exceeds three bounds: 2e-4 of its largest entry for f32 (1e-9 for f64); 20 times the error of JAX's derivative in the
-element type; and twice the change of the reference when its arguments change by about 1e-6 of their values, since
-rounding can move a number across a kink such as that of `relu`. An error within 2^10 roundings of the largest entry
-of all results does not count in f64, nor in f32 where the result is zero in exact arithmetic. A network that is wrong
-in f32 by at most `ROUNDED` is compiled in f64, too: sums in another order than XLA's lose digits where their terms
-cancel. Categories:
+A seed draws a network of images or sequences from the layers in `network_layers.py`, in sizes to which the rewrites of
+`backends/iree/fast` apply. It also draws the element type, the loss, and a mode: the gradient, the gradient within a
+memory budget, or a Hessian-vector product. JAX exports the network; tiduc differentiates it, compiles it for the CPU,
+and calls it with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`, whose
+values and gradients are compared. The reference is JAX's derivative in f64. A result is wrong if its error exceeds
+three bounds: 2e-4 of its largest entry for f32 (1e-9 for f64); 20 times the error of JAX's derivative in the element
+type; and twice the change of the reference when its arguments change by about 1e-6 of their values, because rounding
+can move a number across a kink such as that of `relu`. In f64, an error within 2^10 roundings of the largest entry of
+all results is ignored; in f32, only for results that are zero in exact arithmetic. A network that is wrong in f32 by at
+most `ROUNDED` is also compiled in f64, because sums in another order than XLA's lose digits if their terms cancel.
+Categories:
 
     ok        the results are close to JAX's
     within rounding
@@ -56,15 +56,15 @@ MODES = ["grad"] * 6 + ["memory"] * 3 + ["hvp"]
 TOLERANCES = {"float32": 2e-4, "float64": 1e-9}
 ROUNDED = 1e-2
 _LARGEST = 150_000
-"""The most elements between two layers."""
+"""The largest number of elements between two layers."""
 _MOVES = 8
-"""How many changes of the arguments are tried."""
+"""How many changed arguments are tried."""
 
 Outcome = tuple[str, str]
 
 
 class Network:
-    """A random network: a loss of parameters, inputs and labels."""
+    """A random network: a loss as a function of parameters, inputs and labels."""
 
     def __init__(self, seed: int) -> None:
         self.draw = draw = Random(seed)
@@ -110,7 +110,7 @@ class Network:
         return self._classified(shape)
 
     def _stack(self, kinds: Sequence[Callable[[Random, Shape], Layer]], shape: Shape, count: int) -> Shape:
-        """Adds layers, some with residuals or with their operand beside their result."""
+        """Adds layers, some of them with residuals."""
         for _ in range(count):
             layer = self.draw.choice(kinds)(self.draw, shape)
             try:
@@ -147,7 +147,7 @@ class Network:
         return -jnp.mean(jnp.sum(scores * jax.nn.one_hot(labels, self.classes, dtype=x.dtype), -1))
 
     def arguments(self, seed: int, dtype: str | None = None) -> list[np.ndarray[Any, Any]]:
-        """Parameters, inputs and labels; the numbers are those of f32, whatever the element type."""
+        """Parameters, inputs and labels. Their numbers are representable in f32, whatever the element type."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
         if self.words:
@@ -168,7 +168,7 @@ def _residual(function: Function) -> Function:
 
 
 def derived(network: Network) -> tiduc.Program:
-    """The derivative by tiduc: the gradient, or the Hessian times a vector, of all active inputs."""
+    """tiduc's derivative with respect to all active inputs: the gradient, or the Hessian times a vector."""
     program = tiduc.load(exported(network.loss, *network.arguments(0)))
     wrt = network.active
     if network.mode == "hvp":
@@ -182,11 +182,11 @@ def derived(network: Network) -> tiduc.Program:
         _ = fitted.module
         return fitted
     except TiducError:
-        return gradient.rematerialize("min")  # the drawn budget is below the least
+        return gradient.rematerialize("min")  # the budget is below the least memory
 
 
 def by_jax(network: Network, arguments: Sequence[Any], vectors: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """The derivative by JAX, in the element type of the arguments."""
+    """JAX's derivative, in the element type of the arguments."""
     gradient = jax.grad(network.loss, network.active)
     with jax.enable_x64(True):
         if network.mode != "hvp":
@@ -212,7 +212,7 @@ def outcome(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
 
 
 def compared(network: Network | LargeNetwork, target: str) -> tuple[str, str, float]:
-    """The category, a detail, and the largest relative error; infinity for a fault of memory."""
+    """The category, a detail, and the largest relative error, which is infinity for a memory fault."""
     try:
         if isinstance(network, LargeNetwork):
             program = tiduc.load(network.text).vjp(network.active)
@@ -248,7 +248,7 @@ def _worst(
     found: Sequence[Any],
     vectors: Sequence[Any],
 ) -> tuple[str, float]:
-    """The wrong results for one set of arguments, and the largest of their errors."""
+    """A message about wrong results for one set of arguments, and the largest error of these results."""
 
     def exact(x: Any) -> Any:
         return x.astype(np.float64) if x.dtype.kind == "f" else x
@@ -275,8 +275,8 @@ def _worst(
 def _is_rounded(x: Any, y: Any, largest: float) -> bool:
     """Whether a result differs by rounding of the largest entry of all results.
 
-    In f64, the reference is no better than the result. In f32, this holds for results that are zero in exact arithmetic
-    alone, as for a bias before a normalization.
+    In f64, the reference is no more exact than the result. In f32, only results that are zero in exact arithmetic count
+    as rounded, such as the gradient of a bias before a normalization.
     """
     wide, own = (2**10 * np.finfo(each).eps * largest for each in (np.float64, x.dtype))
     allowed = own if np.max(np.abs(y), initial=0) <= wide else wide
@@ -284,12 +284,12 @@ def _is_rounded(x: Any, y: Any, largest: float) -> bool:
 
 
 def _moved(x: Any, rng: np.random.Generator) -> Any:
-    """The argument with a relative change of about the rounding errors of f32."""
+    """The argument with a relative change of the size of f32's rounding errors."""
     return x * (1 + 1e-6 * rng.standard_normal(x.shape)) if x.dtype.kind == "f" else x
 
 
 def _error(x: Any, y: Any) -> float:
-    """The largest difference, relative to the largest entry; infinity where numbers are not finite."""
+    """The largest difference, relative to the largest entry; infinity if a number is not finite."""
     assert x.shape == y.shape
     if not np.all(np.isfinite(x)):
         return np.inf
@@ -328,9 +328,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100, help="how many seeds")
     add_option(parser)
-    parser.add_argument("--journal", type=Path, help="where outcomes are written; a run continues there")
+    parser.add_argument("--journal", type=Path, help="file for outcomes; a later run continues it")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the layers of a network")
-    parser.add_argument("--large", action="store_true", help="networks of larger arrays")
+    parser.add_argument("--large", action="store_true", help="networks with larger arrays")
     parser.add_argument("--target", default="cpu", help="the target; cpu by default")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -2,9 +2,9 @@
 
     PYTHONPATH=test/py python test/sweep/random_products.py [--target NAME] [--first N] [--seconds S]
 
-A seed draws a few ops, in f16, bf16, f32, f64 or i8, with sizes that tiles and vectors divide or nearly divide, and
-compiles them as one program. A result is wrong if an element's error exceeds a few units in the last place of the sum
-of the absolute values of its terms, and also the least positive number of its type.
+A seed draws a few ops in f16, bf16, f32, f64 or i8, with sizes equal or close to multiples of tiles and vectors, and
+compiles them as one program. The error of an element is bounded by a few units in the last place of the sum of its
+terms' absolute values, or by the least positive number of its type if that is larger.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from xla_flags import XLA_FLAGS
 import tiduc
 
 OPS = 6
-"""The ops of a program."""
+"""The number of ops in a program."""
 SIZES = 1, 2, 3, 7, 16, 31, 64, 65, 96, 100, 128, 197, 256, 300, 513, 768, 1024
 MOST_PRODUCTS = 2e8
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "i8": np.int8}
@@ -38,10 +38,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Op:
-    """An op on arrays: the shapes of these and of the result, the types of their elements, and the op's text.
-
-    In the text, `%xI` is an array, `XI` its type, `%y` the result and `Y` its type, and `E` the result's element type.
-    """
+    """An op on arrays: the shapes of the arrays and the result, their element types, and the op's text."""
 
     arrays: tuple[tuple[int, ...], ...]
     result: tuple[int, ...]
@@ -50,7 +47,7 @@ class Op:
     text: str
 
     def written(self, name: str, f64: bool) -> str:
-        """The text, with names that end in `name`; with `f64`, all elements are of this type."""
+        """The text, with `name` appended to the names of values; with `f64`, all elements are f64."""
         element, wide = ("f64", "f64") if f64 else (self.element, self.wide)
         types = {f"X{i}": tensor(sizes, element) for i, sizes in enumerate(self.arrays)}
         types |= {"Y": tensor(self.result, wide), "E": f"tensor<{wide}>"}
@@ -136,7 +133,7 @@ def drawn(draw: Random) -> Op:
 
 
 def program(ops: list[Op], f64: bool = False) -> str:
-    """A function of the arrays of all ops, which returns their results."""
+    """The text of a function that takes the arrays of all ops and returns their results."""
     arrays = [
         f"%x{j}_{i}: {tensor(sizes, 'f64' if f64 else op.element)}"
         for i, op in enumerate(ops)
@@ -150,7 +147,7 @@ def program(ops: list[Op], f64: bool = False) -> str:
 
 
 def failures(seed: int, target: str) -> list[str]:
-    """A line for each wrong result of the program of a seed, or for its error."""
+    """A line for each wrong result of a seed's program, or for the error that the program raises."""
     draw = Random(seed)
     ops = [drawn(draw) for _ in range(OPS)]
     rng = np.random.default_rng(seed)

@@ -1,9 +1,9 @@
 """Runs all sweeps: python test/sweep/run_all.py [--full] [--seed N] [--only NAME,...] [--folder FOLDER] [--jobs N]
 
-Without `--full`, a sample of each sweep runs. The seed of its random programs changes by day: it is the date, such as
-20261128. The seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full size. A
-full run keeps the outcome of each sweep in FOLDER (`build/sweeps`), where a later run of one commit continues, and
-writes the row of each sweep into docs/sweeps.md. A sweep that lacks a package or a folder of programs is not run.
+Without `--full`, a sample of each sweep runs. The default seed of its random programs is the date, such as 20261128.
+The seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full size. A full run
+keeps the outcome of each sweep in FOLDER (`build/sweeps`), so that a later run of the same commit can continue, and
+writes the row of each sweep into docs/sweeps.md. A sweep that lacks a package or a folder of programs is skipped.
 
 The exit status is 1 if a sweep fails: a wrong value, a crash, or a sweep that ends without counts.
 """
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether a value was wrong, or the sweep ended without counts; a sweep that cannot run here did not fail."""
+        """Whether a value was wrong, or the sweep ended without counts. A sweep that cannot run here did not fail."""
         return not self.why and (self.status != 0 or not self.counts or total(self.counts, WRONG) > 0)
 
 
@@ -61,7 +61,7 @@ def missing(sweep: Sweep) -> str:
 
 
 def run(sweep: Sweep, full: bool, seed: int, journal: Path) -> Outcome:
-    """The outcome of one sweep, in a process of its own."""
+    """Runs a sweep in its own process and returns the outcome."""
     words = {"seed": str(seed), "journal": str(journal), "folder": os.environ.get(sweep.folder, "")}
     command = [word.format_map(words) for word in (sweep.full if full else sweep.sample)]
     environment = {
@@ -88,7 +88,7 @@ def run(sweep: Sweep, full: bool, seed: int, journal: Path) -> Outcome:
 
 
 def commit() -> str:
-    """The commit of the tree, with a plus sign if files differ from it."""
+    """The commit of the tree, followed by a plus sign if files have changed since."""
     head = ["git", "rev-parse", "--short=10", "HEAD"]
     changed = [
         "git",
@@ -106,7 +106,7 @@ def commit() -> str:
 
 
 def known(file: Path) -> dict[str, Outcome]:
-    """The outcomes of earlier runs, of this commit."""
+    """The outcomes of earlier runs of this commit."""
     here, rows = commit(), file.read_text().splitlines() if file.exists() else []
     outcomes = [Outcome(**json.loads(row)) for row in rows]
     return {each.name: each for each in outcomes if each.commit == here and not each.failed}
@@ -115,7 +115,7 @@ def known(file: Path) -> dict[str, Outcome]:
 def outcomes(
     sweeps: Sequence[Sweep], full: bool, seed: int, folder: Path, jobs: int = 1
 ) -> Iterator[Outcome]:
-    """The outcome of each sweep, in order; a full run leaves out those that the folder has for this commit."""
+    """The outcome of each sweep, in order; a full run skips sweeps whose outcome for this commit is in the folder."""
     done = known(folder / "outcomes.jsonl") if full else {}
 
     def outcome(sweep: Sweep) -> Outcome:
@@ -146,7 +146,7 @@ def row(outcome: Outcome) -> str:
 
 
 def page(done: Sequence[Outcome], before: str) -> str:
-    """docs/sweeps.md with the rows of these outcomes; other sweeps keep their rows of the page before."""
+    """docs/sweeps.md with the rows of these outcomes; other sweeps keep their rows of the page `before`."""
     rows = {match[1]: match[0] for match in _ROW.finditer(before)} | {each.name: row(each) for each in done}
     listed = "\n".join(rows.get(each.name, f"| `{each.name}` | | | not run yet | | | | |") for each in SWEEPS)
     return f"""# Sweeps
@@ -162,7 +162,7 @@ and the number of programs that were right, refused by tiduc or by an engine's c
 
 
 def chosen(only: str, full: bool) -> list[Sweep]:
-    """The sweeps of these names, or all; those without a sample only for a full run."""
+    """The sweeps with these names, or all sweeps; sweeps without a sample are included only in a full run."""
     names = only.split(",") if only else [sweep.name for sweep in SWEEPS]
     by_name: Mapping[str, Sweep] = {sweep.name: sweep for sweep in SWEEPS}
     unknown = [name for name in names if name not in by_name]
@@ -175,7 +175,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--full", action="store_true", help="each sweep at its full size")
     parser.add_argument("--seed", type=int, default=int(f"{date.today():%Y%m%d}"), help="of random programs")
-    parser.add_argument("--only", default="", help="names of sweeps, with commas between")
+    parser.add_argument("--only", default="", help="names of sweeps, separated by commas")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "sweeps", help="of the outcomes")
     parser.add_argument("--jobs", type=int, default=2, help="the number of sweeps that run at once")
     options = parser.parse_args()

@@ -1,10 +1,10 @@
-"""Counts the errors of 1e-4, seeded into the most used derivative rules, that `tiduc check` catches.
+"""Counts how many errors of 1e-4, injected into the most used derivative rules, `tiduc check` catches.
 
     python test/sweep/seeded_errors.py [--rules 60] [--every N]
 
 Counts how often the derivatives of the programs in test/lit and examples request each rule. For each of the most used
-rules, its tangents, or the cotangents of its transpose, are multiplied by 1.0001, and the smallest program that
-requests the rule is checked: its derivatives must agree without the error, and disagree with it.
+rules, the tangents, or the cotangents of the transpose rule, are multiplied by 1.0001. The smallest program that
+requests the rule is checked: its derivatives must pass without the error, and fail with it.
 """
 
 import argparse
@@ -46,7 +46,7 @@ _SIZE = 3  # size of a dynamic dimension
 _LEFT_OUT = re.compile(
     r"all_|collective|reduce_scatter|cross_replica|manual_computation|partition|sharding|rng|gtsv|set_dimension_size"
 )
-"""Files whose programs need several devices or CUDA, are random, or have data-dependent sizes."""
+"""Files whose programs need several devices or CUDA, are random, or have data-dependent sizes; they are skipped."""
 
 _NO_SUBJECT = ("tidu.", "stablehlo.rng")
 
@@ -85,12 +85,12 @@ OWN = (
       return %y : tensor<2xf64>
     }""",
 )
-"""Programs for ops that the files do not use inside the ops' domain."""
+"""Programs for ops that no file uses with arguments inside the op's domain."""
 
 
 @dataclass(frozen=True)
 class Asked(OpSet):
-    """An op set that counts the rules that are asked for, by kind and op."""
+    """An op set that counts the requested rules, by kind and op."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -107,7 +107,7 @@ class Asked(OpSet):
 
 @dataclass(frozen=True)
 class Seed:
-    """A rule, by kind and op, and the programs (source, entry) that ask for it, the smallest first."""
+    """A rule, by kind and op, and the programs (source, entry) that request it, the smallest first."""
 
     kind: str
     op: str
@@ -116,7 +116,10 @@ class Seed:
 
 
 def seeds() -> list[list[Seed]]:
-    """The rules by op, the most used op first: one or both kinds, with the programs that ask for them."""
+    """The rules by op, the most used op first.
+
+    Each op has one or both kinds of rules, with the programs that request them.
+    """
     total: Counter[tuple[str, str]] = Counter()
     places: dict[tuple[str, str], list[tuple[int, Source, str]]] = {}
     for source, entry, program in _programs():
@@ -148,7 +151,7 @@ def _smallest(places: list[tuple[int, Source, str]]) -> tuple[tuple[Source, str]
 
 
 def outcomes(rules: int, every: int = 1) -> Iterator[tuple[Seed, bool | None]]:
-    """Yields the rules with an error and whether it is caught; None where no program can show it."""
+    """Yields the rules with an error and whether it is caught; None if no program can show the error."""
     count = 0
     for both in seeds():
         verdicts = [(seed, is_caught(seed)) for seed in both] if count % every == 0 else []
@@ -159,7 +162,7 @@ def outcomes(rules: int, every: int = 1) -> Iterator[tuple[Seed, bool | None]]:
 
 
 def seeded(seed: Seed) -> OpSet:
-    """The op set with an error in one rule."""
+    """The op set with an error in this rule."""
     opset = OPSET.extended()
     if seed.kind == "jvp":
         linearize = opset.linearize_rules[seed.op]
@@ -174,7 +177,7 @@ def seeded(seed: Seed) -> OpSet:
 
 
 def is_caught(seed: Seed, tries: int = 8) -> bool | None:
-    """Whether the check disagrees with an error in the rule; None where no program agrees without it."""
+    """Whether the check catches an error in the rule; None if no program passes without the error."""
     for source, entry in seed.places[:tries]:
         module = _read(source)
         try:
@@ -188,7 +191,7 @@ def is_caught(seed: Seed, tries: int = 8) -> bool | None:
             assert arguments is not None
             wrong = from_module(module, entry, seeded(seed))
             return not all(c.agrees for c in check(wrong, arguments, _run))
-        except (TiducError, RuntimeError, ValueError):  # the engines do not run the program
+        except (TiducError, RuntimeError, ValueError):  # the engines cannot run the program
             continue
     return None
 
@@ -202,7 +205,7 @@ def _read(source: Source) -> Any:
 
 
 def _programs() -> Iterator[tuple[Source, str, Program]]:
-    """The public functions that can be read and written, each with its own op set."""
+    """The public functions of the files that can be parsed and printed, each with its own op set."""
     given = {f.name: getattr(OPSET, f.name) for f in fields(OpSet)}
     for source in (*OWN, *(path for path in FILES if not _LEFT_OUT.search(path.stem))):
         try:
@@ -222,7 +225,7 @@ def _programs() -> Iterator[tuple[Source, str, Program]]:
 
 
 def _arguments(program: Program) -> Iterator[list[Array]]:
-    """Random arguments: normal, then positive, in (0, 1), and above 1 for functions of smaller domain."""
+    """Random arguments: normal, then positive, then in (0, 1), and then above 1, for functions with smaller domains."""
     changes: tuple[Callable[[Any], Any], ...] = (
         lambda x: x,
         np.abs,
@@ -244,7 +247,7 @@ def _run(program: Program) -> Callable[..., Sequence[Array]]:
 def _static(program: Lowered) -> Callable[..., Sequence[Array]]:
     text = text_with_main(program.module)
     engine = chosen(text)
-    if engine is None and "custom_call" not in text:  # unknown calls end the interpreter
+    if engine is None and "custom_call" not in text:  # an unknown call would end the interpreter's process
         evaluate = Interpreted(text)
         return lambda *arrays: evaluate(arrays)
     by = engine or by_xla
@@ -254,7 +257,7 @@ def _static(program: Lowered) -> Callable[..., Sequence[Array]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rules", type=int, default=60, help="how many of the most used rules")
-    parser.add_argument("--every", type=int, default=1, help="take every Nth rule only")
+    parser.add_argument("--every", type=int, default=1, help="take only every Nth rule")
     options = parser.parse_args()
     counts = Counter[str]()
     for seed, caught in outcomes(options.rules, options.every):

@@ -2,10 +2,10 @@
 
     python test/sweep/stablehlo_dynamic.py DIRECTORY [--filter REGEX] [--target NAME]
 
-DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each
-dynamic dimension has the size `SIZE`, as have the scalar arguments for sizes in programs exported by JAX;
-other arguments are random. The expected results are those of StableHLO's own refinement to static shapes,
-compiled for a CPU. The output has a line per program, then the counts:
+DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each dynamic
+dimension has the size `SIZE`. Scalar arguments that are sizes, in programs exported by JAX, have this value too; other
+arguments are random. The expected results come from StableHLO's own refinement to static shapes, compiled for a CPU.
+The output has a line per program, then the counts:
 
     ok        equal values, floats within a few units in the last place of the largest
     refused   a `TiducError` before the compiler, with a location
@@ -48,7 +48,7 @@ _REFINED = (
 @stage
 def arguments(text: str) -> tuple[list[Array], int]:
     """Random arguments for a program's function `main`, and the number of leading arguments that stand for sizes."""
-    module = parse(text)  # must outlive its operations
+    module = parse(text)  # the context must outlive its operations
     types = _types(_main(module))
     is_dynamic = any(not type_.has_static_shape for type_ in types)
     i64 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
@@ -61,7 +61,7 @@ def arguments(text: str) -> tuple[list[Array], int]:
 
 @stage
 def refined(text: str, count: int) -> str | None:
-    """The program with static shapes and its first `count` arguments constant; None where dimensions stay dynamic."""
+    """The program with static shapes and its first `count` arguments constant; None if dimensions stay dynamic."""
     module = parse(text)
     main = _main(module)
     block, types = main.regions[0].blocks[0], _types(main)
@@ -130,7 +130,7 @@ def _sizes(type_: Any) -> list[int]:
 
 
 def _random(rng: np.random.Generator, type_: Any) -> Array:
-    """A random array of a type; some integers are out of range as indices."""
+    """A random array of a type. As indices, some integers are out of range."""
     sizes, of = _sizes(type_), type_.element_type
     if isinstance(of, ir.ComplexType):
         parts = rng.standard_normal((2, *sizes))

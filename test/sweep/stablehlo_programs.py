@@ -1,4 +1,4 @@
-"""StableHLO's own test programs with their checks as pairs of results, and the comparison of a pair."""
+"""StableHLO's own test programs with their checks turned into pairs of results, and the comparison of a pair."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.mlir.context import parse, run_passes, stage
 
-UNITS = 64  # in the last place of a value: IREE's asin and atan are off by 40
+UNITS = 64  # units in the last place; IREE's asin and atan are off by 40
 
 SLICES = ("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
 
@@ -18,13 +18,13 @@ _CONST = re.compile(
     re.S,
 )
 _PAIR = re.compile(r"check\.(expect_\w+)\s+(%[\w#]+),\s*(%[\w#]+)[^:\n]*:\s*(tensor<[^\n]*>)")
-_NOT_HERE = re.compile(  # today's XLA computes another value than the last number, and IREE agrees with XLA
+_NOT_HERE = re.compile(  # XLA and IREE compute another last number than the test expects
     r"interpreter\.|expect_serialized|replica_groups|source_target_pairs|collective|f8E|f4E|f6E|dense<3349939604322698703>"
 )
 
 
 def programs(text: str) -> Iterator[str]:
-    """The programs of a file; their checks become custom calls, which the MLIR bindings know."""
+    """The programs of a file. Checks become custom calls, which the MLIR bindings can parse."""
     for part in re.split(r"^// -----.*$", text, flags=re.M):
         if "check." not in part or _NOT_HERE.search(part):
             continue
@@ -49,7 +49,7 @@ def programs(text: str) -> Iterator[str]:
 
 @stage
 def pairs_returned(text: str) -> list[Any]:
-    """Modules with one function `main` each, which returns the checked and the expected values alternately."""
+    """Modules with one function `main` each, which returns each checked value followed by its expected value."""
     source = parse(text)
     run_passes(source.operation, "builtin.module(inline,symbol-dce)")
     names = [op.operation.attributes["sym_name"].value for op in source.body.operations]
@@ -70,7 +70,7 @@ def pairs_returned(text: str) -> list[Any]:
 
 
 def _rewrite(function: Any) -> bool:
-    """Makes the function return the pairs and hides its constants; returns whether it checks anything."""
+    """Makes the function return the pairs, and hides its constants; returns whether it checks anything."""
     pairs: list[Any] = []
     checks: list[Any] = []
     kinds, type_ = [], ir.TypeAttr(function.attributes["function_type"]).value
@@ -96,7 +96,7 @@ def _rewrite(function: Any) -> bool:
         return False
     old = list(block.operations)[-1].operation
     ir.Operation.create("func.return", operands=pairs, ip=ir.InsertionPoint(old))
-    for gone in (old, *checks):  # some checks are returned
+    for gone in (old, *checks):  # the function returns some of the checks' operands
         gone.erase()
     types = ir.FunctionType.get([], [x.type for x in pairs])
     function.attributes["function_type"] = ir.TypeAttr.get(types)
@@ -123,7 +123,7 @@ def _main(module: Any) -> Any:
 
 @stage
 def take_kinds(module: Any) -> list[str]:
-    """Removes and returns the checks of a module's pairs, in order; empty where there are none."""
+    """Removes and returns the kinds of checks of a module's pairs, in order; empty if there are none."""
     attributes = _main(module).attributes
     if "checks" not in attributes:
         return []
@@ -134,18 +134,18 @@ def take_kinds(module: Any) -> list[str]:
 
 @stage
 def renamed(module: Any, name: str) -> str | None:
-    """The text of a module's only function, under this name; None where there are several."""
+    """The text of a module's only function under this name; None if the module has several functions."""
     functions = list(module.body.operations)
     if len(functions) != 1:
         return None
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get(name)
     text = str(functions[0].operation)
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get("main")
-    return text if text.startswith("func.func") else None  # others depend on definitions before
+    return text if text.startswith("func.func") else None  # the others depend on earlier definitions
 
 
 def agree(x: Any, y: Any, kind: str) -> bool:
-    """Whether values are equal, or floats close: within UNITS in the last place plus a few of the largest value.
+    """Whether values are equal, or floats close: within UNITS in the last place, plus a few units of the largest value.
 
     "almost" in `kind` also accepts the interpreter's tolerance.
     """
@@ -161,7 +161,7 @@ def agree(x: Any, y: Any, kind: str) -> bool:
         return False
     x, y = x[finite], y[finite]
     if "almost" in kind and np.all(np.abs(x - y) <= 1e-4 * np.maximum(1, np.abs(y))):
-        return True  # the interpreter's tolerance, below which f16 and bf16 cannot go
+        return True  # the interpreter's tolerance, which f16 and bf16 cannot reach
     largest = np.max(np.abs(y), initial=0)
     return bool(np.all(np.abs(x - y) <= units * (UNITS * np.abs(y) + 8 * largest) + 1e-30))
 
@@ -177,7 +177,7 @@ def _constants(module: Any) -> list[Any]:
     block = _main(module).regions[0].blocks[0]
     values = [op.operation.attributes["value"] for op in block if op.operation.name == "stablehlo.constant"]
     if any("0x" in str(v) for v in values if "bf16" in str(v.type)):
-        return [np.float32(1e-40)]  # hexadecimal bf16: only special numbers need it
+        return [np.float32(1e-40)]  # bf16 constants are hexadecimal only if they are special numbers
     return [
         np.array(v) for v in values if isinstance(v, ir.DenseFPElementsAttr) and "bf16" not in str(v.type)
     ]

@@ -1,17 +1,17 @@
-"""Compiles and runs StableHLO's own test programs with IREE, and compares with the values that they hold.
+"""Compiles and runs StableHLO's own test programs with IREE, and checks the values that they state.
 
     python test/sweep/stablehlo_suite.py DIRECTORY [--journal FILE [--again CATEGORY,...]] [--filter REGEX]
         [--sample N] [--plain] [--target NAME] [--workers N] [--list]
 
 DIRECTORY holds `.mlir` files that state expected values with `check.expect_*`, as `stablehlo/testdata` and
-`stablehlo/tests/interpret` of openxla/stablehlo do. Constants are hidden from the compiler, so that it folds
-nothing. `--plain` skips `tidu-legalize-for-iree`. `--sample N` takes N programs per family; the first word of
-a file's name is its family. A run with a journal continues the previous run; `--again wrong,crash` repeats
-files with these outcomes. Files are compiled several at a time, and one by one where that fails. A worker
-that dies or takes too long is replaced. The categories:
+`stablehlo/tests/interpret` of openxla/stablehlo do. Constants are hidden from the compiler, which could otherwise fold
+the whole program. `--plain` skips `tidu-legalize-for-iree`. `--sample N` takes N programs per family; the first word of
+a file's name is its family. A run with a journal continues the previous run; `--again wrong,crash` repeats files with
+these outcomes. Files are compiled several at a time, or one by one if that fails. A worker that dies or takes too long
+is replaced. The categories:
 
     ok        the expected values, floats within a few units in the last place of the largest
-    compiled  the program compiles, and expects nothing
+    compiled  the program compiles, and states no expected values
     refused   a `TiducError` before the compiler, with a location
     rejected  the compiler refuses the program
     flushed   a value differs, and the program holds subnormals, which IREE flushes to 0
@@ -51,7 +51,7 @@ from tiduc.runtime.run import Executable
 
 CATEGORIES = ("ok", "compiled", "refused", "rejected", "flushed", "wrong", "crash", "hang", "n/a")
 SECONDS = 90  # per file
-TOGETHER = 8  # files in one module
+TOGETHER = 8  # files per module
 
 Outcomes = list[tuple[str, str]]
 """Category and detail of each program of a file."""
@@ -59,13 +59,13 @@ Outcomes = list[tuple[str, str]]
 
 @dataclass
 class Program:
-    """A program that is ready for the compiler, with its checks and the place for its outcome."""
+    """A program that is ready for the compiler, with its checks and the list for its outcome."""
 
     module: Any
     kinds: list[str]
     outcomes: Outcomes
     place: int
-    sources: list[Source]  # in place of the module's text, the first of these that IREE compiles
+    sources: list[Source]  # alternatives to the module's text; the first that IREE compiles is used
 
 
 def outcomes_of(files: list[str], plain: bool, target: str) -> dict[str, Outcomes]:
@@ -91,7 +91,7 @@ def outcomes_of(files: list[str], plain: bool, target: str) -> dict[str, Outcome
 def _prepared(
     file: str, outcomes_by_file: dict[str, Outcomes], plain: bool, target: str
 ) -> Iterator[Program]:
-    """The programs of a file that are not refused; stores the known outcomes in `outcomes_by_file`."""
+    """The programs of a file that are not refused. Outcomes that are known already are stored in `outcomes_by_file`."""
     text = Path(file).read_text()
     try:
         modules = [m for part in programs(text) for m in pairs_returned(part)]
@@ -115,7 +115,7 @@ def _prepared(
 
 @stage
 def _legalized(module: Any, target: str) -> list[Source]:
-    """Legalizes a module as `tiduc compile` does; gives sources with and without kernels if loops become kernels."""
+    """Legalizes a module as `tiduc compile` does; returns sources with and without kernels if loops become kernels."""
     cpu = target.startswith("cpu")
     if cpu:
         convolutions_to_kernels(module.operation, Settings(vectors=find_target(target).vectors))
@@ -193,7 +193,7 @@ def _died(answer: dict[str, Outcomes]) -> bool:
 
 
 def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
-    """The files to try, with families interleaved, so that an interrupted run has seen all families."""
+    """The files to try. Families are interleaved, so that an interrupted run has seen all families."""
     families = defaultdict(list)
     for path in sorted(directory.rglob("*.mlir")):
         if re.search(pattern, path.stem):
@@ -208,7 +208,7 @@ def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
 def known(journal: Path | None, repeated: str) -> dict[str, Outcomes]:
     """A journal's last outcomes of each file.
 
-    A file is left out if it has an outcome of a category in `repeated`, a list with commas.
+    A file with an outcome of a category in `repeated`, a list with commas, is left out.
     """
     if journal is None or not journal.exists():
         return {}
@@ -224,7 +224,7 @@ def known(journal: Path | None, repeated: str) -> dict[str, Outcomes]:
 
 
 def _all_tried(files: "Queue[str]", arguments: list[str], report: Callable[[str, Outcomes], None]) -> None:
-    """Gives files to a worker, a few at a time, until none is left."""
+    """Sends files to a worker, a few at a time, until none is left."""
     worker = Worker([sys.executable, __file__, "--work", ".", *arguments])
     while True:
         some: list[str] = []

@@ -1,4 +1,4 @@
-"""Compares static libraries with IREE's runtime on the gradients, or the programs, of files.
+"""Compares static libraries with IREE's runtime on the gradients of files, or on the programs themselves.
 
 PYTHONPATH=test/py python test/sweep/static_libraries.py examples/*_f32.mlir
 """
@@ -19,7 +19,7 @@ from tiduc.runtime.arrays import parse_inputs
 
 
 def compared(name: str, program: Program) -> str:
-    """How the two runs of a program compare."""
+    """The verdict of comparing the two runs of a program."""
     arrays = parse_inputs(["random"] * len(program.signature.inputs), program.signature.inputs, 0)
     expected = program.compile("x86_64")(*arrays)
     with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +39,7 @@ def main() -> int:
             told = compared(file, program.grad() if scalar else program)
         except TiducError as error:
             told = f"refused: {str(error)[:150]}"
-        except Exception as error:  # an exit status of the compiler or of the program
+        except Exception as error:  # the compiler or the program failed
             told = f"failed: {error!r:.200}"
         counts[told.partition(":")[0].partition(" ")[0]] += 1
         print(f"{file}: {told}", flush=True)

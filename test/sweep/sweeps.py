@@ -12,10 +12,10 @@ _RULES = ("-m", "pytest", "-q", "-n", "2", "-p")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep: its name, the arguments of Python for a sample and for all, the packages that it needs, its imports.
+    """A sweep: its name, Python's arguments for a sample and for a full run, required packages, and import paths.
 
-    An empty `sample` leaves the sweep to full runs. `folder` is the variable that names a folder of programs which
-    tiduc does not ship.
+    With an empty `sample`, the sweep is part of full runs only. `folder` names the environment variable for a folder of
+    programs that tiduc does not ship.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Sweep:
 
 
 def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> Sweep:
-    """A sweep; its name is that of a program in this folder, or in `test/fuzz`, with options of all its runs."""
+    """A sweep whose name is that of a script in this folder or in `test/fuzz`; `full` and `sample` are its options."""
     stem, *options = name.split()
     program = f"test/{stem}.py" if "/" in stem else f"test/sweep/{stem}.py"
     return Sweep(
@@ -36,7 +36,7 @@ def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> 
 
 
 def _plugin(name: str, *needs: str) -> Sweep:
-    """A plugin of pytest that runs over the tests of rules; the sample has rules whose names begin with a."""
+    """A pytest plugin that runs over the tests of rules; the sample has the rules whose names begin with a."""
     return Sweep(
         name,
         (*_RULES, name, "test/py/rules", "-m", "not slow", "-k", "test_a"),
@@ -101,7 +101,7 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep(
         "stablehlo_suite", "{folder} --sample 1", "{folder} --journal {journal}", folder="STABLEHLO_TESTS"
     ),
-    # A failure may be a choice that StableHLO leaves to engines, which a person must judge: only in full runs.
+    # Only in full runs, because a failure may be a choice that StableHLO leaves to engines, which a person must judge.
     Sweep("target_rules", (), (*_RULES, "target_rules", "test/py/rules")),
     _sweep("torch_degenerate", "{journal} --only :.torch.std", "{journal}", "torch"),
     _sweep("torch_gradients", "--only ^[a-d]", "", "torch"),

@@ -2,9 +2,9 @@
 
     TARGET=cuda PYTHONPATH=test/py:test/sweep python -m pytest -p target_rules test/py/rules
 
-The VJP of each program in all its differentiable inputs, whose first outputs are those of the program, is compiled
-for the target and compared with the reference interpreter, or with XLA for ops that the interpreter lacks. A test is
-skipped if tiduc refuses the program for the target: the reason names the op. A test in `CHOICES` may fail.
+The VJP of each program in all its differentiable inputs is compiled for the target. Its results, which include the
+program's outputs, are compared with the reference interpreter, or with XLA if the interpreter lacks an op. A test is
+skipped if tiduc refuses the program for the target; the reason names the op. A test in `CHOICES` may fail.
 """
 
 import os
@@ -25,7 +25,7 @@ CHOICES = {
     "test_reduce.py::test_affine_maps": _INITIAL,
     "test_reduce_window.py::test_any_body": _INITIAL,
 }
-"""Tests whose results the specification leaves to an engine: they may differ, and the reason."""
+"""Tests that may fail, with the reason: the specification leaves their results to the engine."""
 
 TARGET = os.environ.get("TARGET", "cpu")
 RTOL = 1e-9
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: Any) -> None:
 
 
 def on_target(text: str, *arguments: Any, rtol: float = 0, seed: int = 0, **options: Any) -> None:
-    """Replaces `check_rule`."""
+    """Replaces `check_rule` in the tests."""
     given = {"opset": options["opset"]} if "opset" in options else {}
     program, point = load(text, **given), [np.asarray(x) for x in arguments]
     names = [program.inputs[i].name for i in active(point)]

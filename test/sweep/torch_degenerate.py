@@ -1,13 +1,13 @@
-"""Functions of PyTorch at degenerate inputs: values and two orders of derivatives against `torch.autograd`, in f64.
+"""Compares functions of PyTorch at degenerate inputs with `torch.autograd`: values and derivatives of two orders, f64.
 
     PYTHONPATH=test/py python test/sweep/torch_degenerate.py RESULTS [--only PATTERN] [--again CATEGORY] [--page]
 
-Each function runs on its own inputs, which are at kinks, ties, ends of domains and singular points; on zeros; on ones,
-so that its inputs are equal; on its inputs rounded to integers; and on empty inputs. The functions are those of
-`degenerate_functions.py`, `degenerate_layers.py` and `torch_gradients.py`. Outcomes are written to RESULTS, a file with
-a line of JSON for each function; functions in RESULTS are skipped, unless their category is CATEGORY. Prints failures
-and counts. `--page` writes docs/torch_degenerate.md from RESULTS instead. Exits with 1 if an outcome is wrong. Takes
-about 25 minutes.
+Each function runs on its own inputs, which are at kinks, ties, ends of domains and singular points. It also runs on
+zeros, on ones (so that all inputs are equal), on its inputs rounded to integers, and on empty inputs. The functions are
+those of `degenerate_functions.py`, `degenerate_layers.py` and `torch_gradients.py`. RESULTS is a file with a line of
+JSON for each function. Functions in RESULTS are skipped unless their category is CATEGORY. Prints failures and counts.
+`--page` writes docs/torch_degenerate.md from RESULTS instead. Exits with 1 if an outcome is wrong. Takes about 25
+minutes.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from worker import Worker, answer_requests
 import tiduc
 
 TOLERANCE = 1e-7
-"""The greatest difference, relative to the greatest finite entry."""
+"""The largest difference, relative to the largest finite entry."""
 
 KINDS: dict[str, Callable[[Any], Any]] = {
     "as given": lambda x: x,
@@ -44,7 +44,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "integers": lambda x: x if x.is_complex() else torch.round(x) + 0.0,
     "empty": lambda x: x[:0] if x.dim() else x,
 }
-"""The inputs, from those of a row."""
+"""The kinds of inputs: functions of the inputs of a row."""
 
 
 def _by_name(rows: Sequence[Row]) -> dict[str, Row]:
@@ -74,7 +74,7 @@ ROWS: dict[str, dict[str, Row]] = {
 }
 
 RIGHT, BETTER, OTHER = "right", "finite", "other"
-"""Categories: equal to PyTorch's; finite where PyTorch's is NaN; accepted for the reason in `ACCEPTED`."""
+"""Categories: equal to PyTorch's, finite where PyTorch's is NaN, or accepted for a reason in `ACCEPTED`."""
 
 CATEGORIES = {
     RIGHT: "equal to PyTorch's values and derivatives",
@@ -83,7 +83,7 @@ CATEGORIES = {
     "refused": "tiduc refuses the program",
     "wrong": "a value or a derivative differs",
 }
-"""What each category of the page means."""
+"""The meaning of each category, for the page."""
 
 ABOUT = """# Functions of PyTorch at degenerate inputs
 
@@ -102,7 +102,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "torch_degenerate.md"
 
 @dataclass(frozen=True)
 class Case:
-    """A function of inputs of one shape, with PyTorch's results for some kinds of them."""
+    """A function of inputs of one shape, with PyTorch's results for some kinds of inputs."""
 
     name: str
     function: Any
@@ -113,7 +113,7 @@ class Case:
 
 
 def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
-    """The category and the reason for each row, and each kind of inputs that PyTorch accepts."""
+    """The category and the reason for each row and each kind of inputs that PyTorch accepts."""
     found: list[dict[str, tuple[str, str]]] = [{} for _ in rows]
     together: dict[tuple[int, bool], list[Case]] = {}
     for row, own in zip(rows, found, strict=True):
@@ -122,7 +122,7 @@ def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
     for (
         order,
         _,
-    ), some in together.items():  # empty arrays are often refused, which costs more programs
+    ), some in together.items():  # functions often refuse empty arrays, and each refusal costs more programs
         settle(some, order)
     return found
 
@@ -134,7 +134,7 @@ def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]
     for kind, change in KINDS.items():
         inputs = [change(x) for x in given]
         if kind == "empty" and (all(x.numel() for x in inputs) or name.startswith("functional.pdist")):
-            continue  # PyTorch's derivative of an empty pdist divides integers by zero, and ends the process
+            continue  # the derivative of an empty pdist divides integers by zero, which ends the process
         try:
             wanted = Reference(function, inputs)
         except Exception:  # noqa: BLE001  PyTorch has no value here
@@ -145,7 +145,10 @@ def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]
 
 
 def settle(some: Sequence[Case], order: int) -> None:
-    """Judges the cases, by one program with their derivatives; where that fails, by two programs of half of them."""
+    """Judges the cases, by one program with their derivatives.
+
+    If it fails, two programs with half of the cases are tried.
+    """
     try:
         program = compiled(some, order)
         results = {}
@@ -174,7 +177,7 @@ def settle(some: Sequence[Case], order: int) -> None:
 
 
 def compiled(some: Sequence[Case], order: int) -> Any:
-    """The program of the cases with their derivatives."""
+    """The compiled program of the cases and their derivatives."""
     counts = [len(case.inputs) for case in some]
 
     def together(*tensors: Any) -> list[Any]:
@@ -188,7 +191,7 @@ def compiled(some: Sequence[Case], order: int) -> Any:
 
 
 class Reference:
-    """PyTorch's values, and derivatives of both orders for random cotangents, as far as PyTorch has them."""
+    """PyTorch's values, and the derivatives of both orders that PyTorch has, for random cotangents."""
 
     def __init__(self, function: Any, inputs: Sequence[Any]) -> None:
         xs = [x.clone().requires_grad_() for x in inputs]
@@ -207,7 +210,7 @@ class Reference:
         try:
             second = pulled([(y, s) for y, s in given if y.requires_grad], [*xs, *seeds])
         except RuntimeError:
-            return  # PyTorch has no second derivative
+            return  # PyTorch lacks the second derivative
         self.arguments += [arrays(of_floats), arrays(of_cotangents)]
         self.results += [arrays(second[: len(xs)]), arrays(second[len(xs) :])]
 
@@ -219,7 +222,7 @@ def pulled(pairs: Sequence[tuple[Any, Any]], inputs: Sequence[Any], create_graph
 
 
 def seed(y: Any, order: int) -> Any:
-    """A random cotangent of y, another one for each order."""
+    """A random cotangent of y, different for each order."""
     part = draw(*y.shape, order + 2)[..., order]
     return (torch.complex(part, draw(*y.shape, order + 3)[..., order]) if y.is_complex() else part).to(
         y.dtype
@@ -231,7 +234,7 @@ def arrays(tensors: Sequence[Any]) -> list[Any]:
 
 
 def judged(name: str, kind: str, wanted: Sequence[Any], got: Sequence[Any]) -> tuple[str, str]:
-    """The category and the reason. Where a value is NaN, its input is outside of the function's domain."""
+    """The category and the reason. A NaN value means that the input is outside the function's domain."""
     category, why = RIGHT, ""
     outside = np.isnan(wanted[0][0]) if wanted[0] else np.zeros([])
     for group, (expected, actual) in enumerate(zip(wanted, got, strict=True)):
@@ -255,7 +258,7 @@ PARTS = ("value", "cotangent", "second derivative", "second derivative toward a 
 
 
 def difference(x: Any, y: Any, is_free: Any) -> str:
-    """The empty text where x equals y; `BETTER` where only free elements are other numbers."""
+    """Empty if x equals y; `BETTER` if they differ only in free elements."""
     if x.shape != y.shape:
         return f"shape {x.shape}, expected {y.shape}"
     finite = np.isfinite(y)
@@ -282,8 +285,8 @@ def main() -> int:
         default="",
         help='only functions whose group and name, as in "losses: functional.mse_loss", this expression matches',
     )
-    parser.add_argument("--again", action="append", default=[], help="run functions of this category again")
-    parser.add_argument("--together", type=int, default=16, help="how many functions one program has")
+    parser.add_argument("--again", action="append", default=[], help="rerun functions of this category")
+    parser.add_argument("--together", type=int, default=16, help="number of functions in one program")
     parser.add_argument("--page", action="store_true", help="write docs/torch_degenerate.md from the results")
     given = parser.parse_args()
     known = read(given.results)
@@ -316,7 +319,7 @@ def main() -> int:
 
 
 def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]]) -> str:
-    """The page: counts by group, and the functions that are refused, or differ."""
+    """The page: counts by group, and the functions that are refused or differ."""
     lines = [
         "| functions | functions that ran | cases | " + " | ".join(CATEGORIES) + " |",
         "|" + "---|" * (3 + len(CATEGORIES)),
@@ -346,7 +349,7 @@ def is_open(found: dict[str, tuple[str, str]], again: Sequence[str]) -> bool:
 
 
 def report(group: str, name: str, found: dict[str, tuple[str, str]]) -> None:
-    """Prints what is wrong or refused, once for all kinds of inputs with one fault."""
+    """Prints a function's wrong or refused results; kinds of inputs with the same fault share a line."""
     reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for kind, (category, why) in found.items():
         if category in ("wrong", "refused"):
@@ -368,7 +371,7 @@ def read(results: Path) -> dict[tuple[str, str], dict[str, tuple[str, str]]]:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # PyTorch's, about functions that it is going to remove
+    warnings.simplefilter("ignore")  # PyTorch's warnings about functions that it will remove
     if sys.argv[1:] == ["--worker"]:
         answer_requests(lambda request: outcomes([ROWS[group][name] for group, name in request]))
     else:

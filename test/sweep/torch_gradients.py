@@ -1,4 +1,4 @@
-"""Which functions of PyTorch `tiduc.from_torch` imports: values and gradients against torch.autograd, in f64.
+"""Tests which functions `tiduc.from_torch` imports: compares values and gradients with torch.autograd, in f64.
 
     PYTHONPATH=test/py python test/sweep/torch_gradients.py [--only PATTERN] [--table]
 
@@ -23,8 +23,10 @@ from torch_mathematics import COMPLEX, FFT, LINALG, SPECIAL, Row, draw
 import tiduc
 
 TOLERANCE, NARROW_TOLERANCE = 1e-7, 1e-5
-"""The greatest difference, relative to the greatest entry; PyTorch's `hardsigmoid` computes 1/6 in f32. The second is
-for functions of f32, which `grouped_mm` needs."""
+"""The largest difference, relative to the largest entry; PyTorch's `hardsigmoid` computes 1/6 in f32.
+
+The second tolerance is for functions in f32, such as `grouped_mm`.
+"""
 
 GROUPS: dict[str, list[Row]] = {
     "torch.linalg": LINALG,
@@ -48,7 +50,7 @@ class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 
 def check(row: Row) -> None:
-    """Raises where the function is refused, or a value or a gradient differs from PyTorch's."""
+    """Raises if the function is refused, or if a value or gradient differs from PyTorch's."""
     name, function, inputs = row
     model = tiduc.from_torch(Module(function), tuple(inputs))
     inputs = [x.clone().requires_grad_() for x in inputs]
@@ -83,12 +85,10 @@ def outcome(row: Row) -> tuple[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--only", default="", help="only functions whose names this regular expression matches"
-    )
+    parser.add_argument("--only", default="", help="only functions whose names match this regular expression")
     parser.add_argument("--table", action="store_true", help="print the table of docs/models.md")
     given = parser.parse_args()
-    warnings.simplefilter("ignore")  # PyTorch's, about functions that it is going to remove
+    warnings.simplefilter("ignore")  # PyTorch's warnings about functions that it will remove
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     refused: dict[str, list[str]] = defaultdict(list)
     for group, rows in GROUPS.items():

@@ -7,11 +7,11 @@ import torch
 
 F, L, S, T = torch.nn.functional, torch.linalg, torch.special, torch.fft
 Row = tuple[str, Callable[..., Any], Sequence[Any]]
-"""The name that the table shows, a function of tensors, and its arguments."""
+"""The name for the table, a function of tensors, and its arguments."""
 
 
 def draw(*sizes: int) -> Any:
-    """Standard normal numbers in f64, equal in each run."""
+    """Standard normal numbers in f64, the same in each run."""
     generator = torch.Generator().manual_seed(sum((i + 1) * n for i, n in enumerate(sizes)) + 7)
     return torch.randn(sizes, dtype=torch.float64, generator=generator)
 
@@ -48,14 +48,14 @@ SIGNAL, SPECTRUM = draw(2, 8), imaginary(2, 5)
 
 
 def recomposed(x: Any, full: bool = False) -> Any:
-    """Values of a singular value decomposition that do not depend on the signs of its vectors."""
+    """Functions of a singular value decomposition that do not depend on the signs of the singular vectors."""
     u, s, vh = L.svd(x, full_matrices=full)
     k = s.shape[-1]
     return s, u[..., :k] @ vh[..., :k, :]
 
 
 def scaled(x: Any, values: Any, vectors: Any) -> Any:
-    """Values and vectors of an eigenvalue problem, the vectors with their first entry real and positive."""
+    """Eigenvalues and eigenvectors, scaled so that the first entry of each vector is real and positive."""
     first = vectors[..., :1, :]
     order = torch.argsort(values.real, stable=True)
     return values[order], (vectors * (first.abs() / first))[..., order]

@@ -1,9 +1,9 @@
 """Runs tests with other versions of the libraries: python test/sweep/versions.py [--only NAME,...] [--list]
 
 Each combination of `VERSIONS` gets a virtual environment in `build/versions`. There, pip installs tiduc, its test
-requirements and then the versions of the combination, even if they contradict tiduc's requirements. The tests are those
-of the library at hand. A test that fails with another version of IREE shows a fault to examine when that version is
-required.
+requirements, and then the versions of the combination, even if they contradict tiduc's requirements. Only the tests of
+the changed library run. A test that fails with another version of IREE shows a fault to examine before tiduc requires
+that version.
 """
 
 import argparse
@@ -58,7 +58,7 @@ VERSIONS = (
 
 
 def python_of(versions: Versions) -> Path:
-    """The Python of a combination's environment, which is made if it does not exist."""
+    """The Python of a combination's environment. Creates the environment if it does not exist."""
     folder = FOLDER / versions.name
     python = folder / "bin" / "python"
     if not python.exists():
@@ -70,7 +70,7 @@ def python_of(versions: Versions) -> Path:
 
 
 def tested(versions: Versions) -> dict[str, int]:
-    """The counts of the tests of a combination; the lines of failures are printed."""
+    """The counts of a combination's tests; prints the lines of failures."""
     tests = [f"test/py/{name}" for name in versions.tests]
     command = [str(python_of(versions)), "-m", "pytest", "-q", "-n", "2", "-m", "not slow", *tests]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -82,7 +82,7 @@ def tested(versions: Versions) -> dict[str, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--only", default="", help="names of combinations, with commas between")
+    parser.add_argument("--only", default="", help="names of combinations, separated by commas")
     parser.add_argument("--list", action="store_true", help="print the combinations")
     options = parser.parse_args()
     total: Counter[str] = Counter()

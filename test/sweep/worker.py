@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 _MARK = "OUTCOME "
-"""Prefix of answers, which tells them from library output."""
+"""Prefix of answers, which distinguishes them from the output of libraries."""
 
 
 class Worker:
@@ -19,7 +19,7 @@ class Worker:
         self.process: Any = None
 
     def asked(self, request: Any, seconds: float) -> Any:
-        """The answer, "crash" where the process died, or "hang" where no answer came in time."""
+        """The answer, "crash" if the process died, or "hang" if no answer came in time."""
         if self.process is None:
             pipe = subprocess.PIPE
             self.process = subprocess.Popen(
@@ -39,13 +39,13 @@ class Worker:
         return json.loads(line.removeprefix(_MARK))
 
     def close(self) -> None:
-        """Ends the process once it has answered."""
+        """Ends the process after its current answer."""
         if self.process is not None:
             self.process.stdin.close()
             self.process.wait()
 
 
 def answer_requests(answer: Callable[[Any], Any]) -> None:
-    """Runs a worker: answers requests from stdin on stdout, each a line of JSON."""
+    """Runs a worker: answers each request from stdin, a line of JSON, by a line of JSON on stdout."""
     for line in sys.stdin:
         print(_MARK + json.dumps(answer(json.loads(line))), flush=True)
