@@ -1,12 +1,12 @@
-"""Fuzzes tiduc: every operation, from Python and from the command line, on random and on damaged inputs.
+"""Fuzzes tiduc: runs all operations, from Python and from the command line, on random and on damaged inputs.
 
     python test/fuzz [--kinds programs,text,...] [--count N] [--seconds S] [--seed N] [--workers N] [--keep FOLDER]
     python test/fuzz --kinds text --seed 0 --only 17 [--minimise]
 
 An input is determined by its kind, the seed and a number. Any outcome other than a result or one of tiduc's errors is a
 finding: a traceback, a death by a signal, a hang, too much memory, IR that does not parse, exit status 1 without a
-diagnostic, or an error about the input without a location in it. Findings with one cause are counted together; the
-first one is shown, and its files are kept. The exit status is 1 if there are findings. docs/testing.md lists the kinds.
+diagnostic, or an error about the input without a location. Findings with the same cause are counted together. The first
+of them is shown, and its files are kept. The exit status is 1 if there are findings. docs/testing.md lists the kinds.
 """
 
 import signal
@@ -34,16 +34,16 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> li
 
 @click.command(help=__doc__.partition("\n")[0])
 @click.option("--kinds", default=",".join(KINDS), callback=_kinds, show_default=True, help="Kinds of inputs.")
-@click.option("--count", default=1000, show_default=True, help="How many inputs.")
+@click.option("--count", default=1000, show_default=True, help="Number of inputs.")
 @click.option(
-    "--seconds", default=0.0, help="End after this time, even if there are more inputs; 0 is no limit."
+    "--seconds", default=0.0, help="Stop after this time, even if inputs are left; 0 means no limit."
 )
 @click.option("--seed", default=0, show_default=True)
 @click.option("--first", default=0, show_default=True, help="The number of the first input of each kind.")
 @click.option("--only", type=int, help="Run the input with this number alone.")
-@click.option("--workers", default=1, show_default=True, help="How many processes run operations.")
+@click.option("--workers", default=1, show_default=True, help="Number of processes that run operations.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Write the inputs of findings to this folder.")
-@click.option("--minimise", is_flag=True, help="Show the file of each finding with as few lines as it needs.")
+@click.option("--minimise", is_flag=True, help="Shrink the file of each finding, and show it.")
 def main(
     kinds: list[str],
     count: int,

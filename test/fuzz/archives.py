@@ -1,6 +1,6 @@
 """Mutates `.pt2` archives: fields of their JSON, names, parts, and the structure of the zip archive.
 
-The programs of an untrusted author try to make a file `RAN`: in Python, in a shell, by an operator of PyTorch.
+Malicious programs try to create a file `RAN`: by Python code, by a shell, or by an operator of PyTorch.
 """
 
 import copy
@@ -17,7 +17,7 @@ from cases.archives import CONSTANTS, MODEL, WEIGHTS, argument, node
 from test_models_archives import BOMBS, two_directories
 
 MARK = "RAN"
-"""The file that the programs of an untrusted author make."""
+"""The file that malicious programs try to create."""
 CODE = f"__import__('os').mkdir('{MARK}')"
 TEXTS = (
     *(
@@ -190,7 +190,7 @@ def _json(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _places(document: Any) -> list[tuple[Any, Any]]:
-    """Every field of a document: its object or list, and its key."""
+    """All fields of a document, each as its object or list and its key."""
     found, waiting = [], [document]
     while waiting:
         each = waiting.pop()
@@ -225,7 +225,7 @@ def _change(holder: Any, key: Any, draw: Random, places: list[tuple[Any, Any]]) 
 
 
 def _stranger(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Adds a payload that old versions ran from untrusted files."""
+    """Adds a payload that old versions of PyTorch ran when they read untrusted files."""
     try:
         document = json.loads(parts[MODEL])
         graph = document["graph_module"]["graph"]
@@ -270,7 +270,7 @@ def _part(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
     elif how == 1:
         parts[draw.choice(NAMES)] = parts.pop(name)
     elif how == 2:
-        parts[draw.choice(NAMES)] = f"cos\nmkdir\n(S'{MARK}'\ntR.".encode()  # a pickle that makes a folder
+        parts[draw.choice(NAMES)] = f"cos\nmkdir\n(S'{MARK}'\ntR.".encode()  # a pickle that creates a folder
     else:
         parts[name] = byte_mutations.mutated(parts[name], draw, [parts[name]])
 
@@ -283,13 +283,13 @@ def _splice(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _written(parts: Parts, draw: Random) -> bytes:
-    """The archive of the parts, as `torch.export.save` writes it, or in another form."""
+    """The archive of the parts, as `torch.export.save` writes it, or with other settings."""
     out, folder = io.BytesIO(), draw.choice(["model"] * 57 + ["", "..", "/"])
     kind = draw.choice([zipfile.ZIP_STORED] * 39 + [zipfile.ZIP_DEFLATED])
     with (
         zipfile.ZipFile(out, "w", kind) as archive,
         warnings.catch_warnings(action="ignore"),
-    ):  # about duplicate names
+    ):  # warnings about duplicate names
         for name, data in parts.items():
             archive.writestr(f"{folder}/{name}" if folder else name, data)
             if draw.randrange(400) == 0:

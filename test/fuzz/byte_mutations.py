@@ -1,4 +1,4 @@
-"""Mutates bytes: anywhere in a file, or in the members of a zip archive with valid checksums."""
+"""Mutates bytes, either anywhere in a file, or in the members of a zip archive with valid checksums."""
 
 import io
 import re
@@ -48,7 +48,7 @@ def _mutate(data: bytearray, draw: Random, others: Sequence[bytes]) -> None:
 
 
 def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
-    """A zip archive with one member mutated, removed or renamed; other bytes are mutated anywhere."""
+    """A zip archive with one member mutated, removed or renamed. Bytes of other formats are mutated anywhere."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [(info, archive.read(info)) for info in archive.infolist()]
@@ -59,7 +59,7 @@ def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
     with (
         zipfile.ZipFile(out, "w") as archive,
         warnings.catch_warnings(action="ignore"),
-    ):  # about a duplicate name
+    ):  # a warning about a duplicate name
         for i, (info, contents) in enumerate(members):
             if i == at and how == 0:
                 continue
@@ -96,7 +96,10 @@ def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
 
 
 def header(data: bytes, draw: Random) -> bytes:
-    """A NumPy array file with another type, order or shape in its header; other bytes are mutated anywhere."""
+    """A NumPy array file with another type, order or shape in its header.
+
+    Bytes of other formats are mutated anywhere.
+    """
     if not data.startswith(b"\x93NUMPY"):
         return mutated(data, draw, [data])
     text = data[10:128]

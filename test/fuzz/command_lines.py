@@ -152,7 +152,7 @@ def of_cache(draw: Random, file: str) -> list[str]:
 
 
 def mistaken(draw: Random, file: str) -> list[str]:
-    """A command line with options that may be wrong; mostly options that the command has."""
+    """A command line with options that may be wrong. Most of them are options that the command has."""
     line = of_program(draw, file)
     known = {option for parameter in command(line[0]).params for option in parameter.opts}
     for _ in range(draw.randint(1, 3)):

@@ -1,4 +1,4 @@
-"""Judges the derivatives of one random program at one point, in f64.
+"""Judges the derivatives of a random program at one point, in f64.
 
 The program is f. x is a random point, dx a random tangent of a random subset of its inputs, and a and b are random
 cotangents of its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP.
@@ -8,8 +8,8 @@ The checks:
 - the JVP agrees with central differences of f;
 - the VJP is the adjoint of the JVP: Re<b, J dx> = Re<J'b, dx>;
 - the JVP of the VJP, at (x, b) along (dx, a), agrees with central differences of the VJP;
-- the VJP of the JVP, at (x, dx) for the cotangents (a, b), gives J'a + d<b, J dx>/dx and J'b, entry by entry equal to
-  two results of the JVP of the VJP.
+- the VJP of the JVP, at (x, dx) for the cotangents (a, b), gives J'a + d<b, J dx>/dx and J'b; each entry equals a
+  result of the JVP of the VJP.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,9 +28,9 @@ _MULTIPLES = (1, -1, 2, -2)
 _CLOSE = 1e-8
 """The relative error allowed in a derivative in addition to the error of the differences themselves."""
 _SURE = 1e-6
-"""Differences with a larger relative error decide nothing."""
+"""If the relative error of differences is larger, they decide nothing."""
 _EXACT = 1e-11
-"""The relative error allowed where two results must be equal."""
+"""The relative error allowed between two results that must be equal."""
 SIZES = (1, 2, 3)
 """The sizes of dynamic dimensions at run time."""
 
@@ -48,7 +48,7 @@ class Undecided(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """The functions of a program, and their arguments at the point and near it."""
+    """The functions of a program, with their arguments at the point and near it."""
 
     texts: tuple[str, ...]
     point: tuple[Array, ...]
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def distances(self) -> tuple[float, ...]:
-        """The distances along the tangent at which the functions are evaluated; 0 is first."""
+        """The distances along the tangent at which the functions are evaluated; the first is 0."""
         return (0.0, *(m * step for step in STEPS for m in _MULTIPLES))
 
     def arguments(self, distance: float) -> list[list[Array]]:
@@ -75,9 +75,9 @@ class Case:
 
 
 def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
-    """The case of a program, or of its JVP or VJP for order three; the seed determines all random choices.
+    """The case of a program, or for order three of its JVP or VJP. The seed determines all random choices.
 
-    `TiducError` for a refusal.
+    Raises `TiducError` if tiduc refuses the program.
     """
     rng = np.random.default_rng(seed)
     program = tiduc.load(text, opset=opset)
@@ -111,7 +111,10 @@ def _is_float(type_: Any) -> bool:
 
 
 def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
-    """Random numbers in [-1.5, 1.5] or integers from 0 to 3 of a type, with dynamic dimensions of this size."""
+    """A random argument of this type: numbers in [-1.5, 1.5] or integers from 0 to 3.
+
+    Dynamic dimensions have this size.
+    """
     shape = tuple(type_.get_dim_size(d) if not type_.is_dynamic_dim(d) else size for d in range(type_.rank))
     element = str(type_.element_type)
     if element == "i1":
@@ -170,7 +173,7 @@ def _adjoint(b: Sequence[Array], dy: Sequence[Array], cx: Sequence[Array], dx: S
 
 
 def _equal(actual: Sequence[Array], expected: Sequence[Array], label: str) -> None:
-    """Values must be equal up to rounding, relative to the largest expected entry."""
+    """Checks that values are equal up to rounding, relative to the largest expected entry."""
     scale = max([1.0, *(float(np.max(np.abs(y), initial=0)) for y in expected)])
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         error = float(np.max(np.abs(x - y), initial=0)) if x.shape == y.shape else np.inf
@@ -204,7 +207,7 @@ def _quotient(values: Sequence[Array], k: int) -> Array:
 
 
 def _has_kink(values: Sequence[Array]) -> bool:
-    """Whether the one-sided slopes differ at the point, equally for the small and the large step."""
+    """Whether the one-sided slopes differ at the point, by about the same amount for the small and the large step."""
     bends = []
     for k, step in enumerate(STEPS):
         plus, minus = values[1 + 4 * k : 3 + 4 * k]

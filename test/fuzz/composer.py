@@ -1,8 +1,8 @@
 """Composes random StableHLO programs: a graph of ops on a few small inputs, real or complex.
 
-Every value carries a bound on its entries, starting from the inputs' bound of 1.5. A value that may exceed 4 is scaled
-down, and a function with a pole or a branch cut gets arguments at a distance from it. All derivatives are therefore
-moderate, so that central differences can judge them, except near a kink.
+Every value carries a bound on its entries; the inputs have the bound 1.5. A value that may exceed 4 is scaled down, and
+arguments of a function stay away from its poles and branch cuts. All derivatives are therefore moderate, and central
+differences can judge them, except near a kink.
 """
 
 import math
@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 SIZES = (1, 2, 3)
-ELEMENTS = 40  # most elements in a value
+ELEMENTS = 40  # limit of elements in a value
 LIMIT = 4.0
 
 
@@ -93,7 +93,7 @@ class Composer:
     def emit(
         self, text: str, shape: Sequence[int] = (), is_complex: bool = False, bound: float = 1.0
     ) -> Value:
-        """Emits an op and returns its result, which is not yet available as an operand of later ops."""
+        """Emits an op and returns its result. Later ops cannot use the result as an operand yet."""
         name = f"%v{self._fresh}"
         self._fresh += 1
         self._lines.append(f"  {name} = {text}")
@@ -107,11 +107,11 @@ class Composer:
         return name
 
     def several(self, x: Value, count: int) -> None:
-        """Gives the op of the last line, whose result is x, `count` results."""
+        """Makes the op of the last line, whose result is x, return `count` results."""
         self._lines[-1] = self._lines[-1].replace(f"{x.name} =", f"{x.name}:{count} =", 1)
 
     def result(self, x: Value) -> Value:
-        """Makes a value available as an operand, after reducing its size and scaling it down if necessary."""
+        """Makes a value available as an operand; first reduces its size, and scales it down, if necessary."""
         while math.prod(x.shape) > ELEMENTS:
             x = self.reduce(x, [0], "add")
         if x.bound > LIMIT:
@@ -157,7 +157,7 @@ class Composer:
         """x with another shape and kind: reshaped, broadcast, or summed and broadcast."""
         if x.is_complex and not is_complex:
             x = self.emit(f"stablehlo.abs {x.name} : ({x.type}) -> {tensor(x.shape)}", x.shape, bound=x.bound)
-            x = self.binary("multiply", x, x, x.bound**2)  # squared, since the modulus has a kink
+            x = self.binary("multiply", x, x, x.bound**2)  # squared, because the modulus has a kink
         elif is_complex and not x.is_complex:
             x = self.complex(x, x if self.flag() else self.constant(0.5, x.shape))
         if x.shape == shape:
@@ -204,7 +204,7 @@ class Composer:
     # ---- the whole
 
     def leaves(self) -> list[Value]:
-        """The values that no op reads, without the inputs."""
+        """The values that no op reads, except inputs."""
         return [x for x in self.values if x not in self._read and x not in self.inputs]
 
     def text(self, outputs: Sequence[Value]) -> str:

@@ -6,7 +6,7 @@ SCALAR = "tensor<i32>"
 
 
 def body(c: Composer, x: str, y: str, type_: str, prefix: str) -> tuple[list[str], str]:
-    """Lines of one to three ops on x and y with values bounded by 2, and the name of the last value."""
+    """The lines of one to three ops on x and y, whose values are bounded by 2, and the name of the last value."""
     lines, value = [], x
     for i in range(c.integer(1, 3)):
         name = f"%{prefix}{i}"
@@ -21,7 +21,7 @@ def body(c: Composer, x: str, y: str, type_: str, prefix: str) -> tuple[list[str
 
 
 def branches(c: Composer) -> Value:
-    """An `if` or `case` on a comparison or a rounded value; the branches read values from outside."""
+    """An `if` or `case` on a comparison or a rounded value, whose branches capture values."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     chooser = c.fit(c.real(), ())
@@ -43,12 +43,12 @@ def branches(c: Composer) -> Value:
 
 
 def loop(c: Composer) -> Value:
-    """A while loop of up to four iterations that reads an outside value; the trip count may be dynamic."""
+    """A while loop of up to four iterations that captures a value; the trip count may be dynamic."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     start, count = c.integer(0, 1), c.integer(0, 4)
     numbers = [c.emit(f"stablehlo.constant dense<{n}> : {SCALAR}").name for n in (start, count, 1)]
-    if c.flag():  # a trip count unknown to the compiler
+    if c.flag():  # the compiler does not know the trip count
         rounded = c.emit(f"stablehlo.convert {c.fit(c.real(), ()).name} : (tensor<f64>) -> {SCALAR}")
         numbers[1] = c.emit(f"stablehlo.add {rounded.name}, {numbers[1]} : {SCALAR}").name
     lines, value = body(c, "%carry", c.choose((y.name, "%carry")), x.type, "w")
@@ -65,7 +65,7 @@ def loop(c: Composer) -> Value:
 
 
 def call(c: Composer) -> Value:
-    """A function of two arguments, possibly equal, called once or twice."""
+    """One or two calls of a function of two arguments, which may be the same value."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     lines, value = body(c, "%a", "%b", x.type, "f")

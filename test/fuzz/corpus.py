@@ -1,4 +1,4 @@
-"""The files that mutations start from: all `.mlir` files of the tree, and files of the other formats."""
+"""The files that are mutated: all `.mlir` files of the tree, and files of the other formats."""
 
 import functools
 import io
@@ -23,7 +23,7 @@ from tiduc.runtime.weights import write_weights
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 9000
-"""The most characters in a text; longer texts take seconds to differentiate."""
+"""The largest number of characters in a text. Longer texts take seconds to differentiate."""
 _MODELS = ("examples/digits.onnx",)
 
 
@@ -46,7 +46,7 @@ def texts() -> tuple[str, ...]:
 
 @functools.cache
 def binaries() -> tuple[bytes, ...]:
-    """Bytecode and portable artifacts of texts that parse, and bytecode of their VJPs' graphs."""
+    """Bytecode and portable artifacts of texts that parse, and bytecode of the graphs of their VJPs."""
     collected = []
     for text in texts()[::3]:
         for writer in (_bytecode, _artifact, _graphs):
@@ -119,7 +119,8 @@ def models() -> tuple[tuple[str, bytes], ...]:
 
 
 def _in_child(export: Callable[[], bytes]) -> bytes:
-    """A function's result from a child process: frameworks start threads, and this process must be able to fork."""
+    """A function's result from a child process, because frameworks start threads, and this process must be able to
+    fork."""
     with TemporaryFile() as file:
         child = os.fork()
         if child == 0:
@@ -135,13 +136,13 @@ def _in_child(export: Callable[[], bytes]) -> bytes:
 
 @functools.cache
 def archive_parts() -> tuple[dict[str, bytes], ...]:
-    """The parts of `.pt2` archives: one that is written without PyTorch, and exports of PyTorch."""
+    """The parts of `.pt2` archives: one archive written without PyTorch, and exports of PyTorch."""
     exports = _in_child(_archives)  # empty without PyTorch
     return plain(), *map(parts_of, pickle.loads(exports) if exports else ())
 
 
 def _archives() -> bytes:
-    """Exports with weights, dynamic sizes, control flow, updated buffers, and steps of `jvp`, pickled as a list."""
+    """Pickled list of exports with weights, dynamic sizes, control flow, updated buffers, and steps of `jvp`."""
     import torch
     from cases.torch_exports import exported
 
@@ -162,7 +163,7 @@ def _archives() -> bytes:
 
 
 def _load_libraries() -> None:
-    """Imports PyTorch and torch-mlir, without their threads, so that workers need not."""
+    """Imports PyTorch and torch-mlir without starting their threads, so that forked workers need not import them."""
     archive_parts()
     for name in ("torch.export", "torch_mlir.fx", "tiduc.models.from_torch"):
         with suppress(ImportError):
@@ -211,4 +212,4 @@ PREPARE: dict[str, Callable[[], object]] = {
     "cache": compiled,
     "commands": arrays,
 }
-"""The libraries that must be loaded for each kind of input before workers are forked."""
+"""For each kind of input, a function that loads what workers need; it is called before workers are forked."""

@@ -1,6 +1,6 @@
 """Random programs with dynamic shapes: arrays with one or two dynamic dimensions.
 
-All dynamic dimensions have the size `%n`, which is read from the first argument.
+All dynamic dimensions have the same size, `%n`, which is a dimension of the first argument.
 """
 
 import math
@@ -16,7 +16,10 @@ def tensor(shape: Shape, element: str = "f64") -> str:
 
 
 class DynamicProgram:
-    """A function `main` that grows by one op at a time; values are names with shapes, bounded by about 2."""
+    """A function `main` that grows by one op at a time.
+
+    A value is a name with a shape; entries are bounded by about 2.
+    """
 
     def __init__(self, random: Random) -> None:
         self.random, self.lines, self.fresh = random, [], 0
@@ -82,7 +85,7 @@ class DynamicProgram:
             typed = self.emit(text), static
         for _ in range(len(shape) - len(static)):
             typed = self.broadcast(*typed)
-        if typed[1] != shape:  # a static dimension before a dynamic one
+        if typed[1] != shape:  # a static dimension precedes a dynamic one
             types = f"({tensor(typed[1])}) -> {tensor(shape)}"
             typed = self.emit(f"stablehlo.transpose {typed[0]}, dims = [1, 0] : {types}"), shape
         return self.bounded(*typed)[0]
@@ -123,7 +126,7 @@ def transpose(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def product(c: DynamicProgram) -> tuple[str, Shape]:
-    """Contracts one dimension with that of another value; both operands may be one value."""
+    """Contracts one dimension with a dimension of another value; both operands may be the same value."""
     name, shape = c.any(1)
     d = c.random.randrange(len(shape))
     other: Shape = c.random.choice([(shape[d],), (shape[d], 2), (shape[d], DYNAMIC)])
@@ -192,7 +195,7 @@ def gather(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def flatten(c: DynamicProgram) -> tuple[str, Shape]:
-    """Flattens an array dynamically, multiplies it by the positions, and sums."""
+    """Flattens an array of dynamic shape, multiplies it by the positions of its elements, and sums."""
     name, shape = c.any(1)
     count = c.emit(
         f"stablehlo.constant dense<{math.prod(int(n) for n in shape if n != DYNAMIC)}> : tensor<1xi32>"
@@ -210,7 +213,7 @@ def flatten(c: DynamicProgram) -> tuple[str, Shape]:
 def loop(c: DynamicProgram) -> tuple[str, Shape]:
     """A loop over an array of static shape; the trip count is the dynamic size, or three."""
     name, shape = c.any()
-    if DYNAMIC in shape:  # in reverse mode, a stack of dynamic arrays is refused
+    if DYNAMIC in shape:  # reverse mode refuses a stack of dynamic arrays
         name, shape = c.reduced(name, shape, [i for i, n in enumerate(shape) if n == DYNAMIC])
     zero, one, three = (c.emit(f"stablehlo.constant dense<{i}> : tensor<i32>") for i in (0, 1, 3))
     count, t = c.random.choice(("%n", three)), tensor(shape)

@@ -61,7 +61,7 @@ def unary_of_small(c: Composer) -> Value:
 
 
 def of_two_positive(c: Composer) -> Value:
-    """Zeta and polygamma, of arguments away from their poles."""
+    """Zeta or polygamma, with arguments away from their poles."""
     y = c.positive(c.real())
     if c.flag():
         n = c.constant(float(c.integer(0, 2)), y.shape)
@@ -83,7 +83,7 @@ def broadcasting(c: Composer) -> Value:
 
 
 def _safe(c: Composer, op: str, x: Value, y: Value) -> tuple[Value, Value, float]:
-    """Operands at a distance from poles and branch cuts, and a bound on the result."""
+    """Operands away from poles and branch cuts, and a bound on the result."""
     if op == "power":
         x, y = c.positive(x), c.unary("tanh", y, 1.0)
         return x, y, max(2.0, x.bound)
@@ -97,7 +97,7 @@ def _safe(c: Composer, op: str, x: Value, y: Value) -> tuple[Value, Value, float
 
 
 def mapped(c: Composer) -> Value:
-    """A `map` with a scalar region, of two operands that may be one value."""
+    """A `map` with a scalar region; its two operands may be the same value."""
     x = c.real()
     y = c.choose((x, c.fit(c.real(), x.shape)))
     dimensions = ", ".join(map(str, range(x.rank)))
@@ -116,7 +116,7 @@ def batch_norm(c: Composer) -> Value:
     x = c.fit(c.real(1), (4, c.choose((1, 2, 3))))
     if x.rank == 2 and x.shape[1] > 1:
         wave = c.emit(f"stablehlo.iota dim = {c.integer(0, 1)} : {x.type}", x.shape, bound=3.0)
-        x = c.add(x, c.unary("sine", wave, 1.0))  # avoids entries that are all equal
+        x = c.add(x, c.unary("sine", wave, 1.0))  # keeps the entries of a feature from being all equal
     scale, offset = (c.fit(c.real(), x.shape[1:]) for _ in range(2))
     row = scale.type
     if c.flag():
@@ -184,7 +184,7 @@ def binary(c: Composer) -> Value:
 
 
 def binary_of_positive(c: Composer) -> Value:
-    """Division, powers, angles and remainders; the second operand, or the first of power, is positive."""
+    """Division, powers, angles and remainders. The second operand, or the first of a power, is positive."""
     x = c.real()
     y = c.positive(c.fit(c.real(), x.shape))
     op = c.choose(("divide", "power", "atan2", "remainder"))
@@ -195,7 +195,7 @@ def binary_of_positive(c: Composer) -> Value:
 
 
 def select(c: Composer) -> Value:
-    """A select by a comparison of values that may be active too."""
+    """A select by a comparison; the compared values may be active too."""
     x = c.any()
     y = c.fit(c.any(), x.shape, x.is_complex)
     left = c.fit(c.real(), x.shape)
@@ -210,7 +210,7 @@ def select(c: Composer) -> Value:
 
 
 def clamp(c: Composer) -> Value:
-    """A clamp; its bounds are never x itself, where the derivative would be that of neither."""
+    """A clamp. Its bounds are never x itself: at such a tie, central differences give no single derivative."""
     x = c.real()
     shape = x.shape if c.flag() else ()
     low = c.add(c.fit(c.real(), shape), c.constant(-0.1, shape))
@@ -255,7 +255,7 @@ def _right_half(c: Composer, op: str, x: Value) -> Value:
 
 
 def through_integers(c: Composer) -> Value:
-    """x times x rounded to an integer; the rounded factor has no derivative."""
+    """x times x rounded to an integer. The rounded factor has a zero derivative."""
     x = c.real()
     rounded = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {tensor(x.shape, 'i32')}", x.shape)
     text = f"stablehlo.convert {rounded.name} : ({tensor(x.shape, 'i32')}) -> {x.type}"

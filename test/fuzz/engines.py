@@ -18,17 +18,16 @@ Array = NDArray[Any]
 Arguments = Sequence[Sequence[Array]]
 """The arguments of each function."""
 Compiled = Callable[[Arguments], list[tuple[Array, ...]]]
-"""(arguments of each function) -> the results of each function."""
+"""A function from the arguments of each function to the results of each function."""
 
 _LEGAL = "func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false})"
-_SECONDS = 200.0  # limit of IREE's compiler
+_SECONDS = 200.0  # time limit of IREE's compiler
 
 
 def places(arguments: Arguments) -> list[list[int]]:
-    """The index of each function's arguments among the distinct arrays; a program's derivatives share arrays.
+    """The indices of each function's arguments among the distinct arrays. The derivatives of a program share arrays.
 
-    IREE and XLA then compute the primal values that the derivatives share once, which saves a third of the compile
-    time.
+    With shared arguments, IREE and XLA compute common primal values once, which saves a third of the compile time.
     """
     index: dict[int, int] = {}
     return [[index.setdefault(id(x), len(index)) for x in each] for each in arguments]
@@ -43,7 +42,7 @@ def distinct(arguments: Arguments) -> list[Array]:
 def merged(texts: Sequence[str], where: Sequence[Sequence[int]], passes: str = "") -> str:
     """A module whose function `main` calls the function `main` of every text.
 
-    `where` says which argument of the new `main` each argument of a function is.
+    `where` has, for each argument of each function, the index of the new `main`'s argument.
     """
     taken: dict[int, str] = {}
     types: list[str] = []
@@ -91,7 +90,7 @@ def _renamed(module: Any, prefix: str) -> Any:
 
 
 def _by_function(results: Iterable[Array], counts: Sequence[int]) -> list[tuple[Array, ...]]:
-    """Splits the results of all functions by function; `counts` are the functions' numbers of results."""
+    """Splits the results of all functions by function; `counts` has the number of results of each function."""
     remaining = iter(results)
     return [tuple(islice(remaining, count)) for count in counts]
 
@@ -119,7 +118,7 @@ def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
     from jaxlib import xla_client
     from jaxlib.cpu import _lapack
 
-    _lapack.initialize()  # as JAX does when it writes a LAPACK call
+    _lapack.initialize()  # JAX calls this too when it emits a LAPACK call
     client = xla_bridge.get_backend("cpu")
     text = merged(_static(texts, arguments), places(arguments), _LEGAL)
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
@@ -136,7 +135,7 @@ def by_xla(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 
 def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """Compiles all functions with IREE as one module, legalized as by `tiduc compile`."""
+    """Compiles all functions with IREE as one module, after the legalization of `tiduc compile`."""
     import tiduc
     from tiduc.runtime.process import Limits
 
@@ -151,7 +150,7 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 
 def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """Runs each function by StableHLO's reference interpreter, or by XLA where the interpreter lacks an op."""
+    """Runs each function by StableHLO's reference interpreter, or by XLA if the interpreter lacks an op."""
     from harness.xla import chosen
 
     from tiduc.backends.reference.interpreter import Interpreted

@@ -5,10 +5,10 @@
     python test/fuzz/evaluate.py --seed S --show
     python test/fuzz/evaluate.py --seed S --reduce SECONDS
 
-Programs S to S + N - 1 are drawn (`programs.py`) and judged (`comparison.py`) in workers, K programs in one module of
-the engine. A journal keeps verdicts, and later runs skip its programs. `--show` prints a program and its derivatives;
-`--reduce` shrinks a program while its verdict stays the same. Order three is order two of the JVP or of the VJP, whose
-order one is order two of the program. The categories:
+Workers draw programs S to S + N - 1 (`programs.py`) and judge them (`comparison.py`). The engine compiles K programs as
+one module. A journal keeps verdicts, and later runs skip its programs. `--show` prints a program and its derivatives;
+`--reduce` shrinks a program as long as its verdict stays the same. Order three checks order two of the program's JVP or
+VJP. The categories:
 
     ok              all derivatives are right
     not comparable  the function is not smooth at the point, or not finite
@@ -47,12 +47,12 @@ from tiduc.dialect.errors import CompileError, TiducError  # noqa: E402
 CATEGORIES = ("ok", "not comparable", "refused", "rejected", "wrong", "crash", "hang")
 ORDERS = ("1", "1,2", "1,2,3")
 BATCH = {"xla": 8, "iree": 8, "reference": 1}
-SECONDS = 120.0  # per program
+SECONDS = 120.0  # time limit of a program
 MEBIBYTES = 6000  # per worker
 
 
 def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
-    """The verdicts on some cases, which form one module of the engine."""
+    """The verdicts on cases, which the engine compiles as one module."""
     texts = [text for case in cases for text in case.texts]
     first = [x for case in cases for x in case.arguments(0)]
     call = COMPILERS[engine](texts, first)
@@ -65,7 +65,7 @@ def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
 
 
 def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list[Verdict]:
-    """The verdicts on programs, given by seed and text; programs that fail together are tried alone."""
+    """The verdicts on programs, each a seed and a text. Programs that fail together are tried alone."""
     verdicts: list[Verdict | None] = []
     cases: list[Case] = []
     for seed, text in texts:
@@ -95,7 +95,10 @@ def _line(error: Exception) -> str:
 def sweep(
     seeds: Sequence[int], engine: str, order: int = 2, batch: int | None = None
 ) -> Iterator[tuple[int, Verdict]]:
-    """Yields each seed with the verdict on its program; where a group ends a worker, each program is tried alone."""
+    """Yields each seed with the verdict on its program.
+
+    If a group ends a worker, each of its programs is tried alone.
+    """
     size = batch or BATCH[engine]
     groups = [tuple(seeds[i : i + size]) for i in range(0, len(seeds), size)]
 
@@ -124,7 +127,7 @@ def reduced(seed: int, engine: str, order: int, seconds: float) -> str:
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """A line per category, and the reasons of refusals and rejections."""
+    """A line for each category, and the reasons of refusals and rejections."""
     counts = Counter(category for category, _ in verdicts)
     lines = [f"{name:16}{counts[name]:>7}" for name in CATEGORIES] + [f"{'all':16}{len(verdicts):>7}"]
     for (category, detail), count in Counter(v for v in verdicts if v[0] in ("refused", "rejected")).items():
@@ -144,13 +147,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=100, help="number of programs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first program")
-    parser.add_argument("--engine", choices=COMPILERS, default="xla", help="what runs the programs")
+    parser.add_argument("--engine", choices=COMPILERS, default="xla", help="engine that runs the programs")
     parser.add_argument("--orders", choices=ORDERS, default="1,2", help="orders of the derivatives")
-    parser.add_argument("--batch", type=int, help="programs in one module")
-    parser.add_argument("--journal", type=Path, help="file that verdicts are added to, a line each")
+    parser.add_argument("--batch", type=int, help="number of programs in one module")
+    parser.add_argument("--journal", type=Path, help="file for verdicts, one per line")
     parser.add_argument("--show", action="store_true", help="print the program of the seed")
     parser.add_argument(
-        "--reduce", type=float, metavar="SECONDS", help="make the program of the seed smaller"
+        "--reduce", type=float, metavar="SECONDS", help="shrink the program of the seed for at most this time"
     )
     options = parser.parse_args()
     order = ORDERS.index(options.orders) + 1

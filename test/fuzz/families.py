@@ -1,4 +1,4 @@
-"""All families of ops for random programs. A family adds one op and makes its operands fit."""
+"""All families of ops for random programs. A family adds an op, and reshapes or rescales values to be its operands."""
 
 from control_families import CONTROL
 from elementwise_families import ELEMENTWISE

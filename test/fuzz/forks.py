@@ -1,7 +1,7 @@
-"""Workers: processes, forked from this one after it has loaded all libraries, that run operations on inputs.
+"""Workers: processes that run operations on inputs. This process forks them after it has loaded all libraries.
 
 A worker reports when an operation begins and how it ends. A worker that dies or exceeds a limit is recorded and
-replaced. A command line runs in a child of the worker, since it is a process of its own.
+replaced. A command line runs in a child of the worker, because it would be a process of its own for a user.
 """
 
 import ctypes
@@ -27,15 +27,15 @@ from outcomes import Outcome, exited, raised
 MEMORY = 4 << 30
 """Bytes that an operation may take in addition to the libraries' memory."""
 PROCESSOR_SECONDS = 30
-"""Processor time that an operation may take."""
+"""The processor time that an operation may take, in seconds."""
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
-"""An operation that has run longer than this, with a lower share of processor time, is blocked."""
+"""An operation is blocked if it has run for more seconds than this, with a lower share of processor time."""
 _CASES, _ARCHIVES = (
     400,
     2500,
-)  # inputs until a worker is replaced, since MLIR contexts grow; torch's start is long
+)  # inputs until a worker is replaced, because MLIR contexts grow; PyTorch starts slowly
 _SPOILING = frozenset({"bytecode", "compiled", "models"})
-"""Kinds of inputs that may corrupt a process or start threads in it without ending it."""
+"""Kinds of inputs that may corrupt a process, or start threads in it, without ending it."""
 _PR_SET_PDEATHSIG = 1
 
 Request = tuple[str, int, int]
@@ -46,7 +46,7 @@ class Worker:
     """A process that runs the operations of one input after another."""
 
     def __init__(self, home: Path) -> None:
-        """`home` is a folder that does not exist yet, for the files of inputs."""
+        """`home` is a folder for the files of inputs; it does not exist yet."""
         self.home = home
         self.connection, theirs = Pipe()
         self.errors = tempfile.TemporaryFile()
@@ -61,7 +61,10 @@ class Worker:
         self.processor_since = 0.0
 
     def ask(self, request: Request, first: int, isolated: bool = False) -> None:
-        """Starts an input at its operation `first`; `isolated` runs only this operation, with `isolated=True`."""
+        """Starts an input at its operation number `first`.
+
+        With `isolated`, runs only this operation, with `isolated=True`.
+        """
         self.done += 1
         self.kind = request[0]
         self.is_spoilt = request[0] in _SPOILING or "compile" in case_of(*request).operations
@@ -80,7 +83,7 @@ class Worker:
 
     @property
     def is_old(self) -> bool:
-        """Whether another worker must replace this one before the next input."""
+        """Whether a new worker must replace this one before the next input."""
         return self.is_spoilt or self.done >= (_ARCHIVES if self.kind == "archives" else _CASES)
 
     def _processor_seconds(self) -> float:
@@ -171,12 +174,12 @@ def _answer(connection: Connection, request: Request, first: int, isolated: bool
 
 
 def draw_of(request: Request, at: int) -> Random:
-    """The random generator for an operation of an input."""
+    """The random generator for one operation of an input."""
     return Random(f"{request} {at}")
 
 
 def _fresh(home: Path, case: Case) -> None:
-    """Creates a new folder with the files of an input and makes it the working directory."""
+    """Creates a new folder with the files of an input, and makes it the working directory."""
     os.chdir(home)
     shutil.rmtree(home / "at", ignore_errors=True)
     folder = home / "at"
@@ -197,7 +200,7 @@ def attempted(case: Case, operation: str | tuple[str, ...], draw: Random, isolat
     run: Callable[[Subject], Any] = PROGRAM[operation][0] if operation in PROGRAM else OTHER[operation]
     try:
         run(Subject(Path(case.file), draw, isolated))
-    except BaseException as error:  # any exception is the outcome
+    except BaseException as error:  # any exception is an outcome
         return raised(error, case.has_places)
     return Outcome("answer")
 
@@ -217,7 +220,7 @@ def _commanded(arguments: list[str], kind: str) -> Outcome:
 
 
 def _run_command(arguments: list[str], output: int, errors: int) -> None:
-    """Runs a command line as this process; does not return."""
+    """Turns this process into a command of tiduc; does not return."""
     from tiduc.__main__ import main
 
     code = 1

@@ -3,9 +3,9 @@
     python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
 The programs are those of the tests, `dynamic_programs.py`, `iree_dynamic_cases.py` and `guarded_programs.py`, and their
-derivatives. The modules have no signatures, so only their own assertions check sizes. Each argument ends at the end of
-a page, and the next page is not accessible, so that a read or write beyond an array ends the process. A worker process
-makes the calls. The output has a line for each program, then the counts of calls:
+derivatives. The modules have no signatures, so only the assertions in the compiled code check sizes. Each argument ends
+at the end of a page, and the next page is inaccessible, so that any access beyond the array ends the process. A worker
+process makes the calls. The output has a line for each program, then the counts of calls:
 
     ok        the call returned results
     refused   an `InputError`, or another `TiducError`
@@ -59,7 +59,7 @@ _LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def guarded(array: Array) -> Array:
-    """A copy that ends, up to the alignment of its start, at a page that cannot be accessed."""
+    """A copy whose end touches an inaccessible page, as closely as the alignment of its start permits."""
     pages = max(-(-array.nbytes // mmap.PAGESIZE), 1)
     memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
     end = pages * mmap.PAGESIZE
@@ -73,13 +73,13 @@ def guarded(array: Array) -> Array:
 
 
 def upload(device: Device, array: Array, element: int) -> Any:
-    """Replaces `Device.upload`; returns a buffer of IREE over a guarded copy of the array."""
+    """Replaces `Device.upload`; returns an IREE buffer on a guarded copy of the array."""
     if not array.size:
         return _COPIED(device, array, element)
     memory = guarded(array).reshape(-1).view(np.uint8)
     of_device, usage = int(rt.MemoryType.DEVICE_LOCAL), int(rt.BufferUsage.DEFAULT)
     buffer = device.hal.allocator.import_host_allocation(memory, of_device, usage)
-    _IN_USE.append((memory, buffer))  # a buffer view does not keep them alive
+    _IN_USE.append((memory, buffer))  # a buffer view does not keep the arrays alive
     return rt.HalBufferView(buffer, array.shape, element)
 
 
@@ -91,7 +91,7 @@ _IN_USE: list[Any] = []
 
 
 class Fuzzed(NamedTuple):
-    """A function @main, arguments for its first inputs, and known sizes."""
+    """A program's function @main, arguments for its first inputs, and known sizes."""
 
     name: str
     text: str
@@ -134,7 +134,7 @@ def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
 
 
 def arguments(signature: Signature, fuzzed: Fuzzed, rng: np.random.Generator) -> list[Array]:
-    """Random arrays: mostly of the known arguments' sizes; integers may be valid sizes."""
+    """Random arrays, mostly of the sizes of the known arguments. Their integers may be valid sizes."""
     known = fuzzed.arguments
     common = {n: int(rng.choice(SIZES)) for x in known for n in x.shape} if rng.random() < 0.5 else {}
     odd = rng.choice([0.0, 0.1, 0.5])
@@ -170,7 +170,7 @@ def _filled(
 
 
 def called(request: Any) -> Any:
-    """The outcomes of calls of the named programs; a worker's answer."""
+    """The outcomes of calls of the named programs; a worker answers with this function."""
     chosen, orders, calls, seed, journal = request
     fuzzed = [each for each in programs(orders) if each.name in chosen]
     try:
@@ -200,7 +200,7 @@ def _called(vmfb: bytes, i: int, fuzzed: Fuzzed, calls: int, seed: int, journal:
 def fuzz(
     names: Sequence[str], orders: int, calls: int, seed: int, journal: Path
 ) -> Iterator[tuple[str, Any]]:
-    """Yields each program with the outcomes and messages of its calls; one module serves all until a crash."""
+    """Yields each program with the outcomes and messages of its calls. One module has all programs, until a crash."""
     worker, left = Worker([sys.executable, __file__, "--worker"]), list(names)
     while left:
         answer = worker.asked([left, orders, calls, seed, str(journal)], 600 + calls * len(left))
@@ -208,7 +208,7 @@ def fuzz(
             name, _, arguments_ = journal.read_text(encoding="utf-8").partition("\n")
             yield name, ({answer: 1}, [arguments_])
             left.remove(name)
-        elif len(left) > 1 and "" in answer:  # one of them does not compile
+        elif len(left) > 1 and "" in answer:  # one of the programs does not compile
             worker.close()
             for one in left:
                 yield from fuzz([one], orders, calls, seed, journal)

@@ -9,9 +9,9 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 
 
 def _indexing(c: Composer, x: Value) -> tuple[Indexing, str, str] | None:
-    """Dimension numbers for a value, and indices with their type: constant, or rounded from a value.
+    """Dimension numbers for a value, and indices with their type. The indices are constant, or rounded from a value.
 
-    Indices are in range or slightly beyond. None if the result would have too many elements.
+    Indices are in range or slightly beyond. Returns None if the result would have too many elements.
     """
     numbers = drawn(c.random, x.shape, SIZES)
     numbers.sizes = [max(1, n) for n in numbers.sizes]
@@ -32,7 +32,7 @@ def _nested(shape: tuple[int, ...], draw: Callable[[], int]) -> Any:
 
 
 def gather(c: Composer) -> Value:
-    """A gather with any dimension numbers; windows may repeat or start out of range."""
+    """A gather with random dimension numbers; windows may overlap, and may start out of range."""
     x = c.any()
     indexing = _indexing(c, x)
     if indexing is None:
@@ -52,13 +52,16 @@ def gather(c: Composer) -> Value:
 
 
 def scatter(c: Composer) -> Value:
-    """A scatter with any dimension numbers that adds, multiplies or sets; windows may repeat or be out of range."""
+    """A scatter that adds, multiplies or sets, with random dimension numbers.
+
+    Windows may overlap or be out of range.
+    """
     x = c.any()
     indexing = _indexing(c, x)
-    if indexing is None or not indexing[0].where:  # XLA does not always compile these
+    if indexing is None or not indexing[0].where:  # XLA fails to compile some of these
         return x
     numbers, indices, type_ = indexing
-    if any(numbers.sizes[i] != 1 for i in numbers.where):  # XLA drops windows that are partly in range
+    if any(numbers.sizes[i] != 1 for i in numbers.where):  # XLA drops windows that are partly out of range
         return x
     op = c.choose(("add", "subtract") if x.is_complex else ("add", "multiply", "minimum", "maximum", "set"))
     op = "add" if op == "subtract" else op
@@ -77,7 +80,7 @@ def scatter(c: Composer) -> Value:
 
 
 def dynamic_slice(c: Composer) -> Value:
-    """A dynamic slice or its update; starts may be out of range or computed."""
+    """A dynamic slice, or a dynamic update slice. Start indices may be out of range or computed."""
     x = c.any(1)
     starts = []
     for i in c.integers(x.rank, -1, 3):
@@ -112,7 +115,7 @@ def top_k(c: Composer) -> Value:
 
 
 def sort(c: Composer) -> Value:
-    """A sort of up to three operands by the first, which may appear more than once."""
+    """A sort of up to three operands by the first operand, which may appear more than once."""
     keys = c.real(1)
     operands = [keys, *(c.choose((keys, c.fit(c.real(), keys.shape))) for _ in range(c.integer(0, 2)))]
     dimension, direction = c.integer(0, keys.rank - 1), c.choose(("LT", "GT"))

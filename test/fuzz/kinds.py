@@ -1,4 +1,4 @@
-"""The inputs of the fuzzer: an input is determined by its kind, a seed and a number."""
+"""The inputs of the fuzzer. An input is determined by its kind, a seed and a number."""
 
 import os
 import stat
@@ -16,7 +16,7 @@ import text_mutations
 from operations import PROGRAM
 
 CACHE = "cache"
-"""The folder, within that of an input, that TIDUC_CACHE names."""
+"""The folder for TIDUC_CACHE, inside the input's folder."""
 _OTHER = b"""func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = stablehlo.tanh %x : tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
@@ -26,10 +26,7 @@ _OTHER = b"""func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 @dataclass(frozen=True)
 class Case:
-    """An input: the files by name and the operations on it; operations read the first file.
-
-    An operation is the name of a Python operation, or a command line.
-    """
+    """An input: its files by name, and operations that read the first file."""
 
     kind: str
     files: Mapping[str, bytes]
@@ -54,13 +51,13 @@ def _encoded(text: str) -> bytes:
 def _on_program(
     draw: Random, count: int, commands: float, compiled: float
 ) -> tuple[str | tuple[str, ...], ...]:
-    """Loading, `count` operations on the program, and sometimes a command line."""
+    """Loading the program, `count` operations on it, and in some cases a command line."""
     names, weights = list(PROGRAM), [weight for _, weight in PROGRAM.values()]
     chosen: list[str | tuple[str, ...]] = ["load", *draw.choices(names, weights, k=count)]
     if draw.random() < commands:
         chosen.append(tuple(command_lines.of_program(draw, "input.mlir")))
     if draw.random() < compiled:
-        chosen.append("compile")  # last, since compiling starts threads
+        chosen.append("compile")  # last, because compiling starts threads
     return tuple(chosen)
 
 
@@ -90,7 +87,7 @@ def _bytecode(draw: Random) -> Case:
 def _compiled(draw: Random) -> Case:
     files = corpus.compiled()
     base = draw.choice(files)
-    if draw.randrange(2):  # changed machine code with a valid checksum
+    if draw.randrange(2):  # the machine code changes, but the checksum is valid
         mutant = byte_mutations.in_stored_archive(base, draw)
         return Case(
             "compiled", {"input.vmfb": mutant}, (tuple(command_lines.of_compiled(draw, "input.vmfb")),)
@@ -131,7 +128,7 @@ def _archives(draw: Random) -> Case:
 
 
 def _cache(draw: Random) -> Case:
-    """A cache folder with damaged entries and entries that are not regular files."""
+    """A cache folder with damaged entries, and with entries that are not regular files."""
     files = corpus.compiled()
     names = [
         draw.choice([f"{draw.randrange(16):x}" * 64, "x", "tmp.part"]) for _ in range(draw.randint(1, 3))
@@ -162,7 +159,7 @@ _ODD: dict[str, Callable[[Path], object]] = {
     "link to itself": lambda path: path.symlink_to(path),
     "unreadable": lambda path: (path.write_bytes(b"x"), path.chmod(stat.S_IWUSR)),
 }
-"""Odd things in the place of a cache entry."""
+"""Things in place of a cache entry that are not cache files."""
 
 
 def _commands(draw: Random) -> Case:
@@ -193,4 +190,4 @@ SHARES = {
     "cache": 4,
     "commands": 5,
 }
-"""The share of each kind among 100 inputs."""
+"""The number of inputs of each kind among 100 inputs."""

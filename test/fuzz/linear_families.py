@@ -10,7 +10,10 @@ LAYOUTS = {
 
 
 def matrices(c: Composer, symmetric: bool = False, rows: int = 0) -> Value:
-    """Two matrices: 0.4 times a bounded value, plus a diagonal of 2, 4, ...; `rows` more rows than columns."""
+    """Two matrices: each is 0.4 times a bounded value, plus a diagonal of 2, 4, ....
+
+    They have `rows` more rows than columns.
+    """
     n = c.integer(1, 3)
     m = n + rows
     x = c.unary("tanh", c.fit(c.real(), (2, m, n)), 1.0)
@@ -36,7 +39,7 @@ def cholesky(c: Composer) -> Value:
 
 
 def triangle(c: Composer, x: Value, lower: bool) -> Value:
-    """The entries of one triangle; the op leaves the other triangle unspecified."""
+    """The entries of one triangle; the op leaves those of the other triangle unspecified."""
     n = x.shape[-1]
     rows = [[float(j <= i if lower else j >= i) for j in range(n)] for i in range(n)]
     mask = c.emit(f"stablehlo.constant dense<{[rows] * x.shape[0]}> : {x.type}", x.shape)
@@ -57,7 +60,7 @@ def triangular_solve(c: Composer) -> Value:
 
 
 def fft(c: Composer) -> Value:
-    """An FFT over one or two dimensions, complex or real on one side."""
+    """An FFT over one or two dimensions, with complex values on both sides or real values on one."""
     kind = c.choose(("FFT", "IFFT", "RFFT", "IRFFT"))
     ranks = c.integer(1, 2)
     sizes = [c.integer(1, 4) for _ in range(ranks)]

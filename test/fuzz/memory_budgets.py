@@ -1,12 +1,12 @@
-"""Derivatives of random programs within random memory budgets: checks their values, and the refusals of budgets.
+"""Checks derivatives of random programs within random memory budgets: their values, and the refusals of budgets.
 
     PYTHONPATH=test/py:test/fuzz python test/fuzz/memory_budgets.py --count 300 [--first 0]
 
-For each seed: the VJP of a random program, and the VJP of its VJP, each without a budget and within four budgets: the
-lowest one; two random shares of the peak, or the least budget that the error for an infeasible one names; and the whole
-peak with all cheap values recomputed, regardless of the program's size and of the gain. StableHLO's reference
-interpreter evaluates all of them; XLA does if a program has an op that the interpreter lacks. The interpreter runs op
-by op, so the values of programs without loops are equal bit for bit.
+For each seed, the VJP of a random program and the VJP of its VJP are evaluated without a budget and within four
+budgets: the lowest one; two random shares of the peak, or, if a share is infeasible, the least budget that the error
+names; and the whole peak with all cheap values recomputed, whatever the size and the gain. StableHLO's reference
+interpreter evaluates the programs, or XLA if the interpreter lacks an op. The interpreter runs op by op, so the values
+of programs without loops must be equal bit for bit.
 """
 
 import argparse
@@ -35,7 +35,10 @@ _LEAST = re.compile(r"the least budget that it fits is (\S+)")
 
 
 def within(program: Program, random: Random) -> dict[str, Program]:
-    """The program within the lowest budget, random shares of the peak, and the least that an error names; by text."""
+    """The program within several budgets, by text.
+
+    The budgets are the lowest one, random shares of the peak, and the least budget that an error names.
+    """
     found = {}
     for budget in ("min", f"{random.uniform(0.3, 1):.3f}x", f"{random.uniform(0.3, 0.9):.3f}x"):
         fitted = program.rematerialize(budget)
@@ -64,10 +67,10 @@ def verdict(actual: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> s
 
 
 def evaluated(program: Program, point: list[NDArray[Any]]) -> Sequence[NDArray[Any]] | None:
-    """The results; None where the engine rejects the program."""
+    """The results; None if the engine rejects the program."""
     try:
         return run(program, point)
-    except (CompileError, RuntimeError):  # XLA's errors are RuntimeErrors
+    except (CompileError, RuntimeError):  # XLA raises RuntimeError
         return None
 
 

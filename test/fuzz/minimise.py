@@ -1,4 +1,4 @@
-"""Shrinks the text of a finding: drops ops of a module that can be parsed, and lines of another text."""
+"""Shrinks the text of a finding: drops ops if the text can be parsed, and lines otherwise."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ from tiduc.dialect.errors import TiducError
 from tiduc.dialect.mlir.context import EVERY_DIALECT, parse
 from tiduc.reduction.reduce import reduce
 
-SECONDS = 300  # for dropping ops
+SECONDS = 300  # time limit for dropping ops
 
 
 def minimised(request: Request, at: int, signature: str) -> bytes:
-    """The input's first file reduced as long as its operation has a finding with this signature."""
+    """The input's first file, reduced as long as its operation has a finding with this signature."""
     case = case_of(*request)
 
     def fails(lines: list[bytes]) -> bool:
@@ -31,13 +31,13 @@ def minimised(request: Request, at: int, signature: str) -> bytes:
     try:
         module = parse(contents, dialects=EVERY_DIALECT)
         contents = reduce(module, lambda text: fails([text]), SECONDS).text
-    except TiducError:  # a text that cannot be parsed, or whose finding depends on its spelling
+    except TiducError:  # the text cannot be parsed, or the finding depends on its spelling
         pass
     return b"".join(_reduced(contents.splitlines(keepends=True), fails))
 
 
 def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:
-    """Removes smaller and smaller pieces."""
+    """Removes runs of lines that are not needed for the failure; the runs become shorter and shorter."""
     size = len(lines)
     while size := size // 2:
         at = 0
@@ -51,7 +51,7 @@ def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[b
 
 
 def _signature(case: Case, request: Request, at: int) -> str:
-    """The signature of an operation's outcome, in a separate process."""
+    """The signature of an operation's outcome, from a separate process."""
     ours, theirs = Pipe()
     with TemporaryDirectory() as folder, open(os.path.join(folder, "errors"), "w+b") as errors:
         child = os.fork()

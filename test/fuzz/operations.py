@@ -40,17 +40,14 @@ from tiduc.runtime.weights import read_weights
 from tiduc.splitting import split
 
 MOST = 100_000
-"""Most elements of the arguments with which programs are run."""
+"""The limit of elements in the arguments of programs that are run."""
 LIMITS = Limits(seconds=10, mebibytes=2048)
 """Limits of the reference interpreter, which is slow, and of isolated reading, which may take hours."""
 MEMORIES = ("auto", "stack", "sqrt", "log")
 
 
 class Subject:
-    """An input in a file, its program once loaded, and a generator for choices.
-
-    With `isolated`, another process reads the file first, for at most `LIMITS`.
-    """
+    """An input in a file, its loaded program, and a random generator."""
 
     def __init__(self, path: Path, draw: Random, isolated: bool = False) -> None:
         self.path, self.draw = path, draw
@@ -63,7 +60,7 @@ class Subject:
 
     @property
     def wrt(self) -> list[int] | None:
-        """None (every differentiable input), or a random subset of the inputs."""
+        """None, which means every differentiable input, or a random subset of the inputs."""
         inputs = range(len(self.program.inputs))
         return self.draw.choice([None, None, [i for i in inputs if self.draw.randrange(2)]])
 
@@ -77,14 +74,14 @@ def reparsed(module: Any) -> None:
     written = emit(module)
     try:
         text = written.decode("utf-8", "surrogateescape")
-        if '"util.' in text:  # ops of IREE, which no other parser has
+        if '"util.' in text:  # other parsers do not know IREE's ops
             return
         tiduc.parse(written)
         if "sdy." not in text:  # bytecode cannot hold Shardy's attributes
             with tiduc.context():
                 tiduc.parse(bytecode(module))
     except TiducError as error:
-        raise Invalid(f"what was made does not parse: {error}\n{text[:3000]}") from None
+        raise Invalid(f"the emitted module does not parse: {error}\n{text[:3000]}") from None
 
 
 def _emitted(program: Program) -> None:
@@ -138,7 +135,7 @@ def _save(s: Subject) -> None:
     reloaded = tiduc.load(path)
     if str(reloaded.signature) != str(derivative.signature):
         raise Invalid(
-            f"a program has another signature once it is saved:\n{derivative.signature}\n{reloaded.signature}"
+            f"a saved program has another signature after it is loaded:\n{derivative.signature}\n{reloaded.signature}"
         )
 
 
@@ -154,7 +151,7 @@ def _artifact(s: Subject) -> None:
 
 
 def pipeline(draw: Random) -> str:
-    """A random pipeline: the passes of a derivative in order with others between, or any passes."""
+    """A random pipeline: either the passes of a derivative in order, with other passes between them, or any passes."""
     usual = ["tidu-import", "tidu-linearize", "tidu-linear-transpose", "tidu-materialize-merge", "tidu-lower"]
     others = [*PASSES, "canonicalize", "cse", "inline", "symbol-dce", "tidu-batch{size=2}", "tidu-resolve"]
     others += ["stablehlo-aggressive-simplification", "chlo-legalize-to-stablehlo", "stablehlo-refine-shapes"]
@@ -171,7 +168,7 @@ def pipeline(draw: Random) -> str:
 def _opt(s: Subject) -> None:
     module = s.module
     run_pipeline(module, pipeline(s.draw))
-    if '"flow.' in str(module):  # IREE's dialect, which the bindings cannot parse
+    if '"flow.' in str(module):  # the bindings cannot parse IREE's dialects
         assert module.operation.verify()
     else:
         reparsed(module)
@@ -193,7 +190,7 @@ def _arguments(program: Program) -> list[Any]:
     types = [TensorType.parse(str(value.type).replace("?", "2")) for value in program.signature.inputs]
     rng = np.random.default_rng(0)
     if any(t.dtype is None or np.prod([n or 0 for n in t.shape], dtype=float) > MOST for t in types):
-        raise tiduc.InputError("no argument of this type is made here")
+        raise tiduc.InputError("the fuzzer has no argument of this type")
     return [random_array(t, rng) for t in types]
 
 
@@ -235,22 +232,22 @@ def _import(s: Subject) -> None:
 
 
 def _import_watched(s: Subject) -> None:
-    """Imports a file in this process, which must touch nothing else; with `isolated`, in a worker with limits."""
+    """Imports a file in this process, and checks that nothing else is touched. With `isolated`, a worker imports it."""
     if s.isolation:
         _import(s)
         return
-    worker._serving = True  # runs the worker's code in this process, which is watched
+    worker._serving = True  # runs the worker's code in this process, which is the watched one
     _import_a_plain_archive()
     with watched(s.path.resolve().parent):
         import_model(s.path, lift_constants=bool(s.draw.randrange(2)))
 
 
 class _Built(TiducError):
-    """The program of an archive is built."""
+    """Ends an import after the program of an archive is built."""
 
 
 def _build_watched(s: Subject) -> None:
-    """Like `_import_watched`, without PyTorch's decompositions and torch-mlir, which take most of the time."""
+    """Like `_import_watched`, but skips PyTorch's decompositions and torch-mlir, which take most of the time."""
 
     def built(*_: Any) -> None:
         raise _Built("built")
@@ -262,7 +259,7 @@ def _build_watched(s: Subject) -> None:
 
 @cache
 def _import_a_plain_archive() -> None:
-    """Makes PyTorch import all of its modules that an import needs."""
+    """Imports a valid archive, so that PyTorch loads all of its modules that an import needs."""
     with TemporaryDirectory() as folder:
         import_model(write(Path(folder) / "plain.pt2", plain()))
 
@@ -307,7 +304,7 @@ PROGRAM: dict[str, tuple[Callable[[Subject], None], int]] = {
     "check": (_check, 1),
     "compile": (_compile, 0),
 }
-"""The operations on a program that loads, with their frequencies."""
+"""The operations on a program that loads, and how often each is chosen."""
 
 OTHER: dict[str, Callable[[Subject], None]] = {
     "load": _load,

@@ -6,7 +6,7 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 
 
 def einsum(c: Composer) -> Value:
-    """A product of two arrays, or a sum and transpose of one, in the notation of `einsum`."""
+    """A product of two arrays, or a sum and transpose of one array, in the notation of `einsum`."""
     x = c.real(1)
     letters = "abcdefgh"[: x.rank]
     if c.flag():
@@ -92,7 +92,7 @@ def dot(c: Composer) -> Value:
 
 
 def settings_as_operands(c: Composer) -> Value:
-    """A pad or a slice whose settings are constant operands."""
+    """A pad or a slice whose parameters are constant operands."""
     x = c.real(1)
     numbers = f"tensor<{x.rank}xi32>"
 
@@ -116,7 +116,7 @@ def settings_as_operands(c: Composer) -> Value:
 
 
 def by_integers(c: Composer) -> Value:
-    """A value scaled by bits of the rounded value, which have no derivative."""
+    """A value scaled by bits of a rounded value, which have a zero derivative."""
     x = c.real()
     whole = tensor(x.shape, "i32")
     n = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {whole}").name

@@ -1,4 +1,4 @@
-"""The outcomes of an operation on an input, and the outcomes that are findings."""
+"""The outcomes of operations on inputs, and the outcomes that are findings."""
 
 import json
 import re
@@ -11,8 +11,10 @@ from pathlib import Path
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported
 
 EXPECTED = ("answer", "refused", "usage", "isolated", "reported")
-"""Outcomes that are not findings: a result; a `TiducError`; a wrong command line; a `TiducError` with `isolated=True`
-where a native library would end or block the process; the driver's report of its worker's death.
+"""Outcomes that are not findings.
+
+These are a result, a `TiducError`, a wrong command line, a `TiducError` with `isolated=True` where a native library
+would end or block the process, and the driver's report that its worker died.
 """
 FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced", "outside")
 CATEGORIES = (*EXPECTED, *FINDINGS)
@@ -30,7 +32,10 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one operation: a category, a detail, and a signature that findings with one cause share."""
+    """The outcome of one operation: a category, a detail, and a signature.
+
+    Findings with one cause share the signature.
+    """
 
     category: str
     detail: str = ""
@@ -46,11 +51,14 @@ class Invalid(Exception):
 
 
 class Outside(BaseException):
-    """An act of an operation beside its task, such as opening another file; no handler of exceptions catches it."""
+    """An act of an operation that is not its task, such as opening another file.
+
+    No handler of `Exception` catches it.
+    """
 
 
 def finding(category: str, detail: str, place: str = "") -> Outcome:
-    """A finding; its signature is the place, if any, and the detail's first line without numbers."""
+    """A finding. Its signature is the place and the detail's first line without numbers."""
     first = re.sub(
         r"tensor<[^ ]*>|0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "_", detail.strip().partition("\n")[0]
     )
@@ -96,7 +104,7 @@ def _frame(error: BaseException) -> str:
 
 
 def _as_json(errors: str) -> bool:
-    """Whether the last line is an error as `--json` prints it, with a message."""
+    """Whether the last line is an error in the form of `--json`, with a message."""
     try:
         return bool(json.loads(errors.strip().rpartition("\n")[2])["message"])
     except (ValueError, TypeError, KeyError):
@@ -104,7 +112,7 @@ def _as_json(errors: str) -> bool:
 
 
 def exited(code: int, output: str, errors: str, command: Sequence[str], kind: str) -> Outcome:
-    """The outcome of a command line, from its exit status and its output."""
+    """The outcome of a command, from its exit status and its output."""
     if re.search(r"^Traceback \(most", errors, re.MULTILINE):
         tail = errors.strip().rpartition("\n")[2]
         frames = re.findall(r'File "[^"]*/([^"/]+)", line \d+, in (\w+)', errors)
@@ -140,7 +148,7 @@ def _reproducer(errors: str) -> str:
 
 
 def died(signal: int, errors: str) -> Outcome:
-    """The outcome of a process that a signal ended; `errors` ends with the output of Python's fault handler."""
+    """The outcome of a process that a signal ended. `errors` ends with the output of Python's fault handler."""
     before, fatal, stack = errors.rpartition("Fatal Python error")
     told = (before if fatal else errors).strip().splitlines()[-5:]
     why = next((line for line in told if re.search(r"error|terminate|assert|what\(\)|LLVM", line, re.I)), "")

@@ -1,8 +1,8 @@
 """Random valid StableHLO programs, each drawn from a seed.
 
-One of ten programs has nested control flow over scalars and pairs (`control_flow_random.py`), one has
-dynamic shapes (`dynamic_programs.py`), and eight compose ops of all families (`families.py`). Floats are f64
-and complex<f64>, so that differences can judge the derivatives.
+Of ten programs, one has nested control flow over scalars and pairs (`control_flow_random.py`), one has dynamic shapes
+(`dynamic_programs.py`), and eight compose ops of all families (`families.py`). Floats are f64 and complex<f64>, so that
+differences can judge the derivatives.
 """
 
 from random import Random

@@ -24,7 +24,7 @@ _TELL = 30.0  # seconds between progress messages
 
 
 def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> Iterator[Request]:
-    """`count` inputs in all, of each kind by its share; the kinds alternate."""
+    """`count` inputs of alternating kinds; each kind has its share."""
     whole = sum(shares.values())
     given = dict.fromkeys(shares, 0)
     for i in range(count):
@@ -35,7 +35,7 @@ def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> It
 
 @dataclass
 class Finding:
-    """The first finding with one cause, and the number of findings with this cause."""
+    """The first finding with a cause, and the number of findings with this cause."""
 
     outcome: Outcome
     where: str
@@ -47,8 +47,8 @@ class Finding:
 class Run:
     """Runs inputs in workers; `counts` has the outcomes by kind, `findings` the first finding of each signature.
 
-    An operation that ends or blocks a worker is repeated in a new worker and counts only if it does so twice;
-    `repeated` holds these inputs with the operations' positions.
+    An operation that ends or blocks a worker is repeated in a new worker, and is a finding only if it does so again.
+    `repeated` holds the repeated inputs with the positions of their operations.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Run:
             corpus.PREPARE[kind]()
 
     def run(self) -> None:
-        """Runs all inputs, or as many as time allows; an interrupt also ends the run."""
+        """Runs all inputs, or as many as the time limit allows. An interrupt ends the run."""
         try:
             for _ in range(min(self._count, len(self._waiting))):
                 self._next(self._worker())
@@ -100,7 +100,7 @@ class Run:
             print(f"{done} inputs, {len(self.findings)} causes of findings", file=sys.stderr, flush=True)
 
     def _next(self, worker: Worker) -> None:
-        """Gives a worker the next input, or ends the worker."""
+        """Sends the next input to a worker, or ends the worker."""
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._waiting.clear()
         if not self._waiting:
@@ -137,7 +137,7 @@ class Run:
             self._next(worker)
 
     def _lose(self, worker: Worker, is_late: bool = False) -> None:
-        """Records that a worker died or is late; another worker continues with the input's next operation."""
+        """Records that a worker died or is late. Another worker continues with the input's next operation."""
         request, at = self._busy.pop(worker)
         signal, words = worker.end()
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
@@ -155,7 +155,7 @@ class Run:
         self._next(self._worker())
 
     def _confirmed(self, request: Request, at: int, outcome: Outcome) -> Outcome:
-        """The outcome of a Python operation; "isolated" if there is no finding with `isolated=True`."""
+        """The outcome of a Python operation, or "isolated" if the operation has no finding with `isolated=True`."""
         if isinstance(case_of(*request).operations[at], str):
             second = self._isolated(request, at)
             if not second.is_finding:
@@ -163,7 +163,7 @@ class Run:
         return outcome
 
     def _isolated(self, request: Request, at: int) -> Outcome:
-        """The outcome of an operation that ended the worker, with `isolated=True`: another process reads the input."""
+        """The outcome, with `isolated=True`, of an operation that ended the worker: another process reads the input."""
         worker = self._worker()
         worker.ask(request, at, isolated=True)
         try:
@@ -195,7 +195,7 @@ class Run:
 
 
 def _scratch() -> str | None:
-    """A folder in memory, where the system has one."""
+    """A folder in memory, if the system has one."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

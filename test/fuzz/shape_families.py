@@ -1,4 +1,4 @@
-"""Families that move elements: each adds one op and makes its operands fit."""
+"""Families that move elements. Each adds an op, and reshapes or rescales values to be its operands."""
 
 import math
 
@@ -52,7 +52,7 @@ def slice_(c: Composer) -> Value:
 
 
 def pad(c: Composer) -> Value:
-    """A pad with a value that may be active, with interior and negative padding."""
+    """A pad with interior and negative padding; the padding value may be active."""
     x = c.any(1)
     value = c.fit(c.any(), (), x.is_complex)
     inner = c.integers(x.rank, 0, 1)
@@ -83,7 +83,7 @@ def concatenate(c: Composer) -> Value:
 
 
 def iota(c: Composer) -> Value:
-    """A value times its positions along a dimension."""
+    """A value multiplied by its positions along a dimension."""
     x = c.real(1)
     dimension = c.integer(0, x.rank - 1)
     y = c.emit(f"stablehlo.iota dim = {dimension} : {x.type}", x.shape, bound=float(x.shape[dimension]))

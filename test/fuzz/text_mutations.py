@@ -1,6 +1,6 @@
 """Mutates MLIR text: characters, tokens, lines, or a type, size or op throughout the text.
 
-A mutation throughout the text often yields a valid program with odd types and sizes, which the parser accepts.
+A mutation of all occurrences in the text often yields a valid program with unusual types and sizes.
 """
 
 import re
@@ -41,14 +41,14 @@ Mutation = Callable[[str, Source], str]
 
 
 def mutated(text: str, source: Source, most: int = 3) -> str:
-    """The text after one to `most` mutations."""
+    """The text after at least one and at most `most` mutations."""
     for _ in range(source.draw.randint(1, most)):
         text = source.draw.choices(_MUTATIONS, _WEIGHTS)[0](text, source)
     return text
 
 
 def _replaced(text: str, source: Source, pattern: re.Pattern[str], new: str, throughout: bool) -> str:
-    """The text with one match of the pattern replaced; with `throughout`, all equal matches."""
+    """The text with one match of the pattern replaced. With `throughout`, all occurrences of the match are replaced."""
     matches = list(pattern.finditer(text))
     if not matches:
         return text
@@ -102,7 +102,7 @@ def _token(text: str, source: Source) -> str:
 
 
 def _line(text: str, source: Source) -> str:
-    """Deletes, repeats or moves one line, or inserts one of another file."""
+    """Deletes, repeats or moves one line, or inserts a line of another file."""
     lines, draw = text.splitlines(keepends=True), source.draw
     if not lines:
         return text
@@ -119,7 +119,7 @@ def _line(text: str, source: Source) -> str:
 
 
 def _splice(text: str, source: Source) -> str:
-    """Joins the beginning of the text and the end of another, or the two texts."""
+    """Joins the beginning of the text and the end of another text, or two whole texts."""
     other = source.other()
     if source.draw.randrange(2):
         return text + "\n" + other

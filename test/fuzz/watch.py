@@ -1,7 +1,7 @@
-"""Watches what this process does while it reads a file: no other file, no process, no network, no pickle.
+"""Watches this process while it reads a file: it may use no other file, process, network or pickle.
 
-Python's audit events show files, processes, sockets, libraries and pickles. The effects of native code show in
-the folder of the input, in which nothing may appear, and in a run of the fuzzer under `strace`.
+Python's audit events report files, processes, sockets, libraries and pickles. Native code raises no audit events. Its
+effects appear as new files in the input's folder, which are forbidden, and in a run of the fuzzer under `strace`.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import Any
 from outcomes import Outside
 
 PROCESSOR_SECONDS = 20.0
-"""Processor time in which a file of the fuzzer is read and imported."""
+"""The processor time within which a file of the fuzzer must be read and imported."""
 _ENDS_PROCESS = (
     "subprocess.",
     "os.system",
@@ -52,16 +52,16 @@ _LIBRARIES = (
     *(sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(__file__).resolve().parents[2])),
     *("/dev/null", "/proc/", "/sys/", *(place for place in sys.path if place)),
 )
-"""Files that modules of Python may be read from."""
+"""Folders from which Python may read modules."""
 
 _seen: list[str] | None = None
-"""The events since the watch began; None if there is no watch."""
+"""The events since the watch began; None if nothing is watched."""
 _folder = ""
 
 
 @contextmanager
 def watched(folder: Path) -> Iterator[None]:
-    """Raises `Outside` at the end of the block if the process did what reading a file must not do."""
+    """Raises `Outside` at the end of the block if the process did something that reading a file must not do."""
     global _seen, _folder
     _watch()
     before, started = _listed(folder), time.process_time()
@@ -80,7 +80,7 @@ def watched(folder: Path) -> Iterator[None]:
 
 
 def _listed(folder: Path) -> set[str]:
-    """The files in the folder and in its parent, without the folders for temporary files."""
+    """The files and folders in the folder and in its parent."""
     return {str(path) for place in (folder, folder.parent) for path in place.iterdir()}
 
 
@@ -101,9 +101,9 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _may_change(event: str, path: Any) -> bool:
-    """Whether an operation can change something outside the folder for temporary files.
+    """Whether an operation may change something outside the folder for temporary files.
 
-    Creating a folder that exists changes nothing.
+    Creating a folder that already exists changes nothing.
     """
     exists = event == "os.mkdir" and os.path.isdir(path)
     return not exists and not _is_within(path, os.path.join(_folder, "tmp"))

@@ -8,7 +8,7 @@ from composer import ELEMENTS, Composer, Value, tensor
 
 @dataclass(frozen=True)
 class Window:
-    """The windows along one dimension; `dilation` is the window dilation, `holes` the base dilation."""
+    """The windows along a dimension; `dilation` is the window dilation, and `holes` is the base dilation."""
 
     size: int = 1
     stride: int = 1
@@ -24,8 +24,8 @@ class Window:
 
 
 def _window(c: Composer, n: int, most: int = 3, negative: bool = False) -> Window:
-    """Windows along a dimension of n elements; at least one fits."""
-    if c.integer(0, 3) == 0:  # cumulative, as in a running sum
+    """Windows along a dimension of n elements; at least one window fits."""
+    if c.integer(0, 3) == 0:  # cumulative windows, as in a running sum
         return Window(n, low=n - 1) if c.flag() else Window(n, high=n - 1)
     while True:
         size, stride, dilation, holes = c.integer(1, most), c.integer(1, 2), c.integer(1, 2), c.integer(1, 2)
@@ -40,14 +40,14 @@ def _array(values: list[int]) -> str:
 
 
 def _turned(c: Composer, sizes: dict[str, int], letters: str) -> tuple[str, tuple[int, ...]]:
-    """The dimensions' letters in random order, as a convolution prints them, and the shape in this order."""
+    """The letters of the dimensions in random order, as convolutions print them, and the shape in this order."""
     order = list(letters)
     c.random.shuffle(order)
     return ", ".join(order), tuple(sizes[letter] for letter in order)
 
 
 def convolution(c: Composer) -> Value:
-    """A convolution with any dimension numbers, groups, strides, dilations, negative padding and reversal."""
+    """A convolution with random dimension numbers, groups, strides, dilations, negative padding and reversal."""
     rank = c.choose((0, 1, 1, 1, 2))
     space = "01"[:rank]
     groups, batches = c.choose(((1, 1), (1, 1), (2, 1), (1, 2)))
@@ -90,7 +90,7 @@ def reduce_window(c: Composer) -> Value:
     init = c.constant(neutral)
     along = [_window(c, n) if c.flag() else Window() for n in x.shape]
     shape = tuple(window.count(n) for window, n in zip(along, x.shape, strict=True))
-    # A window with only padding would return the initial value.
+    # A window that covers only padding would return the initial value.
     if math.prod(shape) > ELEMENTS or (neutral in (-100.0, 100.0) and any(_reaches_out(w) for w in along)):
         return x
     arrays = {
@@ -116,7 +116,7 @@ def _reaches_out(window: Window) -> bool:
 
 
 def select_and_scatter(c: Composer) -> Value:
-    """Adds sources where windows have their largest or smallest entry."""
+    """A select_and_scatter: adds sources at the largest or smallest entries of windows."""
     x = c.real(1)
     along = [Window(c.integer(1, n), c.integer(1, 2)) for n in x.shape]
     shape = tuple(window.count(n) for window, n in zip(along, x.shape, strict=True))

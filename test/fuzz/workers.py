@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 _PDEATHSIG = 1
-LIFE = 12  # items per worker, since modules of engines stay in memory
+LIFE = 12  # items per worker, because engines keep modules in memory
 
 
 def forked(
@@ -22,7 +22,8 @@ def forked(
 ) -> Iterator[tuple[Any, Any]]:
     """Yields each item with the function's result, or with the `EOFError` or `TimeoutError` that ended its worker.
 
-    The process must not have threads when it forks: import here what workers need, and start nothing.
+    The process must not have threads when it forks. It should import the libraries of workers beforehand, without
+    starting threads.
     """
     left = list(items)
     while left:
@@ -41,12 +42,12 @@ def forked(
                 os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             os.close(pipe)
-        if failed:  # only after the worker has ended and frees the machine
+        if failed:  # after the worker has ended and the machine is free
             yield failed
 
 
 def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) -> tuple[int, int]:
-    """A worker's process, and the pipe that delivers its results."""
+    """The process of a worker, and the pipe that delivers its results."""
     reader, writer = os.pipe()
     process = os.fork()
     if process:
@@ -56,7 +57,7 @@ def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) 
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # no worker outlives its parent
         gc.freeze()  # keeps the collector from scanning imported objects again
         resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
-        with open(os.devnull, "w") as nothing:  # library output is not a result
+        with open(os.devnull, "w") as nothing:  # keeps library output apart from results
             os.dup2(nothing.fileno(), 1)
             os.dup2(nothing.fileno(), 2)
         for item in items:

@@ -176,7 +176,8 @@ class Text:
         return self.reshaped(self.converted(x, kind.element), kind.shape)
 
     def converted(self, x: Value, element: str) -> Value:
-        """x converted to an element type; takes the real part of complex numbers, and absolute values for unsigned types."""
+        """x converted to an element type, by the real part of complex numbers, or the absolute value for unsigned
+        types."""
         if x.kind.element == element:
             return x
         if x.kind.is_complex:

@@ -1,11 +1,12 @@
 """Compares the gradient of one architecture with PyTorch's, and reports the outcome.
 
-The scalar is `entries.Loss` of the module. A value or gradient in f32 is close if the norm of its difference from
-PyTorch's in f64 is at most `TIMES` the norm of PyTorch's own difference in f32, `TOLERANCE` of its norm, or `FLOOR` of
-the norm of the whole gradient, since some gradients are zero in exact arithmetic. If an array is not close, rounding
-may have moved a kink, so the arrays are compared in f64. They are too if the largest error is over `TIMES` PyTorch's.
+The differentiated scalar is `entries.Loss` of the module. PyTorch's results in f64 are the reference. A value or
+gradient in f32 is close if the norm of its error is at most one of these: `TIMES` the norm of the error of PyTorch's
+f32 result; `TOLERANCE` times its norm; or `FLOOR` times the norm of the whole gradient, because some gradients are zero
+in exact arithmetic. If an array is not close, rounding may have moved a kink, so the arrays are compared in f64. They
+are also compared in f64 if the largest error is over `TIMES` PyTorch's.
 
-A module in training mode draws its own dropout masks, which differ from PyTorch's; IREE is then compared with XLA.
+A module in training mode draws dropout masks that differ from PyTorch's; IREE is then compared with XLA.
 """
 
 import math
@@ -37,8 +38,8 @@ def record(
 ) -> Record:
     """The outcome of an architecture, the reason, and the seconds of its import.
 
-    The first of these sizes that PyTorch runs is taken. A module whose weights have more than `shapes` shapes is left
-    out, if that number is not 0: IREE compiles code for each shape.
+    The first size that PyTorch can run is used. If `shapes` is not 0, a module whose weights have more than this many
+    shapes is left out, because IREE compiles code for each shape.
     """
     why = ""
     for name in sizes:
@@ -54,7 +55,7 @@ def record(
 
 
 def _of_module(module: torch.nn.Module, inputs: Sequence[Any], engine: str) -> Record:
-    """The outcome of a module with its inputs."""
+    """The outcome of a module on these inputs."""
     started = time.process_time()
     torch.manual_seed(0)
     loss = Loss(module)
@@ -76,7 +77,7 @@ def _of_module(module: torch.nn.Module, inputs: Sequence[Any], engine: str) -> R
 
 
 def compared(loss: Loss, inputs: Sequence[Any], model: Any, gradient: Any) -> Record:
-    """The outcome of compiling, running and comparing."""
+    """Compiles and runs the gradient, and compares it with PyTorch's; returns the outcome."""
     try:
         ours = _run(gradient, inputs, "iree")
     except tiduc.TiducError as error:
@@ -111,9 +112,9 @@ def _in_f64(loss: Loss, inputs: Sequence[Any], exact: Arrays, narrow: Arrays | N
 
 
 def _gradient(model: Any, loss: Loss) -> Any:
-    """The program of the scalar and its gradient toward the float weights and inputs.
+    """The program that returns the scalar and its gradient with respect to the float weights and inputs.
 
-    PyTorch has no gradient toward constants and toward buffers such as the averages of a batch normalization.
+    PyTorch has no gradient with respect to constants, or to buffers such as the averages of a batch normalization.
     """
     weights = {name for name, _ in loss.named_parameters(remove_duplicate=False)}
     floats = [each.name for each in model.signature.inputs if each.type.element in _FLOATS]
@@ -134,9 +135,9 @@ def _run(gradient: Any, inputs: Sequence[Any], engine: str) -> Arrays:
 
 
 def expected(loss: Loss, inputs: Sequence[Any], gradient: Any, in_f64: bool) -> Arrays | None:
-    """PyTorch's results in the order of the program's outputs; None if the module in f64 gives no finite results.
+    """PyTorch's results in the order of the program's outputs, or None if the results in f64 are not finite.
 
-    A sum of two masks with the least f32 is finite in f32, and that of two masks with the least f64 is not in f64.
+    An example: a sum of two masks is finite if they have the least f32, but not if they have the least f64.
     """
     if not in_f64:
         return _of_torch(loss, inputs, gradient)
@@ -197,15 +198,15 @@ def _norm(x: Any) -> float:
 
 
 def _own_failure(loss: Loss, inputs: Sequence[Any]) -> str:
-    """Why `torch.export` itself fails; empty if it works."""
+    """Why `torch.export` fails on the module; empty if it works."""
     try:
         with quiet():
             torch.export.export(loss, tuple(inputs), strict=False)
-    except Exception as error:  # PyTorch raises exceptions of any kind
+    except Exception as error:  # PyTorch raises exceptions of many types here
         return f"{type(error).__name__}: {_short(error)}"
     return ""
 
 
 def _short(error: BaseException) -> str:
-    """The message without the folder in which packages lie."""
+    """The message without the folder of installed packages."""
     return re.sub(r"\S*/site-packages/", "", " ".join(str(error).split()))[:600]

@@ -56,7 +56,7 @@ _CLASSES = (
     (re.compile(r"PyTorch cannot decompose"), "op that PyTorch cannot decompose"),
     (re.compile(r"PyTorch cannot export"), "function that the import replaces"),
 )
-"""Classes of reasons, by the text of a refusal."""
+"""Patterns that assign a refusal to a class of reasons."""
 
 
 def write(records: Mapping[str, Record]) -> None:
@@ -103,7 +103,7 @@ _COMPARED = (
 
 
 def compared(records: Mapping[str, Record]) -> list[str]:
-    """The table of the architectures whose gradients IREE computed."""
+    """The table of the architectures whose gradients IREE has computed."""
     lines = head(["architecture", "size", "weights", "error", "PyTorch's error", "in f64", "day", "outcome"])
     for title, each in sorted(records.items()):
         if "error" in each:
@@ -137,7 +137,7 @@ def reasons(records: Mapping[str, Record]) -> list[str]:
 
 
 def reason(why: str) -> str:
-    """The class of a reason: what the message says, without names of files and shapes."""
+    """The class of a reason, or its text without names of files and shapes."""
     for pattern, text in _CLASSES:
         if match := pattern.search(why):
             return text.format(*match.groups())

@@ -1,4 +1,4 @@
-"""The arguments of models of transformers and diffusers, by the names of the parameters of their forward functions."""
+"""The arguments of models of transformers and diffusers, chosen by the parameter names of their forward functions."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ FRAMES = 4
 
 
 class Called(torch.nn.Module):
-    """A module that takes tensors by position and gives them to a model by name, with constant options."""
+    """A module that takes tensors by position and passes them to a model by name, with constant options."""
 
     def __init__(self, model: Any, names: tuple[str, ...], options: Mapping[str, Any]) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ def parts(config: Any) -> Iterator[Any]:
 
 
 def number(config: Any, names: tuple[str, ...], default: int) -> int:
-    """The first of these numbers that a configuration, or a configuration inside it, has."""
+    """The first of these numbers that the configuration, or a configuration inside it, defines."""
     for part in parts(config):
         for name in names:
             value = getattr(part, name, None)
@@ -42,7 +42,7 @@ def number(config: Any, names: tuple[str, ...], default: int) -> int:
 
 
 def inputs(model: Any, config: Any, size: Size, turned: bool) -> dict[str, torch.Tensor]:
-    """An input for each parameter that a model of transformers needs; `turned` exchanges time and features of sound."""
+    """An input for each parameter that a model of transformers needs; `turned` swaps time and features of sound."""
     parameters = inspect.signature(model.forward).parameters
     needed = [
         name
@@ -54,12 +54,12 @@ def inputs(model: Any, config: Any, size: Size, turned: bool) -> dict[str, torch
     if getattr(config, "model_type", "") in ("clip", "siglip", "blip", "clipseg", "xclip", "clap", "flava"):
         needed += [name for name in ("pixel_values", "input_features") if name in parameters]
     names = dict.fromkeys([*main, *needed, *(name for name in decoder if name in parameters)])
-    batch = 2 if list(names) == ["pixel_values"] else 1  # the same batch as for other images: see `images.py`
+    batch = 2 if list(names) == ["pixel_values"] else 1  # as for other images: see `images.py`
     return {name: torch.cat([one(name, config, size, turned) for _ in range(batch)]) for name in names}
 
 
 def one(name: str, config: Any, size: Size, turned: bool) -> torch.Tensor:
-    """The input of this name."""
+    """The input with this name."""
     vocabulary = number(config, ("vocab_size",), VOCABULARY)
     channels = number(config, ("num_channels", "in_channels", "in_chans"), 3)
     side = number(config, ("image_size", "img_size"), size.side)
@@ -87,10 +87,10 @@ def one(name: str, config: Any, size: Size, turned: bool) -> torch.Tensor:
         return torch.randn(
             1, number(config, ("context_length",), 32), number(config, ("num_input_channels",), 1)
         )
-    raise LookupError(f"no input is known for the parameter {name}")
+    raise LookupError(f"the zoo has no input for the parameter {name}")
 
 
 def options(model: Any, config: Any) -> dict[str, Any]:
-    """The constant arguments: no cache of keys and values."""
+    """The constant arguments, which turn off caches of keys and values."""
     taken = inspect.signature(model.forward).parameters
     return {"use_cache": False} if "use_cache" in taken and hasattr(config, "use_cache") else {}

@@ -1,4 +1,4 @@
-"""All architectures of transformers, timm, torchvision and diffusers that are installed, in three sizes.
+"""All architectures of the installed packages among transformers, timm, torchvision and diffusers, in three sizes.
 
     for each in architectures():
         module, inputs = each.build(SMALL)
@@ -25,16 +25,19 @@ from shrinking import Size
 
 SMALL, REAL = Size(32, 2, 64, 8), Size(384, 6, 224, 128)
 PUBLISHED = Size(0, 0, 288, 8, published=True)
-LARGEST = 150_000_000  # parameters; PyTorch's gradient in f64 and ours fit into the memory limit
+LARGEST = 150_000_000  # parameters; PyTorch's and tiduc's gradients in f64 fit into the memory limit
 
 
 class NotBuilt(Exception):
-    """PyTorch does not build or run any configuration of the architecture that the catalog knows."""
+    """PyTorch cannot build or run any configuration of the architecture that the catalog knows."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A package, a name, and the function that gives modules with inputs: the first that PyTorch runs is taken."""
+    """A package, a name, and a function that yields modules with inputs.
+
+    The first module that PyTorch can run is used.
+    """
 
     package: str
     name: str
@@ -46,7 +49,7 @@ class Architecture:
         return f"{self.package}/{self.name}"
 
     def build(self, size: Size) -> Built:
-        """The module with random weights and its example inputs; equal in each process."""
+        """The module with random weights and its example inputs, the same in each process."""
         why = "the package refuses each configuration"
         for candidate in self.candidates(size):
             torch.manual_seed(0)
@@ -61,13 +64,13 @@ class Architecture:
                 if results and all(bool(torch.isfinite(y).all()) for y in results):
                     return module, inputs
                 why = "no result is a finite float"
-            except Exception as error:  # packages check their arguments with exceptions of any kind
+            except Exception as error:  # packages raise exceptions of many types here
                 why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise NotBuilt(why)
 
 
 def architectures() -> list[Architecture]:
-    """The architectures of all packages that are installed, by package and name."""
+    """The architectures of all installed packages, sorted by package and name."""
     warnings.simplefilter("ignore")
     found: list[Architecture] = []
     if find_spec("torchvision"):
@@ -88,7 +91,7 @@ def architectures() -> list[Architecture]:
 
 
 def draw(seed: int, count: int, among: Sequence[Architecture] | None = None) -> list[Architecture]:
-    """Distinct architectures, chosen by a seed such as the date, in an order that a larger count continues."""
+    """Distinct architectures, chosen by a seed such as the date. A larger count continues the same order."""
     every = sorted(among if among is not None else architectures(), key=lambda each: each.title)
     random.Random(seed).shuffle(every)
     return every[:count]
@@ -97,7 +100,7 @@ def draw(seed: int, count: int, among: Sequence[Architecture] | None = None) -> 
 # ---- transformers ---------------------------------------------------------------------------------------------
 
 TRAINED = ("segformer", "bert", "gpt2", "t5", "vit", "roberta")
-"""The models that are also used in training mode, with their dropout."""
+"""Models that are also used in training mode, with dropout."""
 
 
 def transformer_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Networks of diffusion models, by diffusers."""
+"""Networks of diffusion models, from diffusers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ class Sample(torch.nn.Module):
 
 
 def _unet(side: int, widths: tuple[int, ...], attention: int, **options: Any) -> Callable[[], Built]:
-    """A UNet2DModel with self-attention in the stage of this number, of an image and a time step."""
+    """A UNet2DModel of an image and a time step, with self-attention in the stage number `attention`."""
 
     def build() -> Built:
         stages = range(len(widths))

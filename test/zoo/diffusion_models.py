@@ -1,6 +1,6 @@
-"""Models of diffusers: `diffusers.json` has the options of a small model and the shapes of its inputs for each class.
+"""Models of diffusers. For each class, `diffusers.json` has the options of a small model and the shapes of its inputs.
 
-A shape may begin with a word: "int" for random integers, "ones", "zeros" and "true" for a constant array. The entry
+A shape may begin with a word: "int" for random integers, and "ones", "zeros" or "true" for a constant array. The entry
 "constants" in the options holds keywords of the forward function.
 """
 
@@ -23,11 +23,11 @@ def diffusers_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]
         import diffusers
 
         if size.published:
-            return  # the shapes of the inputs belong to the small options
+            return  # the shapes of the inputs fit the small options only
         diffusers.utils.logging.set_verbosity_error()
         options, shapes = DIFFUSERS[name]["options"], DIFFUSERS[name]["inputs"]
 
-        for given in (_tuples(options), dict(options)):  # some classes concatenate their lists with others
+        for given in (_tuples(options), dict(options)):  # some classes concatenate lists with others
 
             def build(given: Any = given) -> Built:
                 constant = given.pop("constants", {})

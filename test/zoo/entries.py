@@ -28,7 +28,7 @@ def images(side: int, batch: int = 1, channels: int = 3) -> torch.Tensor:
 
 
 def tokens(vocabulary: int, length: int, batch: int = 1) -> torch.Tensor:
-    """Random tokens (batch, length), all above the numbers that tokenizers keep for padding and the like."""
+    """Random tokens (batch, length), all above the numbers that tokenizers reserve, for example for padding."""
     return torch.randint(min(5, vocabulary - 1), vocabulary, (batch, length))
 
 
@@ -51,11 +51,11 @@ class Loss(torch.nn.Module):
 
 
 def floats(outputs: Any) -> list[torch.Tensor]:
-    """The float tensors in a module's outputs: a tensor, or tuples and dictionaries of tensors."""
+    """The float tensors in a module's outputs, which are a tensor, or tuples and dictionaries of tensors."""
     if isinstance(outputs, torch.Tensor):
         return [outputs] if outputs.is_floating_point() else []
     if isinstance(outputs, dict):
         outputs = list(outputs.values())
-    if not isinstance(outputs, list | tuple):  # none, a number, or a cache of keys and values
+    if not isinstance(outputs, list | tuple):  # other outputs: None, a number, or a cache of keys and values
         return []
     return [y for each in outputs for y in floats(each)]

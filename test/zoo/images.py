@@ -1,4 +1,4 @@
-"""Models of timm and torchvision: one model of each family, and the options of a small one."""
+"""Models of timm and torchvision: one model of each family, with the options of a small model."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,7 +10,10 @@ from shrinking import Size
 CLASSES = 10
 LARGEST_SIDE = 224
 BATCH = 2
-"""Images per batch: PyTorch's batch normalization has a wrong gradient for a single image in a transposed layout."""
+"""Images per batch.
+
+It is not 1, because PyTorch's batch normalization has a wrong gradient for a single image in a transposed layout.
+"""
 
 TORCHVISION: Mapping[str, Mapping[str, Any]] = {
     "alexnet": {},
@@ -50,7 +53,7 @@ TORCHVISION: Mapping[str, Mapping[str, Any]] = {
     "vit_b_32": {"side": 224},
     "wide_resnet50_2": {},
 }
-"""Models of torchvision, with their options; `side` is the least side of an image, and `frames` makes it a video."""
+"""Models of torchvision, with their options. `side` is the least side of an image; `frames` makes the input a video."""
 
 
 def torchvision_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
@@ -83,7 +86,7 @@ _SMALLER: tuple[Mapping[str, Any], ...] = (
     {"num_blocks": 2},
     {},
 )
-"""Keywords for a shallower model; a model uses the first one that it knows."""
+"""Keywords for a shallower model. A model uses the first of them that its class accepts."""
 
 
 def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
@@ -112,7 +115,7 @@ def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
 
 
 def _published(name: str, side: int, largest: int) -> Iterator[Callable[[], Built]]:
-    """The model as timm publishes it, for images of its own side; of `LARGEST_SIDE` if its own is too large."""
+    """The model as timm publishes it, for images of its own side, or of `LARGEST_SIDE` if its own side is too large."""
     choices: list[tuple[dict[str, int], int]] = [({}, side)]
     if side > largest:
         choices = [({"img_size": LARGEST_SIDE}, LARGEST_SIDE), ({}, LARGEST_SIDE)]
@@ -262,4 +265,4 @@ TIMM: tuple[str, ...] = (
     "xception41",
     "xcit_nano_12_p8_224",
 )
-"""The smallest models of each family of timm."""
+"""The smallest model of each family of timm."""

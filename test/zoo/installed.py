@@ -12,7 +12,7 @@ PACKAGES = {
     "diffusion": ("diffusers",),
     "science": (),
 }
-"""The packages that each module of entries needs, besides PyTorch."""
+"""The packages that each module of entries requires besides PyTorch."""
 
 MISSING = sorted({package for needs in PACKAGES.values() for package in needs if find_spec(package) is None})
 

@@ -4,8 +4,8 @@
     import, transform, compile      seconds of CPU time
     error                   norm of (gradient in f32 - PyTorch's gradient in f64), over the norm of PyTorch's
     torch_error             the same error for PyTorch's gradient in f32
-    wide_error              the error of the gradient in f64, where the error in f32 is too large: rounding can move a
-                            kink, such as the choice of a maximum, and then only the gradient in f64 is PyTorch's
+    wide_error              the error of the gradient in f64, if the error in f32 is too large: rounding can move a
+                            kink, such as the choice of a maximum; only the gradient in f64 then equals PyTorch's
     run, torch_run          milliseconds of one gradient with its loss, on one thread; the least of several calls
     peak, torch_peak        MiB of memory that the first gradient adds to the process
 
@@ -45,7 +45,7 @@ CALLS = 3  # at least this many, whatever the time
 
 
 def figures(entry: Entry, engine: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """The figures of a model after each stage; with the engine "none", no stage follows the transform."""
+    """The figures of a model after each stage. With the engine "none", the transform is the last stage."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     module, inputs = entry.build()
@@ -90,25 +90,25 @@ def _parameters(loss: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _derived(model: Any, parameters: Collection[str]) -> Any:
-    """The program of the loss and its gradient."""
+    """The program that returns the loss and its gradient."""
     return model.grad([name for name in model.weights if name in parameters], value=True)
 
 
 def _by_name(gradient: Any, results: Sequence[Any], parameters: Iterable[str]) -> list[Any]:
-    """The results of the program of a gradient, in the order of the parameters; None for a missing one."""
+    """The results of a gradient's program, in the order of the parameters; None for parameters without a result."""
     names = [output.name for output in gradient.signature.outputs]
     found = dict(zip(names, results, strict=True))
     return [found.get(f"{name}.cotangent") for name in parameters]
 
 
 def _gradient(loss: torch.nn.Module, inputs: Sequence[Any]) -> list[Any]:
-    """PyTorch's gradient; None for a parameter that the loss does not use."""
+    """PyTorch's gradient, which is None for parameters that the loss does not use."""
     gradients = torch.autograd.grad(loss(*inputs), list(_parameters(loss).values()), allow_unused=True)
     return [None if g is None else g.numpy() for g in gradients]
 
 
 def _exact(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[Any] | None:
-    """PyTorch's gradient in f64; None for a module that PyTorch cannot run in f64."""
+    """PyTorch's gradient in f64; None if PyTorch cannot run the module in f64."""
     with suppress(RuntimeError), wide(loss, inputs) as (module, given):
         return _gradient(module, given)
     return None
@@ -124,7 +124,7 @@ def _wide_error(loss: torch.nn.Module, inputs: Any, engine: str, exact: Sequence
 
 
 def _distance(ours: Sequence[Any], exact: Sequence[Any]) -> float:
-    """The norm of the difference of two gradients, over the norm of the second; None stands for zeros."""
+    """The norm of the difference of two gradients over the norm of the second gradient; None stands for zeros."""
     pairs = [
         (np.float64(0) if x is None else x, np.float64(0) if y is None else y)
         for x, y in zip(ours, exact, strict=True)
@@ -134,7 +134,7 @@ def _distance(ours: Sequence[Any], exact: Sequence[Any]) -> float:
 
 
 def _processor() -> float:
-    """Seconds of CPU time of this process, its children, and tiduc's workers, which continue to run."""
+    """Seconds of CPU time of this process, its children, and tiduc's workers, which keep running."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     ticks = 0
     for child in children:
@@ -159,7 +159,7 @@ def _memory(name: str) -> int:
 
 
 def _least(calls: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
-    """The least milliseconds of each call; the calls take turns, so that other load affects all of them."""
+    """The least time of each call in milliseconds. The calls alternate, so that other load affects all of them."""
     least = [math.inf] * len(calls)
     end, turns = time.perf_counter() + seconds, 0
     while turns < CALLS or time.perf_counter() < end:
@@ -172,7 +172,7 @@ def _least(calls: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
 
 
 def report(name: str, engine: str, seconds: float) -> None:
-    """Prints the figures of a model, or that tiduc refuses it."""
+    """Prints the figures of a model, or the refusal by tiduc."""
     from installed import ENTRIES
 
     (entry,) = [entry for entry in ENTRIES if entry.name == name]
@@ -185,7 +185,7 @@ def report(name: str, engine: str, seconds: float) -> None:
 
 
 def warm_up() -> None:
-    """Imports a module once, so that the figures of a model do not include the time to load packages."""
+    """Imports a module once, so that figures exclude the time to load packages."""
     torch.set_num_threads(1)
     tiduc.from_torch(torch.nn.Linear(2, 2), (torch.zeros(2),))
 
@@ -196,7 +196,7 @@ def main() -> None:
     )
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--engine", choices=("iree", "xla", "none"), default="iree")
-    parser.add_argument("--seconds", type=float, default=2, help="time for the calls that are timed")
+    parser.add_argument("--seconds", type=float, default=2, help="seconds of repeated calls")
     parser.add_argument("--mebibytes", type=int, help="memory limit; default: none")
     given = parser.parse_args()
     if given.mebibytes is not None:

@@ -1,4 +1,4 @@
-"""The packages of models, imported so that torchvision's wheel for GPUs works with PyTorch for CPUs."""
+"""Imports torchvision such that its wheel for GPUs works with PyTorch for CPUs."""
 
 from contextlib import suppress
 from typing import Any
@@ -9,7 +9,7 @@ _LIBRARIES: list[Any] = []  # a library unregisters its operators when it is del
 
 
 def import_torchvision() -> Any:
-    """torchvision; where its compiled operators do not load, with declarations of those that its import names."""
+    """Imports torchvision. If its compiled operators do not load, declares the operators that its import names."""
     import importlib
     import sys
 

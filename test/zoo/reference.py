@@ -1,4 +1,4 @@
-"""A module and its inputs in f64: the reference for results in f32."""
+"""A module and its inputs in f64, as the reference for results in f32."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,9 @@ from torch.utils._pytree import tree_map
 
 
 class InF64(TorchFunctionMode):
-    """Gives f64 to a module that asks for f32 by name, as many do for angles, norms and softmax.
+    """Replaces f32 by f64 where a module asks for f32 explicitly, as many do for angles, norms and softmax.
 
-    Without this, the rounding of f32 is part of the reference, and PyTorch's own f32 seems to have no such error.
+    Otherwise, the reference would contain f32 roundings that PyTorch's f32 result has too, and hide this error.
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -25,7 +25,7 @@ class InF64(TorchFunctionMode):
 
 @contextmanager
 def wide(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[tuple[Any, Sequence[Any]]]:
-    """The module and its inputs in f64; modules that make tensors make them in f64 during the block."""
+    """The module and its inputs in f64. Inside the block, tensors that modules create are f64 too."""
     given = tuple(x.double() if x.is_floating_point() else x for x in inputs)
     torch.set_default_dtype(torch.float64)
     try:

@@ -1,8 +1,8 @@
 """Measures the models of the zoo: python test/zoo/run.py [--only TEXT] [--size small|real] [--journal FILE] [--write]
 
-Each model is measured in a process of its own (`measure.py`), with limits of time and memory. A journal keeps the
-figures, one line of JSON for each model and engine, and later runs skip the models that it has. `--engine none` stops
-after the derivative. `--write` writes the table in docs/zoo.md from the journal.
+Each model is measured in its own process (`measure.py`), with limits of time and memory. A journal keeps the figures,
+one line of JSON for each model and engine, and later runs skip the models in it. `--engine none` stops after the
+derivative. `--write` writes the table in docs/zoo.md from the journal.
 """
 
 import argparse
@@ -22,7 +22,7 @@ Figures = dict[str, Any]
 
 
 def measured(name: str, engine: str, seconds: float, mebibytes: int) -> Figures:
-    """The figures of a model, from a process of its own; "failed" says why no more could be measured."""
+    """The figures of a model, from its own process. "failed" gives the reason if later figures are missing."""
     command = [sys.executable, str(MEASURE), name, "--engine", engine, "--mebibytes", str(mebibytes)]
     with tempfile.TemporaryFile("w+") as output:
         try:
@@ -61,18 +61,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="models whose names have this text")
-    parser.add_argument("--size", choices=("small", "real"), help="models of this size")
+    parser.add_argument("--only", default="", help="only models whose names contain this text")
+    parser.add_argument("--size", choices=("small", "real"), help="only models of this size")
     parser.add_argument("--engine", choices=("iree", "xla", "none"), default="iree")
     parser.add_argument("--seconds", type=int, default=1800, help="time limit of a model")
     parser.add_argument("--mebibytes", type=int, default=6000, help="memory limit of a model")
     parser.add_argument("--journal", type=Path, default=Path("zoo.jsonl"), help="file of figures")
-    parser.add_argument(
-        "--again", action="store_true", help="measure models that failed or were refused again"
-    )
-    parser.add_argument(
-        "--write", action="store_true", help="write the table in docs/zoo.md and measure nothing"
-    )
+    parser.add_argument("--again", action="store_true", help="remeasure models that failed or were refused")
+    parser.add_argument("--write", action="store_true", help="only write the table in docs/zoo.md")
     given = parser.parse_args()
     found = known(given.journal)
     if given.write:

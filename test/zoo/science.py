@@ -27,7 +27,7 @@ def dense(sizes: Sequence[int], activation: type[nn.Module] = nn.ReLU) -> nn.Seq
 
 
 class LanguageModel(nn.Module):
-    """Tokens through a recurrent network to scores of the next token."""
+    """A language model: a recurrent network from tokens to scores of the next token."""
 
     def __init__(self, cell: type[nn.RNNBase], vocabulary: int, width: int, layers: int = 1) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class GraphAttention(nn.Module):
 
 
 class PointNet(nn.Module):
-    """A network of sets of points with a learned transform (Qi et al. 2017)."""
+    """A network on sets of points with a learned transform (Qi et al. 2017)."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class PointNet(nn.Module):
 
 
 class Distances(nn.Module):
-    """Messages along the distances between all pairs of atoms (Schuett et al. 2017)."""
+    """Messages that depend on the distances between all pairs of atoms (Schuett et al. 2017)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Distances(nn.Module):
 
 
 class Radiance(nn.Module):
-    """Colours along rays, by positional encoding, a perceptron and volume rendering (Mildenhall et al. 2020)."""
+    """Colours along rays, by positional encoding, a perceptron, and volume rendering (Mildenhall et al. 2020)."""
 
     def __init__(self, width: int, frequencies: int = 6, samples: int = 16) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class Radiance(nn.Module):
 
 
 class Sine(nn.Module):
-    """A perceptron with sines (Sitzmann et al. 2020)."""
+    """A perceptron with sine activations (Sitzmann et al. 2020)."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class Sine(nn.Module):
 
 
 class Coupling(nn.Module):
-    """A normalizing flow of affine couplings: the negative log-likelihood (Dinh et al. 2017)."""
+    """The negative log-likelihood of a normalizing flow of affine couplings (Dinh et al. 2017)."""
 
     def __init__(self, size: int, width: int, layers: int) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class Coupling(nn.Module):
 
 
 class Mixing(nn.Module):
-    """A flow whose layers mix the coordinates by matrices: log-determinants (Kingma and Dhariwal 2018)."""
+    """A flow with log-determinants, whose layers mix coordinates by matrices (Kingma and Dhariwal 2018)."""
 
     def __init__(self, size: int, layers: int) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class Mixing(nn.Module):
 
 
 class Equation(nn.Module):
-    """A neural differential equation by the method of Runge and Kutta (Chen et al. 2018)."""
+    """A neural differential equation, integrated by a Runge-Kutta method (Chen et al. 2018)."""
 
     def __init__(self, size: int, width: int, steps: int) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class Spectral(nn.Module):
 
 
 class Autoencoder(nn.Module):
-    """A variational autoencoder of images, with given noise (Kingma and Welling 2014)."""
+    """A variational autoencoder of images; the noise is an input (Kingma and Welling 2014)."""
 
     def __init__(self, width: int, code: int) -> None:
         super().__init__()
@@ -262,7 +262,7 @@ class Generator(nn.Module):
 
 
 class Diffusion(nn.Module):
-    """A noise predictor: residual blocks with embeddings of time, and attention (Ho et al. 2020)."""
+    """A noise predictor with residual blocks, embeddings of time, and attention (Ho et al. 2020)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Configurations of transformers with small widths, few layers and few tokens, derived from the default ones.
 
-A configuration has numbers of many names: widths, layers, heads, tokens, sizes of images. Patterns of names say which
-kind a number is. Not every class accepts every combination, so `attempts` gives several configurations, the smallest
+A configuration has numbers with many names: widths, layers, heads, tokens, sizes of images. Patterns of names tell the
+kind of a number. Some classes reject some combinations, so `attempts` yields several configurations, the smallest
 first.
 """
 
@@ -15,9 +15,9 @@ VOCABULARY = 128
 
 @dataclass(frozen=True)
 class Size:
-    """The width of a network, its layers, the side of its images and the length of its sequences.
+    """A network's width, number of layers, side of images, and length of sequences.
 
-    A published size has the width and the layers of a package's default instead; `side` then bounds the images.
+    A published size keeps the default width and layers of a package; `side` then limits the images.
     """
 
     width: int
@@ -55,7 +55,7 @@ _WINDOW = re.compile(r"sliding_window|attention_window|local_attention|attention
 
 
 def factor_of(values: dict[str, Any], size: Size) -> int:
-    """How many times narrower the network becomes."""
+    """The factor by which the network becomes narrower."""
     names = (
         "hidden_size",
         "d_model",
@@ -76,13 +76,16 @@ def factor_of(values: dict[str, Any], size: Size) -> int:
 
 
 class Shrinking:
-    """The changes of one configuration; `mode` is the attempt: 0 by names, 1 keeps heads, 2 changes only layers."""
+    """The changes of one configuration.
+
+    `mode` is the attempt: 0 changes all numbers, 1 keeps heads, 2 changes only layers.
+    """
 
     def __init__(self, size: Size, mode: int) -> None:
         self.size, self.mode, self.tokens = size, mode, VOCABULARY
 
     def changes(self, kind: Any) -> dict[str, Any]:
-        """The keywords with which a class of configurations gives a small one."""
+        """The keywords that make a class of configurations create a small configuration."""
         default = kind()
         values = {name: value for name, value in vars(default).items() if not name.startswith("_")}
         factor = factor_of(values, self.size)
@@ -118,7 +121,7 @@ class Shrinking:
         return self._one(name, value, factor, values) if isinstance(value, int) else None
 
     def _one(self, name: str, value: int, factor: int, values: dict[str, Any]) -> int | None:
-        """The small number; None for a number that stays."""
+        """The small number, or None if the number does not change."""
         if name.endswith("vocab_size"):
             return VOCABULARY if value > VOCABULARY else None
         if _TOKEN.search(name) and value >= VOCABULARY:
@@ -168,9 +171,9 @@ class Shrinking:
 
 
 def attempts(kind: Any, size: Size) -> Iterator[Any]:
-    """Configurations of a class, the smallest first; a configuration that the class refuses is left out."""
+    """Configurations of a class, the smallest first; skips configurations that the class rejects."""
     for mode in range(1 if size.published else 3):
         try:
             yield kind(**({} if size.published else Shrinking(size, mode).changes(kind)))
-        except Exception:  # a class checks its numbers with exceptions of any kind
+        except Exception:  # a class raises exceptions of many types for wrong numbers
             continue

@@ -56,7 +56,7 @@ def write(found: Mapping[tuple[str, str], Figures]) -> None:
 
 
 def section_of(text: str) -> str:
-    """The section of a page about all architectures, to the end; empty if the page has none."""
+    """The page's last section, about all architectures; empty if the page has none."""
     return text[text.index(f"{TITLE}\n") :] if f"{TITLE}\n" in text else ""
 
 
@@ -89,13 +89,13 @@ def _summary(entries: Iterable[Entry], found: Mapping[tuple[str, str], Figures])
 
 
 def _any(name: str, found: Mapping[tuple[str, str], Figures]) -> Figures:
-    """The figures of IREE; if IREE has not run a model, those of XLA or without an engine."""
+    """The figures with IREE, or if IREE has not run the model, the figures with XLA or without an engine."""
     known = [found.get((name, engine), {}) for engine in ("iree", "xla", "none")]
     return next((figures for stage in ("error", "ops") for figures in known if stage in figures), {})
 
 
 def _row(entry: Entry, found: Mapping[tuple[str, str], Figures]) -> str:
-    """A line of the table."""
+    """A model's line of the table."""
     figures = _any(entry.name, found)
     cells = [entry.name, *(f"{figures[key]:,}" if key in figures else "" for key in ("weights", "ops"))]
     cells += [f"{figures[key]:.2g}" if key in figures else "" for key in ("import", "transform")]

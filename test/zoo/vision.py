@@ -1,4 +1,4 @@
-"""Networks of images, by torchvision and timm."""
+"""Networks for images, from torchvision and timm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def _segmentation(name: str, side: int) -> Callable[[], Built]:
 
 
 def _resnet(block: Any, **options: Any) -> Callable[[], Built]:
-    """A ResNet of one block per stage."""
+    """A ResNet with one block per stage."""
     from torchvision.models.resnet import ResNet
 
     return lambda: (ResNet(block, [1, 1, 1, 1], num_classes=10, **options), (images(64),))
@@ -68,7 +68,7 @@ def _small_densenet() -> Built:
 
 
 class Double(torch.nn.Sequential):
-    """Two convolutions with group normalization, the block of a UNet."""
+    """The block of a UNet: two convolutions with group normalization."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         layers: list[torch.nn.Module] = []
