@@ -1,4 +1,4 @@
-"""Transformers and an LSTM in plain PyTorch, of the sizes of the published ones, with random weights."""
+"""Transformers and an LSTM in plain PyTorch, with the sizes of published models and random weights."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 class Attention(nn.Module):
-    """Attention of several heads; with `causal`, each token attends to those before it."""
+    """Multi-head attention; with `causal`, each token attends only to itself and the tokens before it."""
 
     def __init__(self, width: int, heads: int, causal: bool) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and two layers on each token, each with a normalization before it, or after it as in BERT."""
+    """Attention, then two layers on each token. A normalization comes before each part, or after it as in BERT."""
 
     def __init__(self, width: int, heads: int, causal: bool = False, after: bool = False) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class Text(nn.Module):
-    """GPT-2 (causal) or BERT: logits of each token, by the embedding."""
+    """GPT-2 (causal) or BERT: logits of each token, computed with the embedding's weights."""
 
     def __init__(self, vocabulary: int, causal: bool, depth: int = 12, width: int = 768) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Text(nn.Module):
 
 
 class ViT(nn.Module):
-    """A vision transformer: patches of the image and a token for the class."""
+    """A vision transformer on patches of the image and a class token."""
 
     def __init__(self, depth: int = 12, width: int = 768, side: int = 224, patch: int = 16) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class ViT(nn.Module):
 
 
 class LSTM(nn.Module):
-    """A language model: an embedding, two layers of LSTM, and the logits."""
+    """A language model: an embedding, two LSTM layers, and the logits."""
 
     def __init__(self, vocabulary: int = 1000, width: int = 256) -> None:
         super().__init__()

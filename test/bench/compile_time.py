@@ -1,16 +1,16 @@
-"""Where the time to compile networks of real sizes goes: python test/bench/compile_time.py [--help]
+"""Splits the time to compile networks of real sizes into parts: python test/bench/compile_time.py [--help]
 
-For the gradients of networks.py toward all parameters, processor time in seconds, which other load on the machine
-changes by less than wall time:
+For the gradients of the networks in networks.py with respect to all parameters, the processor time in seconds, because
+other load on the machine changes it less than wall time:
 
-    passes        tiduc's: merge, lower, and the rewrites for IREE
-    dispatches    IREE's from StableHLO to executables: fusion, schedule, memory
-    codegen       IREE's of each executable to LLVM's dialect: tiles, vectors, buffers
-    LLVM          from there to the module: LLVM, linker, VM code
-    XLA           XLA's, for the same gradient
+    passes        tiduc: merge, lower, and the rewrites for IREE
+    dispatches    IREE, from StableHLO to executables: fusion, schedule, memory
+    codegen       IREE, from executables to LLVM's dialect: tiles, vectors, buffers
+    LLVM          IREE, from LLVM's dialect to the module: LLVM, linker, VM code
+    XLA           XLA, for the same gradient
 
-and the number of `executables`, of those that differ in more than constants (`bodies`), and of those that differ in
-more than sizes and constants (`kinds`).
+It also counts the `executables`, those that differ in more than constants (`bodies`), and those that differ in more
+than sizes and constants (`kinds`).
 """
 
 import argparse
@@ -43,7 +43,7 @@ def main() -> None:
     )
     names = list(NETWORKS)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
-    parser.add_argument("--without-xla", action="store_true", help="do not compile with XLA")
+    parser.add_argument("--without-xla", action="store_true", help="skip XLA")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
     print(f"{'gradient':16}", *(f"{column:>11}" for column in COLUMNS))
@@ -61,7 +61,7 @@ def measured(name: str, without_xla: bool) -> Sequence[float]:
     source, *others = sources_of(tiduc.load(text))
     passes = used() - started
     compiles, whole, _ = timed(source)
-    while not compiles and others:  # the time of a part that does not compile counts as passes
+    while not compiles and others:  # the time of a source that does not compile counts as passes
         passes += whole
         source = others.pop(0)
         compiles, whole, _ = timed(source)
@@ -80,7 +80,10 @@ def measured(name: str, without_xla: bool) -> Sequence[float]:
 
 
 def timed(source: Source, phase: str = "") -> tuple[bool, float, bytes]:
-    """Whether IREE compiles a source, or does up to a phase; the processor time; and the result."""
+    """Compiles a source, or compiles it up to a phase.
+
+    Returns whether IREE succeeds, the processor time, and the result.
+    """
     before = used()
     try:
         result: Any = compile_until(source, phase) if phase else compile_source(source, cached=False)

@@ -1,10 +1,10 @@
 """Convolutions and their gradients by IREE, PyTorch and XLA: python test/bench/convolutions.py [--help]
 
-For shapes of ResNet, MobileNet, EfficientNet, ConvNeXt and UNet, in f32: the convolution (`forward`), and its gradients
-toward the image and toward the kernel, compiled by `tiduc compile`, by PyTorch op by op, and by XLA. The figures are
-the least time of a call in microseconds, tiduc's divided by that of each other one, and the peak memory of a call in
-KiB, arguments and results included. Calls take turns. With --threads 1, processor time is measured, so that other load
-on the machine hardly matters. With --write, the table goes to docs/benchmarks.md.
+Times the convolution (`forward`) and its gradients with respect to the image and to the kernel, for shapes of ResNet,
+MobileNet, EfficientNet, ConvNeXt and UNet, in f32. They are compiled by `tiduc compile` and by XLA, and run op by op in
+PyTorch. The figures are the least time of a call in microseconds, tiduc's time divided by the times of the others, and
+the peak memory of a call in KiB, with arguments and results. Calls take turns. With --threads 1, processor time is
+measured, so that other load on the machine hardly matters. With --write, the table goes to docs/benchmarks.md.
 """
 
 import argparse
@@ -35,7 +35,7 @@ DIRECTIONS = ("forward", "image", "kernel")
 
 
 class Shape(NamedTuple):
-    """A convolution of square images and windows; `outputs` are its features, of the result."""
+    """A convolution of square images with square windows; `outputs` is the number of features of the result."""
 
     batch: int
     size: int
@@ -50,7 +50,7 @@ class Shape(NamedTuple):
 
     @property
     def padding(self) -> int:
-        """The padding on each side: that which keeps the size, if it is odd; none for even windows."""
+        """The padding on each side: it keeps the image size if the window is odd, and is 0 if the window is even."""
         return self.dilation * (self.window // 2) if self.window % 2 else 0
 
 
@@ -79,7 +79,7 @@ SHAPES = {
     "dilated": Shape(1, 28, 64, 64, 3, dilation=2),
     "grouped": Shape(1, 28, 128, 128, 3, groups=32),
 }
-"""By name."""
+"""The shapes by name."""
 
 
 def main() -> None:
@@ -88,7 +88,7 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="+", choices=list(SHAPES), default=list(SHAPES), metavar="NAME")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="1, or all of the machine")
-    parser.add_argument("--seconds", type=float, default=0.5, help="for the calls of each convolution")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds of calls for each convolution")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
-    """The convolution in JAX; its kernel is as PyTorch's, or (window, in, out) with channels last."""
+    """The convolution in JAX. The kernel has PyTorch's layout, or is (window, in, out) with channels last."""
     numbers = ("NHWC", "HWIO", "NHWC") if s.last else ("NCHW", "OIHW", "NCHW")
     ends = [(s.padding, s.padding)] * 2
     if s.transposed:
@@ -126,7 +126,7 @@ def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
 
 
 def arguments(s: Shape) -> list[Any]:
-    """An image and a kernel for the convolution in JAX."""
+    """An image and a kernel, as arguments of the convolution in JAX."""
     draw = np.random.default_rng(0).standard_normal
     image, window = [s.size] * 2, [s.window] * 2
     kernel = [s.inputs, s.outputs] if s.transposed else [s.outputs, s.inputs // s.groups]
@@ -136,7 +136,7 @@ def arguments(s: Shape) -> list[Any]:
 
 
 def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], list[Any]]:
-    """PyTorch's convolution or gradient, from tensors to arrays in JAX's layout."""
+    """PyTorch's convolution or gradient. The call returns arrays in JAX's layout."""
     orders = [(0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)]
     tensors = [torch.from_numpy(np.asarray(x)) for x in given]
     if s.last:  # permute changes the order of dimensions, not of the elements in memory
@@ -159,7 +159,7 @@ def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], lis
 
 
 def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str, tuple[float, float]]:
-    """Microseconds and KiB of each way."""
+    """The time in microseconds and the memory in KiB of each way."""
     given, function = arguments(s), of_jax(s)
     if direction != "forward":
         y = jax.eval_shape(function, *given)
@@ -189,7 +189,7 @@ def least(
     while time.perf_counter() < end or rounds < 5:
         rounds += 1
         for way, call in calls.items():
-            for _ in range(2):  # the first call also waits for work left in the previous candidate's threads
+            for _ in range(2):  # the first call also waits for the previous candidate's threads
                 started = clock()
                 call()
                 times[way] = min(times[way], clock() - started)

@@ -1,14 +1,15 @@
-"""Rewrites for speed against flags of IREE: python test/bench/flags.py [--help]
+"""Compares rewrites for speed with flags of IREE: python test/bench/flags.py [--help]
 
-For each rewrite of backends/iree/fast/ and each program that the rewrite is for, the times of a call in one thread:
+For each rewrite of backends/iree/fast/ and each program that the rewrite should make faster, the times of a call in one
+thread:
 
     today         microseconds, as `tiduc compile` compiles the program
     without       without the rewrite, divided by today's time: above 1, the rewrite makes the program faster
     --no-fast     without any rewrite or flag for speed, divided by today's time
-    FLAG          with one more flag for IREE's compiler, divided by today's time
-    w/o + FLAG    with the flag and without the rewrite, divided by today's time: about 1 where the flag replaces it
+    FLAG          with an additional flag for IREE's compiler, divided by today's time
+    w/o + FLAG    with the flag and without the rewrite, divided by today's time: about 1 if the flag can replace it
 
-Times are medians of processor time; the calls take turns. A program that IREE does not compile has no time.
+Times are medians of processor time; the calls take turns. A program that IREE cannot compile has no time.
 """
 
 import argparse
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", choices=list(REWRITES), default=list(REWRITES), metavar="REWRITE"
     )
-    parser.add_argument("--seconds", type=float, default=3.0, help="for the calls of each program")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds of calls for each program")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_enable_x64", True)
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -> dict[str, float]:
-    """The median microseconds of a call, by way of compilation; NaN for a way that does not compile."""
+    """The median microseconds of a call for each way of compilation, without the ways that do not compile."""
     text, arguments = PROGRAMS[program]()
     calls: dict[str, Callable[[], Any]] = {}
 
@@ -93,7 +94,7 @@ def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -
 
 @contextmanager
 def in_one_thread() -> Iterator[None]:
-    """Prepares programs as if one thread had enough to do for no other."""
+    """Prepares programs as if they had too little work for a second thread."""
     with patch.object(prepare, "work", lambda module: replace(work(module), threaded=False, beside=0)):
         yield
 
@@ -111,7 +112,7 @@ def module_of(
     flags: Sequence[str] = (),
     cached: bool = False,
 ) -> bytes:
-    """The compiled module of a program, for one thread or for as many as `tiduc compile` takes."""
+    """The compiled module of a program, for one thread or for the number that `tiduc compile` chooses."""
     with in_one_thread() if threads == 1 else nullcontext():
         return build(program.lower(), Options(fast=fast, cached=cached), flags)
 
@@ -121,7 +122,7 @@ work = prepare.work
 
 @contextmanager
 def left_out(rewrite: str) -> Iterator[None]:
-    """Leaves a rewrite out of the pipeline: a module's passes and patterns, a part of a pass, or a flag."""
+    """Disables a rewrite inside the block: the passes and patterns of a module, a part of a pass, or a flag."""
     part = REWRITES[rewrite].part
     if part is not None:
         with patch(*part):

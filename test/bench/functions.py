@@ -1,4 +1,4 @@
-"""The functions that suite.py differentiates: kinds that benchmarks of differentiation measure, written here in JAX.
+"""The functions that suite.py differentiates, written in JAX. Benchmarks of differentiation use functions like them.
 
 Each is written as a user would write it, without adjustments for a differentiator or a compiler. Sizes are those of a
 laptop: a gradient takes between tens of microseconds and tens of milliseconds.
@@ -15,7 +15,7 @@ from jax.scipy.special import logsumexp
 
 
 class Function(NamedTuple):
-    """A scalar function of arrays, where to evaluate it, and the positions of what is differentiated in."""
+    """A scalar function of arrays, its arguments, and the positions of the differentiated arguments."""
 
     function: Callable[..., Any]
     arguments: Callable[[np.random.Generator], list[Any]]
@@ -26,7 +26,10 @@ class Function(NamedTuple):
 
 
 def gmm(weights: Any, means: Any, logs: Any, lower: Any, x: Any) -> Any:
-    """weights: (k,), means: (k, d), logs of each root's diagonal, and what is below: (k, d), (k, d, d)."""
+    """weights: (k,), means: (k, d).
+
+    Each Cholesky factor has the logs of its diagonal, (k, d), and a lower part, (k, d, d).
+    """
     roots = jnp.exp(logs)[:, :, None] * jnp.eye(x.shape[1], dtype=x.dtype) + jnp.tril(lower, -1)
     centred = x[:, None, :] - means
     scaled = jnp.einsum("kij,nkj->nki", roots, centred)
@@ -45,7 +48,7 @@ def gmm_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def lstm(weights: Any, biases: Any, out: Any, text: Any) -> Any:
-    """weights: (layers, 2 h, 4 h), biases: (layers, 4 h), out: (h, h), text: (length, h) of ones and zeros."""
+    """weights: (layers, 2 h, 4 h), biases: (layers, 4 h), out: (h, h), text: (length, h) of zeros and ones."""
     hidden = out.shape[0]
 
     def step(state: Any, x: Any) -> tuple[Any, Any]:
@@ -155,7 +158,7 @@ JOINTS = 4
 
 
 def hand(pose: Any, base: Any, skin: Any, vertices: Any, seen: Any) -> Any:
-    """pose: (6 + 3 * 20,): place and rotation, then three angles a joint; base: (21, 3) offsets of bones.
+    """pose: (6 + 3 * 20,): position and rotation, then three angles per joint; base: (21, 3) offsets of bones.
 
     skin: (21, v) weights, vertices: (v, 3), seen: (v, 3).
     """
@@ -200,7 +203,7 @@ def hand_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def images(first: Any, second: Any, x: Any) -> Any:
-    """Two convolutions as PyTorch lays images out. first: (16, 3, 3, 3), second: (32, 16, 3, 3), x: (8, 3, 32, 32)."""
+    """Two convolutions in PyTorch's image layout. first: (16, 3, 3, 3), second: (32, 16, 3, 3), x: (8, 3, 32, 32)."""
     numbers = ("NCHW", "OIHW", "NCHW")
     y = jax.nn.relu(lax.conv_general_dilated(x, first, (1, 1), "SAME", dimension_numbers=numbers))
     y = lax.conv_general_dilated(y, second, (2, 2), "SAME", dimension_numbers=numbers)
@@ -213,7 +216,7 @@ def images_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
-    """Heads of attention over a long text: (heads, n, d) each."""
+    """Multi-head attention over a long text; q, k and v are (heads, n, d)."""
     scores = jnp.einsum("hnd,hmd->hnm", q, k) / np.float32(np.sqrt(q.shape[-1]))
     return jnp.sum(jnp.einsum("hnm,hmd->hnd", jax.nn.softmax(scores), v) ** 2)
 
@@ -223,7 +226,7 @@ def attention_arguments(rng: np.random.Generator) -> list[Any]:
 
 
 def ranks(x: Any, weights: Any) -> Any:
-    """A weighted sum of sorted values, as in estimates of risk. x, weights: (n,)."""
+    """A weighted sum of sorted values, as in estimates of financial risk. x, weights: (n,)."""
     return jnp.sum(jnp.sort(x) * weights)
 
 

@@ -1,9 +1,9 @@
-"""Gradients of networks on a GPU, against PyTorch op by op: python test/bench/gpu_networks.py [--help]
+"""Compares gradients of networks on a GPU with PyTorch, run op by op: python test/bench/gpu_networks.py [--help]
 
 The networks are those of networks.py, in f32, with arguments and results in the GPU's memory. PyTorch multiplies
-without TF32. For each network, the script prints the least milliseconds of a call for both, the ratio, the largest
-distance of a gradient from PyTorch's relative to its length, and the seconds of wall-clock time to compile. With
---profile, it also prints the kernels that take most of the time. Networks are compiled in parallel before any is timed.
+without TF32. For each network, the script prints the least milliseconds of a call for both, the ratio of these times,
+the largest relative error of a gradient, and the seconds of wall-clock time to compile. With --profile, it also prints
+the kernels that take most of the time. Networks are compiled in parallel before any is timed.
 """
 
 import argparse
@@ -45,14 +45,14 @@ def main() -> None:
 
 
 def gradient(name: str) -> tuple[Any, Any, Any]:
-    """A network's module, an image, and tiduc's gradient toward all parameters."""
+    """A network's module, an image, and tiduc's gradient with respect to all parameters."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     return module, image, tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
 
 
 def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
-    """The compiled gradient of a network for a target, or the compiler's diagnostic, and the seconds that it took."""
+    """The compiled gradient of a network for a target, or the compiler's diagnostic, and the seconds of compilation."""
     name, target = job
     _, _, derived = gradient(name)
     start = time.perf_counter()
@@ -64,7 +64,7 @@ def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
 
 
 def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: bool) -> str:
-    """A line of the table, and of the profile if one is wanted."""
+    """A line of the table; with `profiled`, also the profile."""
     if isinstance(vmfb, str):
         return f"{name:10} {vmfb}"
     module, image, derived = gradient(name)
@@ -73,7 +73,7 @@ def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: boo
     arguments = [modules.put(np.asarray(x)) for x in derived.arguments(image.numpy())]
     module, image = module.cuda(), image.cuda()
     for part in module.modules():
-        part.train(part.training or isinstance(part, torch.nn.RNNBase))  # cuDNN's gradients require it
+        part.train(part.training or isinstance(part, torch.nn.RNNBase))  # cuDNN's gradients need this mode
 
     def ours() -> Sequence[Any]:
         results = executable.keep(*arguments)
@@ -93,7 +93,7 @@ def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: boo
 
 
 def least(call: Callable[[], Any]) -> float:
-    """The least milliseconds of some calls, after two others."""
+    """The least milliseconds of several calls, after two calls that are not timed."""
     times = []
     for _ in range(CALLS + 2):
         start = time.perf_counter()
@@ -103,7 +103,7 @@ def least(call: Callable[[], Any]) -> float:
 
 
 def kernels(call: Callable[[], Any]) -> list[str]:
-    """The kernels that take most of a call: milliseconds, count, name."""
+    """The kernels that take most of a call: milliseconds, count and name of each."""
     with profile(activities=[ProfilerActivity.CUDA]) as record:
         call()
         torch.cuda.synchronize()

@@ -1,12 +1,12 @@
 """tiduc as a tool of GradBench (https://gradben.ch), and a table of its problems.
 
-    python test/bench/gradbench.py                    answers GradBench's messages on standard input, one in a line
+    python test/bench/gradbench.py                    answers GradBench's messages on standard input, one per line
     python test/bench/gradbench.py --tool jax         the same problems, by jax.grad and XLA
     python test/bench/gradbench.py --table            small inputs for both: the least time of a call, in microseconds
     python test/bench/gradbench.py --table --beside 'pytorch=python .../tools/pytorch/run.py'
 
-With --table, this script sends the messages, and ends where the answers of two tools differ.
-The time of a call is from NumPy arrays to NumPy arrays, without compilation. --beside takes any tool of GradBench.
+With --table, this script sends the messages, and exits if the answers of two tools differ. The time of a call includes
+conversions from and to NumPy arrays, but not compilation. --beside adds any tool of GradBench.
 """
 
 import argparse
@@ -85,13 +85,13 @@ def answers(tool: str, messages: Iterator[str]) -> Iterator[Json]:
         elif message["kind"] == "evaluate":
             try:
                 response |= evaluated(tool, message["module"], message["function"], message["input"])
-            except Exception as error:  # the other side records it and continues
+            except Exception as error:  # GradBench records the error and continues
                 response |= {"success": False, "error": f"{type(error).__name__}: {error}"}
         yield response
 
 
 def evaluated(tool: str, module: str, function: str, given: Any) -> Json:
-    if module == "hello":  # takes a number, and is not repeated
+    if module == "hello":  # the request has a number, and is not repeated
         asked, x = {"square": VALUE, "double": GRADIENT}[function], np.array(given, np.float64)
         (output,) = TOOLS[tool](lambda x: x * x, [x], asked, (0,))()
         return {"success": True, "output": float(output)}
@@ -100,7 +100,7 @@ def evaluated(tool: str, module: str, function: str, given: Any) -> Json:
     whole = problem.whole(given)
     arrays = [np.array(whole[name], np.float64) for name in problem.arrays]
     objective = problem.objective(given)
-    if module == "ode" and asked == GRADIENT:  # of the last element
+    if module == "ode" and asked == GRADIENT:  # gradient of the last element
         call = TOOLS[tool](lambda x: objective(x)[-1], arrays, asked, problem.wrt)
     else:
         call = TOOLS[tool](objective, arrays, asked, problem.wrt)
@@ -146,7 +146,7 @@ def started(name: str, command: Sequence[str]) -> Tool:
 
 
 def compare(module: str, names: tuple[str, list[Any]], wanted: Any, found: Any) -> None:
-    """Ends the process where two outputs differ, by GradBench's measure and tolerance."""
+    """Exits if two outputs differ by more than GradBench's tolerance, in GradBench's measure."""
     x, y = (np.array(leaves(output)) for output in (wanted, found))
     if x.shape != y.shape or np.any(np.abs(x - y) > 1e-4 * np.maximum(1, np.abs(x) + np.abs(y))):
         sys.exit(f"{module}: {names} differ")
@@ -158,7 +158,7 @@ def leaves(output: Any) -> list[float]:
 
 
 def table(tools: Sequence[Tool], seconds: float, only: Sequence[str]) -> Iterator[str]:
-    """A line for each problem, function and input: the least time of each tool."""
+    """A line for each problem, function and input, with the least time of each tool."""
     yield f"| problem | function | input | {' | '.join(tool.name for tool in tools)} |"
     yield f"|---|---|---|{'---:|' * len(tools)}"
     for module in only:
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--tool", choices=TOOLS, default="tiduc")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--only", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each evaluation")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds of each evaluation")
     parser.add_argument("--beside", nargs="+", default=[], metavar="NAME=COMMAND")
     parser.add_argument(
         "--multithreaded", action="store_true", help="GradBench's option; both tools use all cores"

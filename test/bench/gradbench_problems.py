@@ -1,4 +1,4 @@
-"""Problems of GradBench (https://gradben.ch) that gradbench.py evaluates, written in JAX from their descriptions there.
+"""Problems of GradBench (https://gradben.ch) for gradbench.py, written in JAX from GradBench's descriptions.
 
 Each function takes arrays of f64. `inputs` are small inputs in GradBench's form, for a table without GradBench.
 """
@@ -18,16 +18,19 @@ Array = NDArray[np.float64]
 Json = dict[str, Any]
 
 VALUE, GRADIENT, NEWTON, BLOCKS = "value", "gradient", "newton", "blocks"
-"""The kind of result that a problem requests: the objective, its gradient, the gradient over the Hessian's diagonal, or
-the blocks of its Jacobian, where a row of the results depends on the same row of the arguments."""
+"""The kind of result that a problem requests.
+
+These are the objective, its gradient, the gradient over the Hessian's diagonal, or the blocks of its Jacobian if each
+row of the results depends only on the same row of the arguments.
+"""
 
 
 Form = Callable[[Json, Sequence[Array]], Any]
-"""The result that GradBench expects, for an input and arrays."""
+"""A function from an input and arrays to the result in GradBench's form."""
 
 
 class Problem(NamedTuple):
-    """An objective, its arguments in an input, and the positions of those to differentiate in."""
+    """An objective, the fields of an input that are its arguments, and the positions of differentiated arguments."""
 
     objective: Callable[[Json], Callable[..., Any]]
     arrays: tuple[str, ...]  # fields of an input, in the order of the objective's arguments
@@ -70,7 +73,7 @@ def gmm(given: Json) -> Callable[..., Any]:
 
 
 def log_sum_exp(x: Any) -> Any:
-    """Over the last axis, from its definition."""
+    """The logarithm of the sum of exponentials over the last axis, by definition."""
     largest = jnp.max(x, axis=-1, keepdims=True)
     return largest[..., 0] + jnp.log(jnp.sum(jnp.exp(x - largest), axis=-1))
 
@@ -198,7 +201,10 @@ def lstm_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
 
 
 def det(given: Json) -> Callable[..., Any]:
-    """Rows are added one by one; the minors of the last rows, for all sets of columns, are computed together."""
+    """The determinant of a matrix.
+
+    Rows are added one by one; the minors of the last rows are computed for all column sets.
+    """
     size = given["ell"]
 
     def objective(matrix: Any) -> Any:
@@ -225,7 +231,7 @@ CAMERA, POINT = 11, 3
 
 
 def ba(_: Json) -> Callable[..., Any]:
-    """The errors of projections and of weights, for rows of cameras and points, one for each observation.
+    """The errors of projections and of weights. Cameras and points have a row for each observation.
 
     A camera is a rotation vector, a center, the focal length, the principal point, and two coefficients of distortion.
     """
@@ -242,7 +248,7 @@ def ba(_: Json) -> Callable[..., Any]:
 
 
 def rotated(vectors: Any, points: Any) -> Any:
-    """Points, each turned around a vector by its length, by Rodrigues' formula."""
+    """Points, each rotated around a vector by the vector's length, with Rodrigues' formula."""
     angle = jnp.sqrt(jnp.sum(vectors**2, axis=1, keepdims=True))
     axis = vectors / angle
     along = jnp.sum(axis * points, axis=1, keepdims=True)
@@ -254,7 +260,7 @@ def rotated(vectors: Any, points: Any) -> Any:
 
 
 def ba_whole(given: Json) -> Json:
-    """The input with one camera, point, weight and feature for each observation; GradBench sends one of each."""
+    """The input with a camera, point, weight and feature for each observation; GradBench sends only one of each."""
     rows = {name: [given[name]] * given["p"] for name in ("cam", "x", "w", "feat")}
     return {**given, **rows}
 
@@ -269,7 +275,7 @@ def ba_value(_: Json, results: Sequence[Array]) -> Json:
 
 
 def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
-    """The first observation's part of a matrix with compressed rows, and the last number of each array."""
+    """The part of the compressed sparse rows for the first observation, and the last entry of each array."""
     by_camera, by_point, by_weight = blocks
     rows = np.concatenate([by_camera[0], by_point[0], by_weight[0][:, None]], axis=1)[:2]
     points, weights = CAMERA * given["n"], CAMERA * given["n"] + POINT * given["m"]
@@ -283,7 +289,7 @@ def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
 
 
 def ba_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
-    """A camera that looks at a point from afar."""
+    """A camera that looks at a distant point."""
     camera = np.concatenate([rng.uniform(-1, 1, 3), [3, 4, 50], [400], rng.uniform(-9, 9, 2), [0.09, 0.003]])
     arrays = {"cam": camera.tolist(), "x": rng.uniform(0, 7, 3).tolist(), "feat": [270.0, 830.0]}
     return [

@@ -1,4 +1,4 @@
-"""Whole Jacobians: tiduc's order of the chain rule against JAX's jacfwd and jacrev, all compiled by XLA.
+"""Compares whole Jacobians by tiduc with JAX's jacfwd and jacrev, all compiled by XLA.
 
     python test/bench/jacobians.py [--help]
 
@@ -19,11 +19,11 @@ from suite import by_xla, least
 from tiduc.loading import load
 
 SECONDS = 3.0
-"""For the calls of each row."""
+"""Seconds of calls for each row."""
 
 
 class Case(NamedTuple):
-    """A function, its arguments, the positions that it is differentiated in, and the sparsity to ask for."""
+    """A function, its arguments, the positions of the differentiated arguments, and the `sparsity` to request."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
 
 def autoencoder(x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """x: (n,), through a waist of b.shape[1] numbers."""
+    """An autoencoder of x: (n,), whose narrowest layer has b.shape[1] numbers."""
     return jnp.tanh(jnp.tanh(jnp.tanh(x @ a) @ b) @ c) @ d
 
 
@@ -44,7 +44,7 @@ def stencil(u: Any) -> Any:
 
 
 def reprojection(cameras: Any, points: Any, observed: Any, seen: Any) -> Any:
-    """Errors of the images of points: each depends on one camera (9 numbers) and one point (3 numbers)."""
+    """Errors of projected points. Each error depends on one camera (9 numbers) and one point (3 numbers)."""
     camera, point = cameras[seen[0]], points[seen[1]]
     angle, shift = camera[:, :3], camera[:, 3:6]
     rotated = point + jnp.cross(angle, point) + 0.5 * jnp.cross(angle, jnp.cross(angle, point)) + shift
@@ -96,7 +96,7 @@ def cases(is_small: bool) -> dict[str, Case]:
 
 
 def texts(case: Case) -> dict[str, str]:
-    """The StableHLO of the Jacobian in each way."""
+    """The StableHLO text of the Jacobian for each way."""
     program = load(jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text())
     wrt = list(case.wrt)
 
@@ -114,7 +114,7 @@ def texts(case: Case) -> dict[str, str]:
 
 
 def row(case: Case) -> dict[str, float]:
-    """Milliseconds of a call in each way, and the largest relative error of "auto" against jacfwd."""
+    """The milliseconds of a call for each way, and the largest relative error of "auto" compared with jacfwd."""
     compiled = {way: by_xla(text, case.arguments).call for way, text in texts(case).items()}
     expected, actual = compiled["jacfwd"](), compiled["auto"]()
     error = max(
@@ -127,8 +127,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="the rows; by default all")
-    parser.add_argument("--small", action="store_true", help="small sizes, to check values only")
+    parser.add_argument("names", nargs="*", help="names of rows; default: all")
+    parser.add_argument("--small", action="store_true", help="use small sizes, to check values only")
     options = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_enable_x64", True)

@@ -1,17 +1,17 @@
 """The cost of gradients of loops: python test/bench/loops.py [--help]
 
-First, run times: for a scan over a sequence, an RNN and an LSTM, our gradient and JAX's gradient of one function,
-both compiled by XLA, at two lengths; the programs take turns. The time per iteration does not depend on the length if
-an iteration copies only the values that it changes.
+First, run times of tiduc's and JAX's gradients of a scan over a sequence, an RNN and an LSTM, at two lengths. XLA
+compiles both gradients; the programs take turns. The time per iteration does not depend on the length if an iteration
+copies only the values that it changes.
 
-Second, memory: for the gradient of one loop, and for its gradient (reverse over reverse), the run time and the size of
-XLA's temporary buffers: with stacks, and with checkpoints of sqrt n and of log n iterations.
+Second, memory: the run time and the size of XLA's temporary buffers, for the gradient of a loop and for the gradient of
+this gradient (reverse over reverse), with stacks and with sqrt n or log n checkpoints.
 
-    us/iteration          the median time of a call over the number of iterations, in microseconds
-    ours/JAX's            our gradient's time over that of JAX's: below 1, ours is faster
+    us/iteration          the median time of a call divided by the number of iterations, in microseconds
+    ours/JAX's            the time of tiduc's gradient divided by that of JAX's: below 1, tiduc's is faster
     MB                    XLA's buffers, without arguments and results
 
-Nothing here checks the figures.
+The script does not check the figures.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lengths", nargs="+", type=int, default=[1_000, 10_000])
-    parser.add_argument("--rounds", type=int, default=20, help="calls of each program")
+    parser.add_argument("--rounds", type=int, default=20, help="number of calls of each program")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
     columns = ("length", "loss", "ours", JAX, f"ours/{JAX}")

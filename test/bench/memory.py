@@ -1,15 +1,15 @@
-"""The model of memory and time of budgets against IREE: python test/bench/memory.py [--help]
+"""Compares the memory and time that the budget model estimates with IREE's: python test/bench/memory.py [--help]
 
-For the functions of suite.py and some networks of networks.py, the value and gradient in f32, each within budgets of
-memory ("none" for no budget):
+For the functions of suite.py and some networks of networks.py, the value and gradient in f32, each within several
+memory budgets ("none" for no budget):
 
-    model, IREE    the peak of the model, and IREE's allocated peak, without arguments and results, in KiB
-    time           the processor time of a call divided by that without a budget: estimated, and measured
+    model, IREE    the estimated peak, and IREE's allocated peak, without arguments and results, in KiB
+    time           the processor time of a call divided by the time without a budget: estimated, and measured
 
-With --xla, the memory of the gradient of each network of networks.py, without a budget, arguments and results included,
-on IREE and on XLA. With --cheap, the time and the memory of the program without a budget, divided by those of the
-program that recomputes no cheap values (`passes/rematerialize/cheap.py`); programs without cheap recomputation are
-omitted. Calls take turns, each in one thread.
+With --xla, the memory of the gradient of each network of networks.py without a budget, on IREE and on XLA, including
+arguments and results. With --cheap, the time and the memory of each program without a budget, divided by those of the
+program that recomputes no cheap values (`passes/rematerialize/cheap.py`); programs without cheap values are omitted.
+Calls take turns, each in one thread.
 """
 
 import argparse
@@ -37,7 +37,7 @@ BUDGETS = ("none", "0.5x", "min")
 
 
 class Row(NamedTuple):
-    """KiB beside arguments and results, of the model and of IREE, and times, estimated and measured, by budget."""
+    """For each budget, the KiB of the model and of IREE without arguments and results, and the two times."""
 
     throughout: float
     model: dict[str, float]
@@ -51,13 +51,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     known = [*cases(), *(NETWORKS if find_spec("torch") is not None else ())]
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the functions and networks")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="names of functions and networks")
     parser.add_argument(
-        "--budgets", nargs="+", default=BUDGETS, help="the first one is what others are compared with"
+        "--budgets", nargs="+", default=BUDGETS, help="the others are compared with the first budget"
     )
-    parser.add_argument("--cheap", action="store_true", help="measure what recomputing cheap values costs")
+    parser.add_argument("--cheap", action="store_true", help="measure the cost of recomputing cheap values")
     parser.add_argument("--xla", action="store_true", help="compare the memory of networks with XLA's")
-    parser.add_argument("--seconds", type=float, default=5.0, help="for the calls of each program")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of calls for each program")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
     print(machine())
@@ -100,7 +100,7 @@ def of_cheap(names: Sequence[str], seconds: float) -> Iterator[str]:
 
 
 def of_xla(names: Sequence[str] | None) -> Iterator[str]:
-    """The memory of gradients of networks on both engines, in MiB, and the geometric mean of the ratios."""
+    """The memory in MiB of gradients of networks on both engines, and the geometric mean of the ratios."""
     import networks
 
     yield from ["| MiB | tiduc compile | XLA | ratio |", "|---|---:|---:|---:|"]
@@ -118,7 +118,7 @@ def of_xla(names: Sequence[str] | None) -> Iterator[str]:
 
 
 def cell(x: float | None, digits: int) -> str:
-    """A figure, or a dash for a budget that does not fit."""
+    """A figure, or a dash for a budget that is infeasible."""
     return "-" if x is None else f"{x:.{digits}f}"
 
 
@@ -137,13 +137,13 @@ def program_of(name: str) -> tuple[tiduc.Program, list[Any]]:
 
 
 def gradient_of(module: Any, image: Any, value: bool) -> tiduc.Program:
-    """The gradient of a loss toward all parameters, and with `value` the loss."""
+    """The gradient of a loss with respect to all parameters; with `value`, also the loss."""
     names = [name for name, _ in module.named_parameters()]
     return tiduc.from_torch(module, (image,), lift_constants=True).grad(names, value=value)
 
 
 def network(name: str) -> tuple[Any, Any]:
-    """A network of networks.py, or one like it with one layer."""
+    """A network of networks.py, or a similar network with one layer."""
     import networks
     import torch
     from attention import Text, ViT
@@ -162,7 +162,7 @@ def network(name: str) -> tuple[Any, Any]:
 
 
 def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
-    """The figures of a program within each budget; a budget that no plan fits has none."""
+    """The figures of a program for each feasible budget."""
     program, arguments = program_of(name)
     row = Row(0.0, {}, {}, {}, {})
     calls: dict[str, Callable[[], Any]] = {}
@@ -184,13 +184,13 @@ def measured(name: str, budgets: Sequence[str], seconds: float) -> Row:
 
 
 def estimate_of(program: tiduc.Program) -> MemoryEstimate:
-    """The estimates of the model for a program within its budget."""
+    """The model's estimates for a program within its budget."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     return estimated(program.view, structured, program.memory, loops_of(program))
 
 
 def compiled(program: tiduc.Program, arguments: Sequence[Any]) -> tuple[Callable[[], Any], float]:
-    """A call in one thread, and the bytes that IREE allocates for it."""
+    """A call of the program in one thread, and the bytes that IREE allocates for it."""
     vmfb = module_of(program, cached=True)
     executable = tiduc.Executable(vmfb)
     executable(*arguments)

@@ -1,4 +1,4 @@
-"""Networks in plain PyTorch, of the sizes of the published ones, with random weights."""
+"""Networks in plain PyTorch, with the sizes of published models and random weights."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 class Network(NamedTuple):
-    """A module, made by `make`; `shape` is that of its image, with channels first, or of its tokens."""
+    """A module that `make` creates; `shape` is the shape of its image, with channels first, or of its tokens."""
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
@@ -19,7 +19,7 @@ class Network(NamedTuple):
 
 
 class Loss(nn.Module):
-    """The mean of the squares of what a network returns."""
+    """The mean of the squares of a network's results."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Loss(nn.Module):
 
 
 def convolved(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
-    """A convolution without bias that keeps the image's size, up to the stride."""
+    """A convolution without bias. It divides the image's size by the stride."""
     return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
 
 
@@ -54,7 +54,7 @@ class Basic(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """ResNet's block of three convolutions, the middle one of fewer channels."""
+    """ResNet's block of three convolutions, of which the middle one has fewer channels."""
 
     expansion = 4
 
@@ -93,7 +93,7 @@ def resnet(block: Any, counts: tuple[int, ...]) -> nn.Module:
 
 
 class Squeeze(nn.Module):
-    """Multiplies channels by numbers that depend on their means."""
+    """Squeeze and excitation: multiplies channels by factors that depend on the channels' means."""
 
     def __init__(self, channels: int, width: int, gate: type[nn.Module], act: type[nn.Module]) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ _EFFICIENT = (
 
 
 def efficientnet() -> nn.Module:
-    """A block of each kind of EfficientNet-B0, after its first convolution."""
+    """One block of each kind of EfficientNet-B0, after its first convolution."""
     parts: list[nn.Module] = [convolved(3, 32, 3, 2), nn.BatchNorm2d(32), nn.SiLU()]
     for inputs, factor, outputs, kernel, stride in _EFFICIENT:
         width = inputs * factor
@@ -179,7 +179,7 @@ class Next(nn.Module):
 
 
 def convnext() -> nn.Module:
-    """Two of ConvNeXt's blocks, with the convolutions before them."""
+    """Two of ConvNeXt's blocks, with the convolutions that precede them."""
     return nn.Sequential(nn.Conv2d(3, 96, 4, 4), Next(96), nn.Conv2d(96, 192, 2, 2), Next(192))
 
 
@@ -201,7 +201,7 @@ class Twice(nn.Module):
 
 
 class UNet(nn.Module):
-    """A UNet whose last half is of transposed convolutions."""
+    """A UNet whose second half has transposed convolutions."""
 
     def __init__(self, widths: tuple[int, ...] = (32, 64, 128)) -> None:
         super().__init__()
@@ -235,7 +235,7 @@ NETWORKS = {
     "bert": Network(lambda: Text(30522, False), (1, 128), vocabulary=30522),
     "lstm": Network(LSTM, (4, 32), vocabulary=1000),
 }
-"""By name."""
+"""The networks by name."""
 
 
 def made(name: str) -> tuple[nn.Module, Any]:
@@ -244,7 +244,7 @@ def made(name: str) -> tuple[nn.Module, Any]:
     network = NETWORKS[name]
     module = Loss(network.make()).train(network.training)
     for part in module.modules() if network.training else ():
-        if isinstance(part, nn.BatchNorm2d):  # running statistics would be additional results
+        if isinstance(part, nn.BatchNorm2d):  # running statistics would become additional results
             part.track_running_stats, part.running_mean, part.running_var = False, None, None
             part.num_batches_tracked = None
     if network.vocabulary:

@@ -1,4 +1,4 @@
-"""The programs that transform.py differentiates: JAX functions with as many ops as wanted."""
+"""The programs that transform.py differentiates: JAX functions with a chosen number of ops."""
 
 import sys
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Program(NamedTuple):
 
 
 def chain(layers: int) -> Program:
-    """A chain of x <- sin(x) a + b."""
+    """A chain of `layers` steps x <- sin(x) a + b."""
 
     def function(x: Any, a: Any, b: Any) -> Any:
         for _ in range(layers):
@@ -47,7 +47,7 @@ def mlp(layers: int) -> Program:
 
 
 def transformer(layers: int) -> Program:
-    """The example's transformer with `blocks` blocks."""
+    """The transformer of examples/ with `layers` blocks."""
     first, tokens, targets = models.transformer_inputs(np.random.default_rng(0))
     of_block = [key for key in first if key.startswith(("w", "b", "ln1", "ln2"))]
     shared = [key for key in first if key not in of_block]

@@ -1,17 +1,17 @@
-"""Gradients of networks of real sizes by IREE, PyTorch and XLA: python test/bench/real_sizes.py [--help]
+"""Times gradients of networks of real sizes by IREE, PyTorch and XLA: python test/bench/real_sizes.py [--help]
 
-For the networks of networks.py, in f32, the gradient of the loss toward all parameters:
+For the networks of networks.py, in f32, the gradient of the loss with respect to all parameters:
 
     tiduc compile    tiduc's gradient, compiled by IREE
-    PyTorch          PyTorch's, op by op
-    torch.compile    PyTorch's, compiled
+    PyTorch          PyTorch's gradient, run op by op
+    torch.compile    PyTorch's gradient, compiled
     XLA              tiduc's gradient, compiled by XLA
     iree-compile     tiduc's gradient, compiled by IREE without tiduc's rewrites; with --threads 1 only
 
 The figures are the least time of a call in milliseconds, and ratios; the peak memory of a call in MiB, with results and
-without arguments; and the processor time in seconds to compile, for tiduc including its own passes. Calls take turns.
-With --threads 1, processor time is measured, so that other load on the machine hardly matters. With --write, the table
-goes to docs/benchmarks.md.
+without arguments; and the processor time in seconds to compile, including tiduc's passes. Calls take turns. With
+--threads 1, processor time is measured, so that other load on the machine hardly matters. With --write, the table goes
+to docs/benchmarks.md.
 """
 
 import argparse
@@ -42,7 +42,7 @@ WITH_COMPILER = TIDUC, COMPILED, XLA, IREE
 
 
 class Way(NamedTuple):
-    """A way to compute the gradient: its call, the peak memory of a call in bytes, and the seconds to compile it."""
+    """A way to compute the gradient: a call, its peak memory in bytes, and the seconds of compilation."""
 
     call: Callable[[], Sequence[Any]]
     memory: float
@@ -50,7 +50,7 @@ class Way(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Milliseconds, MiB and seconds to compile of each way that works, the largest relative error, and what failed."""
+    """Milliseconds, MiB and seconds to compile for each way that works, the largest relative error, and failures."""
 
     times: dict[str, float]
     memory: dict[str, float]
@@ -66,7 +66,7 @@ def main() -> None:
     names = list(NETWORKS)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="1, or all of the machine")
-    parser.add_argument("--seconds", type=float, default=5.0, help="for the calls of each network")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of calls for each network")
     parser.add_argument("--without", nargs="+", choices=(COMPILED, XLA, IREE), default=(), metavar="WAY")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     chosen = parser.parse_args()
@@ -110,7 +110,7 @@ def compared(
     for way in (way for way in WAYS if way not in without and (way != IREE or threads == 1)):
         try:
             ways[way] = makers[way]()
-        except Exception as error:  # a missing compiler, or an op that it lacks
+        except Exception as error:  # a compiler may be missing, or lack an op
             failed[way] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:160]}"
             if way in (TIDUC, TORCH):
                 raise
@@ -131,7 +131,7 @@ def compared(
 
 
 def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
-    """The gradient as `tiduc compile` has IREE compile it."""
+    """The gradient as `tiduc compile` compiles it with IREE."""
     before = used()
     vmfb = module_of(tiduc.load(text), threads)
     seconds = used() - before
@@ -144,7 +144,7 @@ def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
 
 
 def of_torch(forward: Callable[..., Any], inputs: Sequence[Any], weights: Sequence[Any]) -> Way:
-    """PyTorch's gradient toward the weights; `forward` is the module, compiled or not."""
+    """PyTorch's gradient toward the weights; `forward` is the module, or the result of `torch.compile`."""
 
     def call() -> Sequence[Any]:
         found = torch.autograd.grad(forward(*inputs), weights, allow_unused=True, materialize_grads=True)
@@ -159,7 +159,7 @@ def of_torch(forward: Callable[..., Any], inputs: Sequence[Any], weights: Sequen
 def of_compiler(
     compiler: Callable[[str, Sequence[Any]], Compiled], text: str, arguments: Sequence[Any]
 ) -> Way:
-    """tiduc's gradient by another compiler of StableHLO."""
+    """tiduc's gradient, compiled by another StableHLO compiler."""
     before = used()
     with jax.enable_x64(True):
         compiled = compiler(inlined(text), arguments)
@@ -173,12 +173,12 @@ def of_compiler(
 
 
 def size(arrays: Sequence[Any]) -> int:
-    """The bytes of arrays."""
+    """The total number of bytes of arrays."""
     return sum(x.nbytes for x in arrays)
 
 
 def distance(results: Sequence[Any], expected: Sequence[Any]) -> float:
-    """The largest distance of a result from the expected one, relative to its length; tiny results do not count."""
+    """The largest relative error of a result, where tiny results are ignored."""
     norms = [float(np.linalg.norm(y)) for y in expected]
     compared = zip(results, expected, norms, strict=True)
     return max(float(np.linalg.norm(x - y)) / n for x, y, n in compared if n > 1e-6 * max(norms))
@@ -191,7 +191,7 @@ def used() -> float:
 
 
 def table(rows: Mapping[str, Row], threads: int) -> Iterator[str]:
-    """Markdown: a description of the machine, geometric means of ratios, the table, and what failed."""
+    """Markdown: a description of the machine, geometric means of ratios, the table, and the failures."""
     yield f"\n{machine()}; {threads} threads\n"
     for kind, what in {"times": "", "memory": ", memory", "seconds": ", to compile"}.items():
         for way in WAYS[1:]:
@@ -216,12 +216,12 @@ def table(rows: Mapping[str, Row], threads: int) -> Iterator[str]:
 
 
 def ratio(of: Mapping[str, float], way: str) -> float:
-    """The figure of tiduc, divided by that of another way; NaN where there is none."""
+    """tiduc's figure divided by that of another way; NaN if a figure is missing."""
     return of[TIDUC] / of[way] if way in of else math.nan
 
 
 def cell(x: float | None, digits: int) -> str:
-    """A figure, or a dash where there is none."""
+    """A figure, or a dash if it is missing."""
     return "-" if x is None or math.isnan(x) else f"{x:.{digits}f}"
 
 

@@ -1,4 +1,4 @@
-"""The programs that flags.py times, each with the rewrite of backends/iree/fast/ that it is for."""
+"""The programs that flags.py times, grouped by the rewrite of backends/iree/fast/ that should make them faster."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ Program = Callable[[], tuple[str, Sequence[Any]]]
 
 
 class Rewrite(NamedTuple):
-    """The programs that a rewrite is for, and the flags of IREE that may replace it.
+    """The programs that a rewrite should make faster, and the flags of IREE that may replace the rewrite.
 
-    `part` is a name and its replacement, if the rewrite is a flag or a part of a pass; otherwise the rewrite is
-    the passes and patterns of the module of its name in backends/iree/fast/.
+    If the rewrite is a flag or a part of a pass, `part` is the name of this part and its replacement. Otherwise, the
+    rewrite is the passes and patterns of the module in backends/iree/fast/ that has the rewrite's name.
     """
 
     programs: Sequence[str]
@@ -74,13 +74,13 @@ REWRITES = {
     "logarithms": Rewrite(("log", "log1p")),
     "remainders": Rewrite(("remainder",)),
 }
-"""Keyed by the rewrite's name."""
+"""The rewrites by name."""
 
 
 def of(
     function: Callable[..., Any], *sizes: Any, wrt: Sequence[int] = (), dtype: Any = np.float32
 ) -> Program:
-    """A function of random arrays, or its gradient; each argument in `sizes` is a tuple of sizes or a value."""
+    """A function of random arrays, or its gradient. Each argument in `sizes` is a tuple of sizes, or a value."""
 
     def program() -> tuple[str, Sequence[Any]]:
         draw = np.random.default_rng(0).uniform
@@ -92,23 +92,23 @@ def of(
 
 
 def ours(name: str) -> Program:
-    """The gradient of a function of suite.py."""
+    """tiduc's gradient of a function of suite.py."""
     return lambda: (suite.texts(suite.cases()[name])[0], suite.cases()[name].arguments)
 
 
 def theirs(name: str) -> Program:
-    """The gradient that JAX makes of a function of suite.py."""
+    """JAX's gradient of a function of suite.py."""
     return lambda: (suite.texts(suite.cases()[name])[1], suite.cases()[name].arguments)
 
 
 def convolved(strides: int, layout: str, kernel: str) -> Callable[[Any, Any], Any]:
-    """A convolution."""
+    """A function that computes a convolution."""
     numbers = (layout, kernel, layout)
     return lambda x, w: lax.conv_general_dilated(x, w, (strides, strides), "SAME", dimension_numbers=numbers)
 
 
 def toward(argument: int, layout: str, kernel: str) -> Program:
-    """The gradient of a convolution of 16 to 32 channels, with a stride of 2, toward one argument."""
+    """The gradient of a convolution from 16 to 32 channels with stride 2, with respect to one argument."""
     convolution = convolved(2, layout, kernel)
     x, w, ct = ((8, 32, 32, 16), (3, 3, 16, 32), (8, 16, 16, 32))
     if layout == "NCHW":
@@ -122,7 +122,7 @@ def recurrence(c: Any) -> Any:
 
 
 def countdown(x: Any) -> Any:
-    """200 steps, numbered downwards, with an op that no kernel has: a sort."""
+    """200 steps, numbered downwards, with a sort, which prevents the loop from becoming a kernel."""
 
     def step(state: Any) -> Any:
         i, x = state
@@ -179,4 +179,4 @@ PROGRAMS: dict[str, Program] = {
     "log1p": of(jnp.log1p, MANY, dtype=F64),
     "remainder": of(lambda x, y: lax.rem(x, y), MANY, MANY),
 }
-"""Keyed by name. Programs from suite.py are in f32, and so are the others, except some functions of f64."""
+"""The programs by name. They are in f32, except some functions in f64."""

@@ -1,18 +1,17 @@
-"""The run times of derivatives: python test/bench/runtime.py [--help]
+"""Times derivatives: python test/bench/runtime.py [--help]
 
-With --calls instead: the overhead of a call in microseconds, for sums of two arrays of several sizes.
+With --calls, it measures instead the overhead of a call in microseconds, for sums of two arrays of several sizes.
 
-For each example, three programs: the loss, our gradient (with the loss), and the gradient (with the loss)
-that JAX computes for the same function. Each is compiled by IREE and by XLA, both for this CPU, and run on the
-stored inputs; the programs take turns, so that other load on the machine affects all of them.
+For each example, three programs run: the loss, tiduc's gradient with the loss, and JAX's gradient of the same function
+with the loss. IREE and XLA compile each program for this CPU, and it runs on the stored inputs. The programs take
+turns, so that other load on the machine affects all of them.
 
     loss, ours, JAX's     the median time of a call, in microseconds
-    ours/JAX's            our gradient's time over that of JAX's: below 1, ours is faster
-    ours/loss             our gradient's time over the loss's
+    ours/JAX's            the time of tiduc's gradient divided by that of JAX's: below 1, tiduc's is faster
+    ours/loss             the time of tiduc's gradient divided by that of the loss
 
-and for each gradient the number of ops: as it is, with private functions inlined, and after the clean-up that
-`lower` does.
-Nothing here asserts a time.
+For each gradient, it also prints the number of ops with private functions inlined, before and after the simplification
+that `lower` does. The script does not assert any time.
 """
 
 import argparse
@@ -46,8 +45,8 @@ def main() -> None:
     )
     parser.add_argument("--examples", nargs="+", choices=list(models.MODELS), default=list(models.MODELS))
     parser.add_argument("--type", choices=("f32", "f64"), default="f32")
-    parser.add_argument("--rounds", type=int, default=300, help="calls of each program")
-    parser.add_argument("--calls", action="store_true", help="measure calls, not examples")
+    parser.add_argument("--rounds", type=int, default=300, help="number of calls of each program")
+    parser.add_argument("--calls", action="store_true", help="measure the overhead of calls instead")
     chosen = parser.parse_args()
     if chosen.calls:
         measure_calls(chosen.rounds)
@@ -77,7 +76,7 @@ def main() -> None:
 
 
 def measure_calls(rounds: int) -> None:
-    """Prints the median time of a call, by device, size, and location of its arrays."""
+    """Prints the median time of a call for each device, size, and location of the arrays."""
     print(f"{'device':12}{'numbers':>10}{'NumPy':>12}{'kept':>12}")
     for size in (4, 1_000, 10_000, 100_000, 1_000_000):
         t = f"tensor<{size}xf32>"
@@ -97,19 +96,19 @@ def measure_calls(rounds: int) -> None:
 
 
 def cells(times: dict[str, float]) -> str:
-    """One line of numbers: times, then ratios."""
+    """The cells of a line: times, then ratios."""
     ratios = (times["ours"] / times[other] for other in ("JAX's", "loss"))
     return "".join(f"{time:12.0f}" for time in times.values()) + "".join(f"{x:12.2f}" for x in ratios)
 
 
 def stored_inputs(name: str) -> list[Any]:
-    """The arguments stored beside an example."""
+    """The arguments stored with an example."""
     with np.load(EXAMPLES / f"{name}.npz") as stored:
         return [stored[f"input.{i}"] for i in range(sum(key.startswith("input.") for key in stored.files))]
 
 
 def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
-    """The StableHLO of JAX's value and gradient, with the signature of tiduc's."""
+    """The StableHLO text of JAX's value and gradient, with the signature of tiduc's program."""
     model = models.MODELS[name]
     tree = jax.tree.structure(model.inputs(np.random.default_rng(0)))
 
@@ -163,13 +162,13 @@ def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
 
 
 def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> None:
-    """Asserts that all results are equal, since times of different results cannot be compared."""
+    """Asserts that all results are equal, because times of programs with different results cannot be compared."""
     for x, y in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * float(np.max(np.abs(y))))
 
 
 def ops(text: str) -> tuple[int, int]:
-    """The number of ops of a program's function with calls inlined, before and after merge and lower."""
+    """The number of ops of a function with calls inlined, before and after merge and lower."""
     module = tiduc.import_stablehlo(tiduc.parse(text))
     lowered = tiduc.load(text).module
     return body_size(module), body_size(lowered)

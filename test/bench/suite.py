@@ -1,16 +1,16 @@
-"""Gradients by tiduc and by JAX, compiled by IREE and by XLA: python test/bench/suite.py [--help]
+"""Times gradients by tiduc and by JAX, compiled by IREE and by XLA: python test/bench/suite.py [--help]
 
-For each of the examples' networks and of the functions in functions.py, its value and gradient, in f32:
+For each network of the examples and each function of functions.py, the value and gradient in f32:
 
-    tiduc compile    our gradient, compiled by `tiduc compile`
-    iree-compile     our gradient, compiled by IREE for this CPU without tiduc's rewrites
-    XLA              our gradient, compiled by XLA
-    JAX: ...         JAX's gradient, compiled in these ways
-    PyTorch          the function in PyTorch, if it is installed: op by op, without compilation
+    tiduc compile    tiduc's gradient, compiled by `tiduc compile`
+    iree-compile     tiduc's gradient, compiled by IREE for this CPU without tiduc's rewrites
+    XLA              tiduc's gradient, compiled by XLA
+    JAX: ...         JAX's gradient, compiled in the same three ways
+    PyTorch          PyTorch's gradient, run op by op without compilation, if PyTorch is installed
 
-The figures are the least time of a call in microseconds, from NumPy arrays to NumPy arrays; the peak memory of a call
-for arrays, in KiB; and the compile time in seconds. Calls take turns, three at a time, so that other load on
-the machine affects all of them. With --write, the tables and a description of the machine go to docs/benchmarks.md.
+The figures are the least time of a call in microseconds, from NumPy arrays to NumPy arrays; the peak memory of a call's
+arrays in KiB; and the compile time in seconds. Engines take turns, with three calls each, so that other load on the
+machine affects all of them. With --write, the tables and a description of the machine go to docs/benchmarks.md.
 """
 
 import argparse
@@ -54,14 +54,14 @@ PLAIN = (
     "--iree-llvmcpu-target-cpu=host",
     "--iree-input-demote-f64-to-f32=false",
 )
-"""The flags of iree-compile for the best speed on this CPU."""
+"""The flags of iree-compile for the highest speed on this CPU."""
 
 OURS, REFERENCE, TORCH = "tiduc compile", "JAX: XLA", "PyTorch"
 COMPILED = (OURS, "iree-compile", "XLA", "JAX: tiduc compile", "JAX: iree-compile", REFERENCE)
 
 
 class Case(NamedTuple):
-    """A function, with the point at which its gradient is taken."""
+    """A function, and the point at which its gradient is computed."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -82,7 +82,7 @@ def main() -> None:
     )
     known = list(cases())
     parser.add_argument("--only", nargs="+", choices=known, default=known, metavar="NAME")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for the calls of each function")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds of calls for each function")
     parser.add_argument("--write", action="store_true", help="put the results into docs/benchmarks.md")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
@@ -111,7 +111,7 @@ def cases() -> dict[str, Case]:
 
 
 def network(model: Any) -> Case:
-    """An example, as a function of arrays."""
+    """The loss of an example's network, as a function of arrays."""
     leaves, tree = jax.tree.flatten(model.inputs(np.random.default_rng(0)))
     arguments = [single(x) for x in leaves]
     wrt = tuple(i for i, x in enumerate(arguments) if x.dtype.kind == "f")
@@ -119,13 +119,13 @@ def network(model: Any) -> Case:
 
 
 def single(x: Any) -> Any:
-    """The arguments with floats in f32."""
+    """The arguments with all floats converted to f32."""
     x = np.asarray(x)
     return x.astype(np.float32) if x.dtype.kind == "f" else x
 
 
 def texts(case: Case) -> tuple[str, str]:
-    """The StableHLO of value and gradient by tiduc and by JAX."""
+    """The StableHLO texts of value and gradient by tiduc and by JAX."""
     loss = jax.jit(case.function, keep_unused=True).lower(*case.arguments).as_text()
     ours = tiduc.load(loss).grad(list(case.wrt), value=True)
 
@@ -176,7 +176,7 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Compiled:
 
 
 def by_torch(name: str, case: Case) -> Compiled:
-    """PyTorch's autograd; its memory is that of tensors, arguments included, as for the other engines."""
+    """PyTorch's autograd. Its memory is that of tensors, including arguments, as for the other engines."""
     import torch_functions
 
     call = torch_functions.value_and_gradient(name, case.arguments, case.wrt)
@@ -188,7 +188,7 @@ def by_torch(name: str, case: Case) -> Compiled:
 
 
 def measured(name: str, case: Case, seconds: float) -> dict[str, tuple[float, float, float]]:
-    """Microseconds, KiB and seconds of compilation for each engine; an engine that fails is left out."""
+    """Microseconds, KiB and seconds of compilation for each engine; engines that fail are left out."""
     ours, theirs = texts(case)
     compilers = (by_tiduc, by_iree, by_xla)
     compiled: dict[str, Compiled] = {}
@@ -205,7 +205,7 @@ def measured(name: str, case: Case, seconds: float) -> dict[str, tuple[float, fl
     expected = compiled[REFERENCE].call()
     for way, one in list(compiled.items()):
         if not agree(one.call(), expected):
-            print(f"{way} gives other numbers", file=sys.stderr)
+            print(f"{way} gives other results", file=sys.stderr)
             del compiled[way]
     times = least({way: one.call for way, one in compiled.items()}, seconds)
     return {way: (times[way], one.memory, one.seconds) for way, one in compiled.items()}
@@ -225,7 +225,7 @@ def least(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, f
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for way, call in calls.items():
-            for _ in range(3):  # the first call also waits for work left in the previous candidate's threads
+            for _ in range(3):  # the first call also waits for the previous candidate's threads
                 started = time.perf_counter()
                 call()
                 times[way] = min(times[way], time.perf_counter() - started)

@@ -1,9 +1,9 @@
-"""How gradients of networks of real sizes scale from one thread to all: python test/bench/threads.py [--help]
+"""Measures how gradients of networks of real sizes scale with threads: python test/bench/threads.py [--help]
 
-For networks of networks.py, in f32, the gradient of the loss toward all parameters:
+For networks of networks.py, in f32, the gradient of the loss with respect to all parameters:
 
     tiduc compile    tiduc's gradient, compiled by IREE, on the devices local-sync and local-task
-    PyTorch          PyTorch's, op by op, with one thread and with all
+    PyTorch          PyTorch's gradient, run op by op, with one thread and with all threads
 
 The figures are the least wall time of a call in milliseconds, and the ratio of the time with one thread to the time
 with all threads. Calls take turns. Run it on a machine without other load. With --write, the table goes to
@@ -33,7 +33,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=list(NETWORKS), default=list(NETWORKS), metavar="NAME")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for the calls of each network")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of calls for each network")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     chosen = parser.parse_args()
     threads = os.cpu_count() or 1
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measured(name: str, threads: int, seconds: float) -> dict[tuple[str, int], float]:
-    """The least milliseconds of a call of each engine with one thread, and with all."""
+    """The least milliseconds of a call for each engine, with one thread and with all threads."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
@@ -63,7 +63,7 @@ def measured(name: str, threads: int, seconds: float) -> dict[tuple[str, int], f
 
 
 def with_threads(n: int, call: Callable[[], Any]) -> Callable[[], Any]:
-    """A call for which PyTorch uses n threads."""
+    """A call during which PyTorch uses n threads."""
 
     def called() -> Any:
         torch.set_num_threads(n)

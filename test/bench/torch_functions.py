@@ -1,7 +1,6 @@
 """The functions of functions.py and the examples' networks, written in PyTorch.
 
-The arguments of each function are those of its JAX counterpart, as a flat list; the parameters of a network are sorted
-by name.
+Each function takes the arguments of its JAX counterpart as a flat list; the parameters of a network are sorted by name.
 """
 
 import math
@@ -190,7 +189,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {function.__name__: function for functi
 def value_and_gradient(
     name: str, arguments: Sequence[NDArray[Any]], wrt: Sequence[int]
 ) -> Callable[[], list[NDArray[Any]]]:
-    """A call that runs a function forward, and backward from its value."""
+    """A call that runs a function forward, and then backward from its value."""
     function = BY_NAME[name]
     tensors = [torch.from_numpy(x) for x in arguments]
     tensors = [x if x.is_floating_point() else x.long() for x in tensors]
@@ -204,7 +203,7 @@ def value_and_gradient(
 
 
 def allocated(call: Callable[[], Any]) -> int:
-    """The most bytes that PyTorch has allocated for tensors at once during a call."""
+    """The largest number of bytes that PyTorch allocates for tensors at one time during a call."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
     now = most = 0

@@ -1,7 +1,8 @@
-"""The time of differentiation per primal op: python test/bench/transform.py [--help]
+"""Measures the time of differentiation per primal op: python test/bench/transform.py [--help]
 
-For programs of growing size, the time of each stage of a VJP toward all parameters, in microseconds per primal
-op (one op of the function, with what it calls inlined), and the time JAX takes for the same function, in the same run:
+For programs of growing size, it prints the time of each stage of a VJP with respect to all parameters, in microseconds
+per primal op. A primal op is an op of the function or of the functions that it calls. It also prints the time that JAX
+takes for the same function in the same run:
 
     read        parse and import the StableHLO text        (not part of "stages")
     linearize, transpose, merge, structure, lower, collect; stages  these, and their sum
@@ -11,9 +12,8 @@ op (one op of the function, with what it calls inlined), and the time JAX takes 
     x stages    (JAX vjp - JAX f) / stages                 JAX's time to differentiate, relative to the stages
     x total     JAX vjp / (read + stages + print)          from a function or a file to StableHLO
 
-Each number is processor time, the best of several runs; the first run, which loads libraries and fills caches,
-does not count.
-Nothing here asserts a time.
+Each number is processor time, the best of several runs. The first run, which loads libraries and fills caches, is not
+counted. The script does not assert any time.
 """
 
 import argparse
@@ -39,10 +39,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="primal ops, about")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="primal ops, approximately")
     parser.add_argument("--programs", nargs="+", choices=list(PROGRAMS), default=list(PROGRAMS))
-    parser.add_argument("--jax-limit", type=int, default=JAX_LIMIT, help="leave JAX out beyond this many ops")
-    parser.add_argument("--budget", type=float, default=20, help="seconds to repeat a measurement for")
+    parser.add_argument("--jax-limit", type=int, default=JAX_LIMIT, help="skip JAX beyond this many ops")
+    parser.add_argument("--budget", type=float, default=20, help="seconds of repetitions of each measurement")
     chosen = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
     print(f"{'program':12}{'ops':>9}" + "".join(f"{name:>11}" for name in (*COLUMNS, *RATIOS)))
@@ -75,17 +75,17 @@ def text_of(program: Program) -> str:
 
 
 def ops(text: str) -> int:
-    """The number of primal ops: private functions inlined, names and the terminator not counted."""
-    module = tiduc.import_stablehlo(tiduc.parse(text), inline=True)  # kept: ops do not hold their module
+    """The number of primal ops, with private functions inlined; names and the terminator are not counted."""
+    module = tiduc.import_stablehlo(tiduc.parse(text), inline=True)  # ops do not keep their module alive
     (graph,) = module.body.operations
     body = graph.operation.regions[0].blocks[0].operations
     return sum(op.operation.name != "tidu.name" for op in body) - 1
 
 
 def stages(text: str, wrt: int) -> dict[str, float]:
-    """The seconds of each stage of the VJP of `main` toward its first inputs.
+    """The seconds of each stage of the VJP of `main` with respect to its first inputs.
 
-    As in a `Program`, Python's collector pauses from the first stage to the last; what it then takes is "collect".
+    As in a `Program`, Python's garbage collector pauses during the stages; "collect" is its time after the last stage.
     """
     clock = Clock()
     view = tiduc.resolve(tiduc.import_stablehlo(tiduc.parse(text)))
@@ -102,7 +102,7 @@ def stages(text: str, wrt: int) -> dict[str, float]:
 
 @stage
 def derivative(view: Any, primal: Any, wrt: int, clock: "Clock") -> Any:
-    """The module of the VJP of the graph `primal` toward its first inputs."""
+    """The module of the VJP of the graph `primal` with respect to its first inputs."""
     linear = tiduc.linearize(view, primal.outputs, list(primal.keys)[:wrt], tiduc.OPSET)
     clock.lap("linearize")
     transposed = tiduc.linear_transpose(view, linear, tiduc.OPSET)
@@ -118,11 +118,11 @@ def derivative(view: Any, primal: Any, wrt: int, clock: "Clock") -> Any:
 
 
 def by_jax(program: Program) -> dict[str, float]:
-    """The seconds JAX takes to trace and lower the function, and its VJP toward the same arguments."""
+    """The seconds that JAX takes to trace and lower the function, and its VJP with respect to the same arguments."""
     arguments, wrt = program.arguments, program.wrt
 
     def function(*arguments: Any) -> Any:
-        return program.function(*arguments)  # a new object each time, which JAX has not seen
+        return program.function(*arguments)  # a new function for each call: JAX has not cached it
 
     def vjp(ct: Any, *arguments: Any) -> Any:
         y, back = jax.vjp(lambda *x: function(*x, *arguments[wrt:]), *arguments[:wrt])
@@ -149,7 +149,7 @@ class Clock:
 
 
 def best(measure: Callable[[], dict[str, float]], budget: float) -> dict[str, float]:
-    """The least of each time, from at least two runs after the first, within the budget of seconds."""
+    """The least value of each time, from at least two runs after the first, within `budget` seconds."""
     started = time.perf_counter()
     measure()
     runs: list[dict[str, float]] = []

@@ -1,4 +1,4 @@
-"""A `.pt2` archive that is written here, without PyTorch: `sin(x) * w` of three numbers, and changes of its parts."""
+"""A `.pt2` archive of `sin(x) * w` for three numbers, written here without PyTorch, and changes of its parts."""
 
 import copy
 import json
@@ -125,7 +125,7 @@ def plain() -> Parts:
 def changed(
     change: Callable[[dict[str, Any]], object], part: str = MODEL, parts: Parts | None = None
 ) -> Parts:
-    """The parts after a change of the JSON of one of them."""
+    """The parts after a change of the JSON in one of them."""
     parts = dict(plain() if parts is None else parts)
     document = copy.deepcopy(json.loads(parts[part]))
     change(document)
@@ -133,7 +133,7 @@ def changed(
 
 
 def with_node(target: str, inputs: list[dict[str, Any]]) -> Parts:
-    """The program with a node before the others, whose result the program uses in place of its input."""
+    """The program with an additional first node, whose result replaces the program's input."""
 
     def change(document: dict[str, Any]) -> None:
         graph = document["graph_module"]["graph"]
@@ -145,7 +145,7 @@ def with_node(target: str, inputs: list[dict[str, Any]]) -> Parts:
 
 
 def with_size(expression: str) -> Parts:
-    """The program with an expression for the size of its input."""
+    """The program with an expression as the size of its input."""
 
     def change(document: dict[str, Any]) -> None:
         size = {"as_expr": {"expr_str": expression, "hint": {"as_int": 3}}}

@@ -1,4 +1,4 @@
-"""More control-flow programs as text, branches and calls; they join the table of `control_flow_texts`."""
+"""Control-flow programs as text with branches and calls; they are added to the table of `control_flow_texts`."""
 
 import numpy as np
 
@@ -61,7 +61,7 @@ text(
 
 # ---- calls ----------------------------------------------------------------------------------------------------
 
-text(  # repeated arguments, outputs that are arguments, arguments that are unused, inactive or integers
+text(  # arguments are repeated, unused, inactive, integers, or returned
     "arguments_of_calls",
     """func.func private @f(%a: !f, %c: !f, %k: !i, %d: !f) -> (!f, !f, !i, !f) attributes {no_inline} {
     %s = stablehlo.multiply %a, %c : !f
@@ -110,7 +110,7 @@ text(
     1.4,
 )
 
-text(  # a + c + a c, which calls another function, called in a reducer, where no call may stay, and elsewhere
+text(  # a + c + a c by two functions, called in a reducer, where calls must be inlined, and elsewhere
     "call_in_reduce",
     """func.func private @g(%a: !f, %c: !f) -> !f attributes {no_inline} {
     %s = stablehlo.multiply %a, %c : !f

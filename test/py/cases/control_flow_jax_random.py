@@ -1,13 +1,12 @@
-"""Random control-flow programs in JAX, of a scalar, a vector of three, a 2 x 3 matrix, and an integer.
+"""Random control-flow programs in JAX, whose arguments are a scalar, a vector of three, a 2 x 3 matrix, and an integer.
 
-Loops carry up to four values: floats, integers, booleans and random keys, which iterations keep, swap or
-replace. A loop ends by its induction variable, by a computed integer, or by a condition on values. Values of
-a region may use those of enclosing regions: as a carried value, an index, a trip count. Regions are loop
-bodies, branches, functions called twice, functions that JAX has differentiated with its checkpoints, and
-vmapped functions.
+Loops carry up to four values: floats, integers, booleans and random keys. Iterations keep, swap or replace them. A loop
+ends by its induction variable, by a computed integer, or by a condition on values. Values of a region may use values of
+enclosing regions: as a carried value, an index, or a trip count. Regions are loop bodies, branches, functions called
+twice, functions that JAX has differentiated with its checkpoints, and vmapped functions.
 
-JAX traces a body several times, so each region draws from its own generator, seeded by its place in the
-program.
+JAX traces a body several times. Each region therefore draws from its own generator, whose seed is the region's place in
+the program.
 """
 
 import random
@@ -48,7 +47,7 @@ class Scope:
 
 
 class Generator:
-    """Generates the program of a seed; call `main`."""
+    """Generates the program of a seed; its function is `main`."""
 
     def __init__(self, seed: int, size: int = 4, depth: int = 2) -> None:
         self._seed, self._size, self._depth = seed, size, depth
@@ -85,7 +84,7 @@ class Generator:
         return Draw(repr((self._seed, place)))
 
     def _pick(self, draw: Draw, scope: Scope, kind: str) -> Any:
-        """A value of this kind in the scope, preferring recent ones; a constant where there is none."""
+        """A value of this kind in the scope, preferring recent values; a constant if there is none."""
         values = scope.values[kind]
         if values:
             return (
@@ -235,7 +234,7 @@ class Generator:
     def _body(
         self, place: Place, kinds: Sequence[str], depth: int, reverse: bool, scope: Scope
     ) -> Callable[..., Any]:
-        """A loop body: maps the carried values (and more values) to the next; some stay, some are swapped."""
+        """A loop body: a function from carried and other values to the next carried ones; some are kept or swapped."""
 
         def body(carries: Sequence[Any], more: Sequence[Any] = (), of: Sequence[str] = ()) -> list[Any]:
             draw, inner = self._region(place, [*carries, *more], [*kinds, *of], scope, depth - 1, reverse)
@@ -291,7 +290,7 @@ class Generator:
         self._added(scope, kinds, lax.fori_loop(*ends, step, tuple(carries)))
 
     def _while(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """Adds a loop of at most four iterations, which ends when a carried value is large or small."""
+        """Adds a loop of at most four iterations, which ends when a carried value becomes large or small."""
         kinds, carries = self._carries(draw, scope)
         body = self._body(place, kinds, depth, reverse, scope)
         limit, until, cutoff = draw.randrange(5), draw.choice(["counter", "large", "small"]), draw.random()
@@ -310,7 +309,7 @@ class Generator:
         self._added(scope, [*kinds, "integer"], [*last, n])
 
     def _called(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """Calls the program's one function, which is shared by all call sites."""
+        """Calls the one function of the program that several call sites share."""
         if place[0] == "function":
             return
         kinds = ["vector", "scalar"]
@@ -319,7 +318,7 @@ class Generator:
         self._added(scope, kinds, self._function(*(self._pick(draw, scope, kind) for kind in kinds)))
 
     def _gradient(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """Adds a JAX gradient; with `jax.checkpoint`, it has optimization barriers before what is recomputed."""
+        """Adds a gradient by JAX. With `jax.checkpoint`, it has optimization barriers before recomputed ops."""
 
         def f(x: Any) -> Any:
             y, z = self._results(place, ["vector", "scalar"], [x], ["vector"], scope, depth - 1, True)

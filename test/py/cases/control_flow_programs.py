@@ -1,4 +1,4 @@
-"""JAX programs with loops, branches and calls: (name, function, arguments), all in float64 or integers."""
+"""JAX programs with loops, branches and calls, as (name, function, arguments); numbers are float64 or integers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +13,11 @@ UNBOUNDED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
 """While loops whose trip count depends on the data: JAX cannot differentiate them in reverse."""
 
 LONG = {"fori_thousand"}
-"""Programs that take the reference interpreter long."""
+"""Programs that take long in the reference interpreter."""
 
 
 def program(*shapes: Any, of: dict[str, Any] = PROGRAMS) -> Callable[[Any], Any]:
-    """Declares a program with random arguments of these shapes; an array is an argument itself."""
+    """Declares a program. A shape stands for a random argument; an array is used as the argument."""
 
     def declare(function: Any) -> Any:
         random = np.random.default_rng(len(of))
@@ -269,7 +269,7 @@ def layers(x: Any, w: Any) -> Any:
 
 @program((3, 2), (2,))
 def scan_stacks(xs: Any, w: Any) -> Any:
-    """A scan with several carried values and stacked outputs; one output is an input and one is constant."""
+    """A scan with several carried values and stacked outputs, of which one is an input and one is constant."""
 
     def body(c: Any, x: Any) -> Any:
         a, n, d = c
@@ -371,7 +371,7 @@ def adaptive_step(y: Any) -> Any:
 
 @program((2,), (2,), of=UNBOUNDED)
 def two_unbounded(x: Any, w: Any) -> Any:
-    """Two loops in sequence, the second in a branch."""
+    """Two loops in sequence, of which the second is inside a branch."""
     y, n = lax.while_loop(lambda s: jnp.sum(s[0] * w) < 4.0, lambda s: (s[0] * 1.3 + x, s[1] + 1), (x, 0))
     return lax.cond(
         n > 1, lambda: lax.while_loop(lambda c: c[0] > 0.5, lambda c: jnp.sin(c) * w * c, y), lambda: y * y
@@ -380,7 +380,7 @@ def two_unbounded(x: Any, w: Any) -> Any:
 
 @program((3,), (3,), of=UNBOUNDED)
 def line_search(x: Any, w: Any) -> Any:
-    """Gradient descent until the gradient is small, each step halved until the value falls."""
+    """Gradient descent until the gradient is small. Each step is halved until the value decreases."""
 
     def f(x: Any) -> Any:
         return jnp.sum(w * x**4 + (x - w) ** 2)

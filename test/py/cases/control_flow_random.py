@@ -1,8 +1,7 @@
 """Random small programs of branches, loops and calls over f64 scalars and pairs, as StableHLO text.
 
-All values stay bounded, since most results are those of a sine, cosine or tanh. Loops end after a few
-iterations: by a counter of some type, direction and step, by a bound given at run time, or by a condition on
-a value.
+All values stay bounded, because most ops are a sine, cosine or tanh. Loops end after a few iterations: by a counter of
+any type, direction and step, by a bound known only at run time, or by a condition on a value.
 """
 
 from collections.abc import Callable
@@ -10,12 +9,12 @@ from dataclasses import dataclass, field
 
 SCALAR, PAIR = "tensor<f64>", "tensor<2xf64>"
 Draw = Callable[[int], int]
-"""(n) -> a random number below n."""
+"""A function from n to a random number below n."""
 
 
 @dataclass
 class Writer:
-    """Lines of text; `functions` are the callable functions: name, argument types and result types."""
+    """Lines of text; `functions` has the name, argument types and result types of each callable function."""
 
     draw: Draw
     lines: list[str] = field(default_factory=list)
@@ -51,14 +50,14 @@ class Writer:
         return self.emit(f"stablehlo.compare {direction}, {x}, {y} : ({type_}, {type_}) -> tensor<i1>")
 
     def results(self, count: int) -> list[str]:
-        """Starts the line of an op with `count` results, and returns the results' names."""
+        """Starts the line of an op with `count` results; returns the names of the results."""
         name = self.fresh()
         self.lines.append(f"{name}:{count} =" if count > 1 else f"{name} =")
         return [f"{name}#{i}" for i in range(count)] if count > 1 else [name]
 
 
 def program(draw: Draw) -> str:
-    """A module: some functions that call one another, and `main` of a scalar, a pair and an integer."""
+    """A module with functions that call each other, and a `main` of a scalar, a pair and an integer."""
     writer = Writer(draw)
     for i in range(draw(3)):
         taken = [(SCALAR, PAIR)[draw(2)] for _ in range(1 + draw(3))]
@@ -92,7 +91,7 @@ def _statements(w: Writer, scope: dict[str, str], depth: int, count: int) -> Non
 
 
 def _given(w: Writer, scope: dict[str, str], type_: str) -> str:
-    """A value to return: a value of the scope, or its sine."""
+    """A value to return: a value of the scope, or the sine of one."""
     x = w.pick(scope, type_)
     return x if w.draw(3) == 0 else w.unary("sine", x, type_)
 
@@ -117,7 +116,7 @@ def _mixed(w: Writer, scope: dict[str, str], depth: int) -> None:
 
 
 def _barrier(w: Writer, scope: dict[str, str], depth: int) -> None:
-    """A barrier; derivatives recompute what comes after it."""
+    """Adds a barrier; derivatives recompute the ops after it."""
     x, y = w.pick(scope, SCALAR), w.pick(scope, PAIR)
     results = w.results(2)
     w.lines.append(f"stablehlo.optimization_barrier {x}, {y} : {SCALAR}, {PAIR}")
@@ -125,7 +124,7 @@ def _barrier(w: Writer, scope: dict[str, str], depth: int) -> None:
 
 
 def _index(w: Writer, scope: dict[str, str]) -> str:
-    """An integer: one of the scope plus an offset."""
+    """An integer: a value of the scope plus an offset."""
     x = w.pick(scope, "tensor<i32>") if "tensor<i32>" in scope.values() else w.integer(w.draw(3))
     return w.binary("add", x, w.integer(w.draw(3) - 1), "tensor<i32>")
 
@@ -188,7 +187,7 @@ COUNTERS = (  # start, step, limit, direction: 0 to 5 iterations
 
 
 def _while(w: Writer, scope: dict[str, str], depth: int) -> None:
-    """A loop with some carried values and a counter at a random position among them."""
+    """Adds a loop with some carried values, and a counter at a random position among them."""
     start, step, limit, direction = COUNTERS[w.draw(len(COUNTERS))]
     type_ = "tensor<i32>" if (kind := w.draw(3)) else ("tensor<i8>", "tensor<i64>", "tensor<ui32>")[w.draw(3)]
     number = type_[7:-1]
@@ -196,7 +195,7 @@ def _while(w: Writer, scope: dict[str, str], depth: int) -> None:
     place = w.draw(len(types) + 1)
     inits = [w.pick(scope, t) for t in types]
     bound = None
-    if kind == 1 and "tensor<i32>" in scope.values():  # a bound known only at run time
+    if kind == 1 and "tensor<i32>" in scope.values():  # the bound is known only at run time
         start, step, direction = 0, 1, "LT"
         bound = w.pick(scope, "tensor<i32>")
     elif step < 0 and number == "ui32":
@@ -209,7 +208,7 @@ def _while(w: Writer, scope: dict[str, str], depth: int) -> None:
     a = _block(w, types)
     stop = outside or w.integer(limit, number)
     test = w.compare(a[place], stop, direction, type_)
-    if kind == 2:  # also ends by a condition on a value
+    if kind == 2:  # a condition on a value also ends the loop
         cutoff = w.emit(f"stablehlo.constant dense<{0.3 + w.draw(7) / 10}> : {SCALAR}")
         of = [x for x, t in zip(a, types, strict=True) if t == SCALAR]
         x = of[w.draw(len(of))] if of else w.pick(scope, SCALAR)

@@ -1,4 +1,4 @@
-"""Programs with loops, branches and calls that no front end writes: (text, arguments) by name.
+"""Programs with loops, branches and calls that no front end emits, as (text, arguments) by name.
 
 Types: !f is f64, !v and !m are vectors of three and five f64, !i is i32, !b is i1.
 """
@@ -16,7 +16,7 @@ ALIASES = """
 """
 TEXTS: dict[str, tuple[str, tuple[Any, ...]]] = {}
 UNBOUNDED_TEXTS: dict[str, tuple[str, tuple[Any, ...]]] = {}
-"""Programs with loops whose trip count is unknown before they end."""
+"""Programs with loops whose trip count is unknown until they end."""
 
 X, Y, W = 0.4, 0.7, np.array([0.3, 0.8, 0.5])
 
@@ -54,7 +54,7 @@ text(
     1.3,
 )
 
-text(  # %a stays, %c becomes %a, %d becomes %x, %e is not read, %g becomes %d
+text(  # %a is kept, %c becomes %a, %d becomes %x, %e is unused, %g becomes %d
     "idle_carries",
     f"""func.func @main(%x: !f, %y: !f) -> (!f, !f, !f, !f, !f) {{
     %zero = stablehlo.constant dense<0> : !i
@@ -69,7 +69,7 @@ text(  # %a stays, %c becomes %a, %d becomes %x, %e is not read, %g becomes %d
     Y,
 )
 
-text(  # one value initializes two carried values; results are used twice, and together with the argument
+text(  # one value initializes two carried values; the outputs repeat results, and include the argument
     "one_start",
     f"""func.func @main(%x: !f) -> (!f, !f, !f) {{
     %zero = stablehlo.constant dense<0> : !i
@@ -201,7 +201,7 @@ text(
     of=UNBOUNDED_TEXTS,
 )
 
-text(  # the condition reads captured values, and calls a function with a loop in it
+text(  # the condition captures values, and calls a function that has a loop
     "captured_condition",
     """func.func private @power(%x: !f, %i: !i) -> !f attributes {no_inline} {
     %one = stablehlo.constant dense<1.0> : !f
@@ -274,7 +274,7 @@ text(
     1.2,
 )
 
-text(  # the trip count is the outer counter
+text(  # the trip count is the counter of the outer loop
     "triangular",
     f"""func.func @main(%x: !f, %w: !f) -> !f {{
     %zero = stablehlo.constant dense<0> : !i
@@ -314,11 +314,15 @@ COUNTERS = (
     ("i32", 0, 1, 7, "EQ", 0),
     ("ui64", 2, 1, 2, "NE", 0),
 )
-"""The trip count of each is known at compile time if its parts are constants."""
+"""Counters whose trip count is known at compile time if start, step and limit are constants."""
 
 
 def counter(type_: str, start: int, step: int, limit: int, direction: str, where: str) -> str:
-    """A loop with this counter; its parts are constants "inside" or "outside", "swapped", or an "argument"."""
+    """A loop with this counter.
+
+    `where` places the constants "inside" or "outside" the loop, swaps the sides of the comparison with "swapped", or
+    makes the limit an "argument".
+    """
     down = step < 0 and type_.startswith("u")
     parts = {"start": start, "step": abs(step) if down else step, "limit": limit}
     constants = [f"%{name} = stablehlo.constant dense<{x}> : !n" for name, x in parts.items()]

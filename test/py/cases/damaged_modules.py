@@ -21,13 +21,13 @@ def parts(vmfb: bytes) -> Iterator[tuple[zipfile.ZipInfo, int]]:
 
 
 def rewritten(vmfb: bytes, at: int, new: bytes) -> bytes:
-    """The module with other bytes at a position within a part."""
+    """The module with other bytes at a position inside a part."""
     changed = bytearray(vmfb)
     for part, start in parts(vmfb):
         if start <= at and at + len(new) <= start + part.file_size:
             changed[at : at + len(new)] = new
             checksum = zlib.crc32(changed[start : start + part.file_size]).to_bytes(4, "little")
-            listed = vmfb.rindex(part.CRC.to_bytes(4, "little"))  # in the directory, after all parts
+            listed = vmfb.rindex(part.CRC.to_bytes(4, "little"))  # in the directory, which follows all parts
             for place in (part.header_offset + 14, listed):
                 changed[place : place + 4] = checksum
             return bytes(changed)
@@ -50,7 +50,10 @@ def without_code(vmfb: bytes) -> bytes:
 
 
 def outcome(vmfb: bytes) -> str:
-    """The outcome of loading the module and calling its functions: "answer" or "error"; other exceptions pass."""
+    """The outcome of loading the module and calling its functions: "answer" or "error".
+
+    Other exceptions are not caught.
+    """
     try:
         with Module(vmfb) as module:
             for function in module.values():

@@ -1,8 +1,8 @@
-"""The commands and calls of users, as users get them: command lines, files, names of the Python interface, examples.
+"""Commands and calls as users write them: command lines, files, names of the Python interface, and examples.
 
-`test_default_paths.py` runs them in processes of their own, on the default engine, target and executor. It also checks
-that the tables are complete: each option of each command, each name of `tiduc`, `tiduc.runtime` and `tiduc.eager`, and
-each script in `examples`.
+`test_default_paths.py` runs them in new processes, with the default engine, target and executor. It also checks that
+the tables are complete: they must have each option of each command, each name of `tiduc`, `tiduc.runtime` and
+`tiduc.eager`, and each script in `examples`.
 """
 
 FILES = {
@@ -82,7 +82,7 @@ func.func @main(%x: tensor<f64>) -> tensor<f64> {
     "passes.py": "PASSES = []\n",
     "interesting.sh": '#!/bin/sh\ngrep -q exponential "$1" && exit 1\nexit 0\n',
 }
-"""Files of the folder in which the lines run, beside `net.onnx`, `net.npz`, `digits.onnx` and `mlp.mlir`."""
+"""The files in the folder of the command lines, in addition to `net.onnx`, `net.npz`, `digits.onnx` and `mlp.mlir`."""
 
 COMMANDS: dict[str, str] = {
     "jvp": "f.mlir",
@@ -118,7 +118,10 @@ COMMANDS: dict[str, str] = {
     "passes": "",
     "dialect": "",
 }
-"""The arguments of each command without options; options of a group follow in one line, or stand in place of these."""
+"""The arguments of each command in a line without options.
+
+The options of a group are appended, unless `OTHERWISE` has a line for them.
+"""
 
 VALUES: dict[str, str] = {
     "--accumulate": "2",
@@ -206,7 +209,7 @@ VALUES: dict[str, str] = {
     "--weights": "weights.npz",
     "--wrt": "0",
 }
-"""A value of each option that takes one."""
+"""A value for each option that takes one."""
 
 GROUPS: tuple[tuple[str, ...], ...] = (
     ("--lift-constants", "--relu", "--equal-within", "--straight-through", "--trust", "--size", "--constant"),
@@ -282,7 +285,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("--irdl",),
     ("--input",),
 )
-"""Options that a line combines; a line has those of them that its command has."""
+"""Groups of options for one line. A line has those options of the group that its command has."""
 
 OTHERWISE: dict[tuple[str, str], str] = {
     ("batch", "--in-axes"): "batch f.mlir --batch-size 3 --in-axes a=0 --out-axes 0",
@@ -351,4 +354,4 @@ OTHERWISE: dict[tuple[str, str], str] = {
     ): "view f.mlir --entry main --wrt 0 --rules rules.py --inline --loop-memory log --memory -o v.txt",
     ("view", "--derivative"): "view f.mlir --derivative vjp --format svg --fold --graph main -o out.svg",
 }
-"""Lines for a command and the first option of a group, where the options need other arguments or exclude each other."""
+"""Lines for a command and the first option of a group, if the options need other arguments or exclude each other."""

@@ -1,4 +1,4 @@
-"""A few lines of Python for each public name, as a user would write them; each runs in a process of its own.
+"""A few lines of Python for each public name, as a user would write them; each snippet runs in its own process.
 
 The lines run in the folder of `default_paths.py`, after `SETUP`. They use the default engine, target and executor, and
 fail by an exception.
@@ -223,7 +223,7 @@ SCRIPTS: dict[str, str] = {
     "train_on_device.py": "train --steps 5",
     "train_on_two_processes.py": "",
 }
-"""The scripts in `examples` with their arguments; `read:` says why a script is not run."""
+"""The scripts in `examples` with their arguments; `read:` gives the reason why a script is not run."""
 
 OF_TRAINING: dict[str, str] = {
     "fit": """

@@ -1,4 +1,4 @@
-"""Programs with dynamic dimensions, one or two ops each, with points of several sizes."""
+"""Programs of one or two ops with dynamic dimensions, and points of several sizes."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ def a(*sizes: int) -> Any:
 
 
 def program(arguments: str, result: str, body: str) -> str:
-    """A function whose result is squared, so that order two is not zero; the body must define %y."""
+    """A function whose result is squared, so that order two is not zero. The body must define %y."""
     squared = f"%z = stablehlo.multiply %y, %y : {result}\nreturn %z : {result}"
     return f"func.func @main({arguments}) -> {result} {{\n{body}\n{squared}\n}}"
 
 
 def sizes_of(x: str, rank: int = 2) -> str:
-    """Defines %shape, the sizes of a value with only dynamic dimensions."""
+    """A line that defines %shape, the sizes of a value whose dimensions are all dynamic."""
     type_ = f"tensor<{'?x' * rank}f64>"
     lines = []
     for d in range(rank):
@@ -168,7 +168,7 @@ CASES: dict[str, tuple[str, list[list[Any]]]] = {
         [[a(6)]],
     ),
     "reverse": (program(f"%x: {X}", X, f"%y = stablehlo.reverse %x, dims = [0] : {X}"), [[a(3)]]),
-    "dynamic_broadcast_in_dim": (  # only the run tells whether a size is 1
+    "dynamic_broadcast_in_dim": (  # whether a size is 1 is known only at run time
         program(
             f"%x: {XX}, %w: {XX}",
             XX,

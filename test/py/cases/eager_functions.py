@@ -1,7 +1,7 @@
 """A program for each NumPy function that eager arrays implement, for square matrices of any size.
 
-A program takes a module (`numpy` or `jax.numpy`) and as many matrices of f32 as its case has ranges, of numbers in
-these ranges. A program without a derivative gives positions, sizes or truth values.
+A program takes a module (`numpy` or `jax.numpy`) and one f32 matrix for each range of its case, with numbers in that
+range. A program without a derivative returns positions, sizes or truth values.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Range = tuple[float, float]
 
 
 class Case(NamedTuple):
-    """A program, the ranges of its matrices, and whether it has a derivative."""
+    """A program, the ranges of its matrices' entries, and whether it has a derivative."""
 
     function: Callable[..., Any]
     ranges: tuple[Range, ...] = ((-2.0, 2.0),)
@@ -44,7 +44,7 @@ _RANGES: dict[str, tuple[Range, ...]] = {
     "sqrt": POSITIVE,
     "tan": ((-1.2, 1.2),),
 }
-"""The ranges of universal functions that are not defined, or that are steep, in the usual range."""
+"""The ranges of universal functions that are undefined or steep in the usual range."""
 
 _OF_INTEGERS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert")
 
@@ -62,7 +62,7 @@ UNIVERSAL = {name: _universal(name) for name in EMITTERS}
 
 
 def _positions(xp: Any, x: Any) -> Any:
-    """The numbers 0, 1, ... in the shape of a vector of x, as an array of NumPy's, which is no eager array."""
+    """The positions 0, 1, ... along the last dimension of x, as a NumPy array rather than an eager array."""
     return np.arange(x.shape[-1], dtype=np.float32)
 
 
@@ -131,6 +131,6 @@ FUNCTIONS: dict[str, Case] = {
     "where": Case(lambda xp, x, y: xp.where(x > 0.1, x * y, 2.0), TWO),
     "zeros_like": Case(lambda xp, x: xp.zeros_like(x) + x),
 }
-"""By NumPy's name; also `matmul`, which is a universal function that is no elementwise one."""
+"""The programs by the name of NumPy's function; `matmul` is a universal function but not elementwise."""
 
 CASES = UNIVERSAL | FUNCTIONS

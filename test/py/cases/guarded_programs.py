@@ -1,4 +1,4 @@
-"""Programs whose dynamic sizes meet in loops, branches and calls, or come from data, with points of several sizes."""
+"""Programs whose dynamic sizes meet in loops, branches and calls, or depend on data, with points of several sizes."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def n(*values: int, dtype: Any = np.int32) -> Any:
 
 
 def loop(carry: str, body: str, result: str = V) -> str:
-    """`%k` iterations on `%z`, initially %x; the body must define %w."""
+    """A loop of `%k` iterations that carries `%z`, which starts as %x. The body must define %w, the next `%z`."""
     return f"""func.func @main(%x: {V}, %y: {V}, %k: {NUMBER}) -> {result} {{
       %c0 = stablehlo.constant dense<0> : {NUMBER}
       %c1 = stablehlo.constant dense<1> : {NUMBER}

@@ -1,4 +1,4 @@
-"""Matrices on which factorizations tend to fail, and measures of a factorization's error."""
+"""Matrices for which factorizations tend to fail, and measures of a factorization's error."""
 
 from collections.abc import Callable
 from typing import Any
@@ -61,7 +61,7 @@ def general(dtype: Any, m: int, n: int) -> Array:
 
 
 def hermitian(dtype: Any, n: int) -> Array:
-    """Hermitian counterparts of `general`, with equal eigenvalues, and eigenvalues of equal size and both signs."""
+    """Hermitian counterparts of `general`, also with equal eigenvalues, and with eigenvalues x and -x."""
     x = general(dtype, n, n)
     q, half = unitary(dtype, n), n // 2
     equal = q * np.where(np.arange(n) < half, 1, 2) @ adjoint(q)
@@ -88,7 +88,7 @@ def positive(dtype: Any, n: int) -> Array:
 
 
 def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
-    """The largest error in a batch, relative to x or `of`, in units of machine epsilon times the matrix size."""
+    """The largest error in a batch, relative to x or to `of`, in units of machine epsilon times the matrix size."""
     of = x if of is None else of
     wide = np.complex128 if y.dtype.kind == "c" else np.float64
     size = np.max(np.abs(of), axis=(-2, -1), keepdims=True)
@@ -100,7 +100,7 @@ def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
 
 
 def orthogonal(q: Array) -> bool:
-    """Whether the columns are orthonormal to a few roundings."""
+    """Whether the columns are orthonormal up to a few roundings."""
     gram = adjoint(q) @ q
     return bool(np.max(np.abs(gram - np.eye(q.shape[-1]))) <= LIMIT * q.shape[-2] * np.finfo(q.dtype).eps)
 

@@ -15,7 +15,7 @@ random = partial(normal, RNG)
 
 
 def body(op: str, element: str) -> str:
-    """A scatter's body by name; an `op` with a "%" is the body's text."""
+    """A scatter's body for the name of an op; an `op` with a "%" is itself the text of the body."""
     t = f"tensor<{element}>"
     of = {"set": "", "swapped": f"%c = stablehlo.add %b, %a : {t}"}
     text = of.get(op, op if "%" in op else f"%c = stablehlo.{op} %a, %b : {t}")
@@ -26,8 +26,8 @@ def body(op: str, element: str) -> str:
 class Indexing:
     """Shapes and dimension numbers of a gather, and of a scatter whose updates have the gather's result shape.
 
-    `sizes` are slice sizes, one per operand dimension; `window` are the window dimensions in the result or
-    the updates.
+    `sizes` has the slice size of each operand dimension; `window` has the window dimensions of the result or the
+    updates.
     """
 
     operand: list[int]
@@ -49,7 +49,7 @@ class Indexing:
         return [next(window) if i in self.window else next(batch) for i in range(rank)]
 
     def gather(self, element: str = "f64", index: str = "i32", sorted_: bool = False) -> str:
-        """A program that gathers and squares the result."""
+        """A program that gathers, and squares the result."""
         x, i, y = tensor(self.operand, element), tensor(self.indices, index), tensor(self.windows, element)
         colon = ":" if self.sizes else ""
         return f"""
@@ -74,7 +74,7 @@ class Indexing:
         unique: bool = False,
         operands: str = "%x, %i, %u",
     ) -> str:
-        """A program that scatters and squares the result."""
+        """A program that scatters, and squares the result."""
         x, i, u = (
             tensor(s, e) for s, e in ((self.operand, element), (self.indices, index), (self.windows, element))
         )
@@ -115,7 +115,7 @@ CASES = {
 
 @st.composite
 def indexings(draw: Any) -> Indexing:
-    """Any dimension numbers: each operand dimension is collapsed, batching or window, and indexed or not."""
+    """Random dimension numbers: each operand dimension is collapsed, batching or window, and indexed or not."""
     kinds = draw(st.lists(st.sampled_from(["collapsed", "batch", "window"]), max_size=3))
     operand = [draw(st.integers(1, 3)) for _ in kinds]
     sizes = [draw(st.integers(1, n)) if k == "window" else 1 for k, n in zip(kinds, operand, strict=True)]
@@ -139,7 +139,7 @@ def indexings(draw: Any) -> Indexing:
 
 
 def drawn(draw: Random, shape: Sequence[int], free_sizes: Sequence[int] = (1, 2, 3, 5, 9)) -> Indexing:
-    """Any dimension numbers: each dimension is collapsed, batching or window, and indexed or not."""
+    """Random dimension numbers: each dimension is collapsed, batching or window, and indexed or not."""
     chosen = [
         draw.choice(["collapsed", "collapsed", "window", "window", "batch"]) if n else "window" for n in shape
     ]

@@ -1,4 +1,4 @@
-"""Calls of functions that are not inlined, which IREE alone gets wrong; see `iree_programs.py`."""
+"""Calls of functions that are not inlined, which IREE without tiduc gets wrong; see `iree_programs.py`."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ func.func private @product_and_sum(%a: {V}, %b: {V}) -> {V} attributes {{no_inli
   return %1 : {V}
 }}
 """
-"""IREE computes the first call as x x + x."""
+"""IREE computes x x + x for the first call."""
 
 CALLS = {
     "inputs_of_calls": (

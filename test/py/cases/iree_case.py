@@ -1,4 +1,4 @@
-"""A function that IREE alone gets wrong, with its expected result."""
+"""A function that IREE without tiduc gets wrong, with its expected result."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ INF, NAN = np.inf, np.nan
 
 
 class Case(NamedTuple):
-    """The ops concerned, the function's signature and body, arguments, expected result, and relative tolerance."""
+    """The ops that IREE gets wrong, the signature and body of the function, arguments, expected result, tolerance."""
 
     ops: str
     signature: str

@@ -1,6 +1,6 @@
-"""Programs whose dispatches are formed already, as tiduc's kernels of loops are, which IREE alone gets wrong.
+"""Programs that IREE without tiduc gets wrong, written as dispatches, as tiduc writes kernels of loops.
 
-No pass rewrites them again: `test_iree_loops_to_kernels.py` has the loops that become such dispatches.
+No pass rewrites them again. `test_iree_loops_to_kernels.py` has loops that become such dispatches.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Programs with dynamic dimensions for IREE, and arguments for them.
 
-Each `?N` in a program is a size: dynamic in the text for IREE, a number in the text for the interpreter.
+Each `?N` in a program is a size, which is dynamic in the text for IREE, and a number in the text for the interpreter.
 """
 
 from typing import Any
@@ -116,7 +116,7 @@ def reduced(op: str, type_: str, x: Array, attributes: str, result: str, **sizes
 
 
 def largest_with_place() -> Case:
-    """A windowed argmin: the smallest element of the first array, and the second array's element there."""
+    """A windowed argmin: the least element of each window of the first array, and the second array's element there."""
     body = """%0 = stablehlo.constant dense<0x7F800000> : tensor<f32>
       %1 = stablehlo.constant dense<-1> : tensor<i32>
       %2:2 = "stablehlo.reduce_window"(%x, %y, %0, %1) ({
@@ -140,7 +140,7 @@ def multiplied(x: str, y: str, z: str, dimensions: str, arguments: tuple[Array, 
 
 
 def scattered_twice() -> Case:
-    """Two scatters of rows by the same indices, added."""
+    """The sum of two scatters of rows with the same indices."""
     x, u, i = "tensor<?Nx2xf32>", "tensor<2x2xf32>", "tensor<2x1xi64>"
 
     def scatter(body: str) -> str:
@@ -178,7 +178,7 @@ def normalized() -> Case:
 
 
 def widened() -> Case:
-    """A column of dynamic size, here 1, broadcast over a larger matrix."""
+    """A column, whose dynamic size is 1, broadcast over a larger matrix."""
     body = """%0 = stablehlo.convert %x : (tensor<?Nx1xi32>) -> tensor<?Nx1xi64>
       %1 = stablehlo.dynamic_broadcast_in_dim %0, %n, dims = [0, 1]
         : (tensor<?Nx1xi64>, tensor<2xi32>) -> tensor<?Mx?Kxi64>
@@ -189,7 +189,7 @@ def widened() -> Case:
 
 
 def widened_then_converted() -> Case:
-    """A conversion, whose limits are broadcast to sizes that the program reads from an array."""
+    """A conversion whose limits are broadcast to sizes that the program reads from an array."""
     body = """%c = stablehlo.constant dense<4> : tensor<1xi32>
       %s = stablehlo.concatenate %n, %c, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
       %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0, 1]
@@ -201,7 +201,7 @@ def widened_then_converted() -> Case:
 
 
 def turned() -> Case:
-    """A matrix broadcast along transposed dimensions."""
+    """A matrix broadcast with transposed dimensions."""
     body = """%0 = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [1, 0]
         : (tensor<?Nx?Mxf32>, tensor<2xi32>) -> tensor<?Mx?Nxf32>
       return %0 : tensor<?Mx?Nxf32>"""
@@ -218,7 +218,7 @@ def concatenated() -> Case:
 
 
 def bytes_along() -> Case:
-    """The size of a ui8 array, concatenated with the reversed array."""
+    """The size of a ui8 array, concatenated with the array in reverse order."""
     body = """%0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?Nx2xui8>) -> tensor<i32>
       %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<i32>) -> tensor<1x2xi32>
       %2 = stablehlo.reverse %x, dims = [0] : tensor<?Nx2xui8>
@@ -239,7 +239,7 @@ def twice_a_size() -> Case:
 
 
 def sorted_columns(type_: str, sizes: tuple[int, ...] = (30, 3), dimension: int = 0) -> Case:
-    """A stable sort with ties that returns the second operand; N and M are the first and last size."""
+    """A stable sort with ties that returns the second operand. N and M are the first and the last size."""
     x, y = f"tensor<{type_}xi32>", f"tensor<{type_}xi8>"
     body = f"""%0:2 = "stablehlo.sort"(%x, %y) ({{
       ^bb0(%a: tensor<i32>, %b: tensor<i32>, %c: tensor<i8>, %d: tensor<i8>):
@@ -358,7 +358,7 @@ CASES = {
     ),
     "sort": sorted_columns("?Nx3"),
     "sort_of_rows": sorted_columns("30x?M"),
-    # Sizes at which IREE's compiler crashes on GPU code, or rejects it.
+    # Cases at whose sizes IREE crashes when it compiles GPU code, or rejects the code.
     "sort_along_rows": sorted_columns("?Nx32", (5, 32), 1),
     "sort_in_between": sorted_columns("?Nx8x32", (3, 8, 32), 1),
     "normalized": normalized(),

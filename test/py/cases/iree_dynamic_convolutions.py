@@ -19,7 +19,7 @@ def convolved(window: str, n: int) -> Case:
 def in_groups(
     x: str, k: str, y: str, form: str, groups: tuple[int, int], arguments: tuple[Array, ...]
 ) -> Case:
-    """A convolution in groups of features or of the batch, with dynamic sizes of 3."""
+    """A convolution in feature or batch groups. Its dynamic sizes are 3."""
     x, k, y = (f"tensor<{t}xf32>" for t in (x, k, y))
     counts = f"{{batch_group_count = {groups[1]} : i64, feature_group_count = {groups[0]} : i64}}"
     body = f"""%0 = stablehlo.convolution(%x, %k) {form} {counts} : ({x}, {k}) -> {y}

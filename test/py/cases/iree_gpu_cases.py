@@ -1,4 +1,4 @@
-"""Functions that IREE's code for GPUs gets wrong or rejects, unlike its code for CPUs; see `iree_cases.py`."""
+"""Functions that IREE without tiduc gets wrong or rejects for GPUs, but not for CPUs; see `iree_cases.py`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def summed(x: Array, *window: int) -> Array:
 
 
 def window(narrow: str, dtype: Any) -> Case:
-    """Sums over windows of squares, whose type is wider than the operand's."""
+    """Sums over windows of squares, whose type is wider than the operand's type."""
     x = RNG.integers(-20, 20, (40,)).astype(dtype)
     body = f"""
       %0 = stablehlo.convert %x : (tensor<40x{narrow}>) -> tensor<40xf32>
@@ -50,7 +50,7 @@ def convolution(narrow: str, dtype: Any) -> Case:
 
 
 def groups(count: int, per_group: int, batch: bool) -> Case:
-    """A strided and padded convolution in many groups; those of a batch have windows larger than the result."""
+    """A strided and padded convolution in many groups. With batch groups, the windows are larger than the result."""
     n, size = (count, 9) if batch else (1, 7)
     features, window = (per_group, 8) if batch else (count * per_group, 3)
     x = RNG.integers(-9, 9, (n, features, size, size)).astype(np.float32)
@@ -76,7 +76,7 @@ def groups(count: int, per_group: int, batch: bool) -> Case:
 
 
 def strided_slice(*, has_unit: bool) -> Case:
-    """The sum of the rows 1, 5, ... of a matrix, which may have a dimension of size 1 in addition."""
+    """The sum of rows 1, 5, ... of a matrix. The matrix may have an additional dimension of size 1."""
     x = RNG.integers(-9, 9, (256, 64)).astype(np.float32)
     unit, bounds = ("1x", "0:1, ") if has_unit else ("", "")
     body = f"""%z = stablehlo.constant dense<0.0> : tensor<f32>
@@ -90,7 +90,7 @@ def strided_slice(*, has_unit: bool) -> Case:
 
 
 def one_window() -> Case:
-    """One place of a dilated window, as in the gradient of a strided convolution toward its kernel."""
+    """A convolution with one position of a dilated window, as in the kernel gradient of a strided convolution."""
     x, k = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 4, 2, 3), (2, 2, 2, 2)))
     body = """
       %0 = stablehlo.convolution(%x, %k) dim_numbers = [f, 1, 0, b]x[1, o, i, 0]->[f, 0, b, 1],
@@ -103,7 +103,7 @@ def one_window() -> Case:
 
 
 def negated_sum(*, moved: bool = False) -> Case:
-    """Sums of rows of negated numbers, which a transpose may have `moved` to the rows."""
+    """Sums of rows of negated numbers; with `moved`, a transpose turns columns into these rows."""
     x = RNG.integers(-9, 9, (64, 8) if moved else (8, 64)).astype(np.float32)
     given = "tensor<64x8xf32>" if moved else "tensor<8x64xf32>"
     rows = f"stablehlo.transpose %0, dims = [1, 0] : ({given}) -> tensor<8x64xf32>"
@@ -117,7 +117,7 @@ def negated_sum(*, moved: bool = False) -> Case:
 
 
 def quantized() -> Case:
-    """A product of transposed bytes that represent halves."""
+    """A convolution of transposed bytes that represent multiples of a half."""
     q, wide = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<i32:f32, 0.25>"
     x, k = RNG.integers(-20, 20, (1, 2, 9, 10)).astype(np.float32), np.ones((4, 5, 2, 1), np.float32)
     body = f"""
@@ -135,7 +135,7 @@ def quantized() -> Case:
 
 
 def running() -> Case:
-    """Running sums of complex numbers by padded windows."""
+    """Running sums of complex numbers, as sums over padded windows."""
     x = (RNG.integers(-20, 20, 8) + 1j * RNG.integers(-20, 20, 8)).astype(np.complex64)
     body = """
       %0 = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
@@ -152,7 +152,7 @@ def running() -> Case:
 
 
 def angles(name: str, exact: Callable[[Array], Array]) -> Case:
-    """Small and large angles, and angles next to multiples of pi / 2."""
+    """Small and large angles, and angles close to multiples of pi / 2."""
     places = np.arange(1, 40) * np.pi / 2
     x = np.concatenate([RNG.uniform(-9, 9, 20), places, places * 1e4, -places * 1e30, [1e4, 0.5]]).astype(
         np.float32
@@ -177,7 +177,7 @@ def leading_zeros_of_bytes() -> Case:
 
 
 def as_bf16(body: str, x: Array) -> Case:
-    """Whole numbers in bf16, as bits."""
+    """Whole numbers in bf16, given as bits."""
     body += """
       %1 = stablehlo.bitcast_convert %0 : (tensor<4xbf16>) -> tensor<4xi16>
       return %1 : tensor<4xi16>"""
@@ -186,7 +186,7 @@ def as_bf16(body: str, x: Array) -> Case:
 
 
 def sort() -> Case:
-    """A sort of columns of 300 keys with ties, and their row indices: 90,000 steps of one thread."""
+    """A sort of columns of 300 keys with ties, and of their row indices, which takes one thread 90,000 steps."""
     x = RNG.integers(0, 50, (300, 2)).astype(np.int32)
     body = """
       %0 = stablehlo.iota dim = 0 : tensor<300x2xi32>
@@ -202,7 +202,7 @@ def sort() -> Case:
 
 
 def short_sort() -> Case:
-    """Columns short enough for one thread each, if threads did not share memory."""
+    """A sort of columns short enough for one thread each, if threads did not share memory."""
     x = RNG.standard_normal((70, 70)).astype(np.float32)
     body = """
       %0 = "stablehlo.sort"(%x) ({
@@ -215,7 +215,7 @@ def short_sort() -> Case:
 
 
 def softmax() -> Case:
-    """A softmax along columns: a reduction broadcast along the reduced dimension."""
+    """A softmax along columns: reductions that are broadcast along the reduced dimension."""
     x = RNG.standard_normal((200, 300)).astype(np.float32)
     t, row = "tensor<200x300xf32>", "tensor<300xf32>"
     body = f"""
@@ -276,7 +276,7 @@ def greatest() -> Case:
 
 
 def table() -> Case:
-    """Complex numbers as a constant."""
+    """A constant of complex numbers."""
     body = """%t = stablehlo.constant dense<[(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]> : tensor<3xcomplex<f32>>
       %0 = stablehlo.real %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
       %1 = stablehlo.imag %t : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
@@ -293,7 +293,7 @@ def table() -> Case:
 
 
 def half_product(batches: int, rows: int, columns: int, terms: int) -> Case:
-    """Batches of products of f16; with 100 terms, tiles of 16 are incomplete."""
+    """Batches of f16 products; with 100 terms, tiles of 16 are incomplete."""
     x, y = (RNG.integers(-3, 4, (batches, terms, n)).astype(np.float16) for n in (rows, columns))
     tx, ty, tz = (
         f"tensor<{batches}x{m}x{n}xf16>" for m, n in ((terms, rows), (terms, columns), (rows, columns))
@@ -344,4 +344,4 @@ CASES |= {
     "half_product": half_product(1, 100, 31, 768),
     "short_sort": short_sort(),
     "negated_columns": negated_sum(moved=True),
-}  # which IREE may compile alone
+}  # cases that IREE without tiduc may compile correctly

@@ -1,4 +1,4 @@
-"""Sums of f16 that IREE alone adds in f16, in which 2,048 + 1 is 2,048; see `iree_cases.py`."""
+"""Sums of f16 that IREE without tiduc adds in f16, where 2,048 + 1 is 2,048; see `iree_cases.py`."""
 
 import numpy as np
 

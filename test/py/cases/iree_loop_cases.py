@@ -1,4 +1,4 @@
-"""Loops that IREE alone does not compile, or exhausts memory on; see `iree_cases.py`."""
+"""Loops that IREE without tiduc cannot compile, or exhausts memory on; see `iree_cases.py`."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ ROW, INDEX = "tensor<1x2xf64>", "tensor<i32>"
 
 
 def counting_loop(condition: str, following: str, result: str, by_way_of: str = "i32") -> str:
-    """A loop with a counter from 3 and the limit 6 that multiplies x by the counter; %f is the counter as f64."""
+    """A loop with a counter from 3 up to the limit 6 that multiplies x by the counter; %f is the counter as f64."""
     return f"""%start = stablehlo.constant dense<3> : tensor<i32>
       %limit = stablehlo.constant dense<6> : tensor<i32>
       %step = stablehlo.constant dense<1> : tensor<i32>

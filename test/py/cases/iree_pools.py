@@ -1,4 +1,4 @@
-"""Two max-pools with results of one size, which IREE alone rejects; see `iree_programs.py`."""
+"""Two max-pools with results of equal size, which IREE without tiduc rejects; see `iree_programs.py`."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<192x55x55xf32>) -> (tensor<192x27x27xf32>, tensor<192
 
 
 def pooled(x: Array, stride: int) -> Array:
-    """The greatest elements in windows of 3 x 3."""
+    """The largest elements of 3 x 3 windows."""
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))
     return np.asarray(windows[:, ::stride, ::stride].max((-2, -1)))
 
@@ -35,4 +35,4 @@ def pooled(x: Array, stride: int) -> Array:
 IMAGE = np.random.default_rng(1).permutation(192 * 55 * 55).reshape(192, 55, 55).astype(np.float32)
 _POOLED = pooled(IMAGE, 2)
 POOLS = _POOLED, pooled(np.pad(_POOLED, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf), 1)
-"""The results for `IMAGE`, for which the reference interpreter takes 12 s."""
+"""The results for `IMAGE`, which take the reference interpreter 12 s."""

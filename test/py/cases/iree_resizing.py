@@ -1,7 +1,7 @@
-"""Index arrays that begin with one constant and are large enough that IREE computes parts of them when it loads them.
+"""Index arrays that begin with a constant and are so large that IREE computes parts of them when it loads the module.
 
-PyTorch writes bilinear resizing so: each index array of its gathers begins with zeros, the number of the image. IREE
-filled one array for all of them, and half of the elements were wrong.
+PyTorch emits them for bilinear resizing: each index array of its gathers begins with zeros, the number of the image.
+IREE filled one array for all index arrays, so that half of the elements were wrong.
 """
 
 from typing import Any
@@ -65,12 +65,12 @@ return %result : {RESULT}
 
 
 def resized(start: int) -> str:
-    """The program whose index arrays begin with this number, of which a gather takes the only image in any case."""
+    """The program whose index arrays begin with this number. A gather clamps the number to the only image."""
     return _TEXT.replace("START", str(start))
 
 
 def arguments(rng: Any) -> list[Any]:
-    """A large and a small image, rows and columns of the small image, and two of the large one."""
+    """A large and a small image, rows and columns of the small image, and rows and columns of the large image."""
     images = [rng.standard_normal((1, 256, n)).astype(np.float32) for n in (1024, 256)]
     rows, columns = rng.integers(0, 16, (2, 32))
     low, high = rng.integers(0, 32, (2, 32))
@@ -78,7 +78,7 @@ def arguments(rng: Any) -> list[Any]:
 
 
 def expected(x: Any, y: Any, rows: Any, columns: Any, low: Any, high: Any) -> Any:
-    """The result, by NumPy."""
+    """The result, computed by NumPy."""
     large, small = x.reshape(256, 32, 32), y.reshape(256, 16, 16)
     last = np.full(32, 15)
     parts = [small[:, i[:, None], j] for i in (rows[:, 0], last) for j in (columns, last)]

@@ -1,4 +1,4 @@
-"""Conditionals that return one array twice, which IREE alone gets wrong or refuses; see `iree_programs.py`."""
+"""Conditionals that return one array twice, which IREE without tiduc gets wrong or rejects; see `iree_programs.py`."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ func.func @main(%x: {V}, %y: {V}, %u: tensor<1xf32>, %s: tensor<f32>, %k: tensor
   return %3 : {V}
 }}
 """
-"""Two results of the first branch are one array of zeros, and the first of them is updated."""
+"""Two results of the first branch are the same array of zeros, and the first result is updated."""
 
 TABLE_OF_A_BRANCH = """
 func.func @main(%p: tensor<i1>, %x: tensor<3xf32>, %s: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<3xf32>) {
@@ -36,7 +36,7 @@ func.func @main(%p: tensor<i1>, %x: tensor<3xf32>, %s: tensor<f32>) -> (tensor<f
   return %y#0, %y#1, %y#2 : tensor<f32>, tensor<f32>, tensor<3xf32>
 }
 """
-"""A branch returns an array and a view of it, the other one a number twice and a constant."""
+"""One branch returns an array and a view of it; the other branch returns a number twice and a constant."""
 
 RETURNED = {
     "table_of_a_branch": (

@@ -1,4 +1,4 @@
-"""Sums that IREE alone rejects: einsums that sum one operand alone, products with a broadcast, sums of many arrays."""
+"""Sums that IREE without tiduc rejects: einsums that sum an operand, products with a broadcast, sums of many arrays."""
 
 import numpy as np
 
@@ -45,7 +45,7 @@ func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
   return %1 : tensor<1x4x1xf32>
 }
 """
-"""A convolution with one window, whose kernel repeats three numbers."""
+"""A convolution with one window. Its kernel repeats three numbers."""
 
 CONVOLUTION_OF_BROADCAST_SUMS = """
 func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
@@ -58,7 +58,7 @@ func.func @main(%x: tensor<1x2x3xf32>, %k: tensor<3xf32>) -> tensor<1x4x1xf32> {
   return %3 : tensor<1x4x1xf32>
 }
 """
-"""A convolution with one window, whose kernel repeats sums of three numbers and their exponentials."""
+"""A convolution with one window. Its kernel repeats sums of three numbers and their exponentials."""
 
 SUM_OF_MANY_ARRAYS = f"""
 func.func @main({", ".join(f"%a{i}: tensor<f32>" for i in range(40))}) -> tensor<f32> {{

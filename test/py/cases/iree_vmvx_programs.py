@@ -1,4 +1,4 @@
-"""Ops that IREE's code for vmvx gets wrong or rejects, unlike its code for CPUs; see `witnesses.py`."""
+"""Ops that IREE without tiduc gets wrong or rejects for vmvx, but not for CPUs; see `witnesses.py`."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ Program = tuple[str, tuple[Array, ...], tuple[Array, ...]]
 
 
 RESULTS = {("compare GE,", "bool"): "i1", ("is_finite", "bool"): "i1", ("convert", "int32"): "i32"}
-"""The element types of results that do not have the type of the operands."""
+"""The element types of results whose type differs from that of the operands."""
 
 
 def elementwise(op: str, type_: str, *arguments: Array, expected: Any) -> Program:
-    """A program of one op of arrays of one type."""
+    """A program with one op on arrays of one type."""
     n = len(arguments[0])
     result = RESULTS.get((op, expected.dtype.name), type_)
     names = ", ".join(f"%x{i}" for i in range(len(arguments)))
@@ -71,4 +71,4 @@ VMVX = {
         "sign", "f32", np.float32([2, -3, 0, NAN, -INF]), expected=np.float32([1, -1, 0, NAN, -1])
     ),
 }
-"""The text, the arguments, and the expected results."""
+"""The text, the arguments and the expected results by name."""

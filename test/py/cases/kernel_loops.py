@@ -6,7 +6,7 @@ V, M = "tensor<6xf64>", "tensor<6x6xf64>"
 
 
 def summed(other: str) -> str:
-    """A loop whose inner loop adds to the first carry, %a; `other` computes %q, the second carry %b, after it."""
+    """A loop whose inner loop adds to the first carried value, %a; then `other` computes %q for the second one, %b."""
     text = looping(
         f"{V} {V}",
         f"""%ten = stablehlo.constant dense<10> : tensor<i32>

@@ -23,7 +23,7 @@ def random(*shapes: tuple[int, ...]) -> list[Array]:
 
 
 def stacks(text: str, n: int) -> list[str]:
-    """The types of all loop-carried values with `n` entries."""
+    """The types of all loop-carried values with `n` entries along the first dimension."""
     loops = re.findall(r"stablehlo.while\(.*\) : (.*?)(?: attributes.*)?\n", text)
     return [
         t for types in loops for t in types.split(", ") if t.startswith((f"tensor<{n}x", f"tensor<{n}xf"))

@@ -11,7 +11,10 @@ Array = NDArray[Any]
 
 
 def looping(carries: str, body: str, count: int = 7) -> str:
-    """A loop of `count` iterations over %a, %b, ... of the types in `carries`; the body defines %p, %q, ..."""
+    """A loop of `count` iterations that carries %a, %b, ... of these types.
+
+    The body defines the next values %p, %q, ...
+    """
     types = carries.split()
     names, news = "abcdef"[: len(types)], "pqrstu"[: len(types)]
     takes = ", ".join(f"%{n}0: {t}" for n, t in zip(names, types, strict=True))

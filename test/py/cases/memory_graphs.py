@@ -15,9 +15,9 @@ MIB = 2**20
 
 
 def graph_of(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> Graph:
-    """A graph of ops that compilers cannot fuse: op i has a result of `sizes[i]` MiB, and reads results of `needs[i]`.
+    """A graph of ops that compilers cannot fuse: op i returns `sizes[i]` MiB, and reads results of the ops `needs[i]`.
 
-    Ops that need no other read an argument of one byte.
+    Ops without `needs` read an argument of one byte.
     """
     graph = Graph("main", ir.Location.unknown(context()))
     with context(), ir.Location.unknown():
@@ -34,7 +34,7 @@ def graph_of(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequ
 
 
 def random_dag(seed: int, count: int = 9) -> tuple[list[int], list[list[int]], list[int]]:
-    """Sizes from 1 to 8 MiB, needs and outputs of a random graph in which every op is needed."""
+    """A random graph in which every op is needed: sizes from 1 to 8 MiB, needs, and outputs."""
     source = random.Random(seed)
     sizes = [source.randint(1, 8) for _ in range(count)]
     needs = [sorted(source.sample(range(i), min(i, source.randint(1, 3)))) for i in range(count)]
@@ -43,9 +43,9 @@ def random_dag(seed: int, count: int = 9) -> tuple[list[int], list[list[int]], l
 
 
 def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> int:
-    """The lowest peak in MiB of all schedules, with any recomputation: a search over the sets of live results.
+    """The lowest peak in MiB of all schedules, including recomputation, by a search over the sets of live results.
 
-    The outputs are live throughout.
+    Outputs stay live once they are computed.
     """
     goal = set(outputs)
     total, taken = sum(sizes[i] for i in outputs), [0 if i in goal else n for i, n in enumerate(sizes)]
@@ -74,7 +74,10 @@ def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: S
 
 
 def chain(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """The gradient of a chain: `layers` steps of 1 MiB, then as many steps back, each of which reads a step's input."""
+    """The gradient of a chain:
+
+    `layers` steps of 1 MiB, and as many steps back, each of which reads the input of a step.
+    """
     needs: list[list[int]] = [[i - 1] if i else [] for i in range(layers)]
     for i in reversed(range(layers)):
         needs.append([len(needs) - 1, i])
@@ -83,7 +86,7 @@ def chain(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 
 @functools.cache
 def binomial(steps: int, checkpoints: int) -> int:
-    """The fewest forward steps that reverse a chain of `steps` steps with `checkpoints` checkpoints.
+    """The least number of forward steps that reverse a chain of `steps` steps with `checkpoints` checkpoints.
 
     Griewank, Walther (2000): r steps - C(checkpoints + r, r - 1), where r is the number of sweeps.
     """

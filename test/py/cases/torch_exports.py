@@ -1,4 +1,4 @@
-"""Programs that `torch.export.save` writes: for each way in which an export differs, a small one."""
+"""Programs that `torch.export.save` writes: a small program for each feature of an export."""
 
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Function(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Tied(nn.Module):  # type: ignore[misc,name-defined]
-    """Two layers with one weight, and a view of a weight."""
+    """Two layers that share a weight, and a view of a weight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Tied(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Buffers(nn.Module):  # type: ignore[misc,name-defined]
-    """Buffers of each kind: updated, not persistent, of integers, repeated, and a frozen parameter."""
+    """Buffers of each kind: updated, not persistent, of integers, and shared; and a frozen parameter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Buffers(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Named(nn.Module):  # type: ignore[misc,name-defined]
-    """Modules with odd names, and inputs in containers."""
+    """Modules with unusual names, and inputs in containers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class WithoutGradient(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Blocks(nn.Module):  # type: ignore[misc,name-defined]
-    """A network whose training mode updates running means."""
+    """A network that updates running means in training mode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Blocks(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Square(torch.autograd.Function):  # type: ignore[misc,name-defined]
-    """A function with a derivative of its own."""
+    """Square, with a custom derivative."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -140,11 +140,11 @@ def _case(module: Any, *arguments: Any, shapes: Any = None, **keywords: Any) -> 
 
 
 REFUSED = ("a multiple of a size", "a size of another")
-"""The programs that PyTorch cannot decompose after it has read them from a file."""
+"""Programs that PyTorch cannot decompose after it has loaded them from a file."""
 
 
 def cases() -> dict[str, Case]:
-    """The programs by name; weights are drawn with one seed."""
+    """The programs by name. All weights come from one seed."""
     torch.manual_seed(0)
     return {**_of_sizes(), **_of_modules(), **_of_functions()}
 
@@ -217,7 +217,7 @@ def _of_modules() -> dict[str, Case]:
 
 
 def _of_functions() -> dict[str, Case]:
-    """Programs of one function."""
+    """Programs of a single function."""
     return {
         "constants": _case(lambda x: x @ torch.eye(4) + torch.tensor([1, 2, 3, 4.5]) + torch.tensor(2), X),
         "changes in place": _case(lambda x: x.clone().mul_(2).add_(1)[1:].zero_() + x[1:], X),

@@ -1,4 +1,4 @@
-"""Programs with ops that only users have rules for: a composite, and an op of a foreign dialect."""
+"""Programs with ops for which only users have rules: a composite, and an op of a foreign dialect."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def function(body: str, arguments: str = "%x: tensor<f64>", result: str = "tenso
 
 
 def unary(op: str) -> str:
-    """A program of one op of %x."""
+    """A program with one op on %x."""
     return function(f" %y = {op} : {SCALAR}")
 
 

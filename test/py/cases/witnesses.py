@@ -1,8 +1,8 @@
-"""The witnesses that records of faults name: programs that IREE alone gets wrong, rejects or crashes on.
+"""The witnesses of the records of faults: programs that IREE without tiduc gets wrong, rejects, or crashes on.
 
-A name is that of a case, behind its target and kind: `power` is compiled for CPUs, `dynamic/gather` has dynamic
-shapes, and `threads/loops_from_one_array`, `cuda/negated_sum`, `vulkan/sine`, `vulkan/dynamic/gather` and
-`vmvx/compare` are compiled for other targets.
+The name of a witness ends with the name of a case. A target and a kind may precede it: `power` is compiled for CPUs,
+`dynamic/gather` has dynamic shapes, and `threads/loops_from_one_array`, `cuda/negated_sum`, `vulkan/sine`,
+`vulkan/dynamic/gather` and `vmvx/compare` are compiled for other targets.
 """
 
 import tempfile
@@ -29,9 +29,9 @@ TARGETS = {"cuda": "cuda", "threads": "cpu-threads", "vulkan": "vulkan:llvmpipe"
 
 @dataclass(frozen=True)
 class Witness:
-    """A program with one function `main`, its arguments and expected results; `known` has static sizes.
+    """A program with one function `main`, its arguments and expected results; `known` is the text with static sizes.
 
-    `earlier` are the arguments of the calls before. With `refused`, the call must end with an error.
+    `earlier` has the arguments of earlier calls. If `refused`, the last call must end with an error.
     """
 
     text: str
@@ -44,23 +44,23 @@ class Witness:
     refused: bool = False
 
     def results(self) -> tuple[Array, ...]:
-        """The expected results: those given, or those of the reference interpreter."""
+        """The given expected results, or else those of the reference interpreter."""
         if self.expected is not None:
             return self.expected
         return evaluate(self.known or self.text, self.arguments)
 
     def agrees(self, results: Sequence[Array]) -> bool:
         """Whether the results are the expected results."""
-        nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0  # sums of numbers about 1
+        nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0  # for sums of numbers near 1
         return all(
             np.allclose(y, x, rtol=self.rtol, atol=nearly, equal_nan=x.dtype.kind in "fc")
             for y, x in zip(results, self.results(), strict=True)
         )
 
     def holds(self, run: Executable) -> bool:
-        """Whether the last of the calls gives the expected results, or the expected error."""
+        """Whether the last call gives the expected results or the expected error."""
         try:
-            # Earlier results stay on the device, so that later ones lie in other memory.
+            # Earlier results stay on the device, so that later results use other memory.
             earlier = [run.keep(*arguments) for arguments in self.earlier]
             results = run(*self.arguments)
             del earlier
@@ -70,7 +70,7 @@ class Witness:
 
 
 def find_witness(name: str) -> Witness:
-    """The witness of this name; `KeyError` if there is none."""
+    """The witness with this name; raises `KeyError` if there is none."""
     if name in PROGRAMS or name in DISPATCHES:
         text, arguments, expected = PROGRAMS[name] if name in PROGRAMS else DISPATCHES[name]
         rtol = 1e-5 if expected is not None or name == "null_reference" else 0.0
@@ -98,16 +98,19 @@ def _target(name: str) -> str:
 
 
 def fails_alone(witness: Witness) -> bool:
-    """Whether IREE alone rejects or does not load the witness, or gives other results; runs it in this process."""
+    """Whether IREE without tiduc rejects or does not load the witness, or gives other results.
+
+    Runs it in this process.
+    """
     vmfb = compiled_alone(witness.text, witness.target)
     try:
         return vmfb is None or not witness.holds(Executable(vmfb, witness.target))
-    except TiducError:  # the runtime does not load the module
+    except TiducError:  # the runtime cannot load the module
         return True
 
 
 def compiled_alone(text: str, target: str, seconds: float = 60) -> bytes | None:
-    """The module that IREE's compiler makes of a program without tiduc's rewrites; None if it fails."""
+    """The module that IREE's compiler emits without tiduc's rewrites; None if it fails."""
     described = find_target(target)
     command = [find_tool("iree-compile"), *described.flags, *_linkers(described), "-", "-o", "-"]
     environment = environment_of_compilers(tempfile.gettempdir())
