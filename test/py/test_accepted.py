@@ -1,4 +1,4 @@
-"""A sample of the table of ops that IREE accepts is correct; test/sweep/accepted.py checks the whole table."""
+"""Checks a sample of the table of ops that IREE accepts; test/sweep/accepted.py checks the whole table."""
 
 import pytest
 from accepted import programs, sweep

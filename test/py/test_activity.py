@@ -1,4 +1,4 @@
-"""Activity: which values a tangent reaches in linearize, and why it does not reach the others."""
+"""Activity: which values a tangent reaches in linearize, and for other values the reason why it does not."""
 
 from typing import Any
 

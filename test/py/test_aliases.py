@@ -1,4 +1,4 @@
-"""Attributes, types and locations that take exponential space as text are refused when they are read."""
+"""Attributes, types and locations whose text takes exponential space are refused when they are read."""
 
 import io
 from itertools import pairwise
@@ -33,7 +33,7 @@ PLACES = {
 
 
 def program(place: str, depth: int) -> str:
-    """A program in which something has 2^depth parts, written with aliases."""
+    """A program in which an attribute, type or location has 2^depth parts, written with aliases."""
     (first, further), at, use = PLACES[place]
     aliases = first + "".join(further.format(i, before, before) for before, i in pairwise(range(depth + 1)))
     text = PROGRAM.replace(at, use.format(depth))
@@ -66,7 +66,7 @@ def test_definitions_in_one_line() -> None:
 
 
 def test_many_uses() -> None:
-    """Only what one alias stands for counts, however often it is used."""
+    """Each alias counts once, however often it is used."""
     aliases, _, rest = program("of an op", 12).partition("func.func")
     op = next(line for line in rest.splitlines() if "sine" in line)
     ops = "\n".join([op, *(op.replace("%0", f"%y{i}") for i in range(200))])

@@ -1,4 +1,4 @@
-"""Arrays as text and files: reading, writing, and the messages of refusals."""
+"""Arrays as text and as files: reading, writing, and messages of refusals."""
 
 import os
 import subprocess
@@ -107,7 +107,7 @@ def test_two_random_arguments_differ() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    # `file` and `allow_pickle` are names that np.savez cannot take.
+    # np.savez cannot store arrays with the names `file` and `allow_pickle`.
     arrays = {"b": np.arange(3.0), "file": np.array([[True]]), "allow_pickle": np.array(2j)}
     write_npz(tmp_path / "all.npz", arrays)
     for read, written in zip(parse_inputs([f"@{tmp_path / 'all.npz'}"]), arrays.values(), strict=True):

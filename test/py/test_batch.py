@@ -1,4 +1,4 @@
-"""Batching rules: a batched op equals its single runs, for each subset of batched operands; and ops without a rule."""
+"""Batching rules: a batched op equals its single runs, for each subset of batched operands. Also ops without a rule."""
 
 import re
 from typing import Any
@@ -26,14 +26,14 @@ TEXTS = programs()
 
 NOT_RUN = re.compile(
     r"chlo\.broadcast_select|stablehlo\.("
-    r"all_|collective_|cross-|partition_id|reduce_scatter|replica_id"  # of several processes
-    r"|custom_call|dot_general|einsum|unary_einsum|rng)"  # their programs are of another element type, or not run
+    r"all_|collective_|cross-|partition_id|reduce_scatter|replica_id"  # programs of several processes
+    r"|custom_call|dot_general|einsum|unary_einsum|rng)"  # programs in other element types, or that cannot run
 )
 SLOW = re.compile(r"stablehlo\.(batch_norm_|torch_index_select|triangular_solve)")
 
 
 def ops() -> list[Any]:
-    """The ops that have a program with static input shapes which some engine here runs."""
+    """The ops with a program whose input shapes are static, and which an engine of the tests can run."""
     names = []
     for op, text in TEXTS.items():
         signature = text.partition("func.func")[2].partition("{")[0]
@@ -50,7 +50,7 @@ def test_op(op: str) -> None:
 
 
 def test_most_ops_have_a_rule() -> None:
-    """Ops of StableHLO and CHLO that are neither batched by a form nor refused run in a loop; this lists them."""
+    """Few ops of StableHLO and CHLO are neither batched by a form nor refused. Such ops run in a loop."""
     known = {key.partition(" @")[0] for key in OPSET.forms}
     without = known - {key.partition(" @")[0] for key in BATCHING.forms}
     of_dialects = sorted(op for op in without if op.startswith(("stablehlo.", "chlo.")))
@@ -123,7 +123,7 @@ GATHERS = {
 
 @pytest.mark.parametrize("name", GATHERS)
 def test_gather(name: str) -> None:
-    """Some starts are out of range."""
+    """A gather of which some starts are out of range."""
     operand, indices, result, numbers, sizes = GATHERS[name]
     x, i, z = (f"tensor<{s}>" for s in (_joined(operand, "f64"), _joined(indices, "i32"), f"{result}xf64"))
     body = f"""  %y = "stablehlo.gather"(%a, %i) {{slice_sizes = array<i64: {sizes}>, dimension_numbers =
@@ -138,7 +138,7 @@ def _joined(sizes: Any, element: str) -> str:
 
 @pytest.mark.parametrize("op", ["add", "maximum", "set"])
 def test_scatter(op: str) -> None:
-    """Some updates meet, and some are out of range."""
+    """A scatter whose updates overlap or are out of range."""
     combined = "%q" if op == "set" else "%r"
     inner = "" if op == "set" else f"%r = stablehlo.{op} %p, %q : tensor<f64>"
     body = f"""  %y = "stablehlo.scatter"(%a, %i, %u) ({{
@@ -253,7 +253,7 @@ def test_while_with_a_batch_of_conditions() -> None:
     np.testing.assert_allclose(y, x * w**n, rtol=1e-14)
     np.testing.assert_array_equal(count, n)
     *_, count = by_xla(batched(program, [0]).text, [x, np.int32(2), np.float64(3)])
-    assert count.shape == ()  # what the batch does not reach has none
+    assert count.shape == ()  # a result that does not depend on the batch has no batched dimension
 
 
 CASE = """func.func @main(%i: tensor<i32>, %x: tensor<2xf64>) -> tensor<2xf64> {
@@ -280,7 +280,7 @@ def test_case_with_a_batch_of_indices() -> None:
 
 
 def test_a_select_that_broadcasts() -> None:
-    """The interpreter accepts only the batched program."""
+    """Evaluates the batched program only; the interpreter rejects the program itself."""
     body = (
         "  %y = chlo.broadcast_select %p, %x, %v : (tensor<i1>, tensor<4xf64>, tensor<f64>) -> tensor<4xf64>"
     )
@@ -294,7 +294,7 @@ def test_a_select_that_broadcasts() -> None:
 
 
 def test_a_batch_of_initial_values_is_a_loop() -> None:
-    """The loop contains only the op that has no rule for batched initial values."""
+    """The loop contains only the op without a rule for batched initial values."""
     body = """  %0 = stablehlo.sine %x : tensor<4xf64>
   %y = stablehlo.reduce(%0 init: %v) applies stablehlo.maximum across dimensions = [0]
       : (tensor<4xf64>, tensor<f64>) -> tensor<f64>"""
@@ -335,7 +335,7 @@ func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
 
 
 def test_a_function_keeps_its_own_derivative() -> None:
-    """The derivative of the batched function is the declared one, which differs from cosine."""
+    """The derivative of the batched function is the declared derivative, which differs from cosine."""
     program = batched(load(OWN), [0]).jvp()
     y, dy = by_xla(program.text, [random(3, 2), np.ones((3, 2))])
     np.testing.assert_array_equal(dy, np.full((3, 2), 10.0))
@@ -372,7 +372,7 @@ def test_requests() -> None:
 
 
 def test_depth_and_sharing_cost_what_ops_cost() -> None:
-    """A chain of 20,000 squares, each of which reads its predecessor twice."""
+    """A chain of 20,000 squares, each of which reads its predecessor twice, takes time proportional to its ops."""
     lines = ["  %0 = stablehlo.multiply %x, %x : tensor<f64>"]
     lines += [f"  %{i} = stablehlo.multiply %{i - 1}, %{i - 1} : tensor<f64>" for i in range(1, 20_000)]
     lines.append("  %y = stablehlo.sine %19999 : tensor<f64>")

@@ -1,4 +1,4 @@
-"""The benchmarks run at sizes that are too small for meaningful figures."""
+"""Runs the benchmarks at sizes that are too small for meaningful figures."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ BENCH = Path(__file__).resolve().parents[1] / "bench"
 
 
 def run(script: str, *arguments: str) -> list[list[str]]:
-    """The words of each line that a benchmark prints."""
+    """The words of each line of a benchmark's output."""
     command = [sys.executable, str(BENCH / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -62,7 +62,7 @@ def test_flags() -> None:
 
 @pytest.mark.parametrize("names", [["mlp", "lstm", "kmeans"], pytest.param([], marks=pytest.mark.slow)])
 def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
-    """The PyTorch functions equal their JAX counterparts. Without names, all functions."""
+    """The PyTorch functions equal their JAX counterparts. Without `names`, all functions are compared."""
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(BENCH)
     import suite
@@ -78,7 +78,7 @@ def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> N
 
 @pytest.mark.more
 def test_gradbench_messages() -> None:
-    """A session as GradBench has one: a message a line, and an answer to each."""
+    """A session with messages as GradBench sends them, one per line, and an answer to each."""
     lse = {"kind": "evaluate", "module": "lse", "input": {"x": [0.0, 1.0], "min_runs": 2, "min_seconds": 0}}
     messages = [
         {"kind": "start", "eval": "lse"},
@@ -102,7 +102,7 @@ def test_gradbench_messages() -> None:
 
 @pytest.mark.slow
 def test_gradbench_table() -> None:
-    """Each derivative equals that of JAX; the script fails where the two differ."""
+    """Each derivative equals JAX's; the script fails if they differ."""
     rows = run("gradbench.py", "--table", "--seconds", "0")
     assert len(rows) == 2 + 30 and not any("fails" in row for row in rows)
 
@@ -129,7 +129,7 @@ def rows_of(script: str) -> list[str]:
 def test_a_row_shows_the_gain_of_each_rewrite_for_speed(
     monkeypatch: pytest.MonkeyPatch, record: Record
 ) -> None:
-    """The record of a rewrite for speed names the row."""
+    """The record of a rewrite for speed names a row of a benchmark that shows the gain."""
     monkeypatch.syspath_prepend(BENCH)
     script, _, row = record.fault.row.partition(": ")
     assert row in rows_of(script)

@@ -1,7 +1,9 @@
-"""TIDUC_MLIR: other bindings of MLIR are used if they have everything that tiduc needs, and refused by name if not.
+"""TIDUC_MLIR selects other MLIR bindings.
 
-No wheel with StableHLO's dialects but torch-mlir's has everything. Folders of links to torch-mlir's files stand for
-builds of MLIR, under the name of the upstream package.
+They are used if they have all that tiduc needs, and otherwise refused by name.
+
+Only torch-mlir's wheel has StableHLO's dialects and everything else. Folders of links to its files, named like the
+upstream package, stand for other builds of MLIR.
 """
 
 import os
@@ -30,7 +32,7 @@ PROGRAM = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def link(source: Path, folder: Path, without: Collection[str] = ()) -> None:
-    """A folder of links to the files of another one, except for those with certain beginnings."""
+    """Fills a folder with links to another folder's files, except files whose names have certain beginnings."""
     folder.mkdir()
     for path in source.iterdir():
         if path.name in ("_mlir_libs", "extras"):
@@ -59,7 +61,7 @@ def test_bindings_under_the_name_of_upstream(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "package, left_out, words",
     [
-        # As StableHLO's own build has them: all of MLIR, StableHLO, and its passes but the optimizations.
+        # Like StableHLO's own build: all of MLIR, StableHLO, and StableHLO's passes except its optimizations.
         ("mlir", ["_torchMlir"], "lack what tiduc uses: passes stablehlo-aggressive-simplification\n"),
         ("mlir", ["_stablehlo", "rewrite"], "lack what tiduc uses: modules rewrite, _mlir_libs._stablehlo\n"),
         ("jaxlib.mlir", [], "modules rewrite, dialects.ext, dialects.quant; passes canonicalize, cse, inline, "),
@@ -74,7 +76,7 @@ def test_refusals(tmp_path: Path, package: str, left_out: list[str], words: str)
 
 
 def test_classes_of_dialects_beside_tiduc() -> None:
-    """Other code gets the classes of ops that it imports, although tiduc has empty modules for their dialects."""
+    """Other code gets the op classes of dialects that it imports, although tiduc adds empty modules for them."""
     text = "func.func @f(%i: index) { scf.for %j = %i to %i step %i { } return }"
     code = f"""
 from tiduc.dialect.mlir.context import context

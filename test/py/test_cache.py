@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiler that must not be started."""
+    """Makes the test fail if a compiler starts."""
 
     def started(*_: object) -> None:
         raise AssertionError("the compiler was started")
@@ -182,7 +182,7 @@ def test_size_and_age_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch)
         cache.write(k[i], bytes(3000))
         os.utime(folder / f"{k[i]}.vmfb", (now - 100 + i, now - 100 + i))
     assert {path.stem for path in folder.iterdir()} == {k[2], k[3], k[4]}
-    assert cache.read(k[2]) is not None  # which now is the one used last
+    assert cache.read(k[2]) is not None  # which makes it the most recently used entry
     cache.write(k[5], bytes(3000))
     assert {path.stem for path in folder.iterdir()} == {k[2], k[4], k[5]}
     os.utime(folder / f"{k[4]}.vmfb", (now - 40 * 86400,) * 2)
@@ -198,7 +198,7 @@ def test_size_and_age_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch)
             TiducError, match=f"TIDUC_CACHE_SIZE must be a number of at least 0, not: '{text}'"
         ):
             cache.info()
-        with pytest.raises(TiducError, match="TIDUC_CACHE_SIZE"):  # nor is anything compiled
+        with pytest.raises(TiducError, match="TIDUC_CACHE_SIZE"):  # and no program is compiled either
             cache.read(k[2])
 
 

@@ -1,4 +1,4 @@
-"""The cache ignores what another user can write: shared folders, entries under other keys, special files."""
+"""The cache ignores files that another user can write: shared folders, entries under other keys, special files."""
 
 import errno
 import os
@@ -69,7 +69,7 @@ def test_a_folder_above_may_be_sticky(folder: Path) -> None:
 def test_a_folder_of_another_user_is_not_used(
     folder: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under `sudo`, which keeps HOME, root neither writes to the user's cache nor runs its modules."""
+    """Under `sudo`, which keeps HOME, root does not write to the user's cache, and does not run its modules."""
     foreign = folder if place == "folder" else folder.parent
     foreign.mkdir(parents=True)
     if os.geteuid() == 0:
@@ -94,7 +94,7 @@ def test_a_link_to_a_folder_is_looked_at_where_it_leads(folder: Path, tmp_path: 
 def test_the_folder_that_was_checked_is_used(
     folder: Path, of_parent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A path that leads elsewhere after the check, as a link that its owner turns, leads to no other entry."""
+    """If a path is redirected after the check, as by its owner changing a link, no other folder's entry is read."""
     cache.write(KEY, b"module")
     monkeypatch.setenv("TIDUC_CACHE", str(tmp_path / "theirs" / "cache"))
     cache.write(KEY, b"another")
@@ -172,7 +172,7 @@ def test_files_of_other_kinds_are_not_entries(
     cache.write(KEY, b"module")
     (folder / f"{KEY}.vmfb").rename(folder / "elsewhere")
     ODD[kind](folder / f"{KEY}.vmfb")
-    # In a process of its own, so that a hang fails the test instead of blocking it.
+    # A separate process, so that a hang fails the test instead of blocking it.
     ask = f"from tiduc.runtime import cache; print(cache.read('{KEY}'), cache.info().entries)"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "None 0\n"
@@ -180,7 +180,7 @@ def test_files_of_other_kinds_are_not_entries(
     assert run(["cache", "clear"]) == 0
     assert capfd.readouterr().out == "removed 1 modules\n"
     assert {path.name for path in folder.iterdir()} == {f"{KEY}.vmfb", "elsewhere"}
-    cache.write(KEY, b"another")  # takes the place of a file, and not of what a link leads to
+    cache.write(KEY, b"another")  # replaces a file or a link, but not the target of the link
     assert cache.read(KEY) == (None if kind == "folder" else b"another")
     assert len(list(folder.iterdir())) == 2
 
@@ -188,7 +188,7 @@ def test_files_of_other_kinds_are_not_entries(
 def test_an_entry_is_no_larger_than_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write(KEY, bytes(2**20))
     with open(folder / f"{OTHER}.vmfb", "wb") as file:
-        file.truncate(2**40)  # of which the disk holds nothing
+        file.truncate(2**40)  # a sparse file, which takes no space on the disk
     assert cache.read(OTHER) is None
     monkeypatch.setenv("TIDUC_CACHE_SIZE", "0.5")
     assert cache.read(KEY) is None

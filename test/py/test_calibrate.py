@@ -1,4 +1,4 @@
-"""The rates from which the times of ops are estimated: the default ones, those of a file, and those of this machine."""
+"""The rates from which times of ops are estimated: the defaults, rates from a file, and rates of this machine."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tiduc.passes.rematerialize.rematerialize import memory_curve
 
 
 def test_times_follow_from_the_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where functions are slow, a second run of a tanh takes long, compared with the matrix products."""
+    """If functions are slow, recomputing a tanh takes long compared with the matrix products."""
     program, _ = network(4, 64, 8)
     assert rates() == Rates()
     usual = memory_curve(program.view, program.merged)

@@ -1,4 +1,4 @@
-"""Calls and loops that were linearized separately, in different inputs: each copy has the residuals of its own."""
+"""Copies of calls and loops that were linearized separately, in different inputs: each copy has its own residuals."""
 
 from collections.abc import Callable
 
@@ -55,7 +55,7 @@ DERIVATIVES: dict[str, Callable[[Program], Program]] = {
 
 
 def check(derivative: str, first: Program, second: Program, factor: float = 1.0) -> None:
-    """The derivatives of two programs, of which the first computes `factor` times as much, agree."""
+    """The derivatives of two programs agree, of which the first computes `factor` times the second."""
     one, other = DERIVATIVES[derivative](first), DERIVATIVES[derivative](second)
     draw = np.random.default_rng(4).standard_normal
     arguments = [0.5 * draw(port.type.shape) for port in one.inputs]

@@ -1,4 +1,4 @@
-"""A program as a function: arguments by position and name, defaults, targets; its cost, text, picture and version."""
+"""A program as a function: positional and named arguments, defaults, targets; its cost, text, picture and version."""
 
 import importlib.metadata
 from typing import Any

@@ -1,4 +1,4 @@
-"""Values that are recomputed without a budget, and transposed matrices in the model of memory."""
+"""Values that are recomputed without a budget, and transposed matrices in the memory model."""
 
 import numpy as np
 import pytest
@@ -28,11 +28,11 @@ GELU = f"""  %m{{i}} = stablehlo.dot_general %x{{i}}, %w{{i}}, contracting_dims 
   %h{{i}} = stablehlo.multiply %m{{i}}, %half : {X}
   %x{{next}} = stablehlo.multiply %h{{i}}, %g{{i}} : {X}
 """
-"""A product, and a GELU as PyTorch exports it: its factor is computed from a constant."""
+"""A product, followed by a GELU as PyTorch exports it, whose factor is computed from a constant."""
 
 
 def gradient(head: bool = False) -> tiduc.Program:
-    """The gradient of layers with GELUs in all inputs; with `head`, squares of a product follow the last GELU."""
+    """The gradient of layers with GELUs in all inputs. With `head`, a product and a square follow the last GELU."""
     body, y = "".join(GELU.format(i=i, next=i + 1) for i in range(COUNT)), f"%x{COUNT}"
     if head:
         product = f"stablehlo.dot_general {y}, %w0, contracting_dims = [1] x [0] : ({X}, {W}) -> {X}"
@@ -52,18 +52,18 @@ def gradient(head: bool = False) -> tiduc.Program:
 
 
 WITHOUT = 3264
-"""KiB of the gradient that recomputes nothing."""
+"""KiB of memory of the gradient that recomputes nothing."""
 
 
 @pytest.mark.parametrize("gain", [cheap._GAIN, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_a_gelu_keeps_its_argument(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GELU computes u = c m, e = erf u, g = e + 1, h = m / 2 and h g. Without a limit of time, only m is kept."""
+    """A GELU computes u = c m, e = erf u, g = e + 1, h = m / 2 and h g. If `gain` is positive, only m is kept."""
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     random = np.random.default_rng(0)
     shapes = [(512, 64), *[(64, 64)] * COUNT]
     arguments = [(random.standard_normal(shape) / 8).astype(np.float32) for shape in shapes]
     monkeypatch.setattr(cheap, "_GAIN", gain)
-    without_hosting(monkeypatch)  # arrays would lie in results
+    without_hosting(monkeypatch)  # otherwise, results would hold these arrays
     program = gradient()
     assert (program.text.count("chlo.erf") > COUNT) is (gain > 0)
     compiled = program.compile()
@@ -74,20 +74,20 @@ def test_a_gelu_keeps_its_argument(gain: float, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_recomputation_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The products of these layers are small, and `erf` would take more than 2% of the time."""
+    """The products of these layers are so small that recomputing `erf` would take more than 2% of the time."""
     assert gradient().text.count("chlo.erf") == COUNT
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     assert gradient().text.count("chlo.erf") > COUNT
 
 
 def test_backends_know_every_barrier_of_a_plan() -> None:
-    """Barriers of second runs that read the value that was computed last are marked, too."""
+    """A recomputed op has a marked barrier even if it reads the value that was computed last."""
     text = gradient().rematerialize("min").text
     assert text.count("stablehlo.optimization_barrier") == text.count("{tidu.recomputed}") > COUNT
 
 
 def transposed(numbers: str, result: str, reader: str) -> list[int]:
-    """The bytes of each op's results in the model: a transposed array, its readers, and a product."""
+    """The bytes in the model of the results of each op: a transposed array, its readers, and a product."""
     text = f"""func.func @main(%x: tensor<8x16xf32>, %w: tensor<{numbers}xf32>) -> {result} {{
 {reader}
 }}
@@ -116,7 +116,7 @@ def test_transposed_batches_take_memory() -> None:
 
 
 def test_reversed_kernels_take_no_memory() -> None:
-    """A convolution reads a kernel backwards, but not an image, and not along its features."""
+    """A reversed kernel of a convolution takes no memory, but an image or a kernel reversed along its features does."""
     x, w, y = "tensor<1x8x5x5xf32>", "tensor<4x8x3x3xf32>", "tensor<1x4x5x5xf32>"
 
     def sizes(of: str, dims: str) -> list[int]:
@@ -150,7 +150,7 @@ def test_reversed_kernels_take_no_memory() -> None:
 def test_an_op_that_a_kernel_reads_twice_takes_no_memory(
     b: str, c: str, results: str, sizes: list[int]
 ) -> None:
-    """The sine %a is computed in the kernel of %b and %c, unless that of %b is another one, or a result needs %a."""
+    """The kernels of %b and %c compute the sine %a, unless %b is in another kernel or a result needs %a."""
     x = "tensor<4x4xf32>"
     types = ", ".join([x] * len(results.split()))
     kinds = {"dot_general": f"({x}, {x}) -> {x}", "transpose": f"({x}) -> {x}"}
@@ -169,9 +169,9 @@ def test_an_op_that_a_kernel_reads_twice_takes_no_memory(
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_second_run_takes_no_memory_in_the_kernel_of_its_reader(stored: bool) -> None:
-    """Two products read the first run of a softmax's quotient, and one elementwise op the second.
+    """Two products read the first run of a softmax's quotient, and an elementwise op reads the second run.
 
-    Within a budget, a second run counts as stored.
+    Within a budget, the result of a second run counts as stored.
     """
     x, s = "tensor<4x4xf32>", "tensor<4xf32>"
     model = liveness(
@@ -196,7 +196,7 @@ def test_a_second_run_takes_no_memory_in_the_kernel_of_its_reader(stored: bool) 
 
 
 def test_elementwise_ops_at_the_peak_recompute_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peak is at the derivative of the last GELU, which a product follows."""
+    """The memory peak is at the derivative of the last GELU, which a product follows."""
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     assert gradient(head=True).text.count("chlo.erf") == 2 * COUNT
 
@@ -218,7 +218,7 @@ def test_elementwise_ops_at_the_peak_recompute_what_they_read(monkeypatch: pytes
 def test_a_product_and_what_changes_its_dimensions_are_one_op(
     reader: str, result: str, sizes: list[int]
 ) -> None:
-    """The product of each batch is not stored if the batches are added up, or rows and columns exchanged."""
+    """The product of each batch is not stored if the batches are summed, or if rows and columns are exchanged."""
     p, y = "tensor<3x5x6xf32>", f"tensor<{result}xf32>"
     types = f"({p}, tensor<f32>)" if "reduce" in reader else f"({p})"
     model = liveness(
@@ -234,7 +234,7 @@ def test_a_product_and_what_changes_its_dimensions_are_one_op(
 
 
 def test_values_that_are_compared_run_once() -> None:
-    """The gradient of a maximum goes to numbers that equal it; a second run may round otherwise."""
+    """A second run may round differently, and the gradient of a maximum goes to numbers that equal the maximum."""
     x = "tensor<4096x64xf32>"
     layer = """  %m{i} = stablehlo.dot_general %x{i}, %w{i}, contracting_dims = [1] x [0] : (X, W) -> X
   %s{i} = stablehlo.logistic %m{i} : X
@@ -268,7 +268,10 @@ def test_values_that_are_compared_run_once() -> None:
 
 
 def test_loops_keep_masks_of_equal_numbers() -> None:
-    """Else a loop would keep the product and the maxima, of fewer bytes, and compute the mask from them."""
+    """The mask is a residual.
+
+    A loop would otherwise keep the product and the maxima, which have fewer bytes, and recompute it.
+    """
     vector, matrix = "tensor<8xf32>", "tensor<8x8xf32>"
     graph = tiduc.load(f"""func.func @main(%x: {matrix}) -> (tensor<8x8xi1>, {matrix}) {{
   %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
@@ -287,7 +290,7 @@ def test_loops_keep_masks_of_equal_numbers() -> None:
 
 
 def test_reversed_kernels_are_not_stored_for_a_second_run() -> None:
-    """The barrier of a convolution takes the kernel, and the kernel is reversed again, which stores nothing."""
+    """A barrier precedes a recomputed convolution; its kernel is reversed again, which stores nothing."""
     x, w = "tensor<1x4x5x5xf32>", "tensor<4x4x3x3xf32>"
 
     def convolved(y: str, image: str, kernel: str) -> str:

@@ -1,4 +1,4 @@
-"""`tiduc check`: the errors that it detects, its report, its finite differences, and the widening to f64."""
+"""`tiduc check`: the errors that it detects, its report, its finite differences, and the conversion to f64."""
 
 import json
 from collections import Counter
@@ -32,7 +32,11 @@ DYNAMIC = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf
 
 
 def engine(program: Program) -> Any:
-    """The program as the reference interpreter runs it."""
+    return at_each_shape(program, interpreted)
+
+
+def interpreted(program: Program) -> Any:
+    """A function that runs the program with the reference interpreter."""
     return program.compile(engine="reference")
 
 
@@ -50,14 +54,14 @@ def randoms(*shapes: tuple[int, ...], dtype: Any = np.float32) -> list[Any]:
 
 
 def test_errors_in_the_rules_most_used() -> None:
-    """A sample; test/sweep/seeded_errors.py checks all rules."""
+    """Detects errors in a sample of the most used rules; test/sweep/seeded_errors.py tests all rules."""
     counts = Counter(caught for _, caught in outcomes(60, every=8))
     assert counts[False] == 0 and counts[True] > 10, counts
 
 
 @pytest.mark.parametrize(("text", "kind", "op"), [(TANH, "jvp", "tanh"), (PRODUCT, "transpose", "multiply")])
 def test_an_error_in_single_precision(text: str, kind: str, op: str) -> None:
-    """The error is below the rounding of f32 and above that of f64, to which the program is widened."""
+    """The error is smaller than f32's rounding and larger than f64's; the check converts the program to f64."""
     arguments = randoms(*[(4,)] * text.count("%x: "), *[(4,)] * text.count("%y: "))
     opset = seeded(Seed(kind, f"stablehlo.{op}", 1, ()))
     assert wrong(tiduc.load(text), *arguments) == []
@@ -67,7 +71,7 @@ def test_an_error_in_single_precision(text: str, kind: str, op: str) -> None:
 
 
 def test_a_small_derivative_beside_a_large_one() -> None:
-    """An error in one of two outputs and inputs is seen even if the other derivative is large."""
+    """The check detects an error in one of two outputs and inputs even if the other derivative is large."""
     text = """func.func @main(%x: tensor<f64>, %y: tensor<2xf64>) -> (tensor<2xf64>, tensor<f64>) {
       %k = stablehlo.constant dense<1.0e6> : tensor<2xf64>
       %0 = stablehlo.multiply %y, %k : tensor<2xf64>
@@ -105,7 +109,7 @@ def test_dynamic_shapes() -> None:
 
 
 def test_reverse_alone() -> None:
-    """A function with a custom VJP has no JVP."""
+    """A function with a custom VJP has no JVP, so only the VJP is checked."""
     text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> attributes {tidu.vjp = @pull} {
       %y = stablehlo.sine %x : tensor<3xf32>
       return %y : tensor<3xf32>
@@ -131,7 +135,7 @@ def test_a_point_where_nothing_is_finite() -> None:
       %y = stablehlo.add %x, %c : tensor<2xf32>
       return %y : tensor<2xf32>
     }"""
-    assert wrong(tiduc.load(masked), *randoms((2,))) == []  # the element that is not finite is left out
+    assert wrong(tiduc.load(masked), *randoms((2,))) == []  # skips the element that is not finite
 
 
 def test_invalid_options() -> None:
@@ -168,7 +172,7 @@ def test_the_report(capsysbinary: Any, tmp_path: Path) -> None:
     status, out = told(capsysbinary, file, "--dtype", "as-is", "--json")
     assert status == 0 and json.loads(out)["comparisons"][0]["tolerance"] > 1e-3
     assert told(capsysbinary, file, "--modes", "fwd,both")[0] == 2
-    assert told(capsysbinary, file, "--input", "4xf64=0.1")[0] == 0  # as it is checked
+    assert told(capsysbinary, file, "--input", "4xf64=0.1")[0] == 0  # with the types in which it is checked
     assert told(capsysbinary, file, "--input", "3xf32=0.1")[0] == 1
 
 
@@ -190,7 +194,7 @@ def test_differences_of_smooth_functions() -> None:
 
 
 def test_differences_beside_a_kink() -> None:
-    """Only the element near the kink ignores steps that cross the kink."""
+    """Steps that cross the kink are ignored, but only for the element near the kink."""
     (known,) = derivatives(lambda h: [np.abs(np.array([1e-5, 1.0]) + h)], 2e-16, 1e-9)
     np.testing.assert_allclose(known.value, [1, 1], rtol=1e-9)
 
@@ -210,7 +214,7 @@ CONSTANTS = (
 
 @pytest.mark.parametrize("constant", CONSTANTS)
 def test_widened_constants(constant: str) -> None:
-    """The values of constants stay, although their bits change."""
+    """Constants keep their values, although their bits change."""
     type_ = constant.rpartition(" : ")[2]
     program = tiduc.load(f"func.func @main() -> {type_} {{\n%y = {constant}\nreturn %y : {type_} }}")
     wide = in_double(program)
@@ -220,7 +224,7 @@ def test_widened_constants(constant: str) -> None:
 
 
 def test_a_widened_resource() -> None:
-    """The program converts the resource, since the bindings do not expose its elements."""
+    """The converted program converts the resource at run time, because the bindings do not expose its elements."""
     text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %c = stablehlo.constant dense_resource<w> : tensor<2xf32>
       %y = stablehlo.add %x, %c : tensor<2xf32>

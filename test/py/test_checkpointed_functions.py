@@ -1,4 +1,4 @@
-"""Functions with `tidu.checkpoint`: reverse mode recomputes their values, and keeps what they take and give."""
+"""Functions with `tidu.checkpoint`: reverse mode keeps their arguments and results, and recomputes inner values."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_values_are_equal(body: str, order: int) -> None:
 
 
 def test_a_loop_keeps_less() -> None:
-    """One stack, of what each iteration takes, in place of one for each value that the transpose reads."""
+    """The loop stacks the function's argument of each iteration, instead of every value that the transpose reads."""
     plain, marked = (
         load(LAYERS.replace("ATTRIBUTES", attributes).replace("BODY", LOOP)).vjp().text
         for attributes in ("", "attributes {tidu.checkpoint}")

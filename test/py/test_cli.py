@@ -1,4 +1,4 @@
-"""Behaviour of the command line that lit cannot test: signals, terminals, full disks, start-up."""
+"""Behaviour of the command line that lit cannot test: signals, terminals, full disks, and start-up."""
 
 import os
 import pty
@@ -138,7 +138,7 @@ def test_files_that_cannot_be_read_or_written(file, tmp_path, capfd):
 def test_files_that_belong_together_are_all_written_or_none(wanted, file, tmp_path, capfd):
     folder = tmp_path / "out"
     folder.mkdir()
-    (folder / "backward.mlir").mkdir()  # the second of two files, where no file can be
+    (folder / "backward.mlir").mkdir()  # the second of two files has a path where no file can exist
     first = str(folder / "first.npz")
     options = {
         "train-step": [
@@ -247,7 +247,7 @@ def test_an_interrupt_leaves_nothing(number, status, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     with subprocess.Popen([*TIDUC, "jvp", "-", "-o", str(out / "g.mlir")], stdin=subprocess.PIPE) as process:
-        wait_for_handlers(process.pid)  # it waits for the rest of its input
+        wait_for_handlers(process.pid)  # the process waits for the rest of its input
         process.send_signal(getattr(signal, number))
         assert process.wait(300) == status
     assert list(out.iterdir()) == []
@@ -311,7 +311,7 @@ def on_terminal(*arguments):
     try:
         while data := os.read(terminal, 4096):
             shown += data
-    except OSError:  # Linux's way to say that the other end is closed
+    except OSError:  # how Linux reports that the other end is closed
         pass
     os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown

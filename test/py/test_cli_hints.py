@@ -1,4 +1,4 @@
-"""Diagnostics that say what to do instead, and the same diagnostics as JSON."""
+"""Diagnostics that suggest a correction, and diagnostics as JSON."""
 
 import json
 import re

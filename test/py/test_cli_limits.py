@@ -1,4 +1,4 @@
-"""Limits of the system: the command line names the limit, and blames no compiler."""
+"""If a limit of the system is reached, the command line names the limit and does not blame a compiler."""
 
 import json
 import struct
@@ -18,7 +18,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits 
 
 
 def said(folder: Path, line: str) -> str:
-    """The standard error of a line of the shell, which fails."""
+    """The standard error of a shell command, which must fail."""
     (folder / "f.mlir").write_text(PROGRAM)
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, cwd=folder, check=False

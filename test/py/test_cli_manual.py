@@ -72,7 +72,7 @@ def test_completion() -> None:
     assert completed([], "ex") == [("export", "plain"), ("explain", "plain")]
     assert ("--wrt", "plain") in completed(["grad"], "--w")
     assert [value for value, _ in completed(["view", "--format"], "h")] == ["html"]
-    assert completed(["grad"], "mod") == [("mod", "file")]  # which the shell completes
+    assert completed(["grad"], "mod") == [("mod", "file")]  # the shell completes file names
     assert completed(["grad", "model.mlir", "-o"], "out") == [("out", "file")]
     assert [value for value, _ in completed(["compile", "--target"], "wa")] == ["wasm32"]
     assert "cuda:sm_86" in [value for value, _ in completed(["compile", "--target"], "cuda:sm_8")]
@@ -92,7 +92,7 @@ def test_quiet(capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDUC_QUIET", "1")
     assert run(arguments) == 0
     assert capsysbinary.readouterr().out == b""
-    assert not is_quiet()  # outside of commands
+    assert not is_quiet()  # after the last command
 
 
 def test_quiet_does_not_hide_errors(capsys: Any) -> None:
@@ -124,7 +124,7 @@ def test_json_of_targets(capsysbinary: Any) -> None:
 
 
 def test_json_of_a_difference(capsysbinary: Any, tmp_path: Path) -> None:
-    """Values that are not finite become null, since JSON has no NaN; the exit status does not depend on --json."""
+    """Values that are not finite become null, because JSON has no NaN; --json does not change the exit status."""
     (tmp_path / "f.mlir").write_text(
         "func.func @main(%x: tensor<f64>) -> tensor<f64> {\n"
         "  %0 = stablehlo.sqrt %x : tensor<f64>\n  return %0 : tensor<f64>\n}\n"

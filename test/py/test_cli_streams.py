@@ -1,4 +1,4 @@
-"""Closed and full streams, names that are not text, devices without an end, and colours."""
+"""Closed and full streams, names that are not text, endless devices, and colours."""
 
 import json
 import os
@@ -153,7 +153,7 @@ def test_colours_of_tables_and_files(capfd: Any) -> None:
 @linux
 @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.more)])
 def test_output_that_does_not_fit(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write to a descriptor may write a part: the rest follows, or the command fails."""
+    """A write to a descriptor may write only a part. The rest then follows, or the command fails."""
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     lines = [f"  %v{i + 1} = stablehlo.sine %v{i} : tensor<f64>" for i in range(4000)]
     body = "\n".join([*lines, "  return %v4000 : tensor<f64>"])
@@ -163,7 +163,7 @@ def test_output_that_does_not_fit(unbuffered: str, monkeypatch: pytest.MonkeyPat
     slow = "import sys, time; time.sleep(0.5); sys.stdout.buffer.write(sys.stdin.buffer.read())"
     assert shell(f"tiduc opt g.mlir | {sys.executable} -c '{slow}'").stdout == expected
     assert shell("tiduc opt g.mlir | head -c 1; echo ${PIPESTATUS[0]}").stdout == b"m141\n"
-    done = shell("ulimit -f 64; tiduc opt g.mlir > cut.mlir")  # as on a full disk: 64 KiB are written
+    done = shell("ulimit -f 64; tiduc opt g.mlir > cut.mlir")  # 64 KiB are written, and then the disk is full
     assert done.returncode == 1 and done.stderr == b"<stdout>: error: cannot write: File too large\n"
     done = shell("ulimit -f 1; tiduc opt --help > cut.txt")
     assert done.returncode == 1 and b"File too large" in done.stderr

@@ -1,4 +1,4 @@
-"""Laplacians: sums over basis vectors move through linear ops and control flow; values equal traces of Hessians."""
+"""Laplacians: sums over basis vectors move through linear ops and control flow; values equal the traces of Hessians."""
 
 import re
 from collections.abc import Callable
@@ -53,14 +53,14 @@ def branching(x: Any) -> Any:
 
 
 def looping(x: Any) -> Any:
-    """The number of iterations depends on the data."""
+    """A loop whose number of iterations depends on the data."""
     return jax.lax.while_loop(
         lambda h: jnp.sum(h * h) > 0.05, lambda h: 0.7 * jnp.sin(WEIGHTS[0] @ jnp.tanh(h)), x
     )
 
 
 def unrelated(x: Any) -> Any:
-    """Linear in x, constant, of order two, and free of x."""
+    """Outputs that are linear in x, constant, of order two in x, and independent of x."""
     return WEIGHTS[0] @ x, jnp.float64(3.0), jnp.sum(x * x), x
 
 
@@ -100,10 +100,11 @@ def test_gradient_of_a_laplacian() -> None:
 
 @pytest.mark.parametrize("name", ["scanned", "called"])
 def test_second_tangents_are_propagated_as_their_sum(name: str) -> None:
-    """Each layer multiplies first tangents along all basis vectors, but one sum of second tangents, by the weights.
+    """Each layer multiplies the first tangents of all basis vectors by the weights, but only one sum of second
+    tangents.
 
-    The first of three layers has no product, since its tangents are the identity matrix. A loop has the product of
-    first tangents twice, because each linearization has a loop-carried value for them.
+    The first of three layers has no product, because its tangents are the identity matrix. A loop has the product of
+    first tangents twice, because each linearization carries them as a loop-carried value.
     """
     x = RNG.standard_normal(5)
     text = load(exported(lambda x: jax.tree.leaves(PROGRAMS[name](x))[-1], x), inline=True).laplacian().text
@@ -125,7 +126,7 @@ def test_rows_that_are_independent_share_basis_vectors() -> None:
 
 
 def test_products_with_the_identity_matrix_are_transposed() -> None:
-    """The Jacobian of a product with a matrix, on either side, is the matrix: no product is left."""
+    """The Jacobian of a product with a matrix, on either side, is that matrix, so no product is left."""
     x, w = RNG.standard_normal(4), RNG.standard_normal((4, 2, 3))
 
     def left(x: Any, w: Any) -> Any:
@@ -145,7 +146,7 @@ def test_products_with_the_identity_matrix_are_transposed() -> None:
 
 
 def test_factors_that_basis_vectors_share_are_multiplied_once() -> None:
-    """For each layer: a square of tangents, and before the next layer their product with the first derivative."""
+    """Each layer has a square of tangents, and before the next layer their product with the first derivative."""
     x = RNG.standard_normal(5)
     text = load(exported(called, x), inline=True).laplacian().text
     matrices = re.findall(r"stablehlo\.(\w+) (%\w+), (%\w+) : tensor<5x5xf64>", text)
@@ -167,6 +168,6 @@ func.func @main(%x: tensor<2xf16>) -> tensor<2xf16> {
 
 
 def test_products_of_f16_keep_their_order() -> None:
-    """300 * 300 is infinite in f16, and 0.001 * 300 * 300 is not."""
+    """The order of products matters: 300 * 300 is infinite in f16, but 0.001 * 300 * 300 is not."""
     (found,) = run(load(SQUARE_OF_F16).laplacian(), [np.zeros(2, np.float16)])
     np.testing.assert_allclose(found, [180.0, 180.0], rtol=1e-2)

@@ -35,7 +35,7 @@ LOADING = "bin/iree-compile: error while loading shared libraries: libIREECompil
 
 
 def unary(op: str, element: str) -> str:
-    """A function `f` of one vector of three."""
+    """The text of a function `f` of one vector of three."""
     t = f"tensor<3x{element}>"
     arrow = f" -> {t}" if op.startswith("chlo") else ""
     return f"func.func @f(%x: {t}) -> {t} {{\n %y = {op} %x : {t}{arrow}\n return %y : {t}\n}}"
@@ -86,7 +86,7 @@ def test_a_crash_of_the_compiler_is_reported() -> None:
     ],
 )
 def test_invalid_ops_are_found_between_runs_of_the_compiler(witness: str, place: str) -> None:
-    """With `--verify=false` in one run, IREE compiles these programs to wrong values."""
+    """With `--verify=false` throughout, IREE would compile these invalid programs to wrong values."""
     source = Source(find_witness(witness).text, name="x.mlir", places=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}"):
         compile_source(source, cached=False)
@@ -143,7 +143,7 @@ HUNGRY = (
 
 
 def tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Replaces the compiler by this script."""
+    """Replaces the compiler by a program that runs this script."""
     path = folder / "iree-compile"
     path.write_text(script)
     path.chmod(0o755)
@@ -152,7 +152,7 @@ def tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ended(process: int) -> bool:
-    """Whether a process has ended, or is about to end."""
+    """Whether a process has ended or is about to end."""
     for _ in range(50):
         try:
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
@@ -371,7 +371,7 @@ def test_errors_of_the_compiler_name_the_file(
     ],
 )
 def test_compilers_that_run_out_of_memory(code: int, said: str, words: str) -> None:
-    """The diagnostic for each message of the compiler in 300 runs with 1 to 35 MiB, and for messages of the loader."""
+    """The diagnostics for all messages of compiler and loader that 300 runs with 1 to 35 MiB gave."""
     error = refusal(Ended(code, b"", said), Limits(mebibytes=1), find_target("cpu"), "f.mlir")
     assert re.match(f"f.mlir: error: target 'cpu': .*{words}", str(error))
 

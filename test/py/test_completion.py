@@ -1,4 +1,4 @@
-"""Completion in shells: names of inputs after --wrt, and passes after opt."""
+"""Completion in shells: input names after --wrt, and passes after opt."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Loops, branches and calls: derivatives of both modes, to order two, against JAX, or against central differences."""
+"""Loops, branches and calls: derivatives in both modes, to order two, against JAX or central differences."""
 
 import itertools
 import re
@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 
 def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Callable[..., Any]:
-    """The function (x..., ct..., dx...) -> (y..., cx..., dy..., dcx...), computed by JAX's derivatives."""
+    """The function (x..., ct..., dx...) -> (y..., cx..., dy..., dcx...), computed by JAX."""
 
     def call(*values: Any) -> Any:
         n = len(values) - count - len(wrt)
@@ -53,7 +53,7 @@ def by_jax(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Call
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax(name: str) -> None:
-    """Forward over reverse, which includes both modes, and reverse over both; their results must agree."""
+    """Compares forward over reverse, which includes both modes, and reverse over both modes. All results must agree."""
     function, given = PROGRAMS[name]
     run = xla.by_xla if name in LONG else evaluate
     point, wrt = [np.asarray(x) for x in given], floats(given)
@@ -69,14 +69,14 @@ def test_against_jax(name: str) -> None:
     compare(run(jvp.text, [*point, *dx]), [*y, *dy])
     compare(run(vjp.text, [*point, *ct]), [*y, *cx])
     compare(run(vjp.jvp(wrt).text, [*point, *ct, *dx]), [*y, *cx, *dy, *dcx])
-    # <ct, dy>, seen as a function of x, has the gradient dcx, as has <cx, dx>.
+    # The gradient of <ct, dy> = <cx, dx> with respect to x is dcx.
     zeros = [np.zeros_like(x) for x in outputs]
     compare(run(jvp.vjp(wrt).text, [*point, *dx, *zeros, *ct])[2 * n :], dcx)
     compare(run(vjp.vjp(wrt).text, [*point, *ct, *zeros, *dx])[n + k :], dcx)
 
 
 def narrow(x: Any) -> Array:
-    """A function exported by JAX with its default 32-bit types."""
+    """An argument in JAX's default 32-bit types."""
     kinds = {"f": np.dtype(np.float32), "i": np.dtype(np.int32)}
     return np.asarray(x, kinds.get(np.asarray(x).dtype.kind))
 
@@ -84,7 +84,7 @@ def narrow(x: Any) -> Array:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax_as_it_exports_by_default(name: str) -> None:
-    """Forward over reverse with 32-bit induction variables and f32, run by XLA."""
+    """Compares forward over reverse with 32-bit induction variables and f32, run by XLA."""
     function, given = PROGRAMS[name]
     point, wrt, rng = [narrow(x) for x in given], floats(given), np.random.default_rng(0)
     program = tiduc.load(jax.jit(flat(function)).lower(*point).as_text())
@@ -98,14 +98,14 @@ def test_against_jax_as_it_exports_by_default(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNBOUNDED)
 def test_unbounded(name: str) -> None:
-    """Loops with a trip count that depends on values, for which JAX has no reverse mode."""
+    """Loops whose trip count depends on values, for which JAX has no reverse mode."""
     function, given = UNBOUNDED[name]
     check(exported(flat(function), *given), *given, subsets=False)
 
 
 @pytest.mark.parametrize("name", [*TEXTS, *UNBOUNDED_TEXTS])
 def test_written(name: str) -> None:
-    """Programs that no front end emits, for each subset of active arguments."""
+    """Programs that no front end emits, with each subset of active arguments."""
     text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
     check(text, *given)
 
@@ -114,7 +114,10 @@ def test_written(name: str) -> None:
 @pytest.mark.parametrize("where", ["inside", "outside", "swapped", "argument"])
 @pytest.mark.parametrize("case", COUNTERS, ids=str)
 def test_counters(case: tuple[Any, ...], where: str) -> None:
-    """Loops with an induction variable have the stated trip count; stacks are allocated when it is known."""
+    """Loops with an induction variable run the stated number of iterations.
+
+    A known number gives stacks of that size.
+    """
     *parts, times = case
     text = counter(*parts, where)
     if where == "argument":
@@ -128,7 +131,7 @@ def test_counters(case: tuple[Any, ...], where: str) -> None:
 
 @pytest.mark.parametrize("case", [("i4", 1, 2, 7, "LT", 3), ("ui2", 0, 1, 3, "NE", 3)], ids=str)
 def test_counters_of_few_bits(case: tuple[Any, ...]) -> None:
-    """Constants of narrow induction variables are read; no program returns these variables."""
+    """Constants of narrow induction variables are interpreted correctly; no program returns these variables."""
     *parts, times = case
     text = counter(*parts, "inside").replace("-> (!f, !n) {", "-> !f {")
     text = text.replace("return %r#1, %r#0 : !f, !n", "return %r#1 : !f")
@@ -147,14 +150,14 @@ def test_random(data: Any, n: int) -> None:
 
 
 SMALL = [*TEXTS, *UNBOUNDED_TEXTS]
-"""In these every output depends on an input; the text pipeline leaves out zeros."""
+"""Programs in which every output depends on an input, because the text pipeline leaves out zero derivatives."""
 
 
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("passes", ["tidu-linearize", "tidu-linearize,tidu-linear-transpose"])
 @pytest.mark.parametrize("name", [x for x in SMALL if x not in ("arguments_of_calls", "float_counter")])
 def test_through_text(name: str, passes: str) -> None:
-    """After each stage the module is written and parsed; the numbers equal those of the Python API."""
+    """Prints and parses the module after each stage; the results equal those of the Python API."""
     text, given = (TEXTS | UNBOUNDED_TEXTS)[name]
     program, point, rng = tiduc.load(text), [np.asarray(x) for x in given], np.random.default_rng(0)
     derived = program.vjp() if "transpose" in passes else program.jvp()
@@ -191,7 +194,10 @@ def test_recursion_is_refused() -> None:
 
 
 def test_a_function_with_a_rule_of_its_own_stays_a_call() -> None:
-    """Therefore the function cannot be called in a reduction's region, where calls are not allowed."""
+    """The call of a function with a custom rule stays.
+
+    A reduction's region must not contain calls, so it cannot call it.
+    """
     text = """
 func.func private @f(%a: tensor<f64>, %b: tensor<f64>) -> tensor<f64> attributes {tidu.vjp = @f_vjp} {
   %0 = stablehlo.add %a, %b : tensor<f64>
@@ -216,7 +222,7 @@ func.func @main(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_inline() -> None:
-    """A large function stays a function unless inlining is requested."""
+    """A large function is called unless inlining is requested."""
     lines = "".join(
         f"\n  %{'y' if i == 20 else f'v{i}'} = stablehlo.sine %{f'v{i - 1}' if i else 'x'} : tensor<f64>"
         for i in range(21)
@@ -228,7 +234,7 @@ def test_inline() -> None:
 
 
 def layers(count: int) -> tuple[str, list[Array]]:
-    """A network whose layers have separate weights and all call one function."""
+    """A network whose layers have separate weights and call the same function."""
 
     @jax.jit
     def layer(x: Any, w: Any, v: Any) -> Any:
@@ -252,7 +258,7 @@ def operations_but_calls(text: str) -> int:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
 def test_many_calls_of_a_layer_cost_one(mode: str) -> None:
-    """Besides the calls, 48 calls of a function give at most twice the ops of one call."""
+    """In addition to the calls, 48 calls of a function cost at most twice the ops of one call."""
     texts = {n: getattr(tiduc.load(layers(n)[0]), mode)().text for n in (1, 2, 48)}
     size = {n: operations_but_calls(text) for n, text in texts.items()}
     assert size[48] <= 2 * size[1] and size[48] == size[2], size
@@ -261,7 +267,7 @@ def test_many_calls_of_a_layer_cost_one(mode: str) -> None:
 
 
 def test_residuals_of_calls_are_few() -> None:
-    """A layer returns only residuals that are expensive to recompute: a tanh, an exponential, three reductions."""
+    """A layer returns only residuals that are expensive to recompute: a tanh, an exponential and three reductions."""
     text, arguments = layers(2)
     program = tiduc.load(text)
     given = re.search(r"@layer.primal\(.*\) -> \((.*)\) {", program.vjp().text)
@@ -276,7 +282,7 @@ def test_residuals_of_calls_are_few() -> None:
 
 
 def test_behind_a_barrier_nothing_is_kept() -> None:
-    """Each iteration stacks its carry; values that the body computes from the carry are recomputed."""
+    """Each iteration stacks its carried value, and values computed from it in the body are recomputed."""
     body = SAME.replace("sine %a", "sine %h").replace(
         "%s =", "%h = stablehlo.optimization_barrier %a : !f\n %s ="
     )
@@ -292,7 +298,7 @@ def test_behind_a_barrier_nothing_is_kept() -> None:
 
 
 def _first(text: str) -> str:
-    """A program that returns only the result of the first loop."""
+    """The program reduced to the result of its first loop."""
     return text.replace("-> (!f, !f)", "-> !f").replace("return %q#1, %o#1 : !f, !f", "return %r#1 : !f")
 
 
@@ -314,7 +320,7 @@ SLOW_ON_IREE = "captured_condition", "triangular", "until_norm"
     "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW_ON_IREE else n for n in ON_IREE]
 )
 def test_on_iree(name: str) -> None:
-    """Forward over reverse, compiled by IREE, equals the interpreter's result."""
+    """Forward over reverse, compiled by IREE, gives the interpreter's results."""
     written = TEXTS | UNBOUNDED_TEXTS
     if name in written:
         text, given = written[name]
@@ -331,7 +337,7 @@ def test_on_iree(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["newton", pytest.param("until_norm", marks=pytest.mark.slow)])
 def test_reverse_over_reverse_on_iree(name: str) -> None:
-    """The second transpose of a loop of unknown length runs both first-order loops again."""
+    """The second transpose of a loop with unknown trip count runs both first-order loops again."""
     function, given = UNBOUNDED[name]
     point, rng = [np.asarray(x) for x in given], np.random.default_rng(0)
     program = tiduc.load(exported(flat(function), *given))

@@ -1,7 +1,7 @@
-"""All programs of the control-flow tests, and random ones, with their derivatives: IREE against XLA.
+"""Compares IREE with XLA on all programs of the control-flow tests, random programs, and their derivatives.
 
-`test_control_flow.py` compares the same derivatives with JAX's. Here both engines run our own text. All tests take a
-quarter of an hour: `pytest -m slow test/py/test_control_flow_iree.py`.
+`test_control_flow.py` compares the derivatives with JAX's. Here, both engines run the text that tiduc emits. All tests
+take a quarter of an hour: `pytest -m slow test/py/test_control_flow_iree.py`.
 """
 
 import random
@@ -24,7 +24,7 @@ import tiduc
 WRITTEN = TEXTS | UNBOUNDED_TEXTS
 FAST = ("float_counter", "call_in_loop_in_call")
 SAMPLE = (*FAST, "cond_nested", "nested_unbounded")
-"""What IREE had trouble with; the other two are slow, also as cases of `test_all`."""
+"""Programs that IREE once failed on. The last two are slow, as they are in `test_all`."""
 
 
 def compared(text: str, given: Sequence[Any], kinds: str = "primal jvp vjp for rof") -> None:
@@ -59,7 +59,7 @@ def _derived(program: Any, kind: str, wrt: Any, dx: Any, ct: Any, dct: Any) -> t
 
 
 def named(name: str) -> tuple[str, Sequence[Any]]:
-    """The text of a program of the tables, and its point."""
+    """The text and the arguments of a program by name."""
     if name in WRITTEN:
         return WRITTEN[name]
     function, given = (PROGRAMS | UNBOUNDED)[name]
@@ -80,7 +80,7 @@ def test_all(name: str) -> None:
 
 
 COUNTED = (("i8", 100, 9, 126, "LT", 3), ("i32", 0, 1, 0, "LT", 0), ("i64", 3, 1, 4, "LT", 1))
-"""Counters that IREE cannot convert on the host; loops that run never, or once."""
+"""Counters that IREE cannot convert on the host, of loops that run never or once."""
 
 
 @pytest.mark.parametrize("case", COUNTED, ids=str)
@@ -100,7 +100,7 @@ def test_all_counters(case: tuple[Any, ...]) -> None:
 
 
 QUICK = (48, 30)
-"""Seeds of programs on which IREE alone takes all memory."""
+"""Seeds of programs on which IREE without tiduc takes all memory."""
 
 
 @pytest.mark.parametrize(

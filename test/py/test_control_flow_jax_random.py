@@ -1,7 +1,7 @@
-"""Random control-flow programs exported by JAX: every mode to order three, against JAX's forward mode alone.
+"""Random control-flow programs exported by JAX: compares every mode to order three with JAX's forward mode only.
 
-All derivatives of <ct, f>, for a program f and a cotangent ct, are numbers that nested forward mode computes, even for
-loops of unknown length, which JAX cannot reverse.
+For a program f and a cotangent ct, nested forward mode computes all derivatives of <ct, f>, even those of loops with
+unknown trip count, which JAX cannot differentiate in reverse mode.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Each choice of docs/conventions.md at a point where it matters, with JAX's value there."""
+"""Each choice of docs/conventions.md, at a point where it matters, compared with JAX's value."""
 
 from collections.abc import Callable
 from typing import Any
@@ -73,7 +73,7 @@ def test_ties(
 
 def test_zero_to_the_power_of_zero() -> None:
     assert run(binary("stablehlo.power").vjp(), 0.0, 0.0, 1.0)[1:] == (0, 0)
-    assert np.isnan(jax.grad(lax.pow)(0.0, 0.0))  # the one point where tiduc and JAX differ
+    assert np.isnan(jax.grad(lax.pow)(0.0, 0.0))  # the only point where tiduc and JAX differ
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_clamp(point: tuple[float, ...], expected: tuple[float, ...]) -> None:
     body = "  %y = stablehlo.clamp %arg0, %arg1, %arg2 : tensor<f64>"
     p = program(body, "f64", "f64", "f64", result="f64")
     assert run(p.vjp(), *point, 1.0)[1:] == expected
-    tied = point[1] in (point[0], point[2])  # where JAX has zero for all three
+    tied = point[1] in (point[0], point[2])  # at a tie, JAX's derivatives are zero in all three
     assert jax.grad(lax.clamp, (0, 1, 2))(*point) == ((0.0, 0.0, 0.0) if tied else expected)
 
 
@@ -192,7 +192,7 @@ def test_zeros_are_explicit_at_the_boundary() -> None:
     p = program("  %y = stablehlo.sine %arg0 : tensor<f64>", "f64", "2xf64", result="f64").grad()
     assert [str(value) for value in p.signature.outputs] == ["arg0.cotangent: f64", "arg1.cotangent: 2xf64"]
     assert list(run(p, 0.0, np.ones(2))[1]) == [0, 0]
-    assert len(p.inputs) == 2  # an input that nothing reads stays
+    assert len(p.inputs) == 2  # unused inputs are kept
 
 
 def test_signed_zero() -> None:
@@ -201,7 +201,7 @@ def test_signed_zero() -> None:
         "f64",
         result="f64",
     )
-    assert np.signbit(run(p, -0.0)[0])  # a sum would be +0
+    assert np.signbit(run(p, -0.0)[0])  # addition would give +0
     assert "stablehlo.add" not in str(p)
 
 

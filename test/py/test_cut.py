@@ -1,4 +1,4 @@
-"""cut: a linear graph in two parts, each of which is transposed or batched by itself; and Jacobians through waists."""
+"""cut: splits a linear graph into two parts that are transposed or batched separately. Jacobians through waists."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def waist(x: Any) -> Any:
 
 
 def two_waists(x: Any, w: Any) -> Any:
-    """The outputs depend on the inputs through a sum and a product; one output does not depend on w."""
+    """Outputs that depend on the inputs through a sum and a product. One output does not depend on w."""
     s, p = jnp.sum(x * w), jnp.prod(jnp.sin(x))
     return jnp.outer(jnp.arange(1.0, 8.0), jnp.ones(3)) * s * p, jnp.arange(9.0) * p
 
@@ -40,14 +40,14 @@ def linear_of(program: Program) -> Any:
 
 
 def jacobian_of(program: Program, graph: Any, at: Any) -> Any:
-    """The program of a linear graph's outputs, of the program's inputs and of the graph's own."""
+    """The program that returns a linear graph's outputs, from the program's inputs and the graph's inputs."""
     own = [InputPort(key, x.type, key) for key, x in graph.inputs.items()]
     outputs = [OutputPort(f"y{i}", y.type, y) for i, y in enumerate(graph.outputs)]
     return run(Program(program.view, program.name, (*program.inputs, *own), tuple(outputs)), at)
 
 
 def test_the_halves_compose() -> None:
-    """One after the other they are the JVP; their transposes, in the other order, the VJP."""
+    """The two parts in sequence are the JVP; their transposes in reverse order are the VJP."""
     program, x, dx = load(exported(waist, np.zeros(6))), RNG.standard_normal(6), RNG.standard_normal(6)
     linear = linear_of(program)
     (h,) = bottleneck(program.view, linear, lambda v: int(np.prod(v.type.shape)), linear.outputs)
@@ -76,7 +76,7 @@ def test_what_cut_refuses() -> None:
 
 @pytest.mark.parametrize("function", [waist, two_waists])
 def test_jacobians_through_a_waist(function: Any) -> None:
-    """The seeds are numbered by the waist's elements, whose Jacobians are multiplied."""
+    """The number of seeds is the number of elements of the waist, and the Jacobians of both sides are multiplied."""
     arguments = [RNG.standard_normal(6) for _ in range(1 if function is waist else 2)]
     positions = tuple(range(len(arguments)))
     program = load(exported(function, *arguments))

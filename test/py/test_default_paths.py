@@ -1,6 +1,6 @@
-"""Everything public runs as a user gets it: in a new process, on IREE, for this machine's CPU, with real executors.
+"""Everything public runs as a user runs it: in a new process, on IREE, for this machine's CPU, with real executors.
 
-The tables are in `cases/default_paths.py`. The first ring checks that they are complete, and the second one runs them.
+The tables are in `cases/default_paths.py`. The first ring checks that they are complete; the second ring runs them.
 """
 
 import shlex
@@ -34,13 +34,13 @@ PREPARED = (
     "grad mlp_f32.mlir --value --wrt 0,1,2,3,4,5 -o gradient.mlir",
     f"compile gradient.mlir {EXAMPLES / 'sgd_mlp.mlir'} -o train",
 )
-"""Commands that write the other files."""
+"""Commands that create the other files."""
 
 NAMES = [name for section in SECTIONS.values() for name in section]
 
 
 def options(name: str) -> dict[str, bool]:
-    """The options of a command in their long form, and whether each takes a value; of a switch, both forms."""
+    """The options of a command in long form, and whether each takes a value; a switch has both of its forms."""
     command = tiduc.get_command(click.Context(tiduc), name)
     assert command is not None
     found = [each for each in command.params if isinstance(each, click.Option)]
@@ -48,7 +48,7 @@ def options(name: str) -> dict[str, bool]:
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """The command, and its arguments: one line for each group of options that the command has, and one without."""
+    """Pairs of a command and its arguments: for each command, a pair per group of its options, and one without options."""
     for name in NAMES:
         yield name, COMMANDS[name]
         known = options(name)
@@ -72,14 +72,14 @@ def test_the_lines_have_each_option_of_each_command() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that the lines read."""
+    """A folder with the files that the command lines read."""
     place = tmp_path_factory.mktemp("paths")
     fill(place)
     return place
 
 
 def fill(place: Path) -> None:
-    """Writes these files; some of them by commands."""
+    """Writes these files, some of them by running commands."""
     (place / "library").mkdir()
     for name, text in FILES.items():
         (place / name).write_text(text)
@@ -97,7 +97,7 @@ def fill(place: Path) -> None:
 
 
 def with_dynamic_batch() -> Any:
-    """An ONNX model whose batch is dynamic, and whose input `k` must be known when it is imported."""
+    """An ONNX model with a dynamic batch, whose input `k` must be known at import."""
     x, k = (
         onnx.helper.make_tensor_value_info(*each)
         for each in (("x", onnx.TensorProto.FLOAT, ["batch", 3]), ("k", onnx.TensorProto.INT64, [1]))
@@ -170,7 +170,7 @@ def test_examples(name: str, folder: Path) -> None:
 
 
 KINDS = ("tiny.mlir", "tiny.mlirbc", "artifact.mlirbc", "tiny.onnx", "tiny.pt2", "tiny.jaxexport")
-"""The kinds of files that hold programs: for each, the function sum(tanh(x)) of four numbers."""
+"""The kinds of files that hold programs. Each file has the function sum(tanh(x)) of four numbers."""
 
 FURTHER = {
     "batch": "--batch-size 2",
@@ -186,7 +186,7 @@ READERS = [name for name in NAMES if "--trust" in options(name)]
 """The commands that read programs of all kinds."""
 
 WRITERS = [name for name in READERS if name != "run" and "--output" in options(name)]
-"""Those of them that write a file for any program; `run` writes arrays of the kind that the file's name says."""
+"""The readers that write a file for any program; `run` is not one, because it writes arrays."""
 
 
 def write_kinds(place: Path) -> None:
@@ -235,7 +235,7 @@ def test_kinds_of_files(name: str, kind: str, folder: Path) -> None:
     ended = run(folder, name, kind, *FURTHER.get(name, "").split(), *to)
     if (
         name == "export"
-    ):  # the function has no weights; `test_shipments.py` and `test_shipments_torch.py` export some
+    ):  # the function has no weights; `test_shipments.py` and `test_shipments_torch.py` export weights
         assert ended.returncode == 1 and b"the model has no weights" in ended.stderr, ended.stderr.decode()
     else:
         assert ended.returncode == 0, ended.stderr.decode()

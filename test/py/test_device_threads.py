@@ -1,4 +1,4 @@
-"""Threads that use one array on a device at once: a donated array is read before it is overwritten, or not at all."""
+"""Threads that use one device array concurrently: a donated array is read before it is overwritten, or refused."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ def frequent_switches() -> Iterator[None]:
 
 
 def at_once(*functions: Callable[..., Any], of: tuple[Any, ...]) -> list[Any]:
-    """The results of the functions of these arrays, each in a thread of its own, None for an InputError."""
+    """The results of the functions on these arrays, each computed in its own thread; None for an InputError."""
     barrier = Barrier(len(functions))
     results: list[Any] = [None] * len(functions)
 

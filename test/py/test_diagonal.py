@@ -1,4 +1,4 @@
-"""diagonal: basis vectors that stay one array while values keep their dimension, in both modes."""
+"""diagonal: values keep a dimension that basis vectors share, so that the vectors stay one array, in both modes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +16,12 @@ A = RNG.standard_normal((3, 4))
 
 
 def losses(w: Any, v: Any, x: Any) -> Any:
-    """One loss per sample of a batch of 5."""
+    """One loss for each sample of a batch of 5."""
     return jnp.sum(jnp.tanh(jnp.tanh(x @ w + v) @ A.T), axis=1)
 
 
 def test_gradients_of_each_sample_take_one_pass() -> None:
-    """Weights get one product with a batch dimension each, a bias the cotangents themselves."""
+    """Each weight needs one product with a batch dimension; the gradient of a bias is the cotangents."""
     arguments = [RNG.standard_normal(sizes) for sizes in ((3, 4), (4,), (5, 3))]
     program = load(exported(losses, *arguments))
     sparse = program.jacobian(["arg0", "arg1"], sparsity="auto")

@@ -1,7 +1,7 @@
-"""Solvers of differential equations, exported from diffrax: loops whose trip counts depend on the data.
+"""Solvers of differential equations, exported from diffrax, which have loops whose trip counts depend on the data.
 
-`DirectAdjoint` differentiates a solver's own steps; JAX does so too if `max_steps` bounds them. diffrax treats
-adaptive step sizes as constants, but an exported program does not record this choice: there the test uses central
+`DirectAdjoint` differentiates the solver's steps; JAX can do so only if `max_steps` bounds them. diffrax treats
+adaptive step sizes as constants, but an exported program does not record this choice, so these tests use central
 differences.
 """
 
@@ -44,7 +44,7 @@ DIRECTION = np.array([0.4, -0.7]), np.array([0.3, 0.5])
 
 
 def solved(solver: Any, controller: Any, max_steps: int | None) -> Callable[..., Any]:
-    """A functional of the van der Pol oscillator at time 1, as a function of initial value and parameters."""
+    """A functional of the van der Pol oscillator at time 1, as a function of its initial value and parameters."""
 
     def field(t: Any, y: Any, p: Any) -> Any:
         return jnp.stack([y[1], p[0] * (1 - y[0] ** 2) * y[1] - p[1] * y[0]])
@@ -90,7 +90,7 @@ def derivatives(
 @pytest.mark.more
 @pytest.mark.parametrize("max_steps", [pytest.param(16, marks=pytest.mark.slow), None])
 def test_runge_kutta(max_steps: int | None) -> None:
-    """With constant steps, both modes and order two equal JAX's; JAX reverses only a bounded number of steps."""
+    """With constant steps, both modes and order two equal JAX's. JAX reverses only a bounded number of steps."""
     dy, gradient, forwards, backwards = derivatives(
         loaded(solved(RungeKutta(), diffrax.ConstantStepSize(), max_steps)), evaluate
     )
@@ -107,7 +107,10 @@ def test_runge_kutta(max_steps: int | None) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("solver", "max_steps"), [(diffrax.Tsit5(), 16), (diffrax.Bosh3(), None)])
 def test_adaptive(solver: Any, max_steps: int | None) -> None:
-    """The derivative includes that of the step sizes: it equals central differences, and approximately JAX's."""
+    """The derivative includes that of the step sizes.
+
+    It equals central differences, and approximately JAX's derivative.
+    """
     function = solved(solver, ADAPTIVE, max_steps)
     program = loaded(function)
     dy, gradient, forwards, backwards = derivatives(program, xla.by_xla)

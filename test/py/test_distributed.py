@@ -1,4 +1,4 @@
-"""Programs that `shard` splits among devices: on eight devices of a process, and on two processes."""
+"""Programs that `shard` splits among devices: on eight devices of one process, and on two processes."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def test_a_vjp_on_eight_devices() -> None:
         np.testing.assert_allclose(np.asarray(kept), wanted, rtol=1e-4, atol=1e-5)
     cotangent: Any = sharded.keep(*arrays)[1]
     assert len(cotangent.sharding.device_set) == 8
-    assert cotangent.addressable_shards[0].data.shape == (8, 8)  # split along "model", as w is
+    assert cotangent.addressable_shards[0].data.shape == (8, 8)  # split along "model", like w
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""The pages: generated ones are up to date, links lead somewhere, and every block of code runs.
+"""The documentation pages: generated pages are up to date, links have targets, and code blocks run.
 
-sh       runs in a directory that holds `examples`, one for each page, with the commands of this Python; `tiduc` runs
-         in forks of one process, as in the tests of lit
-python   runs there, in such a fork, too; one that begins with `# FILE.py` is an excerpt of that file
-mlir     is valid; one with a RUN line passes lit
-text     after a block of sh or python is its output
+sh       runs in a directory that contains `examples`, one for each page, with the commands of this Python's
+         environment; `tiduc` runs in forks of one process, as in the lit tests
+python   runs there in such a fork; a block that begins with `# FILE.py` is an excerpt of that file
+mlir     is valid; a block with a RUN line passes lit
+text     is the output of the preceding block of sh or python
 shell    is not run
 The rest of a page is skipped if a block needs a framework that is not installed.
 """
@@ -27,14 +27,14 @@ from tiduc.dialect.mlir.context import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NOTES = sorted((ROOT / "docs").glob("decisions/*.md"))  # which have no code
+NOTES = sorted((ROOT / "docs").glob("decisions/*.md"))  # pages without code
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LIT = ROOT / "test" / "lit"
 SCRIPT = re.compile(r"(?:sh|python) ((?:examples|test|docs)/[\w./]+)")
-"""Commands that set up environments, run for minutes, or write into the repository: only looked at."""
+"""Scripts that set up environments, run for minutes, or write into the repository. Tests only check that they exist."""
 
 FRAMEWORK = re.compile(r"^import (onnx|torch)$", re.MULTILINE)
-"""Frameworks that tests do without."""
+"""Frameworks that may be missing."""
 
 LONG = {
     *(
@@ -50,18 +50,18 @@ LONG = {
     ),
     *("models", "orders", "python", "training"),
 }
-"""Pages whose blocks compile programs for over two seconds in all."""
+"""Pages whose blocks compile programs for more than two seconds in total."""
 
 EXCERPT = re.compile(r"# (\S+\.py)\n")
 IMPORTED = ("numpy", "tiduc.program", "tiduc.backends.iree.backend", "jax.numpy", "jax.export")
-"""Modules that blocks of Python load, directly or through `tiduc`."""
+"""Modules that Python blocks import directly or through `tiduc`."""
 
 _FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
 class Block(NamedTuple):
-    """One fenced block of a page."""
+    """A fenced block of a page."""
 
     line: int
     language: str
@@ -78,7 +78,7 @@ def blocks(page: Path) -> list[Block]:
 
 @cache
 def generated() -> dict[str, str]:
-    """The pages of docs/generate.py, which belongs to no package, by name."""
+    """The pages that docs/generate.py generates, by name."""
     sys.path.insert(0, str(ROOT / "docs"))
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None and spec.loader is not None
@@ -111,7 +111,7 @@ def test_links(page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def commands() -> Iterator[dict[str, str]]:
-    """The environment of shell commands, in which `tiduc` is a client of the fork server."""
+    """The environment of shell commands, in which `tiduc` sends its command line to the fork server."""
     server = subprocess.Popen(
         [sys.executable, str(LIT / "fork_server.py"), *IMPORTED],
         stdin=subprocess.PIPE,
@@ -130,7 +130,7 @@ def commands() -> Iterator[dict[str, str]]:
 
 
 def in_rings() -> Iterator[Any]:
-    """The pages; the second ring runs those whose blocks take long, or need a framework."""
+    """The pages. The second ring runs pages whose blocks take long or need a framework."""
     for page, name in zip(PAGES, NAMES, strict=True):
         needs = page.stem in LONG or any(FRAMEWORK.search(block.code) for block in blocks(page))
         yield pytest.param(page, id=name, marks=[pytest.mark.more] * needs)
@@ -158,7 +158,7 @@ def test_blocks(page: Path, tmp_path: Path, commands: dict[str, str]) -> None:
 
 
 def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) -> str | None:
-    """The output of the commands; None for blocks that are not run."""
+    """The output of the commands; None for blocks that do not run."""
     lines = [shlex.split(line, comments=True) for line in code.splitlines()]
     scripts = [SCRIPT.match(" ".join(words)) for words in lines]
     if any(scripts):

@@ -1,6 +1,6 @@
 """The documentation site builds without warnings, its links resolve, and the reference covers all public names.
 
-The code in its pages is run by test_docs.py.
+test_docs.py runs the code in the pages.
 """
 
 import os
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """The links of a page, the files that it loads, and its anchors."""
+    """A page's links, loaded files, and anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -102,13 +102,13 @@ def test_the_reference_has_every_public_name(pages: dict[Path, Page]) -> None:
         value = getattr(tiduc, name)
         module = getattr(value, "__module__", None)
         if module is None or not module.startswith("tiduc.") or not hasattr(value, "__qualname__"):
-            continue  # an op set, which is a value
+            continue  # an op set, which has no name of its own
         assert getattr(import_module(module), value.__qualname__) is value
         assert f"{module}.{value.__qualname__}" in ids, f"{module}.{name} is in no page of docs/site.py"
 
 
 def test_navigation() -> None:
-    """The navigation names each page, and each page that it names is there."""
+    """The navigation names each page, and only pages that exist."""
     _, _, settings = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
     named = re.findall(r"(?: |^)([\w/]+\.md)$", settings.partition("\n\n")[0], re.MULTILINE)
     written = (page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md"))
@@ -116,7 +116,10 @@ def test_navigation() -> None:
 
 
 def test_the_picture_is_of_the_example() -> None:
-    """The picture has the boxes that `tiduc view` draws now; Graphviz decides their positions."""
+    """The picture has the boxes that `tiduc view` draws now.
+
+    Their positions are not compared, because Graphviz chooses them.
+    """
     from tiduc.cli.view import _picture
     from tiduc.passes.rules import OPSET
 

@@ -23,13 +23,13 @@ def random(*shapes: tuple[int, ...]) -> list[Array]:
 
 
 def inlined(program: tiduc.Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of a program after its calls are inlined, since StableHLO's refinement skips them."""
+    """The results of a program after inlining its calls, because StableHLO's refinement skips calls."""
     assert "call @layer" in program.text
     return run(tiduc.load(program.text, inline=True), arguments)
 
 
 def test_sequence_of_dynamic_length() -> None:
-    """The cotangent of a sequence has its dynamic size, which also gives the loop's trip count."""
+    """The cotangent of a sequence has the sequence's dynamic size, which is also the loop's trip count."""
 
     def f(w: Any, xs: Any) -> Any:
         def cell(h: Any, x: Any) -> Any:
@@ -46,7 +46,7 @@ def test_sequence_of_dynamic_length() -> None:
 
 
 def test_function_of_dynamic_length() -> None:
-    """A function with two calls, which adds cotangents of a value that it reads twice."""
+    """A function that is called twice, and adds the cotangents of a value that it reads twice."""
 
     @jax.jit
     def layer(xs: Any, w: Any) -> Any:
@@ -70,7 +70,7 @@ def test_function_of_dynamic_length() -> None:
 
 
 def test_zeros_of_a_dynamic_batch() -> None:
-    """A carry that starts as zeros, without a tangent, has a tangent after the first iteration."""
+    """A carried value that starts as zeros has no tangent before the first iteration, and has one after it."""
 
     def f(w: Any, xs: Any) -> Any:
         def cell(h: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Programs with dynamic dimensions: the origins of sizes, the engines, the refusals, and JAX's exports."""
+"""Programs with dynamic dimensions: where sizes come from, engines, refusals, and JAX's exports."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tiduc.opt import run_pipeline
 
 
 def test_a_transposed_graph_reads_no_tangent_for_its_size() -> None:
-    """No value is kept as a residual only for its size, either."""
+    """A transposed graph does not read a tangent, or keep a residual, only for its size."""
     text = str(load(CASES["sum"][0]).vjp())
     assert text.count("get_dimension_size") == text.count("get_dimension_size %arg0") == 2
 
@@ -51,7 +51,7 @@ def test_what_needs_static_sizes_says_how_to_get_them() -> None:
 
 
 def test_compiled_for_every_size() -> None:
-    """IREE must know which dimensions a broadcast expands."""
+    """The program states which dimensions a broadcast expands, because IREE must know them."""
     text = program(
         f"%x: {XX}, %v: {SCALAR}",
         XX,
@@ -132,7 +132,7 @@ def _exports() -> dict[str, tuple[Any, list[str], list[list[tuple[int, ...]]]]]:
 
 @pytest.mark.parametrize("name", ["mlp", "softmax", "layer norm", "attention", "moved", "network"])
 def test_jax_exports(name: str) -> None:
-    """At two sizes, against `jax.jvp` and `jax.vjp`; shape assertions stay with the values they assert."""
+    """Compares with `jax.jvp` and `jax.vjp` at two sizes; shape assertions remain with the values that they check."""
     import jax
     from jax import export
 
@@ -155,7 +155,7 @@ def test_jax_exports(name: str) -> None:
 
 
 def _of_rows(x: Any) -> tuple[Any, ...]:
-    """Ops that passes for speed rewrite if their shapes are static, of rows of 64 numbers."""
+    """Ops on rows of 64 numbers, which passes for speed rewrite if their shapes are static."""
     from jax import lax, nn
     from jax import numpy as jnp
 
@@ -180,7 +180,7 @@ def _of_rows(x: Any) -> tuple[Any, ...]:
 @pytest.mark.more
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "cuda", "vulkan:ampere"])
 def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
-    """Most of these passes are for f32: compares values on CPUs, and compiles dynamic sizes for GPUs."""
+    """Most of these passes are for f32. Compares values on CPUs; for GPUs, only compiles dynamic sizes."""
     import jax
 
     p = load(exported_dynamic(_of_rows, "n, 64", dtype=np.float32))
@@ -201,7 +201,7 @@ def test_refining_makes_all_shapes_static() -> None:
 
 
 def test_dynamic_sizes_of_arguments_are_compared() -> None:
-    """IREE does not compare the sizes of arguments, and would read beyond the end of an array."""
+    """The compiled program compares the sizes of arguments; IREE would read beyond the end of an array."""
     text = program(
         f"%x: {X}, %w: {X}", X, f"%y = stablehlo.concatenate %x, %w, %x, dim = 0 : ({X}, {X}, {X}) -> {X}"
     )
@@ -218,7 +218,7 @@ def test_dynamic_sizes_of_arguments_are_compared() -> None:
 
 
 def test_sizes_that_a_program_asserts_to_be_equal() -> None:
-    """JAX's exports assert equal sizes, so a broadcast between them is known to expand nothing."""
+    """Exports of JAX assert equal sizes, so that a broadcast between these sizes is known to expand nothing."""
     text = f"""func.func @main(%x: {XX}, %w: {X}) -> {XX} {{
       %n = stablehlo.get_dimension_size %x, dim = 1 : ({XX}) -> tensor<i32>
       %m = stablehlo.get_dimension_size %w, dim = 0 : ({X}) -> tensor<i32>
@@ -241,7 +241,7 @@ def test_sizes_that_a_program_asserts_to_be_equal() -> None:
 
 
 def test_broadcasts_in_loops_state_what_they_expand() -> None:
-    """IREE compiles only broadcasts that state it; the loop repeats x = x - (the sums of its rows)."""
+    """IREE compiles only broadcasts that state what they expand. The loop repeats x = x - (the sums of its rows)."""
     text = f"""func.func @main(%x: {XX}) -> {XX} {{
       %z = stablehlo.constant dense<0> : tensor<i32>
       %r:2 = stablehlo.while(%i = %z, %y = %x) : tensor<i32>, {XX}
@@ -271,7 +271,7 @@ def test_broadcasts_in_loops_state_what_they_expand() -> None:
 
 
 def test_broadcasting_ops_of_chlo_on_iree() -> None:
-    """Only the run tells which of the operands' sizes is 1."""
+    """Only at run time is it known which operand has size 1."""
     text, points = CASES["broadcast_multiply"]
     compiled = load(text).vjp(["x"]).compile()
     for x, w in points:

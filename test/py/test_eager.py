@@ -43,7 +43,7 @@ def interpreter() -> Interpreter:
 
 @pytest.fixture
 def quick(interpreter: Interpreter) -> Frontend:
-    """An executor that needs no compiler."""
+    """A frontend on the interpreter, which needs no compiler."""
     return Frontend(interpreter)
 
 
@@ -105,7 +105,7 @@ def test_values_not_retained_are_recomputed(front: Frontend, keeps: str) -> None
     (y,) = front.run(graph, x, retained=None if kept is None else lambda data: kept)
     (gradient,) = front.backward(y, retain=True).values()
     assert gradient == pytest.approx(math.exp(0.5) * 1.5, rel=1e-15)
-    # A recorded backward, twice: the second derivative includes values that have no key.
+    # Records backward twice; the second derivative includes values without a key.
     one = EagerInput("seed", np.array(1.0))
     first = recorded_backward([y], [one], front.executor, front.recorder)[x.key]
     assert front.backward(first)[x.key] == pytest.approx(math.exp(0.5) * 2.5, rel=1e-15)
@@ -194,7 +194,7 @@ class Counting:
 
 
 def test_paths_that_meet_are_added_once_each(quick: Frontend) -> None:
-    """A diamond of depth 60 has 2^60 paths; the walk adds each value's cotangents once."""
+    """A diamond of depth 60 has 2^60 paths; the backward walk adds the cotangents of each value once."""
     x = quick.leaf(1.0)
     y = x
     for _ in range(60):
@@ -232,7 +232,7 @@ def test_explicit_release(quick: Frontend) -> None:
 
 
 def test_dropped_results_free_the_trace(quick: Frontend) -> None:
-    gc.disable()  # nothing in a trace refers back
+    gc.disable()  # a trace has no reference cycles
     try:
         x = quick.leaf(3.0)
         y = quick.op("sine", quick.op("sine", x))
@@ -291,7 +291,7 @@ def test_mismatched_arguments(quick: Frontend) -> None:
 
 
 def test_an_op_without_a_rule(quick: Frontend) -> None:
-    """The op runs; its derivative is refused before anything is run or released."""
+    """The op runs. Its derivative is refused before anything is run or released."""
     text = """func.func @main(%x: tensor<2xf64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0.0> : tensor<f64>
       %0 = "stablehlo.reduce"(%x, %zero) ({
@@ -322,10 +322,10 @@ def test_the_second_backward_compiles_nothing() -> None:
         return actual[x.key]
 
     front = Frontend(iree)
-    first, compiled = once(front), iree.compiled  # each graph, and its transpose
+    first, compiled = once(front), iree.compiled  # the program, two ops, and their transposes
     assert compiled == 3 + 3
     assert once(front) == first and iree.compiled == compiled
-    # A new recorder: it recognizes structures by their contents.
+    # A new recorder recognizes structures by their contents.
     assert once(Frontend(iree)) == first and iree.compiled == compiled
 
 
@@ -336,7 +336,7 @@ def test_equal_programs_are_one_graph(quick: Frontend) -> None:
 
 
 def test_a_program_with_a_loop(front: Frontend) -> None:
-    """The program computes x^(2^3) in a loop with three iterations; the backward recomputes its residuals."""
+    """The program computes x^(2^3) by a loop of three iterations; backward recomputes the loop's residuals."""
     text = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>
@@ -371,9 +371,9 @@ def test_a_derivative_as_one_invocation(quick: Frontend) -> None:
 def test_long_traces(quick: Frontend) -> None:
     x = quick.leaf(0.5)
     y = x
-    for _ in range(1_500):  # more than Python allows nested calls
+    for _ in range(1_500):  # more steps than Python allows nested calls
         y = quick.op("negate", y)
     assert quick.backward(y, retain=True) == {x.key: 1.0}
     first = recorded_backward([y], [EagerInput("seed", np.array(1.0))], quick.executor, quick.recorder)
     assert float(first[x.key].data) == 1.0
-    del first, y  # no recursion on the depth, when it goes
+    del first, y  # deleting a deep trace does not recurse

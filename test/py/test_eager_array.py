@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def test_complex_gradients() -> None:
-    """Under Re(conj(a) b), the gradient of |z|^2 is 2 z; JAX gives its conjugate."""
+    """Under the inner product Re(conj(a) b), the gradient of |z|^2 is 2 z; JAX gives the conjugate."""
     z = Array([1 + 2j, -0.5j], requires_grad=True)
     (np.abs(z) ** 2).sum().backward()
     np.testing.assert_allclose(z.grad.data, 2 * z.data)
@@ -37,7 +37,7 @@ def test_complex_gradients() -> None:
 
 
 def test_values_are_those_that_were_read() -> None:
-    """The gradient of x^2 (x + 1) with a write to x between its two uses."""
+    """The gradient of x^2 (x + 1), where x is overwritten between its two uses."""
     x = Array(3.0, requires_grad=True)
     y = x * x
     x += 1
@@ -79,7 +79,7 @@ def test_writes_convert_and_broadcast() -> None:
 
 
 def views(x: Any) -> list[Any]:
-    """Writes through views, and reads of views after a write to their base, for NumPy and eager arrays alike."""
+    """Writes through views, and reads of views after writes to their base, for NumPy and eager arrays alike."""
     row, column, turned, line, late = x[0], x[:, 1:], x.T, x.reshape(-1), x[1:]
     row[1] = 10.0
     column[1, 0] += 5.0
@@ -91,7 +91,7 @@ def views(x: Any) -> list[Any]:
     inner[0] = 99.0
     np.flip(x)[0, 0] += 0.25
     x[1].reshape(3, 1)[2] = 8.0  # a view of a view
-    x.T.reshape(-1)[0] = -9.0  # a copy, as NumPy has it
+    x.T.reshape(-1)[0] = -9.0  # a copy, as in NumPy
     x[:, :2].reshape(4)[1] = -9.0
     x.T.reshape(3, 2, 1)[1, 0] = 6.5
     np.squeeze(x[:1])[0] = 7.25
@@ -135,7 +135,7 @@ def test_writes_through_views_are_differentiated() -> None:
 
 
 def test_a_view_is_not_a_constant() -> None:
-    """A view keeps its derivative if it was read under `no_grad`, or before its base required grad."""
+    """A view has a derivative even if it was read under `no_grad`, or before its base required grad."""
     x = Array(V)
     early = x[1:]
     x.requires_grad = True
@@ -174,7 +174,7 @@ def test_gradients_accumulate_only_if_asked() -> None:
         np.testing.assert_array_equal(x.grad.data, expected)
     other = Array(1.0, requires_grad=True)
     (other * 2).backward()
-    np.testing.assert_array_equal(x.grad.data, [6, 12])  # which `other` does not depend on
+    np.testing.assert_array_equal(x.grad.data, [6, 12])  # `other` does not depend on this input
     np.floor(x).sum().backward()
     np.testing.assert_array_equal(x.grad.data, [0, 0])
 
@@ -193,7 +193,7 @@ def test_order_three() -> None:
 
 
 def test_backward_that_is_recorded() -> None:
-    """The gradient of a penalty on a gradient: sum (d/dx sum x^3)^2 = sum 9 x^4."""
+    """The gradient of a penalty on a gradient: the derivative of sum (d/dx sum x^3)^2 = sum 9 x^4."""
     x = Array([1.0, 2.0], requires_grad=True)
     np.sum(x**3).backward(create_graph=True)
     np.sum(x.grad**2).backward()
@@ -311,7 +311,7 @@ def test_unused_structures_are_dropped() -> None:
             np.sum(np.sin(x) * x).backward()
             np.testing.assert_allclose(x.grad, np.cos(x.data) * x.data + np.sin(x.data), atol=1e-15)
             assert len(here.recorder.graphs) == 2
-        loss.backward()  # of structures that are gone
+        loss.backward()  # its structures are no longer stored
     np.testing.assert_allclose(old.grad, 3 * old.data**2)
     for factory in (lambda: Session(limit=0), lambda: Interpreter(0)):
         with pytest.raises(RequestError, match="at least 1 structure"):

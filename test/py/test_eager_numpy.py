@@ -1,4 +1,4 @@
-"""NumPy functions of eager arrays: NumPy's values, types and shapes, and JAX's gradients."""
+"""NumPy functions on eager arrays have NumPy's values, types and shapes, and JAX's gradients."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ PLAIN = {"arccosh": 3.0, "power": 2.0, "fmod": 1.0, "remainder": 1.0, "floor_div
 @pytest.mark.parametrize("name", EMITTERS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_universal_functions(name: str, dtype: Any) -> None:
-    """The result has NumPy's values and type, or NumPy refuses the arguments too."""
+    """The result has NumPy's values and type. If NumPy refuses the arguments, tiduc does too."""
     ufunc = getattr(np, name)
     operands = [FLOATS[dtype], np.roll(FLOATS[dtype], 1)][: ufunc.nin]
     if dtype is np.int32 and name == "power":
@@ -87,7 +87,7 @@ def test_broadcasting() -> None:
 )
 @pytest.mark.parametrize("other", [2, 2.5, 1j, np.float32(2), np.int64(3), np.ones(3, np.float32), True])
 def test_promotion(dtype: Any, other: Any) -> None:
-    """Promotion follows NumPy: Python numbers adopt the type of the other operand."""
+    """Type promotion follows NumPy: Python numbers adopt the type of the other operand."""
     x = np.ones(3, dtype)
     for f in (np.add, np.multiply, np.true_divide):
         expected = f(x, other)
@@ -243,7 +243,7 @@ def test_types_that_the_interpreter_lacks() -> None:
 
 @pytest.mark.slow
 def test_functions_by_iree() -> None:
-    """IREE compiles all functions above in one module, after a rehearsal; results equal the interpreter's."""
+    """IREE compiles all functions above as one module, after a rehearsal; results equal the interpreter's."""
 
     def run() -> dict[str, np.ndarray]:
         actual = {}

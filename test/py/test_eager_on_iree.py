@@ -1,4 +1,4 @@
-"""Eager arrays on their default executor: every NumPy function at sizes that IREE treats differently, and programs."""
+"""Eager arrays on their default executor: programs, and every NumPy function at sizes that IREE treats differently."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Zeros(Iree):
-    """An executor that gives zeros, and collects the graphs that it is given."""
+    """An executor that returns zeros and collects the graphs that it runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def expected_results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
-    """The results of NumPy, and the derivatives of JAX in f64."""
+    """NumPy's results, and JAX's derivatives in f64."""
     y = np.asarray(case.function(np, *points))
     if not case.differentiable:
         return [y]
@@ -66,7 +66,7 @@ def expected_results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
 
 @cache
 def prepared(size: int, names: tuple[str, ...]) -> tuple[Session, Iree]:
-    """A session whose executor has compiled the graphs of these programs, in one module."""
+    """A session whose executor has compiled the graphs of these programs as one module."""
     zeros, iree = Zeros(), Iree()
     session = Session(zeros)
     with executing(session):
@@ -102,7 +102,7 @@ def test_functions(name: str, size: int, request: pytest.FixtureRequest) -> None
 
 
 def test_a_product_of_matrices() -> None:
-    """IREE needs flags of its compiler for the kernels of this product and this sum."""
+    """A matrix product and a sum, for whose kernels IREE's compiler needs flags."""
     x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
     a = Array(x, requires_grad=True)
     np.sum(a @ a).backward()
@@ -111,7 +111,10 @@ def test_a_product_of_matrices() -> None:
 
 @pytest.mark.more
 def test_a_program_with_loops_and_kernels() -> None:
-    """The singular values of a product: loops that IREE's compiler takes as kernels, and functions that it calls."""
+    """The singular values of a product.
+
+    Their program has loops that IREE compiles as kernels, and calls of functions.
+    """
     x = np.random.default_rng(0).standard_normal((64, 6)).astype(np.float32)
     text = jax.jit(lambda x: jnp.linalg.svd(x.T @ x, compute_uv=False).sum()).lower(x).as_text()
     a = Array(x, requires_grad=True)
@@ -123,7 +126,7 @@ def test_a_program_with_loops_and_kernels() -> None:
 
 
 def test_programs_are_compiled_together() -> None:
-    """Two programs that call functions of one name are compiled in one module, with signatures of their own."""
+    """Two programs whose functions have the same name are compiled as one module; each keeps its own signature."""
     texts = [
         f"""func.func @main(%x: tensor<4xui8>) -> tensor<4xui8> {{
         %y = func.call @inner(%x) : (tensor<4xui8>) -> tensor<4xui8>

@@ -35,7 +35,7 @@ def test_a_program_as_one_invocation() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - LONG))
 def test_programs_with_control_flow(name: str) -> None:
-    """Each program is one invocation, and its gradient equals JAX's."""
+    """Each program is recorded as one invocation, and its gradient equals JAX's."""
     f, points = PROGRAMS[name]
     p = load(jax.jit(f, keep_unused=True).lower(*points).as_text())
     xs = [Array(np.asarray(x), requires_grad=np.asarray(x).dtype.kind == "f") for x in points]
@@ -58,7 +58,7 @@ def test_programs_with_control_flow(name: str) -> None:
 
 
 def saved(y: Array) -> list[tuple[int, ...]]:
-    """The shapes of all values that a trace keeps."""
+    """The shapes of all values that a trace retains."""
     traces, shapes = [y.value.trace], []
     for trace in traces:
         shapes += [x.shape for x in trace.saved.values()]
@@ -121,7 +121,7 @@ def test_a_checkpoint_takes_no_program_with_loops() -> None:
 
 
 def newton(x: Any) -> Any:
-    """The square root by Newton's method, until it converges."""
+    """The square root by Newton's method, iterated until it converges."""
     y = x
     while abs(y * y - x) > 1e-13:
         y = (y + x / y) / 2
@@ -136,7 +136,7 @@ def test_python_control_flow() -> None:
 
 @pytest.mark.more
 def test_both_executors_agree() -> None:
-    """A network's value, gradient and Hessian-vector product, and an array that is written to."""
+    """Compares both executors on a network's value, gradient and Hessian-vector product; an array is overwritten."""
 
     def run() -> list[np.ndarray]:
         w = Array(W, requires_grad=True)
@@ -181,8 +181,10 @@ def test_a_rehearsal_compiles_all_at_once() -> None:
             assert iree.compiled == 0
         compiled = iree.compiled
         np.testing.assert_allclose(run(), expected, rtol=1e-13)
-        assert iree.compiled == compiled == 5  # three ops and their transposes, of which exp's is a product
-    with rehearsing():  # by an executor that does not compile
+        assert (
+            iree.compiled == compiled == 5
+        )  # three ops and two transposes: that of exp is one of the ops, a product
+    with rehearsing():  # runs an executor that does not compile
         assert run() == expected
 
 

@@ -1,4 +1,4 @@
-"""Random eager programs with loops, branches and writes, against JAX's gradients and finite differences."""
+"""Random eager programs with loops, branches and writes, compared with JAX's gradients and finite differences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ SHAPES = ((), (3,), (2, 3))
 POINT = [np.array(0.7), np.array([0.3, -0.8, 1.1]), np.array([[0.5, -0.4, 0.9], [1.2, 0.6, -0.7]])]
 
 Step = Callable[[Any, list[Any]], Any]
-"""(xp, the values so far) -> one more."""
+"""A function (xp, the values so far) -> a new value."""
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -79,7 +79,7 @@ def branch(function: int, i: int, j: int) -> Step:
 
 
 def write(i: int, j: int, scaled: bool) -> Step:
-    """Reads a copy, writes to the copy, and reads it again."""
+    """Reads a copy, overwrites it, and reads it again."""
 
     def step(xp: Any, values: list[Any]) -> Any:
         x, y = values[i % len(values)], values[j % len(values)]
@@ -101,7 +101,7 @@ def write(i: int, j: int, scaled: bool) -> Step:
 
 
 def number(x: Any) -> Any:
-    """The number that a branch tests, without a derivative."""
+    """The number that a branch tests; it has no derivative."""
     return jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x
 
 
@@ -162,7 +162,7 @@ def test_gradients_are_those_of_jax(steps: list[Step]) -> None:
 @settings(SETTINGS, max_examples=5)
 @given(PROGRAMS)
 def test_order_two(steps: list[Step]) -> None:
-    """A Hessian-vector product by a recorded backward, against differences of gradients."""
+    """Compares a Hessian-vector product, by a recorded backward, with differences of gradients."""
     generator, h = np.random.default_rng(2), 1e-6
     dx = [generator.standard_normal(x.shape) for x in POINT]
     y, inputs = eager(steps, POINT)
@@ -186,7 +186,7 @@ SIZES = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
 
 @st.composite
 def indexed(draw: Any) -> tuple[np.ndarray, Any]:
-    """An array and a NumPy index."""
+    """An array, and a NumPy index into it."""
     x = np.arange(1.0, 1 + np.prod(sizes := draw(SIZES))).reshape(sizes)
     kinds = (
         hnp.basic_indices(sizes, allow_newaxis=True),
@@ -199,7 +199,7 @@ def indexed(draw: Any) -> tuple[np.ndarray, Any]:
 @settings(SETTINGS, max_examples=40)
 @given(indexed())
 def test_indices_are_those_of_numpy(case: tuple[np.ndarray, Any]) -> None:
-    """Reads and writes by indices, writes to the result of a read, and derivatives of reads."""
+    """Reads and writes by indices, writes to the result of a read, and derivatives of reads agree with NumPy."""
     x, index = case
     actual, expected = Array(x), x.copy()
     np.testing.assert_array_equal(np.asarray(actual[index]), expected[index])

@@ -1,4 +1,4 @@
-"""The TextMate grammar, read by Oniguruma, as editors read it: the scopes of the parts of a line."""
+"""The TextMate grammar, read with Oniguruma as editors read it, assigns the right scopes to the parts of a line."""
 
 import json
 import logging
@@ -10,9 +10,9 @@ GRAMMAR = Path(__file__).parents[2] / "docs" / "editors" / "stablehlo.tmLanguage
 
 
 def scopes(line: str) -> list[tuple[str, str]]:
-    """The parts of a line that have a scope beside that of the whole file, each with its innermost scope."""
+    """The parts of a line with a scope of their own, each with its innermost scope."""
     base = pytest.importorskip("textmate_grammar.parsers.base")
-    logging.getLogger("textmate_grammar").setLevel(logging.ERROR)  # it warns of text without a scope
+    logging.getLogger("textmate_grammar").setLevel(logging.ERROR)  # the library warns of text without a scope
     parsed = base.LanguageParser(json.loads(GRAMMAR.read_text())).parse_string(f"{line}\n")
     return [
         (text, of_part[-1].removesuffix(".mlir")) for _, text, of_part in parsed.flatten() if len(of_part) > 1

@@ -1,4 +1,4 @@
-"""Every module written is valid: contradictory ops are refused at their place, and emitted ops are verified."""
+"""Every emitted module is valid: contradictory ops are refused with their location, and emitted ops are verified."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ BATCH = "2x"
 
 
 def settings(routine: Routine) -> dict[str, str]:
-    """Settings with which the routine computes vectors and multiplies from the left."""
+    """Settings with which the routine computes vectors, and multiplies from the left."""
     letters = {
         name: f"{ord('L' if name == 'side' else among[-1])} : ui8" for name, among in routine.letters.items()
     }
@@ -73,11 +73,11 @@ def call(target: str, given: dict[str, str], operands: list[str], results: list[
 
 
 FREE = {"hipsolver_ormqr_ffi": "q", "hip_lu_pivots_to_permutation": "m", "mhlo.topk": "n"}
-"""The one size in a call that nothing else determines."""
+"""The one size in a call that no other size determines."""
 
 
 def contradictions(types: list[str], free: int) -> Iterator[tuple[int, str]]:
-    """The types with one change: in an element type, in a size that is not free, or in a rank."""
+    """Contradictory types: each has one change of an element type, of a size that is not free, or of a rank."""
     for i, type_ in enumerate(types):
         *sizes, element = re.fullmatch(r"tensor<(.*)>", type_)[1].split(
             "x", type_.count("x") - ("complex" in type_)
@@ -110,13 +110,13 @@ def test_every_type_of_every_call_is_checked(target: str) -> None:
 
 
 def refused(target: str, text: str) -> None:
-    parse(text)  # MLIR takes it
+    parse(text)  # MLIR accepts this call
     with pytest.raises(ParseError, match=rf"^-:3:\d+: error: inconsistent call of @{target}: "):
         check(text)
 
 
 def test_reflections_of_a_matrix_with_fewer_columns() -> None:
-    """The number of reflections is the first operand's number of columns."""
+    """The number of reflections must equal the number of columns of the first operand."""
     a, tau, c = "tensor<4x3xf64>", "tensor<3xf64>", "tensor<4x1xf64>"
     check(call("lapack_dormqr_ffi", {"left": "true"}, [a, tau, c], [c]))
     refused("lapack_dormqr_ffi", call("lapack_dormqr_ffi", {"left": "false"}, [a, tau, c], [c]))
@@ -124,7 +124,7 @@ def test_reflections_of_a_matrix_with_fewer_columns() -> None:
 
 def check(text: str) -> None:
     with context(), ir.Location.unknown():
-        module = parse(text)  # held, since ops do not keep their module alive
+        module = parse(text)  # kept alive, because ops do not keep their module alive
         check_constraints(within(module.operation))
 
 
@@ -246,7 +246,7 @@ def test_violations(name: str) -> None:
 
 
 def test_an_einsum_of_other_sizes() -> None:
-    """MLIR accepts any result type of an einsum; the rule does not."""
+    """MLIR accepts any result type of an einsum; tiduc does not."""
     text = """func.func @main(%x: tensor<2x3xf64>, %y: tensor<3x4xf64>) -> tensor<4x1xf64> {
       %0 = "stablehlo.einsum"(%x, %y) {einsum_config = "ij,jk->ik"}
         : (tensor<2x3xf64>, tensor<3x4xf64>) -> tensor<4x1xf64>
@@ -257,7 +257,7 @@ def test_an_einsum_of_other_sizes() -> None:
 
 
 def test_no_strides_are_strides_of_one() -> None:
-    """MLIR reads an empty list of strides as ones."""
+    """An empty list of strides means strides of 1 to MLIR."""
     text = """func.func @main(%x: tensor<4xf64>, %s: tensor<f64>) -> tensor<1xf64> {
       %0 = "stablehlo.reduce_window"(%x, %s) ({
       ^bb0(%a: tensor<f64>, %b: tensor<f64>):

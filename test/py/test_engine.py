@@ -1,7 +1,7 @@
-"""The engine names no op: a dialect unknown to it differentiates as well.
+"""The engine names no op: it differentiates a dialect that it does not know.
 
-`toy` has four ops on numbers: plus, times, exp, zero. This file has no `annotations` from `__future__`, because `ext`
-reads them.
+`toy` has four ops on numbers: plus, times, exp, zero. This file does not import `annotations` from `__future__`,
+because `ext` reads annotations as objects.
 """
 
 import ast
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Toy(ext.Dialect, name="toy"):
-    """Arithmetic of numbers."""
+    """Arithmetic on numbers."""
 
 
 class Plus(Toy.Operation, name="plus", traits=[ext.Pure]):
@@ -124,7 +124,7 @@ TEXT = """
 
 @stage
 def flat(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> Any:
-    """The module of the merged graph."""
+    """The module with the merged graph."""
     module = ir.Module.create()
     write_graph(materialize_merge(view, wanted, inputs, TOYS), module)
     return module
@@ -132,7 +132,7 @@ def flat(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> Any:
 
 @stage
 def evaluate(module: Any, arguments: Sequence[float]) -> list[float]:
-    """The outputs of a module's one graph."""
+    """The outputs of a module's only graph."""
     block = module.body.operations[0].operation.regions[0].blocks[0]
     values = dict(zip(block.arguments, arguments, strict=True))
     for op in block.operations:
@@ -160,7 +160,7 @@ def test_any_order(mode: str) -> None:
 
 
 def test_merge() -> None:
-    """Equal ops of this dialect are merged, and only ops that outputs need are kept."""
+    """Equal ops of this dialect are merged, and only the ops that outputs need are kept."""
     view = resolve(parse(TEXT), parse(TEXT.replace('"F"', '"G"')))
     linear = linearize(view, [("F", "y"), ("G", "y")], ["a"], TOYS)
     module = flat(view, [("F", "y"), ("G", "y"), *linear.outputs], ["a", "x", *linear.keys])
@@ -210,7 +210,7 @@ def test_an_op_is_declared_once() -> None:
 
 
 def test_stateful_ops() -> None:
-    """Ops that an op set calls stateful are never merged."""
+    """Ops that an op set declares stateful are never merged."""
     dice = OpSet(ToyBuilder, stateful=frozenset({"toy.exp"}))
     view = resolve(parse(TEXT), parse(TEXT.replace('"F"', '"G"')))
     graph = materialize_merge(view, [("F", "y"), ("G", "y")], ["a", "x"], dice)

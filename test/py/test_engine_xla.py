@@ -40,7 +40,7 @@ def test_values_and_names(compiled: XlaExecutable) -> None:
     y, q = compiled(X, P)
     np.testing.assert_allclose(y, np.sinh(X), rtol=1e-14)
     assert type(y) is np.ndarray and y.dtype == np.float64 and q.tolist() == [False, True]
-    y[0] = 1  # it is the caller's own
+    y[0] = 1  # the array belongs to the caller
 
 
 def test_results_are_kept_and_passed_on(compiled: XlaExecutable) -> None:

@@ -1,4 +1,4 @@
-"""Which function of a file is loaded: main, the only public one, the requested one; nested modules too."""
+"""Which function of a file is loaded: `main`, the only public function, or the requested one. Also nested modules."""
 
 import pytest
 from harness.compare import compare

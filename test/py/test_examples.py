@@ -1,7 +1,7 @@
-"""The example networks, compiled for CPU, against the numbers that JAX stored beside them.
+"""The example networks, compiled for CPU, give the results of JAX that are stored with them.
 
-IREE takes seconds for each: the fast tests compile the gradient of the perceptron in f64 by IREE, and the other
-derivatives by XLA.
+IREE takes seconds to compile a derivative. The fast tests compile the gradient of the perceptron in f64 with IREE, and
+the other derivatives with XLA.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from harness.example_files import EXAMPLES
 from tiduc.loading import load
 from tiduc.program import Program
 
-TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # of the largest entry of each array
+TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # relative to the largest entry of each array
 
 
 class Example:

@@ -1,4 +1,4 @@
-"""Where an execution region ends amid a schedule, in the model of memory."""
+"""Where the memory model ends an execution region in the middle of a program."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tiduc.pipeline import lowering, run_stages
 
 
 def drawn(random: Any) -> Spans:
-    """Values of random sizes and last readers; some are results, and some ops have bytes inside."""
+    """Values with random sizes and last readers. Some are results, and some ops use temporary memory."""
     count = int(random.integers(1, 25))
     last = np.array([random.integers(i, count) if random.random() < 0.7 else i for i in range(count)])
     taken, results = (
@@ -42,7 +42,7 @@ def test_the_best_end_is_that_of_all_ends(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_budget_counts_results_that_are_allocated_late() -> None:
-    """The gradient takes fewer bytes beside its arguments and results than one region would."""
+    """Without arguments and results, the gradient takes fewer bytes than in a single region."""
     program, _ = of_large_weights()
     graph = run_stages(program, lowering("structure")[1:], program.merged)
     given, planned = unplanned(program.view, graph), estimated(program.view, graph)
@@ -68,7 +68,7 @@ SORT = """"stablehlo.sort"(%x) <{dimension = 0 : i64}> ({
     ],
 )
 def test_sorts_and_factorizations_end_regions(op: str, may_split: bool) -> None:
-    """IREE ends a region there, so that `tiduc compile` ends none amid the program."""
+    """IREE ends a region at these ops, so `tiduc compile` does not end another region inside the program."""
     program = tiduc.load(
         f"func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{\n %0 = {op}\n return %0 : tensor<4x4xf32>\n}}"
     )

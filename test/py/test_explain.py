@@ -1,4 +1,4 @@
-"""explain: FLOPs by formula and against XLA's analysis, residuals, kinks against the page, and the command."""
+"""explain: FLOPs by formula and by XLA's analysis, residuals, kinks as in the docs page, and the command."""
 
 import json
 import re
@@ -64,7 +64,7 @@ CONVOLUTION = {"window_strides": (1, 1), "padding": "VALID", "dimension_numbers"
     ids=["matmul", "batched", "convolution", "sum", "elementwise", "functions"],
 )
 def test_as_xla_counts(f: Any, arguments: Any) -> None:
-    """The ops whose formulas agree with XLA's count; others differ."""
+    """The ops whose formulas agree with XLA's count; other ops differ."""
     analysis = jax.jit(f).lower(*arguments).cost_analysis()
     ours = cost(exported(f, *arguments))
     assert ours.flops == analysis["flops"] + analysis.get("transcendentals", 0)
@@ -102,7 +102,7 @@ def test_loops_are_counted_by_their_trip_counts() -> None:
 def test_a_loop_of_unknown_length_counts_once() -> None:
     costs = find_cost(load(EXAMPLES / "newton.mlir"))
     assert [place.rsplit("/", 1)[1] for place in costs.unknown_loops] == ["newton.mlir:6:11"]
-    assert costs.flops == 3 + 2 * 4  # the body once, the condition twice
+    assert costs.flops == 3 + 2 * 4  # the body once, and the condition twice
 
 
 def test_the_most_expensive_branch_counts() -> None:
@@ -335,7 +335,7 @@ def test_numbers_are_plain() -> None:
 @pytest.mark.parametrize("order", [2, 5, 8, 12])
 @pytest.mark.parametrize("name", ["sine of exponential", "mlp_f64"])
 def test_costs_of_jets_are_predicted(name: str, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The costs of programs before they recompute cheap values, which is not predicted."""
+    """Compares costs before cheap values are recomputed, because predictions ignore this."""
     monkeypatch.setattr(cheap, "SMALL", 2**40)
     if name == "mlp_f64":
         program = load(EXAMPLES / "mlp_f64.mlir")

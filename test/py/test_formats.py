@@ -1,4 +1,7 @@
-"""Files of weights and of other frameworks are refused with what they are, and how to make a file that is read."""
+"""Files of weights and of other frameworks are refused.
+
+The message names their kind, and how to make a readable file.
+"""
 
 import pickle
 import zipfile
@@ -14,7 +17,7 @@ from tiduc.dialect.mlir.formats import format_of
 
 
 def archive(*names: str) -> bytes:
-    """A zip archive with empty members of these names, preceded by large weights."""
+    """A zip archive that begins with large weights, followed by empty members of these names."""
     written = BytesIO()
     with zipfile.ZipFile(written, "w") as file:
         file.writestr("weights", bytes(3 * 2**20))

@@ -1,4 +1,4 @@
-"""Weights of PyTorch without a gradient: frozen parameters, buffers, tied weights, weights without part in a loss."""
+"""Weights of PyTorch without a gradient: frozen parameters, buffers, tied weights, and weights outside the loss."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 
 class Net(torch.nn.Module):
-    """A network with a frozen weight, a weight that nothing reads, a table, running statistics, and tied weights."""
+    """A network with a frozen weight, an unused weight, a table, running statistics, and tied weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def model(request: Any, file: Path) -> tiduc.Model:
 
 
 def test_steps_are_those_of_pytorch(model: tiduc.Model, file: Path) -> None:
-    """AdamW, whose decay changes each parameter that it is given, whatever its gradient."""
+    """Compares steps of AdamW, whose decay changes each of its parameters, whatever the gradient."""
     step = train_step(model, "mse", "adamw", weight_decay=0.5, epsilon=0.01)
     assert [port.name for port in step.outputs[1:6]] == TRAINED
     compiled, state = step.compile(), dict(step.weights)
@@ -76,16 +76,16 @@ def test_steps_are_those_of_pytorch(model: tiduc.Model, file: Path) -> None:
         assert abs(wanted.item() - loss) < 1e-6
         optimizer.step()
     for name, tensor in net.state_dict().items():
-        if name != "tied":  # named `first`
+        if name != "tied":  # the shared weight is named `first`
             np.testing.assert_allclose(state[name], tensor.numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_derivatives_without_names(model: tiduc.Model) -> None:
-    """The gradient of the loss in what PyTorch differentiates in, of each derivative."""
+    """Without names, each derivative has the inputs in which PyTorch differentiates."""
     from tiduc.training.losses import with_loss
 
     lossy = with_loss(model, "mse")
-    scalar = tiduc.load(lossy.text)  # files keep what is frozen
+    scalar = tiduc.load(lossy.text)  # files record frozen inputs
     for program in (lossy, scalar):
         names = [port.name for port in program.differentiated(None)]
         assert names == ["unread", "detached", *TRAINED, "x", "target"]

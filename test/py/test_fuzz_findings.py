@@ -1,4 +1,4 @@
-"""Reduced inputs of the fuzzer, each of which once gave a traceback, a crash, or an error without a location."""
+"""Reduced inputs of the fuzzer, each of which once caused a traceback, a crash, or an error without a location."""
 
 import re
 from io import BytesIO
@@ -101,7 +101,10 @@ SLICE_OF_SCALAR = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_a_slice_of_a_scalar_can_be_read_again() -> None:
-    """MLIR prints a short form that it cannot parse: derivatives omit the slice, and modules print the long form."""
+    """MLIR prints this slice in a form that it cannot parse.
+
+    Derivatives omit the slice; modules print the generic form.
+    """
     module = tiduc.parse(SLICE_OF_SCALAR)
     with pytest.raises(ParseError):
         tiduc.parse(str(module))
@@ -113,7 +116,7 @@ def test_a_module_of_two_programs_is_structured() -> None:
     module = tiduc.parse(f"{BRANCH}\n{BRANCH.replace('@main', '@other')}")
     tiduc.run_pipeline(module, "tidu-import,tidu-structure")
     assert str(module).count("@tidu.case") == 2
-    assert str(module).count('"private"') == 4  # the branches of both
+    assert str(module).count('"private"') == 4  # the costs of both branches
 
 
 SHARDED = (

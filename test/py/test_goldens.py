@@ -1,8 +1,8 @@
-"""The golden functions of the design in numbers, in every mode, to order three and higher; lit checks the IR.
+"""Numeric tests of the golden functions in every mode, to order three and higher; lit checks their IR.
 
-A mode is a word in F (jvp) and R (vjp), innermost first: "RF" is forward over reverse. Each step differentiates the
-last output of the previous step. F takes its tangent along ones; R takes the cotangent of the input, with ones for
-that output and zeros for the other outputs. After n steps the last output is the n-th derivative, in any mode.
+A mode is a word of the letters F (jvp) and R (vjp), innermost first: "RF" is forward over reverse. Each step
+differentiates the last output of the previous step. F uses a tangent of ones. R uses a cotangent of ones for that
+output, and zeros for the other outputs. After n steps, the last output is the n-th derivative in any mode.
 """
 
 import itertools
@@ -80,7 +80,7 @@ def modes(order: int) -> list[str]:
 
 
 def derivative(program: Program, mode: str, point: Sequence[Any], wrt: Sequence[str]) -> Array:
-    """The last output after one derivative per letter of the mode, each in one input."""
+    """The last output after one derivative for each letter of the mode, each with respect to one input."""
     arguments = [np.asarray(x) for x in point]
     place = {port.name: i for i, port in enumerate(program.inputs)}
     for letter, name in zip(mode, wrt, strict=True):
@@ -99,7 +99,7 @@ a, x = np.array([2.0, 3.0]), np.array([1.0, 2.0])
 c, z = 2 + 1j, 1 + 2j
 
 TABLE: list[tuple[str, str, Sequence[Any], str, Any]] = [
-    # what, function, point, wrt at each order, derivative
+    # name, function, point, the input of each derivative, expected derivative
     ("x+x", ADD, (3.0,), "x", 2.0),
     ("x+x", ADD, (3.0,), "xx", 0.0),
     ("x+x", ADD, (3.0,), "xxx", 0.0),
@@ -146,7 +146,7 @@ def test_derivative(text: str, mode: str, point: Sequence[Any], wrt: str, expect
 
 @pytest.mark.parametrize("mode", [mode for order in (1, 2, 3) for mode in modes(order)])
 def test_sum_of_exponentials(mode: str) -> None:
-    """Forward mode alone gives the sum of the derivatives that reverse mode gives separately."""
+    """Forward mode gives the sum of the derivatives that reverse mode gives separately."""
     terms = a ** len(mode) * E(a * x)
     value = derivative(load(SUM_EXP), mode, (a, x), "x" * len(mode))
     compare([value], [terms if "R" in mode else terms.sum()])

@@ -36,7 +36,7 @@ def call(result: str, callee: str, x: str) -> str:
 
 
 def imported(text: str) -> str:
-    """The text of the imported module, after checks that it is valid and that the source is unchanged."""
+    """The text of the imported module. Checks that it is valid, and that the source is unchanged."""
     module = parse(text)
     before = str(module)
     result = str(import_stablehlo(module))
@@ -71,7 +71,7 @@ def test_private_callees_are_inlined() -> None:
 
 
 def test_public_functions_become_several_graphs() -> None:
-    """A public callee is a graph of its own, and is also inlined into its callers."""
+    """A public callee has its own graph, and is also inlined into its callers."""
     text = function("main", call("%0", "f", "%x")) + function("f", negate("%0", "%x"))
     result = imported(text)
     assert re.findall(r'sym_name = "(\w+)"', result) == ["main", "f"]
@@ -87,7 +87,7 @@ def test_a_private_function_that_nobody_calls() -> None:
 
 
 def test_composites() -> None:
-    """A composite is replaced by its decomposition."""
+    """A composite is replaced by the body of its decomposition."""
     text = f"""
     func.func @main(%x: {F64}) -> {F64} {{
       %0 = stablehlo.composite "my.square" %x {{decomposition = @square}} : ({F64}) -> {F64}
@@ -144,7 +144,7 @@ def test_a_declaration_is_not_a_program() -> None:
 
 
 def test_names() -> None:
-    """An input's key is `tidu.name`, else a name in its location or the text, else `argN`; all keys are distinct."""
+    """An input's key is `tidu.name`, else a name in its location or in the text, else `argN`. All keys are distinct."""
     text = f"""
     func.func @main(%a: {F64} {{tidu.name = "w"}} loc("other"), %b: {F64} loc("params['b']"),
                     %c: {F64}, %d: {F64} {{tidu.name = "w"}}, %e: {F64} loc("arg2"),
@@ -199,7 +199,7 @@ def test_attributes_survive() -> None:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
 def test_attributes_are_exported(mode: str) -> None:
-    """The output has the attributes of the module, the function, and the remaining arguments and results."""
+    """The output keeps the attributes of the module, the function, and the remaining arguments and results."""
     text = str(getattr(load(ATTRIBUTED), mode)())
     for part in (
         "mhlo.num_partitions = 1 : i32",
@@ -270,13 +270,13 @@ def test_a_result_that_is_no_tensor() -> None:
 
 
 def test_graphs_stay() -> None:
-    """Graphs in the module stay beside those of its functions."""
+    """Graphs of the source module remain, in addition to the graphs of its functions."""
     text = imported(imported(function("f", negate("%0", "%x"))) + function("main", negate("%0", "%x")))
     assert sorted(re.findall(r'sym_name = "(\w+)"', text)) == ["f", "main"]
 
 
 def test_several_functions_share_inputs_by_key() -> None:
-    """Inputs of one file with equal keys are one input, so functions can be merged."""
+    """Inputs with equal keys in one file are the same input, so that functions can be merged."""
     text = function("f", negate("%0", "%x")).replace("%x: tensor<f64>", '%x: tensor<f64> {tidu.name = "x"}')
     view: Any = resolve(import_stablehlo(parse(text + text.replace("@f", "@g").replace("negate", "abs"))))
     for name in "fg":

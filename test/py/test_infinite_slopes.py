@@ -1,4 +1,4 @@
-"""Values of infinite slope that branches and loops do not read: they add zero to a gradient, as behind a select."""
+"""Values with infinite slope that branches and loops do not read add zero to a gradient, as they do behind a select."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ T = "tensor<3xf64>"
 
 
 def function(body: str) -> str:
-    """A function of p, q and x, which has l = log x."""
+    """The text of a function of p, q and x, in which l = log x."""
     return f"""
     func.func @main(%p: tensor<i32>, %q: tensor<3xi1>, %x: {T}) -> {T} {{
       %l = stablehlo.log %x : {T}
@@ -23,7 +23,7 @@ def function(body: str) -> str:
 
 
 def loop(body: str) -> str:
-    """A loop that runs p times over y, which is x first."""
+    """A loop that runs p times and carries y, which starts as x."""
     return (
         function(f"""
       %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -128,7 +128,7 @@ POINTS = [
 
 
 def _check(jvp: Any, vjp: Any, point: Any, name: str) -> None:
-    """All three elements are independent: each product of tangent and cotangent agrees, or neither is finite."""
+    """Checks three independent elements: products of tangents and cotangents agree, or neither is finite."""
     rng = np.random.default_rng(0)
     p, q, x = point
     dx, ct = rng.standard_normal(3), rng.standard_normal(3)
@@ -150,7 +150,7 @@ def test_jvp_and_vjp_agree(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["if", "nested", "loop with a select"])
 def test_order_two(name: str) -> None:
-    """JVP and VJP of the VJP agree where the first derivatives are finite."""
+    """The JVP and the VJP of the VJP agree where first derivatives are finite."""
     rng = np.random.default_rng(1)
     first = tiduc.load(PROGRAMS[name]).vjp()
     jvp, vjp = str(first.jvp()), str(first.vjp())

@@ -1,4 +1,4 @@
-"""Programs as ops of JAX and PyTorch, against the derivatives of these frameworks; and arrays without copies."""
+"""Programs as ops of JAX and PyTorch, compared with these frameworks' derivatives; and arrays without copies."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def op() -> Any:
 
 
 def both(transform: Any, op: Any, *arrays: Any) -> None:
-    """Compares a transformed JAX function of the op with that of the function itself."""
+    """Compares a transformed JAX function that uses the op with the same function written in JAX."""
     with jax.enable_x64(True):
         actual = jax.tree.leaves(transform(op)(*arrays))
         expected = jax.tree.leaves(transform(network)(*arrays))

@@ -1,4 +1,4 @@
-"""The order of patterns, and which patterns apply: to ops of dynamic shapes, on some targets, and for speed only."""
+"""The order of patterns, and which patterns apply: to ops with dynamic shapes, on some targets, or only for speed."""
 
 import pytest
 
@@ -38,6 +38,6 @@ def test_patterns_for_speed_come_after_those_for_spirv_and_before_all_others() -
 
 
 def test_emitted_ops_get_patterns_in_turn() -> None:
-    """tanh of f64 emits exponentials by polynomials on CPUs: no op of these names is left."""
+    """tanh of f64 emits exponentials, which become polynomials on CPUs: neither op is left."""
     text = TANH.replace("stablehlo.tanh", "stablehlo.exponential_minus_one")
     assert "stablehlo.exponential_minus_one" not in ops_after(text, Settings())

@@ -1,4 +1,4 @@
-"""Loop carries on IREE that alias arguments, constants or each other: each iteration keeps its own values."""
+"""Loop-carried values on IREE that alias arguments, constants or each other: each iteration gets the right values."""
 
 from typing import Any, NamedTuple
 
@@ -19,7 +19,10 @@ TABLE = "stablehlo.constant dense<[[6, 3, 0, 4], [0, 7, 0, -1]]> : " + M
 
 
 class Loop(NamedTuple):
-    """A loop of %n iterations over %a, %b, ... from %x, the constant %t, or its double %d; %u is part of an array."""
+    """A loop of %n iterations that carries %a, %b, ..., which start as %x, the constant %t, or its double %d.
+
+    %u is a part of an array.
+    """
 
     initial: str
     body: str
@@ -105,7 +108,7 @@ def symbol(name: str) -> str:
 
 @stage
 def prepared(target: str) -> str:
-    """All loops, after the passes for IREE."""
+    """The text of all loops after the passes for IREE."""
     module = parse(
         "\n".join(loop.text(name.replace(" ", "_").replace(",", "")) for name, loop in LOOPS.items())
     )

@@ -1,4 +1,4 @@
-"""Loops that the host runs, with carries that are updated in place: each iteration keeps its own values."""
+"""Loops that run on the host and update carried values in place: each iteration gets the right values."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def expected(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def source(text: str) -> Any:
-    """The source of a program whose loops the host runs."""
+    """The source of a program whose loops run on the host."""
     return source_of(tiduc.from_module(tiduc.parse(text)), THREADS)
 
 
@@ -35,7 +35,7 @@ def compiled(text: str) -> tiduc.Executable:
 
 
 def check_on_iree(call: tiduc.Executable, text: str, *arguments: Array) -> None:
-    """Compares the results of two calls, which leave the arguments as they are."""
+    """Compares the results of two calls with the interpreter's; the calls must not change the arguments."""
     before = [x.copy() for x in arguments]
     for _ in range(2):
         for x, y in zip(call(*arguments), expected(text, arguments), strict=True):
@@ -52,7 +52,10 @@ RANDOM = 33, 159
 
 @pytest.fixture(scope="module")
 def together() -> dict[str, tiduc.Executable]:
-    """Loops with carries in place, as functions of one module: whether they are in place is an attribute of it."""
+    """Loops that update carried values in place, as functions of one module.
+
+    An attribute of the module allows the updates.
+    """
     texts = {name: LOOPS[name].text for name in ON_IREE}
     texts |= {name: shared(name) for name in SHARED}
     texts |= {f"random {seed}": RandomLoops(seed).text for seed in RANDOM}
@@ -71,7 +74,7 @@ def test_one_iteration_on_iree() -> None:
 
 
 def test_no_copies() -> None:
-    # Two arrays of 480 bytes; IREE alone copies both in each iteration.
+    # Two arrays of 480 bytes. IREE without tiduc copies both in each iteration.
     text = LOOPS["rising"].text
     assert TOPOLOGY in str(source(text).stablehlo)
     rows = re.findall(
@@ -81,7 +84,7 @@ def test_no_copies() -> None:
 
 
 def test_alternative() -> None:
-    """If IREE rejects the program, it is compiled with IREE's copies of carries."""
+    """If IREE rejects the program, it is compiled with copies of carried values."""
     loop = LOOPS["rising"]
     _, copying, *_ = sources_of(tiduc.load(loop.text), THREADS)
     assert TOPOLOGY not in str(copying.stablehlo)
@@ -111,11 +114,11 @@ LOOP = f"""func.func @main(%p: {T}, %n: tensor<i32>) -> ({T}, {T}, {T}, {T}) {{{
   }}}}
   return %r#1, %r#2, %r#3, %p : {T}, {T}, {T}, {T}
 }}}}"""
-"""A loop with two carries, and one, %s, that is updated in place whatever is done with the two."""
+"""A loop with two carried values, and a third one, %s, which is updated in place in any case."""
 
 
 def written(new: str, old: str, at: str = "%i") -> str:
-    """An update of a row."""
+    """The text of an update of a row."""
     types = f"({T}, tensor<1x2xi32>, tensor<i32>, tensor<i32>) -> {T}"
     return f"{new} = stablehlo.dynamic_update_slice {old}, %row, {at}, %zero : {types}\n"
 
@@ -156,7 +159,7 @@ def shared(name: str) -> str:
 
 
 def captured() -> str:
-    """IREE merges equal copies, and took the copy before the loop for that of each iteration."""
+    """A loop after an equal update. IREE merges equal copies, and used the copy before the loop in each iteration."""
     before = "%before = stablehlo.dynamic_update_slice %p, %first, %n, %zero : " + f"({T}, tensor<1x2xi32>, "
     before += f"tensor<i32>, tensor<i32>) -> {T}\n  "
     first = f"%first = stablehlo.slice %p [1:2, 0:2] : ({T}) -> tensor<1x2xi32>\n  "

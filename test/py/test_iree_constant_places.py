@@ -1,4 +1,4 @@
-"""Gathers at constant indices of an array with other readers: IREE then computes the array at these indices only."""
+"""Gathers at constant indices of an array with other readers: IREE then computes the array only at these indices."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ SUM = (
 
 
 def program(dimension: int, starts: str, reader: tuple[str, str], argument: bool = False) -> str:
-    """A gather with starts for one dimension, and another reader of its operand."""
+    """A gather with start indices for one dimension, and another reader of its operand."""
     op, type_ = reader
     return f"""func.func @main(%p: {X}, %j: tensor<3x1xi32>) -> ({type_}, {R}) {{
 %x = stablehlo.multiply %p, %p : {X}
@@ -87,14 +87,14 @@ def test_values(compiled: dict[str, Executable], name: str) -> None:
 
 
 def test_values_of_an_update_that_overwrites() -> None:
-    """The tangent of a scatter that keeps the last of several updates of one element."""
+    """The tangent of a scatter that keeps the last of several updates of an element."""
     a = np.arange(9.0).reshape(3, 3)
     q = np.array([[0.0], [1.0], [0.0]])
     updated = np.array([[0.0], [4.0], [9.0]])
     assert compare(tiduc.load(MASKED).compile("cpu")(P, a), (a.sum(1, keepdims=True) + updated + q, q))
 
 
-@pytest.mark.parametrize("name", ["collapsed", "argument", "constant"])  # the sum depends on what memory held
+@pytest.mark.parametrize("name", ["collapsed", "argument", "constant"])  # sums uninitialized memory
 def test_iree_alone_is_wrong(name: str) -> None:
     text, expected = CASES[name]
     assert fails_alone(Witness(text, (P, J), tuple(map(np.asarray, expected)), rtol=1e-12))

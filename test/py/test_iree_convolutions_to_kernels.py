@@ -38,7 +38,7 @@ def tensor(sizes: list[int]) -> str:
 def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
     """The text of a function that is a random convolution, and the shapes of its operands.
 
-    Kinds: "dense"; "alone", each feature by itself; "groups"; "batches", with batch groups; "kernel", with a reversed
+    Kinds: "dense"; "alone", which is depthwise; "groups"; "batches", with batch groups; "kernel", with a reversed
     kernel in PyTorch's layout or with its features swapped.
     """
     rank = draw.choice([1, 2, 2, 2, 3])
@@ -81,7 +81,7 @@ def drawn(draw: random.Random, kind: str) -> tuple[str, list[list[int]]]:
 
 
 def joined(programs: Sequence[str]) -> str:
-    """One program of the convolutions of several; its results are those of all, and so are its arguments."""
+    """A program with all convolutions of these programs, and with all their arguments and results."""
     parameters, types, body = [], [], ""
     for i, text in enumerate(programs):
         found = re.search(r"@main\(%x: (\S+), %w: (\S+)\) -> (\S+) \{\n(.*)return %y : ", text, re.DOTALL)
@@ -96,7 +96,7 @@ def joined(programs: Sequence[str]) -> str:
 
 
 TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:x86-64")
-"""Vectors of this CPU, of 256 bits, and of 128 bits without fused multiply-adds."""
+"""CPUs with this machine's vectors, with 256-bit vectors, and with 128-bit vectors without fused multiply-adds."""
 KINDS = ("dense", "alone", "groups", "batches", "kernel")
 
 
@@ -114,7 +114,7 @@ KINDS = ("dense", "alone", "groups", "batches", "kernel")
     ],
 )
 def test_random_convolutions(kind: str, target: str, seed: int) -> None:
-    """All forms: layouts, strides, dilations, reversals, paddings (negative, too), volumes, and groups."""
+    """All forms: layouts, strides, dilations, reversals, (negative) paddings, volumes, and groups."""
     if ":" in target and not {"avx2", "fma"} <= set(features()):
         pytest.skip("this CPU does not run code for x86-64-v3")
     draw = random.Random(seed)
@@ -133,7 +133,7 @@ def test_random_convolutions(kind: str, target: str, seed: int) -> None:
 
 
 def features() -> list[str]:
-    """The features of this machine's CPU, named as Linux names them; none if they are unknown."""
+    """The features of this machine's CPU, with Linux's names; empty if they are unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -166,12 +166,12 @@ CONVOLUTIONS = {
     "small groups": ("2x6x9x9", "2x12x3x3", "2x12x5x4", "stride = [2, 2], pad = [[1, 1], [0, 0]]"),
     "each feature alone": ("2x24x6x6", "1x24x3x3", "2x24x6x6", "pad = [[1, 1], [1, 1]]"),
 }
-"""Shapes of image, kernel (input features first) and result, and the window's attributes."""
+"""Shapes of image, kernel (with input features first) and result, and the window's attributes."""
 
 
 @pytest.mark.more
 def test_compiled() -> None:
-    """The rewritten convolutions as IREE compiles them, against the interpreter."""
+    """Compares the rewritten convolutions, compiled by IREE, with the interpreter."""
     parameters: list[str] = []
     arguments: list[Any] = []
     body, types = "", []
@@ -200,12 +200,15 @@ FEW_PLACES = {
     "toward an image": (("2x64x2x2", "64x64x3x3", "2x64x2x2"), "io", "channels_first"),
     "toward a kernel, few images": (("3x2x10x10", "2x32x8x8", "3x32x5x5"), "io", "toward_kernel"),
 }
-"""Shapes, the order of the kernel's features, and the function that emits the convolution, padded by one."""
+"""Shapes, the order of the kernel's features, and the function that emits the convolution, which has a padding of 1."""
 
 
 @pytest.mark.parametrize("name", FEW_PLACES)
 def test_windows_larger_than_the_result(name: str) -> None:
-    """A kernel of a layer is read in place unless there are many images; others are copied into another order."""
+    """A layer's kernel is read in place unless there are many images.
+
+    Other kernels are first copied into another order.
+    """
     shapes, order, form = FEW_PLACES[name]
     x, w, y = (f"tensor<{shape}xf64>" for shape in shapes)
     text = f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
@@ -234,7 +237,7 @@ def test_grouped_convolutions_without_a_window() -> None:
 
 
 def test_dilated_groups_with_few_places() -> None:
-    """A convolution with groups, holes in its window, and a window that is larger than the result."""
+    """A convolution with groups and a dilated window that is larger than the result."""
     text = """func.func @main(%x: tensor<2x21x4xf64>, %w: tensor<21x7x3xf64>) -> tensor<2x21x1xf64> {
   %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
     window = {stride = [5], pad = [[4, 0]], rhs_dilate = [2]}

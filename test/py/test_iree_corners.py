@@ -1,4 +1,4 @@
-"""Powers, angles, remainders, cube roots, and comparisons at corner cases: 0, 1, infinity, NaN and -0."""
+"""Powers, angles, remainders, cube roots, and comparisons at special values: 0, 1, infinity, NaN and -0."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ def results(request: pytest.FixtureRequest, all_results: dict[str, Any]) -> dict
 
 
 def same(actual: Array, expected: Array, tolerance: float) -> Array:
-    """Where values are equal, including the sign of zeros; denormal numbers count as 0."""
+    """Whether values are equal elementwise, including the signs of zeros; subnormal numbers count as 0."""
     tiny, most = np.finfo(actual.dtype).tiny, np.finfo(actual.dtype).max
     actual = np.where(np.abs(actual) < tiny, np.copysign(0, actual), actual)
     flushed = np.where(np.abs(expected) < tiny, np.copysign(0, expected), expected)
@@ -93,7 +93,7 @@ def powers_of_known_exponents(element: str, target: str) -> dict[str, Given]:
         lines += [
             f"%c{i} = stablehlo.constant dense<{y:e}> : {t}",
             f"%d{i} = stablehlo.add %c{i}, %c{i} : {t}",
-            f"%q{i} = stablehlo.divide %d{i}, %d{i} : {t}",  # 1, or NaN of 0
+            f"%q{i} = stablehlo.divide %d{i}, %d{i} : {t}",  # 1, or NaN for the exponent 0
             f"%n{i} = stablehlo.negate %c{i} : {t}",
             f"%m{i} = stablehlo.multiply %n{i}, %q{i} : {t}",
             f"%e{i} = stablehlo.subtract %d{i}, %m{i} : {t}",
@@ -110,7 +110,7 @@ def powers_of_known_exponents(element: str, target: str) -> dict[str, Given]:
     [("f32", "cpu"), ("f64", "cpu"), pytest.param("f32", "vmvx", marks=pytest.mark.slow)],
 )
 def test_powers_of_known_exponents(results: dict[str, Results], element: str, target: str) -> None:
-    """Exponents that are constants, or computed from constants, and the remainder of y + 2 y by 2 y."""
+    """Exponents that are constants or computed from constants, and the remainder of y + 2 y by 2 y."""
     (x,), actual = results["powers"]
     for y, power in zip(EXPONENTS, actual, strict=True):
         with np.errstate(all="ignore"):
@@ -146,7 +146,7 @@ def comparisons(element: str, target: str) -> dict[str, Given]:
 @pytest.mark.parametrize("target", ["cpu", "vmvx"])
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_comparisons(results: dict[str, Results], element: str, target: str) -> None:
-    """NaN is not finite, and neither equal to, less than, nor greater than any number."""
+    """NaN is not finite, and is neither equal to, less than, nor greater than any number."""
     (x, y), (*actual, finite) = results["orders"]
     for by_iree, compare in zip(actual, ORDERS.values(), strict=True):
         np.testing.assert_array_equal(by_iree, compare(x, y))
@@ -158,14 +158,14 @@ def remainders(target: str) -> dict[str, Given]:
     rng, n = np.random.default_rng(0), 20_000
     x, y = rng.integers(0x00800000, 0x7F800000, (2, 4, n), dtype=np.uint32).view(np.float32)
     y[1] = rng.uniform(0.1, 100, n)
-    x[1] = y[1] * rng.integers(1, 2**23, n)  # next to multiples
+    x[1] = y[1] * rng.integers(1, 2**23, n)  # numbers close to multiples
     x[2], y[2] = 1000 * rng.standard_normal(n), 0.7
     x[3], y[3] = 3.4e38 * rng.uniform(0.1, 1, n), 1.2e-38 * rng.uniform(1, 3, n)
     corners = [s * v for v in CORNERS for s in (1.0, -1.0)] + [np.nan]
     pairs = np.array(list(itertools.product(corners, corners)), np.float32).T
     x = np.concatenate([np.where(rng.random(4 * n) < 0.5, -x.ravel(), x.ravel()), pairs[0]])
     y = np.concatenate([np.where(rng.random(4 * n) < 0.5, -y.ravel(), y.ravel()), pairs[1]])
-    if target == "vmvx":  # which loses what is denormal on the way
+    if target == "vmvx":  # it flushes subnormal intermediate results
         kept = ~(np.abs(y) < 1e-35)
         x, y = x[kept], y[kept]
     return {"remainders": (program("remainder", len(x), "f32"), [x, y])}
@@ -230,7 +230,7 @@ def whole_numbers() -> dict[str, Given]:
 
 
 def test_whole_numbers(results: dict[str, Results]) -> None:
-    """All bf16 numbers, and f32 numbers with the smallest and largest lower halves, denormal numbers included."""
+    """All bf16 numbers, and f32 numbers with the smallest and largest lower halves, including subnormal numbers."""
     for name, ((x, _), (y,)) in results.items():
         exact = np.floor if name.startswith("floor") else np.ceil
         expected, actual = exact(x.astype(np.float64)), np.asarray(y).astype(np.float64)

@@ -1,4 +1,7 @@
-"""Several paddings by equal 64-bit numbers: IREE fills one array for all of them, and for constants of the number."""
+"""Several paddings by equal 64-bit numbers:
+
+IREE fills one array for all of them, and for constants with this number.
+"""
 
 from typing import Any
 
@@ -43,7 +46,7 @@ return %0, %1 : {Y}, tensor<6xi64>
 
 
 def pool(x: str, low: int, high: int, stride: int, result: str) -> str:
-    """The greatest of two elements, for each window."""
+    """A max-pool with windows of two elements."""
     return f"""= "stablehlo.reduce_window"({x}, %least) <{{window_dimensions = array<i64: 2>,
   window_strides = array<i64: {stride}>, padding = dense<[[{low}, {high}]]> : tensor<1x2xi64>}}> ({{
 ^bb0(%b: tensor<f64>, %c: tensor<f64>):
@@ -89,7 +92,7 @@ def arguments(text: str) -> list[Any]:
 
 
 def check(text: str, run: Executable) -> None:
-    """The second call may find what the first has left in memory."""
+    """Checks two calls, because the second may read memory that the first has left."""
     given = arguments(text)
     expected = interpreter.evaluate(text, given)
     for results in (run(*given), run(*given)):
@@ -114,7 +117,10 @@ def test_without_rewrites_for_speed() -> None:
 
 
 def test_the_derivative_of_a_product_of_complex_numbers() -> None:
-    """The constant zero of its paddings is also a result, so that IREE fills by a part of it that a barrier hides."""
+    """The zero of its paddings is also a result.
+
+    A barrier hides the zero, and IREE fills with a part of the hidden array.
+    """
     types = "(tensor<2xcomplex<f64>>, tensor<complex<f64>>) -> tensor<complex<f64>>"
     text = f"""func.func @main(%n: tensor<complex<f64>>, %v: tensor<complex<f64>>, %x: tensor<2xcomplex<f64>>)
   -> tensor<complex<f64>> {{

@@ -1,4 +1,4 @@
-"""Concatenations with an equal first operand: IREE allocates one array for both beginnings, and may not copy it."""
+"""Concatenations with an equal first operand: IREE allocates one array for the start of both, and may miss a copy."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ C = "tensor<9x9xcomplex<f32>>"
 
 
 def program(given: str, body: str, start: str, other: str) -> str:
-    """Two concatenations: one of %p and %b, and one of the values that `start` and `other` name."""
+    """Two concatenations: one of %p and %b, and one of the values named by `start` and `other`."""
     return f"""
 func.func @main({given}) -> ({O}, {O}) {{
   {body}
@@ -61,7 +61,7 @@ A, B = RNG.standard_normal((2, 9, 9)).astype(np.float32)
 
 
 def marks(text: str) -> int:
-    """The number of hidden numbers in the functions of a program: one for each mark, and for each call of marks."""
+    """The number of hidden numbers in the functions of a program: one for each mark, and for each call with marks."""
     module = parse(text)
     legalize_for_iree(module)
     barriers = outer_first(module.operation, ("stablehlo.optimization_barrier",))
@@ -78,7 +78,7 @@ def test_second_begins_with_what_the_first_does(text: str, target: str) -> None:
 
 
 def test_parts_of_one_complex_array() -> None:
-    """Parts of one complex array, which IREE finds in functions of them and in their transposes."""
+    """Parts of one complex array, also inside functions of the parts and inside their transposes."""
     z = A + 1j * B
     actual = tiduc.load(OF_PARTS).compile()(z)
     expected = (z.conj(), z, z.conj().T)
@@ -87,7 +87,10 @@ def test_parts_of_one_complex_array() -> None:
 
 
 def test_marks_where_sizes_are_equal() -> None:
-    """Other sizes need none; all concatenations in called functions do, since a function may be called twice."""
+    """A concatenation of another size needs no mark.
+
+    In called functions, all have marks, because each may be called twice.
+    """
     assert marks(OF_PRODUCT) == marks(MADE_AGAIN) == marks(program(TWO, PRODUCT, "%q", "%p")) == 1
     longer = f"%w = stablehlo.concatenate %p, %p, %b, dim = 0 : ({S}, {S}, {S}) -> tensor<27x9xf32>"
     assert marks(program(TWO, f"{PRODUCT}\n  {longer}", "%q", "%p")) == 1
@@ -98,7 +101,10 @@ def test_marks_where_sizes_are_equal() -> None:
 
 
 def test_vectors_that_hold_sizes() -> None:
-    """IREE does not see sizes through a mark, so that these vectors get one only where they begin with one value."""
+    """IREE does not see sizes through a mark.
+
+    These vectors therefore get a mark only if they begin with the same value.
+    """
     given, two = (
         "%x: tensor<?x2x3xf32>, %y: tensor<?x2x3xf32>",
         "(tensor<1xi32>, tensor<2xi32>) -> tensor<3xi32>",

@@ -1,4 +1,4 @@
-"""Maps of elementwise ops, which IREE compiles faster: which ops join a map, and that values stay as they are."""
+"""Maps of elementwise ops, which IREE compiles faster: which ops join a map, and that values do not change."""
 
 from unittest.mock import patch
 
@@ -18,7 +18,7 @@ ARRAY, ROW = "tensor<4x5xf32>", "tensor<5xf32>"
 def maps_of(
     body: str, result: str = ARRAY, arguments: str = f"%x: {ARRAY}, %y: {ARRAY}, %r: {ROW}"
 ) -> list[int]:
-    """The number of ops in each map that the pass makes of a function, without constants and the `return`."""
+    """The number of ops in each map that the pass makes in a function, without constants and the `return`."""
     module = parse(f"func.func @main({arguments}) -> ({result}) {{ {body} }}")
     count = elementwise_maps(module)
     assert module.operation.verify()
@@ -29,7 +29,7 @@ def maps_of(
 
 
 TWO = f"%0 = stablehlo.multiply %x, %y : {ARRAY} %1 = stablehlo.negate %0 : {ARRAY}"
-"""Two ops that are one map if %0 has no other reader."""
+"""Two ops that become one map if %0 has no other reader."""
 
 GROUPS = {
     "a chain": (f"{TWO} return %1 : {ARRAY}", [2]),
@@ -81,13 +81,13 @@ def test_ops_that_join_a_map(name: str) -> None:
 
 
 def test_an_op_with_another_reader_stays() -> None:
-    """It is computed once, for both readers."""
+    """The op is computed once, for both readers."""
     assert maps_of(f"{TWO} return %0, %1 : {ARRAY}, {ARRAY}", f"{ARRAY}, {ARRAY}") == []
 
 
 @pytest.mark.parametrize("type_", ["tensor<f32>", "tensor<?xf32>", "tensor<3xcomplex<f32>>", "tensor<3xui8>"])
 def test_types_that_stay(type_: str) -> None:
-    """Scalars, dynamic shapes, complex numbers and unsigned integers."""
+    """Types that the pass ignores: scalars, dynamic shapes, complex numbers and unsigned integers."""
     body = f"%0 = stablehlo.multiply %x, %x : {type_} %1 = stablehlo.add %0, %x : {type_} return %1 : {type_}"
     assert maps_of(body, type_, f"%x: {type_}") == []
 
@@ -108,7 +108,7 @@ BINARY = (
 
 
 def applied(ops: list[str], type_: str) -> str:
-    """A function that adds up the results of ops, compares the sum, selects and converts: all in one kernel."""
+    """A function that sums the results of ops, compares the sum, selects and converts, all in one kernel."""
     array, others = f"tensor<3x7x{type_}>", f"tensor<3x7x{'i32' if type_[0] == 'f' else 'f32'}>"
     predicates, lines = "tensor<3x7xi1>", [f"%s = stablehlo.maximum %x, %y : {array}"]
     for i, op in enumerate(ops):
@@ -137,7 +137,7 @@ PROGRAMS = {
 
 @pytest.mark.more
 def test_values_stay_as_they_are() -> None:
-    """All elementwise ops of real numbers, in maps and without maps."""
+    """Compares all elementwise ops on real numbers in maps with the same ops outside maps."""
     source = source_of(load(PROGRAMS["f32"])).stablehlo
     assert isinstance(source, str) and "stablehlo.map" in source
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not elementwise_maps)

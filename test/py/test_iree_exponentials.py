@@ -1,4 +1,4 @@
-"""Exponentials and logarithms of f64 on CPUs, as polynomials: accuracy, and values at the ends of the range."""
+"""Exponentials and logarithms of f64 on CPUs as polynomials: accuracy, and values at the ends of the range."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ CORNERS = np.array([0.0, -0.0, INF, -INF, NAN, -1, 1e3, -1e3, 709.78, 709.79, -7
 
 
 def arguments() -> Any:
-    """Numbers of all magnitudes, and many close to 0 and to 1, where these functions are 0."""
+    """Numbers of all magnitudes, and many numbers close to 0 and 1, where these functions are 0."""
     rng = np.random.default_rng(0)
     sizes = 10.0 ** rng.uniform(-300, 300, 2000)
     near = rng.normal(size=2000) * 10.0 ** rng.uniform(-9, 0, 2000)
@@ -50,7 +50,7 @@ def test_within_units_in_the_last_place(results: dict[str, Any], name: str) -> N
         error = np.abs(y - exact)[normal] / np.spacing(np.abs(rounded[normal]))
     assert normal.sum() > 2000
     assert error.max() < ULPS[name]
-    # Denormal numbers count as 0; the other elements are infinite or NaN in both.
+    # Subnormal numbers count as 0; the other elements are infinite or NaN in both.
     rounded[np.abs(rounded) < np.finfo(np.float64).tiny] = 0
     assert np.all(np.abs(y[~normal & (rounded == 0)]) < np.finfo(np.float64).tiny)
     rest = ~normal & (rounded != 0)

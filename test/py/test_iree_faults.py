@@ -1,6 +1,8 @@
-"""The records of IREE's faults: IREE alone fails on each witness, and the rewritten witness is right.
+"""The records of IREE's faults:
 
-Where `test_iree_fails_alone` fails, IREE has changed, and the workaround can go.
+IREE without tiduc fails on each witness, and tiduc's rewrites make the witness correct.
+
+If `test_iree_fails_alone` fails, IREE has changed, and the workaround can be removed.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,13 +38,13 @@ LEGAL = passes_of("legal", Settings())
 FAULTS = {record.fault.witness: record.fault for record in witnessed()}
 WRONG = [name for name, fault in FAULTS.items() if fault.kind == "wrong"]
 TOGETHER = [name for name in WRONG if name.count("/") < 2 and not name.startswith("dynamic")]
-"""Witnesses that IREE compiles: those for one target compile faster in one module."""
+"""Witnesses that IREE compiles. For each target they share a module, which compiles faster."""
 REJECTED_TOGETHER = "parts_of_products"
-"""A witness that IREE compiles, but not beside others."""
+"""A witness that IREE compiles only in a module of its own."""
 ALONE = [name for name in FAULTS if name not in TOGETHER]
-"""Witnesses that IREE compiles one by one, or rejects."""
+"""Witnesses that IREE rejects, or that need a module of their own."""
 SAMPLE = {*ALONE[::48], *TOGETHER[::12]}
-"""Witnesses that the fast tests run by IREE alone: the answers change only with IREE's version, which is capped."""
+"""Witnesses that fast tests run with IREE without tiduc: answers change only with IREE's version, which is capped."""
 
 REWRITTEN = [*PROGRAMS, *HOST_PROGRAMS]
 
@@ -54,7 +56,7 @@ def of_function(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def alone(request: pytest.FixtureRequest) -> Callable[[str], bytes | None]:
-    """The module of a target's witnesses by IREE alone; None if they do not compile together."""
+    """The module of a target's witnesses by IREE without tiduc; None if they do not compile together."""
     names = selected(request, "test_iree_fails_alone") - {REJECTED_TOGETHER}
     return cache(
         lambda target: compiled_alone(_together([n for n in TOGETHER if n in names], target), target)
@@ -96,7 +98,10 @@ def legalized(text: str, target: str = "cpu", fast: bool = True) -> str:
 
 @pytest.fixture(scope="module")
 def rewritten(request: pytest.FixtureRequest) -> Callable[[str], bytes]:
-    """All programs for a target, in one module, which compiles faster than many modules."""
+    """A function that returns a module with the rewritten witnesses for a target.
+
+    One module compiles faster than many.
+    """
     names = selected(request, "test_rewritten")
 
     def module(target: str) -> bytes:
@@ -117,7 +122,7 @@ def test_rewritten(name: str, rewritten: Callable[[str], bytes]) -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.name}-{record.fault.witness}")
 def test_records_are_complete(record: Record) -> None:
-    """Each record has a summary, and either a witness or the reason why no test runs one."""
+    """Each record has a summary, and either a witness or the reason why no test runs a witness."""
     fault = record.fault
     assert fault.text[0].isupper() and fault.text.endswith(".")
     if fault.witness:
