@@ -100,8 +100,7 @@ def test_gradient_of_a_laplacian() -> None:
 
 @pytest.mark.parametrize("name", ["scanned", "called"])
 def test_second_tangents_are_propagated_as_their_sum(name: str) -> None:
-    """Each layer multiplies the first tangents of all basis vectors by the weights, but only one sum of second
-    tangents.
+    """Each layer multiplies all first tangents by the weights, but only one sum of the second tangents.
 
     The first of three layers has no product, because its tangents are the identity matrix. A loop has the product of
     first tangents twice, because each linearization carries them as a loop-carried value.

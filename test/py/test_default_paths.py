@@ -48,7 +48,10 @@ def options(name: str) -> dict[str, bool]:
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """Pairs of a command and its arguments: for each command, a pair per group of its options, and one without options."""
+    """Pairs of a command and its arguments.
+
+    Each command has a pair per group of its options, and one without options.
+    """
     for name in NAMES:
         yield name, COMMANDS[name]
         known = options(name)

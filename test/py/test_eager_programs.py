@@ -181,9 +181,8 @@ def test_a_rehearsal_compiles_all_at_once() -> None:
             assert iree.compiled == 0
         compiled = iree.compiled
         np.testing.assert_allclose(run(), expected, rtol=1e-13)
-        assert (
-            iree.compiled == compiled == 5
-        )  # three ops and two transposes: that of exp is one of the ops, a product
+        # Three ops and two transposes: the transpose of exp is a product, which is one of the ops.
+        assert iree.compiled == compiled == 5
     with rehearsing():  # runs an executor that does not compile
         assert run() == expected
 

@@ -132,7 +132,7 @@ def test_records_are_complete(record: Record) -> None:
 
 
 def test_sweep() -> None:
-    """test/sweep/faults.py on a record that is still needed, and on one that is not."""
+    """Runs test/sweep/faults.py on a record that is still needed, and on a record that is not."""
     right = Record("everywhere", "stablehlo.pad", Fault("wrong", "None.", witness="dynamic/pad"))
     assert list(unneeded([*witnessed(["add_predicates"]), right])) == [right]
 
@@ -142,12 +142,12 @@ AFFECTED = [
     for name, case in CASES.items()
     if any(entry.is_fast for op in case.ops.split() for entry in PATTERNS[f"stablehlo.{op}"])
 ]
-"""The cases of ops that fast/ rewrites."""
+"""The cases with ops that passes of fast/ rewrite."""
 
 
 @pytest.fixture(scope="module")
 def slow() -> Joined:
-    """The cases in one function, without the rewrites for speed."""
+    """The cases as one function, compiled without the rewrites for speed."""
     text, counts = joined(function(name, CASES[name]) for name in AFFECTED)
     run = Executable(compile_module(legalized(text, fast=False)))
     return Joined(run, {name: CASES[name].arguments for name in AFFECTED}, counts)
@@ -191,7 +191,7 @@ def test_each_pass_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str])
 
 
 def test_no_fast_on_the_command_line(tmp_path: Path) -> None:
-    """`--no-fast` compiles and runs programs; a compiled module refuses it."""
+    """`--no-fast` applies when programs are compiled and run; for a compiled module it is refused."""
     (tmp_path / "f.mlir").write_text(EXPONENTIAL)
     file, module = str(tmp_path / "f.mlir"), str(tmp_path / "f.vmfb")
     assert run(["compile", "--no-fast", file, "-o", module]) == 0

@@ -1,4 +1,4 @@
-"""Products of arrays as products of matrices, for IREE: equal numbers, and the products that stay."""
+"""Products of arrays that become products of matrices for IREE: values, and the products that do not change."""
 
 from collections.abc import Sequence
 
@@ -74,12 +74,12 @@ EXCHANGED = {
     ),
     "rows": (([4, 5, 6], [6, 7], "contracting_dims = [2] x [0]", [4, 5, 7]), [2, 0, 1]),
 }  # fmt: skip
-"""Products that are read transposed, and the order of the dimensions."""
+"""Products whose result is transposed, and the order of the dimensions."""
 
 
 @pytest.mark.parametrize("name", EXCHANGED)
 def test_products_that_are_read_transposed(name: str) -> None:
-    """The operands are exchanged, and no array is transposed, unless other ops read the product, too."""
+    """The operands are swapped and no array is transposed, unless other ops read the product too."""
     given, order = EXCHANGED[name]
     sizes = given[-1]
     y, z = (f"tensor<{'x'.join(map(str, n))}xf64>" for n in (sizes, [sizes[d] for d in order]))
@@ -101,7 +101,7 @@ def test_products_that_are_read_transposed(name: str) -> None:
 
 
 def test_other_orders_stay() -> None:
-    """A transpose that does not exchange all rows and columns stays."""
+    """A transpose that does not swap all rows with all columns remains."""
     text = (
         product(*FLAT["rows"])
         .replace(
@@ -118,7 +118,7 @@ def test_other_orders_stay() -> None:
 
 @pytest.mark.parametrize("row", [[1, 6], [6], [6, 1, 1]])
 def test_one_row(row: Sequence[int]) -> None:
-    """The matrix is the first operand, and stays there."""
+    """The matrix is the first operand, and remains the first operand."""
     summed, ones = row.index(6), [1] * (len(row) - 1)
     text = product(row, [7, 6], f"contracting_dims = [{summed}] x [1]", [*ones, 7])
     module = parse(text)

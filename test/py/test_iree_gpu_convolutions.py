@@ -1,4 +1,4 @@
-"""Convolutions in the form for NVIDIA's GPUs: products of patches. `test_iree_gpu_products.py` has their values."""
+"""Convolutions become products of patches for NVIDIA's GPUs. `test_iree_gpu_products.py` checks their values."""
 
 import pytest
 from test_iree_gpu_products import FORMS

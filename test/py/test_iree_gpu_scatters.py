@@ -24,7 +24,7 @@ SCATTER = """func.func @main({0}%i: tensor<12x1xi32>, %u: tensor<12x5xf32>) -> t
 
 @pytest.mark.parametrize("constant", [True, False])
 def test_rows_added_at_once(constant: bool) -> None:
-    """Rows meet, and infinities and NaN of one row stay in it."""
+    """Several updates add to the same row; an infinity or NaN affects only its row."""
     zeros = "%t = stablehlo.constant dense<0.0> : tensor<7x5xf32>\n"
     text = SCATTER.format("", zeros) if constant else SCATTER.format("%t: tensor<7x5xf32>, ", "")
     module = parse(text)

@@ -1,4 +1,4 @@
-"""Sums in the form for NVIDIA's GPUs: values on the CPU, and which sums stay."""
+"""Sums in the form for NVIDIA's GPUs: values on the CPU, and the sums that do not change."""
 
 from typing import Any
 
@@ -65,5 +65,5 @@ def test_sums_of_products_in_parts() -> None:
     ids=["rows", "columns", "rows_of_elements", "columns_of_elements", "complex", "start"],
 )
 def test_sums_that_stay(text: str) -> None:
-    """Sums of dynamic shape, of complex numbers, and from a start other than 0."""
+    """Sums with dynamic shapes, with complex numbers, and with an initial value other than 0."""
     assert gpu_sums(parse(text)) == 0

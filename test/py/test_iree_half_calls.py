@@ -1,4 +1,4 @@
-"""Code for bf16 on CPUs without instructions for it calls no function that C libraries lack; see `compile.py`."""
+"""On CPUs without bf16 instructions, code for bf16 does not call functions that C libraries lack; see `compile.py`."""
 
 from io import BytesIO
 from zipfile import ZipFile
@@ -40,7 +40,10 @@ def test_integers_to_bf16(kind: str, shape: str) -> None:
 
 
 def test_marks_of_bf16() -> None:
-    """The array is a result, too, so that the scatter updates a copy that a mark keeps apart."""
+    """The array is also a result, so the scatter updates a copy.
+
+    A mark keeps IREE from merging the copy with the array.
+    """
     x, u = f"tensor<{ROWS}x33xbf16>", "tensor<2x33xbf16>"
     text = f"""func.func @main(%x: {x}, %u: {u}, %i: tensor<2x1xi32>) -> ({x}, {x}) {{
       %y = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
@@ -61,7 +64,7 @@ def test_marks_of_bf16() -> None:
 
 
 def test_a_missing_function_is_an_error() -> None:
-    """A module that calls a function that this machine lacks is refused, and the process goes on."""
+    """A module that calls a function that this machine lacks is refused, and the process continues."""
     text = """func.func @main(%x: tensor<4xf64>) -> tensor<4xf64> {
       %0 = stablehlo.sine %x : tensor<4xf64>
       return %0 : tensor<4xf64>

@@ -1,4 +1,4 @@
-"""Arrays of execution regions that lie in the memory of results, on IREE."""
+"""Arrays of execution regions that are placed (hosted) in the memory of results, on IREE."""
 
 import itertools
 import re
@@ -50,14 +50,14 @@ REGION = """module {
   }
 }
 """  # noqa: E501
-"""The second array is read before the large result is written; the others are read when it is."""
+"""The second array is last read before the large result is written; the other arrays are read while it is written."""
 
 
 PLACE = re.compile(r"(?:ro|wo|rw) %\w+\[(%\w+)(#\d+)? for (%\w+)\] : !stream.resource<(\w+)>{(%\w+)")
 
 
 def places(text: str) -> list[tuple[str, int | str, int]]:
-    """The kind of memory, the place and the length of each use of an array by a dispatch, in order."""
+    """The kind of memory, the offset and the length of each use of an array by a dispatch, in order."""
     known = values(text)
     return [
         (kind, known[name] if not number else number, known[length])
@@ -135,13 +135,13 @@ def indented(text: str) -> str:
 
 
 def test_regions_in_loops_of_the_host_host_nothing() -> None:
-    """They may run again, when the results have their values."""
+    """Such regions may run again after the results have their values."""
     begin, execute, end = (REGION.index(s) for s in ("    %0:3", "    %4 = ", "    util.return"))
     loop = "    scf.for %i = %c0 to %c4 step %c64 {\n"
     for start in (begin, execute):
         inside = REGION[:start] + loop + indented(REGION[start:end]) + "    }\n" + REGION[end:]
         assert after(host_arrays, inside) is None
-    # Beside the loop, the region outside of loops still hosts arrays.
+    # The region outside the loop still hosts arrays.
     other = re.sub(r"%(\d|[rs]|t\d|arg\d)\b", r"%x\1", REGION[begin:end])
     text = after(host_arrays, REGION[:end] + loop + indented(other) + "    }\n" + REGION[end:])
     once = after(host_arrays, REGION)
@@ -157,7 +157,7 @@ def test_functions_of_several_blocks_host_nothing() -> None:
 def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tuple[str, list[int]]:
     """A region whose dispatches write results of these sizes at these steps, and use arrays while they are live.
 
-    The numbers of the arrays that the text uses, in order; a use of a result is -1.
+    Returns the text, and the number of the array in each use, in order; a use of a result is -1.
     """
     order: list[int] = []
     begin, last = REGION.index("    %c0"), max(array.last for array in arrays) + 1
@@ -193,7 +193,7 @@ def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tup
 
 
 def test_hosted_arrays_lie_in_the_allocation_of_results_and_overlap_nothing() -> None:
-    """Arrays end within the bytes that are allocated, whatever the size of the last result, and while both are live."""
+    """Hosted arrays end inside the allocation, whatever the size of the last result. Live arrays do not overlap."""
     rng, moved = np.random.default_rng(0), 0
     for _ in range(60):
         begins = rng.integers(0, 12, 8)

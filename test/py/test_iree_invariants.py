@@ -1,4 +1,4 @@
-"""Edits of IREE's IR check what they rely on; edits for speed are left out where it does not hold."""
+"""Edits of IREE's IR check the invariants that they rely on. If one is violated, an edit for speed is skipped."""
 
 import re
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_a_module_that_breaks_an_invariant(name: str, monkeypatch: pytest.Monkey
 
 
 def test_alignments_that_the_pattern_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another version of IREE may write alignments in another form; arrays are then not placed."""
+    """If another version of IREE prints alignments in another form, arrays are not placed."""
     config = "#stream.resource_config<{min_buffer_offset_alignment = 64, min_buffer_range_alignment = 64}>"
     given = MODULE.replace("module {", f"module attributes {{stream.c = {config}}} {{", 1)
     after(place_arrays, given)
@@ -126,7 +126,7 @@ FEW = """vm.module public @m {{
   }}
 }}
 """
-"""A call of an imported function with fewer operands."""
+"""A call of an imported function with fewer operands than IREE's functions have."""
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_buffers_of_another_form_have_no_known_size() -> None:
 
 
 def edited_by(edit: Callable[[Any], bool], name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The text of `LOOPS` after an edit of this name."""
+    """The text of `LOOPS` after an edit for speed, which is registered under this name."""
     monkeypatch.setitem(edits.SPEED, name, edit)
     with ir.Context():
         module = ir.Module.parse(
@@ -179,7 +179,7 @@ def edited_by(edit: Callable[[Any], bool], name: str, monkeypatch: pytest.Monkey
 def test_an_edit_for_speed_that_fails_is_undone(
     fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The edit has changed the module before it fails."""
+    """The edit changes the module before it fails."""
 
     def half(module: Any) -> bool:
         first = operations(blocks(operations(module.regions[0].blocks[0])[0])[0])[-1]
@@ -215,7 +215,7 @@ def test_a_refusal_is_an_error_of_the_compilation(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", ["place_arrays", "host_arrays", "inline_repeats"])
 def test_a_program_compiles_without_the_edit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values stay as they are."""
+    """The program computes the same values."""
     compiles_with(monkeypatch, broken(name))
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
         source = source_of(tiduc.load(network(6)))

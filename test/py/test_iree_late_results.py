@@ -1,4 +1,4 @@
-"""Results that come late in a program: values, with and without donated arguments."""
+"""Results that are computed late in a program have the right values, with and without donated arguments."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ from tiduc.backends.iree.fast.memory.late_results import late_results
 
 
 def step(batches: int, dtype: Any) -> tuple[Any, list[Any]]:
-    """Gradients of ten layers and sums with moments, which are arguments, and the arguments."""
+    """A function that returns gradients of ten layers and their sums with moments, and its arguments."""
 
     def f(x: Any, weights: Any, moments: Any) -> Any:
         def loss(weights: Any) -> Any:
@@ -42,7 +42,7 @@ def step(batches: int, dtype: Any) -> tuple[Any, list[Any]]:
     [(1, np.float64, False), (3, np.float32, False), (1, np.float64, True)],
 )
 def test_values_of_late_results(target: str, batches: int, dtype: Any, is_donated: bool) -> None:
-    """In f64, in batches, and with moments whose memory their sums take, each in one thread and in several."""
+    """Runs f64, batches, and moments whose memory their sums reuse, each with one thread and with several threads."""
     f, arguments = step(batches, dtype)
     flat = [arguments[0], *arguments[1], *arguments[2]]
     with jax.enable_x64():

@@ -1,7 +1,7 @@
-"""Factorizations that `tidu-legalize-for-iree` writes out: backward errors on hard matrices, and failures.
+"""Factorizations that `tidu-legalize-for-iree` expands into loops: backward errors on hard matrices, and failures.
 
-A backward error is that of the product of the factors, relative to the matrix, in roundings times its size; LAPACK's
-are about one. The programs are those that JAX exports, on IREE's CPU.
+A backward error is the error of the product of the factors relative to the matrix, in units of machine epsilon times
+the size. LAPACK's backward errors are about one. JAX exports the programs, and IREE runs them on the CPU.
 """
 
 import itertools
@@ -38,7 +38,7 @@ N = 6
 
 
 def ran(function: Callable[..., Any], *arguments: Array, platform: str = "cpu") -> tuple[Array, ...]:
-    """The results of a JAX function, exported and compiled by IREE."""
+    """The results of a JAX function that is exported and compiled by IREE."""
     return tiduc.load(exported(function, *arguments, platform=platform)).compile()(*arguments)
 
 
@@ -70,7 +70,7 @@ func.func @main(%x: tensor<4x11x11xcomplex<f64>>) -> (tensor<4x11x11xcomplex<f64
 
 @pytest.mark.slow
 def test_one_triangle_of_cholesky() -> None:
-    """The other triangle is not read; columns before a failing one are right, and those after it are NaN."""
+    """The other triangle is not read. Columns before a failing column are right, and columns after it are NaN."""
     x = positive(np.complex128, 11)[[0] * 4]
     x[1, 6, 6], x[2, 0, 0], x[3, 9, 9] = -1, 0, np.nan
     lower, upper = np.tril(np.ones((11, 11), bool)), np.triu(np.ones((11, 11), bool))
@@ -98,9 +98,7 @@ def test_lu(dtype: Any, m: int, n: int) -> None:
     lower, upper = unpacked(lu)
     permuted = np.take_along_axis(x, permutation[..., None], -2)
     assert backward_error(lower @ upper, permuted) < LIMIT
-    assert (
-        np.max(np.abs(lower)) <= 1.5
-    )  # of complex numbers, pivots are the largest in the sum of their parts
+    assert np.max(np.abs(lower)) <= 1.5  # complex pivots have the largest |re| + |im|
     assert np.array_equal(np.sort(permutation, -1), np.broadcast_to(np.arange(m), permutation.shape))
     expected = lapack(lax.linalg.lu, x[0])
     assert np.array_equal(pivots[0], expected[1]) and np.array_equal(permutation[0], expected[2])
@@ -108,7 +106,7 @@ def test_lu(dtype: Any, m: int, n: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "m", "n"), [(np.float64, 70, 40), slow(np.complex128, 40, 70)])
 def test_lu_in_blocks(dtype: Any, m: int, n: int) -> None:
-    """Matrices with more columns than a block; factors, pivots and permutations equal LAPACK's."""
+    """Matrices with more columns than a block: factors, pivots and permutations equal LAPACK's."""
     x = normal(dtype, 2, m, n)
     x[1, :, 5] = 0
     ours, theirs = ran(lax.linalg.lu, x), lapack(lax.linalg.lu, x)
@@ -117,7 +115,7 @@ def test_lu_in_blocks(dtype: Any, m: int, n: int) -> None:
 
 
 def test_pivots() -> None:
-    """A pivot is the first of the largest entries by |re| + |im|; a NaN is never chosen, and stays on the diagonal."""
+    """A pivot is the first entry with the largest |re| + |im|. A NaN is never chosen, and stays on the diagonal."""
     ties = np.array([[1.0, 2, 3], [-4, 1, 0], [4, 1, 5]])
     missing = np.array([[1.0, 2, 3], [np.nan, 1, 0], [-4, 1, 5]])
     first = np.array([[np.nan, 2, 3], [7, 1, 0], [-4, 1, 5]])
@@ -135,7 +133,7 @@ TRIANGULAR = [
     for flags in itertools.product((True, False), repeat=3)
     for transposed, conjugated in ((False, False), (True, False), (True, True))
 ]
-"""Sides, triangles, unit diagonals, and what is done to the matrix."""
+"""Sides, triangles, unit diagonals, and whether the matrix is transposed or conjugated."""
 
 
 @pytest.mark.parametrize(
@@ -148,7 +146,7 @@ TRIANGULAR = [
     ],
 )
 def test_triangular_solve(dtype: Any, n: int, width: int, every: int) -> None:
-    """All kinds of solves, or each third, in one program; entries that must not be read are NaN."""
+    """All kinds of solves, or every third kind, in one program. Entries that must not be read are NaN."""
     kinds = [kind for i, kind in enumerate(TRIANGULAR) if (i // 3 + i) % every == 0]
     a = normal(dtype, 2, n, n) + 2 * n * np.eye(n, dtype=dtype)
     left, right = normal(dtype, 2, n, width), normal(dtype, 2, width, n)
@@ -186,11 +184,11 @@ def test_qr(dtype: Any, m: int, n: int) -> None:
     assert orthogonal(q)
     assert np.array_equal(thin, q[..., : min(m, n)])
     of_lapack = np.linalg.qr(x[0])[1]
-    assert np.allclose(r[0, : min(m, n)], of_lapack, atol=50 * np.finfo(dtype).eps)  # signs as well
+    assert np.allclose(r[0, : min(m, n)], of_lapack, atol=50 * np.finfo(dtype).eps)  # including their signs
 
 
 def test_one_column() -> None:
-    """IREE reorders some reads and writes of arrays of one element."""
+    """A case where IREE reordered reads and writes of an array of one element."""
     x = normal(np.float64, 2, 3, 1)
     q, r, u, values, vh = ran(lambda a: (*jnp.linalg.qr(a), *jnp.linalg.svd(a, full_matrices=False)), x)
     assert np.allclose(q @ r, x) and np.allclose(u * values[:, None] @ vh, x)
@@ -240,7 +238,7 @@ def test_eig(dtype: Any, n: int) -> None:
 
 
 def test_tridiagonal_solve() -> None:
-    """Zeros on the diagonal, which need pivoting."""
+    """Matrices with zeros on the diagonal, which need pivoting."""
     dl, d, du = normal(np.complex128, 3, 2, 7)
     d[:, ::3] = 0
     y = normal(np.complex128, 2, 7, 2)
@@ -251,7 +249,7 @@ def test_tridiagonal_solve() -> None:
 
 @pytest.mark.slow
 def test_perturbed_tridiagonal_solve() -> None:
-    """A singular matrix, as inverse iteration for the vectors of a tridiagonal matrix has it."""
+    """A singular matrix, as in inverse iteration for the eigenvectors of a tridiagonal matrix."""
     d, e, y = np.array([1.0, 1, 0, 1]), np.zeros(4), np.ones((4, 1))
     x, w, v = ran(
         lambda d, e, y: (
@@ -266,7 +264,7 @@ def test_perturbed_tridiagonal_solve() -> None:
 
 
 def test_solves_in_blocks() -> None:
-    """Sizes above one block and no multiple of a block: Cholesky, LU, and their solves."""
+    """Cholesky, LU and their solves, for sizes above one block that are not multiples of a block."""
     x, y = normal(np.float64, 70, 70), normal(np.float64, 70, 3)
     spd = x @ x.T + np.eye(70)
 
@@ -294,7 +292,7 @@ def test_larger_matrices() -> None:
 
 @pytest.mark.slow
 def test_pivoted_qr_and_products_of_reflectors() -> None:
-    """Columns are pivoted by their norms, after the columns that the caller puts first."""
+    """Columns are pivoted by their norms; the columns that the caller selects come first."""
     x, c = general(np.complex128, 5, 4), normal(np.complex128, 13, 3, 5)
 
     def both(a: Any, c: Any, wanted: Any) -> Any:
@@ -321,13 +319,13 @@ def test_info() -> None:
     y, *info = tiduc.load(FAILURES).compile()(x, np.zeros(3), np.ones((3, 1)))
     assert [i.tolist() for i in info] == [[0, 3, 2, 3], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 1], 1]
     upper = np.triu_indices(4, 1)
-    assert np.array_equal(y[0][upper], x[0][upper])  # entries that are not read stay
+    assert np.array_equal(y[0][upper], x[0][upper])  # entries that are not read do not change
     assert np.allclose(np.tril(y[0]), np.linalg.cholesky(x[0]))
 
 
 @pytest.mark.more
 def test_failures_as_jax_shows_them() -> None:
-    """The result is NaN where a factorization fails, and nowhere else; after a bounded number of steps, too."""
+    """The result is NaN exactly where a factorization fails, or does not converge in a bounded number of steps."""
     x, s = normal(np.float64, 4, 21, 21), np.stack([np.eye(3), -np.eye(3)])
     x[1, 7, 3], x[2, 20, 19], x[3, 5, 5] = np.nan, np.inf, -np.inf
 

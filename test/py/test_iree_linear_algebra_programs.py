@@ -1,4 +1,4 @@
-"""Linear algebra programs exported by JAX run on IREE with their derivatives; unsupported ones are refused by name."""
+"""Linear algebra programs of JAX and their derivatives run on IREE. Unsupported programs are refused by name."""
 
 import re
 from collections.abc import Callable
@@ -56,12 +56,12 @@ FACTORS: dict[str, Callable[..., Any]] = {
     "eigh": lambda a: (lambda w, v: v * w @ v.T)(*jnp.linalg.eigh(a)),
     "svd": lambda a: (lambda u, s, vh: u * s @ vh)(*jnp.linalg.svd(a)),
 }
-"""A symmetric matrix from its factors."""
+"""Functions that compute with a symmetric matrix through its factors."""
 
 
 @pytest.mark.slow
 def test_on_several_threads() -> None:
-    """Consecutive loops, whose iterations IREE orders by data dependence."""
+    """Consecutive loops; IREE orders their iterations by data dependence."""
     a = normal(5, 5)
     a += a.T
     for x in tiduc.load(exported(lambda a: [f(a) for f in FACTORS.values()], a)).compile("cpu-threads")(a):
@@ -83,7 +83,7 @@ def test_on_vulkan(name: str) -> None:
 
 
 def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
-    """The negative log marginal likelihood of values at points."""
+    """The negative log marginal likelihood of a Gaussian process with values y at points x."""
     distances = (x[:, None] - x[None, :]) / jnp.exp(log_length)
     covariance = jnp.exp(-0.5 * distances * distances) + jnp.exp(log_noise) * jnp.eye(x.shape[0])
     factor = jnp.linalg.cholesky(covariance)
@@ -92,7 +92,7 @@ def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
 
 
 def kalman_filter(m: Any, p: Any, y: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
-    """One number from the state after a step of the filter and the likelihood of the observation."""
+    """A scalar that depends on the state after a filter step, and on the likelihood of the observation."""
     m, p = f @ m, f @ p @ f.T + q
     s, innovation = h @ p @ h.T + r, y - h @ m
     gain = jnp.linalg.solve(s, h @ p).T
@@ -164,7 +164,7 @@ DEARER = set(PROGRAMS) - {"gaussian_process"}
 
 @pytest.mark.parametrize("name", [slow(name) if name in DEARER else name for name in PROGRAMS])
 def test_gradients(name: str) -> None:
-    """Our gradients on IREE equal JAX's."""
+    """tiduc's gradients on IREE equal JAX's."""
     function, point = PROGRAMS[name]
     ours = tiduc.load(exported(function, *point)).grad(value=True, conjugate=True).compile()(*point)
     with jax.enable_x64(True):
@@ -175,7 +175,7 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.slow
 def test_hessians() -> None:
-    """Hessians in the logarithms of length and noise."""
+    """Hessians with respect to the logarithms of length and noise."""
     moved = np.array(0.3), np.array(-0.7)
     text = exported(gaussian_process, *POINTS)
     ours = tiduc.load(text).hvp([2, 3]).compile()(*POINTS, *moved)
@@ -247,7 +247,7 @@ def test_empty_matrices() -> None:
 
 
 def test_page() -> None:
-    """docs/iree.md names every call, without the prefix of its library and element type."""
+    """docs/iree.md names every call, without the prefixes for the library and the element type."""
     page = (Path(__file__).parents[2] / "docs" / "iree.md").read_text()
     for target in CALLS:
         name = re.sub("^(lapack_[sdcz]|(cu|hip)(solver|sparse|hybrid)?_)", "", target).removesuffix("_ffi")

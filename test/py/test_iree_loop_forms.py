@@ -1,4 +1,4 @@
-"""The forms of loops: which loops get which form, and the reason for each other one."""
+"""The forms of loops: which form a loop gets, and the reason why it does not get another form."""
 
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +57,7 @@ LOOPS = {
     "large, with a stack": (stacked, LARGE, TOO_LARGE, FITS, FITS),
     "small, by data": (by_data, SMALL, FITS, "its trip count is unknown", FITS),
 }
-"""A function, its argument, and why its loop is not in a kernel, not counted, and not updated in place."""
+"""A function, its argument, and the reasons why its loop is not a kernel, not counted from zero, and not in place."""
 
 
 WITH_CALL = """
@@ -83,7 +83,7 @@ func.func private @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 @stage
 def reasons_of(text: str, legal: bool = True) -> list[str]:
-    """Why the only loop of a program does not get each form."""
+    """For each form, the reason why the only loop of a program does not get it."""
     module = parse(text)
     if legal:
         legalize(module, Settings())

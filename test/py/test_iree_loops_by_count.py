@@ -1,4 +1,4 @@
-"""Loops that the host runs, counted from zero. Results are those of the program."""
+"""Loops on the host that are rewritten to count from zero have the same results."""
 
 import random
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 class Loop(NamedTuple):
-    """A loop over an index %i and a value %x, which writes rows of two stacks; all results are returned."""
+    """A loop that carries an index %i and a value %x, and writes rows of two stacks. It returns all results."""
 
     rows: int = 20
     start: int = 0
@@ -25,7 +25,7 @@ class Loop(NamedTuple):
     row: str = "%i"  # index of the first stack's row
     kind: str = "i32"
     along: int = 0  # dimension of the second stack's rows
-    below: float | None = None  # what the first element of %x must be below, too, for another iteration
+    below: float | None = None  # another iteration also needs a first element of %x below this number
 
     @property
     def text(self) -> str:
@@ -106,7 +106,7 @@ LOOPS = {
 
 @stage
 def results(loop: Loop, *passes: Any) -> tuple[list[int], tuple[Array, ...]]:
-    """The numbers of rewrites by some passes, and the results of the loop after them."""
+    """The number of rewrites by each pass, and the results of the loop after the passes."""
     module = parse(loop.text)
     counts = [function(module) for function in passes]
     module.operation.verify()
@@ -114,7 +114,7 @@ def results(loop: Loop, *passes: Any) -> tuple[list[int], tuple[Array, ...]]:
 
 
 def check(loop: Loop, *passes: Any) -> list[int]:
-    """Compares the results bit for bit; gives the numbers of rewrites."""
+    """Compares the results with and without the passes, bit for bit; returns the number of rewrites by each pass."""
     counts, actual = results(loop, *passes)
     _, expected = results(loop)
     for x, y in zip(actual, expected, strict=True):

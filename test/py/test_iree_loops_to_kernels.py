@@ -1,4 +1,4 @@
-"""Loops on IREE that become single dispatches, with packed stacks, and the values that they compute."""
+"""Loops on IREE that become single dispatches with packed stacks: which loops do, and their values."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 @pytest.fixture(scope="module")
 def kernels(request: pytest.FixtureRequest) -> Joined:
-    """The loops, compiled to one module; all tests fail if IREE rejects one as a kernel."""
+    """The loops, compiled to one module. All tests fail if IREE rejects one of them as a kernel."""
     names = selected(request, "test_loops_are_kernels")
     return compiled_as_one({name: text for name, text in LOOPS.items() if name in names}, kernels=True)
 
@@ -41,7 +41,7 @@ def test_loops_are_kernels(name: str, kernels: Joined) -> None:
 
 
 def test_gradients_with_checkpoints_are_kernels() -> None:
-    """The loop over a segment adds to the derivative of w, which the loop over all segments carries."""
+    """The loop inside a segment accumulates the derivative of w, which the loop over the segments carries."""
 
     def f(xs: Any, w: Any) -> Any:
         return jnp.sum(lax.scan(lambda c, x: (jnp.tanh(w @ c + x), None), jnp.ones(6), xs)[0])
@@ -63,7 +63,7 @@ def test_carries_that_are_read_after_an_inner_loop() -> None:
 
 
 def test_segments_of_large_stacks_are_kernels_each() -> None:
-    """The stacks of a segment take more than a kernel's stack, so the host runs the segments."""
+    """The stacks of all segments do not fit into a kernel's stack, so the host runs the loop over segments."""
 
     def f(x: Any, w: Any) -> Any:
         return jnp.sum(lax.scan(lambda c, _: (c * (1.5 - c * w), None), x, None, 100)[0])
@@ -78,7 +78,7 @@ def test_segments_of_large_stacks_are_kernels_each() -> None:
 
 
 def compiles(name: str) -> bool:
-    """Whether the loop compiles as one dispatch."""
+    """Whether IREE compiles the loop as one dispatch."""
     try:
         compile_source(source_of(tiduc.load(LOOPS[name])))
     except CompileError:
@@ -88,7 +88,7 @@ def compiles(name: str) -> bool:
 
 @pytest.mark.slow
 def test_which_loops_compile_as_kernels() -> None:
-    """The other loops are compiled unchanged; if this test fails, IREE supports more loops."""
+    """The loops that are not kernels are compiled unchanged. If this test fails, IREE supports more loops."""
     assert [name for name in LOOPS if not compiles(name)] == []
 
 
@@ -96,7 +96,7 @@ def test_which_loops_compile_as_kernels() -> None:
 @pytest.mark.parametrize("kind", ["i8", "i16"])
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_narrow_starts_have_a_sign(kind: str, target: str) -> None:
-    """Outside of a dispatch, the host reads narrow start indices as signed numbers, after they are widened."""
+    """Outside a dispatch, the host widens narrow start indices and then reads them as signed numbers."""
     text = looping(
         V,
         f"""%k = stablehlo.subtract %one, %i : tensor<i32>
@@ -144,7 +144,7 @@ def test_kernels_are_for_one_thread() -> None:
 
 
 def test_threads_beside_loops() -> None:
-    """A small loop becomes one dispatch even beside a product, which several threads share where it is in tiles."""
+    """A small loop becomes one dispatch even if the program has a product. Several threads share a product in tiles."""
     wide = "tensor<300x300xf64>"
     product = f"%w = stablehlo.dot_general %z, %z, contracting_dims = [1] x [0] : ({wide}, {wide}) -> {wide}"
     small = (
@@ -173,7 +173,7 @@ def test_threads_beside_loops() -> None:
 @pytest.mark.parametrize("combine", ["add", "multiply", "subtract"])
 @pytest.mark.parametrize("of", ["products", "sums", "both"])
 def test_an_update_combines_two_products_or_sums(of: str, combine: str) -> None:
-    """IREE computes both in the part that is updated, one over the other, unless the update has its own array."""
+    """Without its own array for the update, IREE would compute both in the updated part, and overwrite the first."""
     join = {"add": jnp.add, "multiply": jnp.multiply, "subtract": jnp.subtract}[combine]
 
     def scanned(x: Any, m: Any, n: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Slices, concatenations and similar moves that IREE computes incorrectly or cannot compile, against XLA."""
+"""Slices, concatenations and similar ops that IREE without tiduc gets wrong or rejects, compared with XLA."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ ON_VULKAN = {"slices between fourth elements": SLICED, "arrays put there": CONCA
 
 
 def _arguments(text: str) -> list[NDArray[np.generic]]:
-    """Distinct numbers, except indices, which are small or out of range."""
+    """Arguments with distinct numbers, except indices, which are small or out of range."""
     rng, arguments = np.random.default_rng(0), []
     for value in load(text).signature.inputs:
         shape, dtype = tuple(n or 0 for n in value.type.shape), DTYPES[value.type.element]

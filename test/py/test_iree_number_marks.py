@@ -1,6 +1,6 @@
-"""The law of marks: two marks never become one value, whatever they copy, and whichever passes come after them.
+"""Two marks never become one value, whatever they copy, and whichever passes run after them.
 
-IREE's text is that for a named CPU, so that it is equal on all machines.
+IREE compiles for a named CPU, so that its text is equal on all machines.
 """
 
 import re
@@ -32,7 +32,7 @@ PROBE = "tidu.probe"
 
 
 def probe(module: Any) -> None:
-    """Replaces each use of a barrier with the attribute `PROBE` by a mark of its own, in place."""
+    """Replaces each use of a barrier that has the attribute `PROBE` by a separate mark."""
     for op in outer_first(module.operation, (BARRIER,)):
         if PROBE in op.attributes:
             for use in list(op.results[0].uses):
@@ -43,7 +43,7 @@ def probe(module: Any) -> None:
 
 @contextmanager
 def probed(group: str, without: Any = None) -> Iterator[None]:
-    """A pipeline that replaces the barriers with `PROBE` at the start of a group, and lacks the pass `without`."""
+    """Inside the block, the pipeline runs `probe` at the start of a group, and skips the pass `without`."""
     entries = [entry for entry in pipeline.PIPELINE if entry.function is not without]
     first = next(i for i, entry in enumerate(entries) if entry.group == group)
     entries.insert(first, pipeline.Entry(group, probe, "Marks.", on="all"))  # type: ignore[arg-type]
@@ -66,11 +66,11 @@ NUMBERS: Mapping[str, tuple[str, ...]] = {
     "complex<f32>": ("(0.0, 0.0)", "(1.0, 0.0)"),
     "complex<f64>": ("(0.0, 0.0)",),
 }
-"""Constants by element type: those that select to another constant, or that a fill repeats, among them."""
+"""Constants by element type, including constants that IREE folds into others, or repeats by a fill."""
 
 
 def marks_of(kind: str, shape: str) -> str:
-    """A program whose results are two marks of each of several arrays of one type, and the arrays of an argument."""
+    """A program that returns two marks of an argument, and two marks of each of several constants of its type."""
     type_ = f"tensor<{shape}{kind}>"
     lines, results = [], []
     for i, number in enumerate(NUMBERS[kind]):
@@ -129,7 +129,7 @@ def test_marks_have_the_elements_that_they_copy(fast: bool) -> None:
 
 @pytest.mark.parametrize("stage", ["speed", "legal", "regions"])
 def test_marks_stay_two_after_the_passes_of_each_stage(stage: str) -> None:
-    """Also marks of two types whose constants have equal bytes, and of views of one constant."""
+    """Includes marks of two types whose constants have equal bytes, and marks of views of one constant."""
     types = "tensor<4096xf32>, tensor<4096xf32>, tensor<4096xi32>, tensor<4096xi32>, tensor<64x64xf32>"
     text = f"""func.func @main(%x: tensor<4096xf32>) -> ({types}) {{
       %f = stablehlo.constant dense<0.0> : tensor<4096xf32>
@@ -147,7 +147,7 @@ def test_marks_stay_two_after_the_passes_of_each_stage(stage: str) -> None:
 
 
 def layers(count: int) -> str:
-    """Layers of a product and the sum of two marks of it, which differ in a weight alone."""
+    """Layers that differ only in a weight. Each is a product and the sum of two marks of the product."""
     type_ = "tensor<131x131xf32>"
     product = f"contracting_dims = [1] x [0] : ({type_}, {type_}) -> {type_}"
     lines = [
@@ -163,7 +163,7 @@ def layers(count: int) -> str:
 
 
 def test_marks_stay_two_in_functions_of_repeats() -> None:
-    """Each call passes hidden numbers of its own."""
+    """Each call passes its own hidden numbers."""
     few = patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8)
     with probed("legal"), few:
         source = source_of(tiduc.load(layers(6)), CPU)
@@ -198,7 +198,10 @@ func.func @main(%a: !T) -> (!T, !T, !T, !T, !T, !T, !T, !T) {
 
 @pytest.mark.parametrize("visibility", ["private", ""])
 def test_marks_of_two_calls_are_two_values(visibility: str) -> None:
-    """IREE inlines functions. A second run of the pass, on marks that came later, changes no earlier mark."""
+    """IREE inlines the functions.
+
+    A second run of the pass, for marks that were added later, does not change earlier marks.
+    """
     module = parse(CALLED.replace("VISIBILITY", visibility))
     with probed("legal"):
         legalize_for_iree(module)
@@ -216,7 +219,7 @@ def test_marks_of_two_calls_are_two_values(visibility: str) -> None:
 
 
 def test_before_mark() -> None:
-    """The value that a mark copies; a select between other values is no mark."""
+    """`before_mark` returns the value that a mark copies. A select between other values is not a mark."""
     module = parse("""func.func @main(%x: tensor<2xf32>, %p: tensor<2xi1>) -> tensor<2xf32> {
       %0 = stablehlo.select %p, %x, %x : tensor<2xi1>, tensor<2xf32>
       return %0 : tensor<2xf32>

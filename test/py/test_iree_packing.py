@@ -1,4 +1,4 @@
-"""Loops with more arrays than one dispatch of IREE may bind: which loops stay, and which get packed stacks."""
+"""Loops with more arrays than one dispatch of IREE may bind: which do not change, and which get packed stacks."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tiduc.dialect.mlir.context import parse, stage
 
 
 def reading(count: int) -> str:
-    """A loop that reads `arrays` arrays, one of which is its carry."""
+    """A loop that reads `count` arrays, of which one is its loop-carried value."""
     takes = ", ".join(f"%x{i}: tensor<3xf32>" for i in range(count))
     names = ["%a", *(f"%s{i}" for i in range(count))]
     sums = "\n".join(f"%s{i} = stablehlo.add {names[i]}, %x{i} : tensor<3xf32>" for i in range(count))
@@ -24,7 +24,10 @@ def reading(count: int) -> str:
 
 
 def test_a_dispatch_has_32_arrays() -> None:
-    """The loop reads 30 arrays and writes one; with one more it would exceed the limit, and not load."""
+    """The loop reads 30 arrays and writes one.
+
+    With another array, it would exceed the limit, and the module would not load.
+    """
     arguments = drawn(reading(30))
     actual, expected = tiduc.load(reading(30)).compile()(*arguments), by_xla(reading(30), arguments)
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-6)
@@ -33,7 +36,7 @@ def test_a_dispatch_has_32_arrays() -> None:
 
 
 def test_converted_constants_are_not_arrays() -> None:
-    """Initial values stay constants when predicates and unsigned carries become signed integers."""
+    """Initial values remain constants when predicates and unsigned loop-carried values become signed integers."""
     kinds = ["i1", "ui8"] * 8
     starts = "\n".join(
         f"%s{i} = stablehlo.constant dense<{'true' if kind == 'i1' else 200 + i}> : tensor<3x{kind}>"
@@ -68,7 +71,9 @@ def test_converted_constants_are_not_arrays() -> None:
 
 
 def scanned(count: int, read: bool = False) -> str:
-    """A scan by JAX: the forward loop writes one or two rows of `count` stacks per iteration; the reverse reads them.
+    """The gradient of a JAX scan.
+
+    In each iteration, the forward loop writes rows of `count` stacks for the reverse loop.
 
     With `read`, the forward loop also reads one of its stacks.
     """
@@ -124,7 +129,10 @@ def scanned(count: int, read: bool = False) -> str:
 
 @pytest.mark.parametrize("read", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_stacks_are_packed(read: bool) -> None:
-    """A dispatch binds 32 arrays: the first loop packs its 35 stacks into one, and the second loop reads it."""
+    """A dispatch binds at most 32 arrays.
+
+    The first loop packs its 35 stacks into one array, which the second loop reads.
+    """
     text = scanned(35, read)
     source, arguments = source_of(tiduc.load(text)), drawn(text)
     assert isinstance(source.stablehlo, str) and source.stablehlo.count("flow.dispatch.region") == 2

@@ -1,4 +1,4 @@
-"""Sums of padded arrays on IREE: concatenations of the terms that do not overlap."""
+"""Sums of padded arrays on IREE become concatenations of the terms that do not overlap."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ PROGRAM = f"""func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>, %c: tens
 
 @pytest.mark.parametrize(("low", "pieces"), [(4, 4), (8, 4), (3, 4)], ids=["between", "after", "overlapping"])
 def test_terms_that_do_not_overlap_are_joined(low: int, pieces: int) -> None:
-    """b from 0 to 4, a from 5 to 8, and d at `low`; zeros elsewhere."""
+    """The terms are b at elements 0 to 4, a at 5 to 8, and d from `low`; other elements are zero."""
     program = tiduc.load(PROGRAM.replace("LOW", str(low)).replace("HIGH", str(8 - low)))
     (joined,) = (line for line in source_of(program).stablehlo.splitlines() if "concatenate" in line)
     assert joined.partition(", dim")[0].count("%") - 1 == pieces

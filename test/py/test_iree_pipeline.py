@@ -1,4 +1,4 @@
-"""The entries of the pipeline for IREE: a pass, its file, its test and its row in the documentation have one name."""
+"""In IREE's pipeline, each pass has the same name as its file, its test, and its row in the documentation."""
 
 import inspect
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_the_file_of_a_pass_has_its_name(entry: Entry) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_test_of_a_pass_has_its_name(name: str) -> None:
-    """A file of tests, of Python or of lit; or witnesses in the records of the pass (`test_iree_faults.py`)."""
+    """The test is a Python or lit file named after the pass, or the witnesses of its records (test_iree_faults.py)."""
     files = HERE / f"test_iree_{name}.py", HERE.parent / "lit" / "legalize" / f"{name}.mlir"
     assert any(file.exists() for file in files) or any(
         record.name == name and record.fault.witness for record in records()

@@ -1,4 +1,4 @@
-"""Where the arrays of an execution region lie in memory on IREE."""
+"""Where IREE places the arrays of an execution region in memory."""
 
 import itertools
 import re
@@ -44,7 +44,7 @@ MODULE = """module {
   }
 }
 """
-"""The last array of the first function fits in the place of the first one; the size in the second is not known."""
+"""In the first function, the last array fits in the place of the first one. In the second, a size is unknown."""
 
 
 def test_arrays_that_are_live_at_once_do_not_overlap() -> None:
@@ -67,7 +67,7 @@ def values(text: str) -> dict[str, int]:
 
 
 def uses(text: str) -> list[list[int | str]]:
-    """The operands of the ops `test.use`: numbers, or names of what is no constant."""
+    """The operands of the ops `test.use`: numbers of constants, and names of other values."""
     known = values(text)
     return [
         [known.get(name, name) for name in names.split(", ")]
@@ -76,7 +76,7 @@ def uses(text: str) -> list[list[int | str]]:
 
 
 def test_packs_become_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert after(place_arrays, MODULE) is None  # IREE's order wastes nothing
+    assert after(place_arrays, MODULE) is None  # IREE's order wastes no memory
     monkeypatch.setattr(placement, "_GAIN", 0)
     text = after(place_arrays, MODULE)
     assert text is not None
@@ -108,7 +108,7 @@ LOOPS = """module {
   }
 }
 """
-"""Packs in blocks beside one another."""
+"""Packs in neighbouring blocks."""
 
 
 def test_packs_in_loops_beside_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_packs_in_loops_beside_one_another(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def source() -> tuple[Source, list[np.ndarray]]:
-    """A gradient in which a small array is live while a large one is allocated, and its arguments."""
+    """A gradient in which a small array is live while a large array is allocated, and its arguments."""
     rng = np.random.default_rng(0)
     program = tiduc.load("examples/mlp_f32.mlir").grad(value=True)
     arguments = [rng.standard_normal(x.type.shape).astype(np.float32) for x in program.signature.inputs]
@@ -203,12 +203,12 @@ def host_arrays(module):
         file.write(str(module))
     return hosting.host_arrays(module)
 edits.SPEED["host_arrays"] = host_arrays"""
-"""Code that writes the module to a file before arrays are hosted."""
+"""Code that saves the module to a file before arrays are hosted."""
 
 
 @pytest.mark.more
 def test_a_gradient_of_loops_that_the_host_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Regions in loops and beside them."""
+    """Compares regions inside loops and outside them."""
     file = tmp_path / "seen.mlir"
     compiles_with(monkeypatch, RECORDED.format(file=str(file)))
     loops = [

@@ -1,4 +1,4 @@
-"""The plan: which attempts there are to compile a program with IREE, why, and that each gives the same values."""
+"""The plan: the attempts to compile a program with IREE, their reasons, and that all give the same values."""
 
 import functools
 from collections.abc import Callable
@@ -33,7 +33,7 @@ F32 = np.float32
 
 @functools.cache
 def gradient(f: Callable[..., Any], *shapes: tuple[int, ...]) -> tiduc.Program:
-    """The gradient of a function of JAX in its first argument."""
+    """The gradient of a JAX function with respect to its first argument."""
     text = jax.jit(f).lower(*(jax.ShapeDtypeStruct(each, F32) for each in shapes)).as_text()
     return tiduc.load(text).grad([0], value=True)
 
@@ -43,12 +43,12 @@ def summed_product(x: Any) -> Any:
 
 
 def loop(x: Any, w: Any) -> Any:
-    """A loop over small arrays that counts, and whose gradient stores and reads carries."""
+    """A counted loop over small arrays. Its gradient stores loop-carried values and reads them."""
     return jnp.sum(lax.scan(lambda c, _: (jnp.tanh(c * w), c), x, None, 20)[0])
 
 
 def by_data(x: Any) -> Any:
-    """A loop over small arrays whose condition reads data."""
+    """A loop over small arrays whose condition depends on data."""
     return jnp.sum(lax.while_loop(lambda c: jnp.sum(c) < 100, lambda c: c * 2 + 1, x))
 
 
@@ -96,7 +96,7 @@ PROGRAMS: dict[str, tuple[Callable[[], tiduc.Program], str, bool]] = {
     "gradient of transformer_f64": (lambda: program("transformer_f64").grad(), AVX512, True),
     "sgd_mlp": (lambda: program("sgd_mlp"), AVX512, True),
 }
-"""A program, its target, and whether it is rewritten for speed."""
+"""Programs with their targets, and whether they are rewritten for speed."""
 
 NAMES = {
     getattr(targets, name): name
@@ -121,16 +121,16 @@ def flags_of(attempt: plan.Attempt) -> str:
 
 @functools.cache
 def attempts(name: str) -> list[tuple[plan.Attempt, Source | None]]:
-    """The attempts at a program, with their sources."""
+    """The attempts to compile a program, with their sources; the source is None if the attempt does not apply."""
     make, target, fast = PROGRAMS[name]
-    # Functions of few ops, too, so that the program stays small.
+    # Allows repeated functions of few ops, so that the program can be small.
     few = patch.multiple(repeats, LEAST=4, SAVED=4, LEAST_SAVED=8)
     with few if name == "equal layers" else nullcontext():
         return [*Prepared(make().lower(), Options(target, fast=fast)).sources()]
 
 
 def printed(name: str) -> str:
-    """The attempts at a program; `+` before those that apply."""
+    """The attempts to compile a program as text, with `+` before attempts that apply."""
     lines = [f"{name} ({PROGRAMS[name][1]}):"]
     for attempt, source in attempts(name):
         more = [
@@ -148,7 +148,7 @@ def printed(name: str) -> str:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_attempts(name: str) -> None:
-    """To write the file again: python -c 'import test_iree_plan as t; t.write()' in this folder."""
+    """To rewrite the golden file: python -c 'import test_iree_plan as t; t.write()' in this folder."""
     goldens = dict(zip(PROGRAMS, GOLDEN.read_text().split("\n\n"), strict=True))
     assert printed(name).strip() == goldens[name].strip()
     reasons = [attempt.reason for attempt, _ in attempts(name)]
@@ -158,7 +158,7 @@ def test_attempts(name: str) -> None:
     ]
     assert len(set(sources)) == len(sources) > 0
     for attempt, source in attempts(name):
-        if attempt.whole:  # and no edit of IREE's IR can make IREE reject the program
+        if attempt.whole:  # the attempt has no edits that IREE could reject
             alike = replace(attempt, reason="", whole=False)
             others = [each for other, each in attempts(name) if replace(other, reason="") == alike]
             assert [each is not None and each.has_edits for each in others] == [source is not None]
@@ -177,11 +177,11 @@ IMPORTERS = {
     "compile": {
         f"{OF_IREE}build",
         f"{OF_IREE}objects",
-        f"{OF_IREE}static.host",  # checks IREE's host code before the kernels are compiled
+        f"{OF_IREE}static.host",  # checks host code before kernels are compiled
         "tiduc.cli.intermediates",
     },  # the command lists the phases
 }
-"""The modules that import each part of the way to a compiled module. All others call a function of `build.py`."""
+"""For each stage of compilation, the modules that may import it. All other modules call a function of `build.py`."""
 
 
 @pytest.mark.parametrize("part", IMPORTERS)
@@ -206,9 +206,9 @@ def test_later_attempts_run_no_passes_before_the_first_fails(monkeypatch: pytest
 
     monkeypatch.setattr(prepare, "run_group", noted)
     sources = sources_of(gradient(loop, (32,), (32,)), AVX512)
-    assert ran == ["speed", "tiles", "host", "legal"]  # which decide the plan
+    assert ran == ["speed", "tiles", "host", "legal"]  # the groups that decide the plan
     next(sources)
-    first = ["legal", "loops", "carries", "regions"]  # without the stage "host"
+    first = ["legal", "loops", "carries", "regions"]  # without the group "host"
     assert ran[4:] == first
     assert ran[8:] == []
     next(sources)
@@ -241,7 +241,7 @@ def test_the_command_says_which_attempt_gave_the_module(
 ) -> None:
     file, module = tmp_path / "f.mlir", tmp_path / "f.vmfb"
     file.write_text(gradient(loop, (32,), (32,)).text)
-    monkeypatch.setattr(plan, "KERNELS", ("--no-such-flag",))  # as if IREE rejected the loops in dispatches
+    monkeypatch.setattr(plan, "KERNELS", ("--no-such-flag",))  # makes IREE reject the loops in dispatches
     command = ["compile", str(file), "-o", str(module), "--target", "cpu", "--verbose", "--no-cache"]
     assert run(command) == 0
     told = capsys.readouterr().err.splitlines()

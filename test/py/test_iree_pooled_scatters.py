@@ -1,4 +1,4 @@
-"""Gradients of max-pools on targets other than CPUs: sums over the elements of a window, not scatters."""
+"""Gradients of max-pools on targets other than CPUs become sums over the elements of a window instead of scatters."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 
 def pool(sizes: tuple[int, int], window: int, stride: int, padding: int, dilation: int = 1) -> str:
-    """The largest element of each window of two dimensions."""
+    """A max-pool with two-dimensional windows."""
     span = (window - 1) * dilation + 1
     places = [(n + 2 * padding - span) // stride + 1 for n in sizes]
     x, y = f"tensor<3x{sizes[0]}x{sizes[1]}xf32>", f"tensor<3x{places[0]}x{places[1]}xf32>"
@@ -33,7 +33,7 @@ def pool(sizes: tuple[int, int], window: int, stride: int, padding: int, dilatio
 
 
 def chosen(initial: int, low: int, high: int, body: str) -> str:
-    """A scatter to the numbers that windows of 3 choose of 0 to 5, clamped; windows may choose the initial number."""
+    """A scatter to the clamped indices that windows of 3 choose from 0 to 5. A window may choose the initial number."""
     return f"""func.func @main(%y: tensor<6xf32>, %dy: tensor<6xf32>) -> tensor<6xf32> {{
       %n = stablehlo.iota dim = 0 : tensor<6xi32>
       %i = stablehlo.constant dense<{initial}> : tensor<i32>
@@ -58,7 +58,7 @@ def chosen(initial: int, low: int, high: int, body: str) -> str:
 
 
 def legalized(text: str) -> str:
-    """A program for a GPU; it has only ops of StableHLO."""
+    """The program after legalization for a GPU; it has only StableHLO ops."""
     module = parse(text)
     legalize_for_iree(module, cpu=False)
     return stage(str)(module)
@@ -85,11 +85,11 @@ NUMBERS = {
     "least": (-1, 0, 5, "minimum"),
     "wide_clamp": (-1, -1, 9, "maximum"),
 }
-"""Initial numbers of windows, clamps, and what windows choose."""
+"""Initial numbers of windows, bounds of the clamp, and the op by which windows choose."""
 
 
 def gradient_of_pool(name: str) -> Given:
-    """The gradient of a pool, and arguments; elements have ties."""
+    """The gradient of a pool, and arguments with equal elements."""
     gradient = load(pool(*POOLS[name])).vjp(["x"])
     x, dy = (port.type.shape for port in gradient.inputs)
     return gradient.text, [
@@ -107,7 +107,7 @@ def test_gradient_of_a_pool(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Given]:
-    """The gradient of a pool, for which `vmvx` takes two seconds, and scatters with all initial numbers."""
+    """The gradient of one pool, because `vmvx` takes two seconds for it, and scatters with all initial numbers."""
     return {
         "pool": gradient_of_pool("dilated"),
         **{
@@ -130,12 +130,12 @@ def test_compiled(target: str, programs: dict[str, Given]) -> None:
     ("initial", "low", "high"), [(3, 0, 5), (6, 1, 5), (6, 0, 4)], ids=["an_element", "low", "high"]
 )
 def test_other_numbers_stay(initial: int, low: int, high: int) -> None:
-    """An initial number that is an element's, and clamps that change elements' numbers."""
+    """If the initial number is also an element's number, or the clamp changes numbers, the scatter remains."""
     assert scatters(chosen(initial, low, high, "minimum")) == 1
 
 
 def test_numbers_beyond_their_type_stay() -> None:
-    """The numbers of 300 elements begin again at -128 in i8."""
+    """In i8, the numbers of 300 elements wrap around to -128, so the scatter remains."""
     text = chosen(-1, 0, 0, "maximum").replace("reshape %clamped", "reshape %at")
     text = text.replace("<6x", "<300x")
     assert scatters(text) == 0

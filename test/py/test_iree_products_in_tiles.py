@@ -1,4 +1,4 @@
-"""Products of matrices in tiles, for CPUs with vectors of 512 bits: odd sizes, layouts and batches."""
+"""Products of matrices in tiles, for CPUs with 512-bit vectors: odd sizes, layouts and batches."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tiduc.dialect.mlir.context import parse
 def product(formula: str, left: list[int], right: list[int], kind: str = "f32") -> str:
     """The text of the product of two arrays; `formula` names their dimensions and the result's, as in `ik,kj->ij`.
 
-    Dimensions of all three arrays are batches.
+    Dimensions that all three arrays have are batch dimensions.
     """
     (a, b), result = formula.partition("->")[0].split(","), formula.partition("->")[2]
     sizes = dict(zip((*a, *b), (*left, *right), strict=True))
@@ -55,7 +55,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
-    """The products for each target, which share one module."""
+    """The products for each target, compiled as one module."""
     names = {target: selected(request, "test_layouts", target=target) for target in ("cpu", "cpu-threads")}
     return {
         target: compiled_as_one(
@@ -71,7 +71,7 @@ def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", CASES)
 def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
-    """The numbers are NumPy's, for all layouts, in one thread and in several; IREE's tiles are the alternative."""
+    """The results equal NumPy's for all layouts, with one and several threads. The second attempt uses IREE's tiles."""
     formula, left, right, kind = CASES[name]
     program = tiduc.load(product(formula, left, right, kind))
     source = source_of(program, AVX512)
@@ -87,7 +87,10 @@ def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
 
 
 def test_infinities() -> None:
-    """Zeros beside a matrix, up to whole vectors, meet no infinity; a sum replaces what was in the result's memory."""
+    """Zeros that pad a matrix to whole vectors are not multiplied by infinity.
+
+    A sum overwrites the result's old memory.
+    """
     x, y = np.ones((131, 150), np.float32), np.ones((150, 70), np.float32)
     x[3, 7], y[5, 69] = np.inf, np.nan
     ours = np.asarray(tiduc.load(product("ik,kj->ij", [131, 150], [150, 70])).compile()(x, y)[0])
@@ -95,7 +98,7 @@ def test_infinities() -> None:
 
 
 def test_equal_products_share_code() -> None:
-    """One executable computes all products of equal types; the text of a program does not grow with their number."""
+    """One executable computes all products of equal types, so the program's text does not grow with their number."""
     kind = "tensor<256x256xf32>"
     places = ("%x, %x", "[1] x [0]"), ("%0, %x", "[1] x [0]"), ("%1, %x", "[0] x [0]")
     products = (
@@ -114,7 +117,7 @@ def test_equal_products_share_code() -> None:
 
 
 SIZES = (131, 297, 141), (195, 270, 130), (77, 385, 137)
-"""Rows, summed elements and columns of products for which the code is the same."""
+"""Rows, summed elements and columns of products that share code."""
 
 
 FORMULAS = "ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ki,jk->ij"
@@ -124,7 +127,7 @@ SHARED = {
     for kind in ("f32", "f64")
     for batches in (0, 3)
 }
-"""Formulas, element types and batches of products of these sizes."""
+"""Formulas, element types and batches of products, each of which has these sizes."""
 
 
 def shapes(formula: str, kind: str, batches: int) -> list[list[list[int]]]:
@@ -161,7 +164,7 @@ def of_sizes(request: pytest.FixtureRequest) -> Joined:
 
 @pytest.mark.parametrize("name", SHARED)
 def test_products_of_other_sizes_share_code(name: str, of_sizes: Joined) -> None:
-    """One executable computes products of other sizes: it reads the sizes at run time."""
+    """One executable computes products of different sizes, because it reads the sizes at run time."""
     formula, kind, batches = SHARED[name]
     source = str(source_of(tiduc.load(products(formula, kind, batches)), AVX512).stablehlo)
     assert source.count("flow.executable.export") == 1
@@ -176,7 +179,7 @@ def test_products_of_other_sizes_share_code(name: str, of_sizes: Joined) -> None
 
 
 def test_transposed_result() -> None:
-    """A product that is read transposed is the product of the exchanged matrices: no array is transposed."""
+    """A product whose result is transposed becomes the product of the swapped matrices: no array is transposed."""
     text = (
         product("ik,kj->ij", [256, 96], [96, 128])
         .replace(
@@ -194,7 +197,7 @@ def test_transposed_result() -> None:
 
 
 def test_other_products_stay() -> None:
-    """Small products, and those for CPUs with other vectors, are IREE's."""
+    """IREE's own code computes small products, and products for CPUs with other vectors."""
     large = product("ik,kj->ij", [197, 96], [96, 128])
     assert products_in_tiles(parse(large), Settings()) == 0
     assert products_in_tiles(parse(large), Settings(vectors="512x32")) == 1
@@ -204,7 +207,7 @@ def test_other_products_stay() -> None:
 
 
 def test_one_operand_is_copied() -> None:
-    """If rows are summed in both operands: a large y is copied in panels; for a small y, tiles copy their part of x."""
+    """Sums over the rows of both operands: a large y is copied in panels. For a small y, tiles copy their part of x."""
     products = [product("ki,kj->ij", [197, 768], [197, columns]) for columns in (3072, 768)]
     modules = [parse(text) for text in products]
     assert [products_in_tiles(module, Settings(vectors="512x32")) for module in modules] == [1, 1]
@@ -215,7 +218,10 @@ def test_one_operand_is_copied() -> None:
 
 @pytest.mark.parametrize("formula", ["ik,kj->ij", "ki,kj->ij"])
 def test_errors_do_not_grow_with_the_number_of_parts(formula: str) -> None:
-    """Sums of 128 or 256 products are added; sums of 30,000 products in sequence are off by 1e-5."""
+    """Partial sums of 128 or 256 products are added.
+
+    A sum of 30,000 products in sequence would have an error of 1e-5.
+    """
     rng, sizes = np.random.default_rng(0), {"i": 32, "j": 48, "k": 30_000}
     a, b = (
         rng.random([sizes[d] for d in each], np.float32) for each in formula.partition("->")[0].split(",")

@@ -1,4 +1,4 @@
-"""Sums and extrema in lanes, and sums of products and negated values: which are rewritten, and their values."""
+"""Sums and extrema in lanes, and sums of products and of negated values: which are rewritten, and their values."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ REDUCTIONS = {
     "a product": ("multiply", "1399x3", "f64"),
     "by rows": ("add", "71x61", "f64"),
 }
-"""The op, sizes and element type of a reduction to one number."""
+"""The op, sizes and element type of reductions to one number."""
 
 
 def reduction_to_a_number(op: str, shape: str, element: str) -> str:
@@ -87,7 +87,7 @@ def sums_of_products() -> str:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
 def test_sums_of_products_in_lanes(target: str, together: Joined) -> None:
-    """Products and sums are rounded separately, even without fused multiply-add."""
+    """On both targets, products and sums are rounded separately."""
     program = tiduc.load(sums_of_products())
     source = source_of(program, named(target)).stablehlo
     assert isinstance(source, str) and "math.fma" in source and "stablehlo.multiply" not in source
@@ -102,7 +102,7 @@ def test_sums_of_products_in_lanes(target: str, together: Joined) -> None:
 
 
 def sum_of(elements: str, shape: str, dimensions: str, result: str, element: str, init: str = "3.0") -> str:
-    """A sum over elements that `elements` computes as %x from the arrays %a and %b, with an initial value."""
+    """A sum of %x, which the ops `elements` compute from the arrays %a and %b, with an initial value."""
     of = f"tensor<{shape}x{element}>"
     text = reduction("add", shape, dimensions, result, element).replace(f"%x: {of}, %init:", f"%a: {of}, %b:")
     text = text.replace(f"%b: tensor<{element}>", f"%b: {of}")
@@ -132,7 +132,7 @@ SUMS = {
     "negated products": (NEGATED_PRODUCT, "131x57", "0", "57x", "f32", "fma"),
     "one negated number": (NEGATED_PRODUCT, "131x57", "0, 1", "", "f32", "fma"),
 }
-"""What a sum adds, its sizes, the dimensions, the sizes of the result, the element type, and the op for products."""
+"""The terms of a sum, its sizes, the dimensions, the sizes of the result, the element type, and the op for products."""
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -162,7 +162,7 @@ def negated_from(init: str) -> str:
 
 @pytest.mark.parametrize("init", ["0.0", "-0.0"])
 def test_signs_of_sums_of_negated_values(init: str, together: Joined) -> None:
-    """Values that cancel give 0, and not -0, whatever zero the sum starts from."""
+    """Values that cancel give 0 rather than -0, whatever the sign of the initial zero."""
     x = np.tile(np.float32([1, -1]), (64, 32))
     (y,) = together[f"negated from {init}"](x, x)
     assert not y.any() and not np.signbit(y).any()

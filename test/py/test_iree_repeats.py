@@ -1,4 +1,4 @@
-"""Functions of ops that repeat: which ops are one, that they are inlined, and that values stay as they are."""
+"""Repeated ops become calls of one function: which ops do, that IREE inlines the calls, and that values are equal."""
 
 from collections.abc import Iterator
 from unittest.mock import patch
@@ -23,13 +23,13 @@ KIND = "tensor<131x131xf32>"
 
 @pytest.fixture(autouse=True)
 def few_ops() -> Iterator[None]:
-    """Functions of few ops, too."""
+    """Allows functions of few ops inside the block."""
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
         yield
 
 
 def network(layers: int) -> str:
-    """Layers of a product, a bias, a constant and a function."""
+    """Layers that consist of a product, a bias, a constant and a function."""
     inputs = ", ".join(f"%w{i}: {KIND}, %b{i}: tensor<131xf32>" for i in range(layers))
     lines = [
         f"""  %p{i} = stablehlo.dot_general %x{i}, %w{i}, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
@@ -49,14 +49,14 @@ def source(text: str, cpu: str = AVX512) -> Source:
 
 
 def without_repeats(text: str, cpu: str = AVX512) -> Source:
-    """The source of a program without functions of repeats."""
+    """The source of a program whose repeated ops are not outlined."""
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not repeats)
     with patch.object(pipeline, "PIPELINE", entries):
         return source(text, cpu)
 
 
 def test_layers_are_one_function() -> None:
-    """The gradient of equal layers has one function for each direction; values and dispatches stay as they are."""
+    """The gradient of equal layers has one function for each direction. Values and dispatches do not change."""
     text = tiduc.load(network(6)).vjp().text
     ours, plain = source(text), without_repeats(text)
     assert ours.repeats and not plain.repeats
@@ -71,11 +71,11 @@ def test_layers_are_one_function() -> None:
         np.testing.assert_array_equal(x, y)
     scheduled, as_before = (compile_until(each, "stream") for each in (ours, plain))
     assert scheduled.count(b"stream.cmd.dispatch") == as_before.count(b"stream.cmd.dispatch")
-    assert b"repeated_" not in scheduled  # IREE inlines the functions of a program in one piece first
+    assert b"repeated_" not in scheduled  # compiled in one piece, IREE inlines the functions first
 
 
 def test_no_function_where_ops_are_fused() -> None:
-    """IREE fuses all of these ops; a border among them would store an array."""
+    """IREE fuses all of these ops. A call in the middle would store an array."""
     lines = "".join(
         f"  %a{i} = stablehlo.reverse %x{i}, dims = [0] : tensor<4x5xf32>\n"
         f"  %b{i} = stablehlo.transpose %a{i}, dims = [1, 0] : (tensor<4x5xf32>) -> tensor<5x4xf32>\n"
@@ -90,7 +90,7 @@ def test_no_function_where_ops_are_fused() -> None:
 
 
 def test_ops_in_regions_read_the_same_values() -> None:
-    """Maps of equal ops that subtract one operand from the other, or the other from the one, are not equal."""
+    """Maps with equal ops are different if they subtract their operands in different orders."""
     lines = "".join(
         f"""  %p{i} = stablehlo.dot_general %x{i}, %w, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
   %e{i} = stablehlo.exponential %p{i} : {KIND}
@@ -109,7 +109,7 @@ def test_ops_in_regions_read_the_same_values() -> None:
 
 
 def test_inputs_that_are_equal_in_some_copies() -> None:
-    """IREE makes one input of two that are equal in all calls but the first one; they are x and y there."""
+    """Two inputs are equal in all calls except the first, where they are x and y; IREE merges such inputs."""
     lines = "".join(
         f"""  %p{i} = stablehlo.dot_general %{"xy"[not i]}{i}, %w, contracting_dims = [1] x [0]
     : ({KIND}, {KIND}) -> {KIND}
@@ -135,12 +135,12 @@ ONE_VALUE = {
       %a = stablehlo.add %c, %c : {KIND}
       %b = stablehlo.constant dense<0.5> : {KIND}""",
 }
-"""Ops whose result IREE finds to be another value: %b, or else %p5."""
+"""Ops whose result %a IREE finds to be equal to another value: to %b, or else to %p5."""
 
 
 @pytest.mark.parametrize("name", ONE_VALUE)
 def test_inputs_that_iree_finds_to_be_equal(name: str) -> None:
-    """Two inputs of the last copy are one value only after IREE has simplified the program: it is no call."""
+    """Two inputs of the last copy become equal when IREE simplifies the program, so the copy does not become a call."""
     left, right = "%a", "%b" if "constant" in name else "%p5"
     lines = "".join(
         f"""  %d{i} = stablehlo.dot_general %x{i}, {left if i == 5 else f"%p{i}"}, contracting_dims = [1] x [0]

@@ -1,4 +1,4 @@
-"""Runs of sequences: all of them are found, as long as they are, and fast."""
+"""Finds all runs (periodic parts) of a sequence, in full length, and fast."""
 
 import random
 import time
@@ -11,7 +11,7 @@ LAYERS = [*range(140)] * 300
 
 
 def found(numbers: list[int], shortest: int) -> set[tuple[int, int, int]]:
-    """Where each run begins and ends, and its period."""
+    """The begin, end and period of each run."""
     return {
         (int(start), int(end), int(period))
         for start, end, period in zip(*runs(numbers, shortest), strict=True)
@@ -19,7 +19,7 @@ def found(numbers: list[int], shortest: int) -> set[tuple[int, int, int]]:
 
 
 def expected(numbers: list[int], shortest: int) -> set[tuple[int, int, int]]:
-    """The runs of a short sequence, by comparing it with itself shifted by each period."""
+    """The runs of a short sequence, found by comparing it with itself shifted by each period."""
     all_runs: dict[tuple[int, int], int] = {}
     for period in range(1, len(numbers) // 2 + 1):
         start = 0
@@ -27,7 +27,7 @@ def expected(numbers: list[int], shortest: int) -> set[tuple[int, int, int]]:
             end = start
             while end + period < len(numbers) and numbers[end] == numbers[end + period]:
                 end += 1
-            if end - start >= period:  # a multiple of a run's period is none
+            if end - start >= period:  # a multiple of a run's period is not a period
                 all_runs.setdefault((start, end + period), period)
             start = end + 1
     return {(*run, period) for run, period in all_runs.items() if run[1] - run[0] - period >= shortest}
@@ -51,4 +51,4 @@ def test_all_runs_are_found(seed: int) -> None:
 def test_layers_of_many_ops() -> None:
     started = time.process_time()
     assert found(LAYERS, 80) == {(0, len(LAYERS), 140)}
-    assert time.process_time() - started < 5  # 0.1 seconds; comparing with each shift takes minutes
+    assert time.process_time() - started < 5  # takes 0.1 s; comparing with each shift takes minutes

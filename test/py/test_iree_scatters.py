@@ -1,4 +1,4 @@
-"""Scatters on CPUs as loops in one dispatch: which scatters; rows out of range are dropped, and order is kept."""
+"""Scatters on CPUs as loops in one dispatch: which scatters. Rows out of range are dropped, and the order is kept."""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 
 
 class Scatter(NamedTuple):
-    """The types of operands, the dimension numbers, a body, and whether the scatter is one dispatch."""
+    """The types of operands, the dimension numbers, the body, and whether the scatter becomes one dispatch."""
 
     arrays: str
     indices: str
@@ -129,7 +129,7 @@ HEIGHT, WIDTH = 2**15 + 1, 33
 
 
 def large(element: str) -> str:
-    """A scatter of nine rows into a large array, which is a result, too."""
+    """A scatter of nine rows into a large array, which is also a result."""
     x, u = f"tensor<{HEIGHT}x{WIDTH}x{element}>", f"tensor<9x{WIDTH}x{element}>"
     scatter = Scatter(x, "tensor<9x1xi32>", u, ROWS, LARGE[element].replace("TYPE", element))
     text = scatter.text.replace(f"-> ({x}, {x}, {x}) {{", f"-> ({x}, {x}) {{")
@@ -146,7 +146,7 @@ def large_together() -> dict[str, Joined]:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("element", LARGE)
 def test_large_sums_are_in_place(element: str, target: str, large_together: dict[str, Joined]) -> None:
-    """Updates out of range leave the first row as it is, with its signs and NaN; no row is appended."""
+    """Updates out of range do not change the first row, including its signs and NaN. No row is appended."""
     program = tiduc.load(large(element))
     assert "stablehlo.concatenate" not in str(source_of(program, named(target)).stablehlo)
     dtype = program.signature.inputs[0].type.dtype

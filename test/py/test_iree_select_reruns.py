@@ -1,4 +1,4 @@
-"""Ops that run again: IREE does not merge the runs, and keeps no value between them."""
+"""Recomputed ops: IREE does not merge the second run with the first, and keeps no value between the runs."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ from tiduc.backends.iree.fast.memory.stored_values import BARRIER
 
 @pytest.mark.more
 def test_a_second_and_a_third_run_stay_two() -> None:
-    """IREE merges two runs behind selects of one value that test for one number, but not for two hidden ones."""
+    """Two selects of one value test for a number. IREE merges the runs behind them, unless the numbers are hidden."""
 
     def again(x: Any, y: Any) -> Any:
         return jnp.exp(jnp.sin(y) @ x)
@@ -55,7 +55,7 @@ def test_a_second_and_a_third_run_stay_two() -> None:
 
 
 def test_equal_layers_that_run_again_share_code() -> None:
-    """IREE compiles the ops of a rerun once, for all layers."""
+    """IREE compiles the recomputed ops once for all layers."""
 
     def executables(layers: int) -> int:
         source = source_of(network(layers, 64, 8)[0].rematerialize("min"))
@@ -65,7 +65,7 @@ def test_equal_layers_that_run_again_share_code() -> None:
 
 
 def test_products_that_run_again_share_no_operand() -> None:
-    """A compiler would keep what it packs of a weight for the first run until the last one."""
+    """A compiler would keep the packed copy of a weight from the first run to the last run."""
     program, _ = network(12, 64, 8)
     budgeted = program.rematerialize("min")
 
@@ -81,17 +81,17 @@ def test_products_that_run_again_share_no_operand() -> None:
 
 
 IN_PLACE = 2018
-"""KiB that the program of `weights_in_place` takes at most; with a copy of a weight, it would take 125 more."""
+"""The largest memory of the program of `weights_in_place` in KiB. A copy of a weight would take 125 KiB more."""
 
 
 def weights_in_place() -> tuple[tiduc.Program, tiduc.Program, list[Any]]:
-    """A gradient whose weights are larger than its values, the gradient within a budget, and arguments."""
+    """A gradient whose weights are larger than its values, the same gradient within a budget, and the arguments."""
     program, arguments = network(6, 24, 200)
     return program, program.rematerialize("min"), arguments
 
 
 def test_products_that_run_again_read_weights_in_place() -> None:
-    """A select of a weight would be a copy of it."""
+    """A select of a weight would copy the weight."""
     program, budgeted, arguments = weights_in_place()
     source = without_maps(budgeted)
     assert "optimization_barrier" in budgeted.text and "tensor<200x200xi1>, tensor<200x200xf32>" not in source
@@ -104,13 +104,13 @@ def test_products_that_run_again_read_weights_in_place() -> None:
 def test_selects_of_weights_copy_them(monkeypatch: pytest.MonkeyPatch) -> None:
     _, budgeted, arguments = weights_in_place()
     monkeypatch.setattr(select_reruns, "_read_in_place", lambda block: None)
-    without_hosting(monkeypatch)  # the copies would lie in results
+    without_hosting(monkeypatch)  # otherwise, results would hold the copies
     assert "tensor<200x200xi1>, tensor<200x200xf32>" in without_maps(budgeted)
     assert allocated(budgeted.compile().vmfb, arguments) > IN_PLACE + 0.6 * arguments[1].nbytes / 1024
 
 
 def test_a_sum_before_a_second_run_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sum would else be computed where it is read, after the second run, and what it reads be live until then."""
+    """Otherwise, its reader would compute the sum after the second run, and its operands would be live until then."""
 
     def f(x: Any, w: Any) -> Any:
         y = jnp.sin(x @ w)
@@ -130,7 +130,7 @@ def test_a_sum_before_a_second_run_is_stored(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_equal_products_that_run_again_stay_two() -> None:
-    """Two second runs of one product, whose barriers take both operands: one operand of each is selected."""
+    """Two recomputations of one product, whose barriers have both operands. One operand of each is selected."""
 
     def f(x: Any, w: Any) -> Any:
         def again(after: float) -> Any:
@@ -150,7 +150,7 @@ def test_equal_products_that_run_again_stay_two() -> None:
 
 
 def test_convolutions_that_run_again_stay_two() -> None:
-    """The kernel is read in place, so the image is behind the barrier, too, also one that is a reshape."""
+    """The kernel is read in place, so the barrier hides the image, even if the image is a reshape."""
 
     def f(z: Any, *kernels: Any) -> Any:
         x = z.reshape(2, 64, 32, 32)

@@ -1,4 +1,4 @@
-"""Products of numbers that were widened, on IREE: unsigned numbers stay positive, and predicates are 0 and 1."""
+"""Products of widened numbers on IREE: unsigned numbers stay positive, and predicates are 0 and 1."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def tensor(shape: tuple[int, ...], element: str) -> str:
 
 
 def widened(element: str) -> tuple[str, list[Any], list[Any]]:
-    """One program with all products, each with the widened operand on either side, its arguments and its results."""
+    """A program of all products, with the widened operand on either side; its arguments, and its results."""
     dtype, most = SOURCES[element]
     parameters, body, results, arguments, expected = [], "", {}, [], []
     for number, (dims, (lhs, rhs, einsum)) in enumerate((*PRODUCTS.items(), *PRODUCTS.items())):

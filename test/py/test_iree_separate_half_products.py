@@ -1,4 +1,4 @@
-"""Products of f16 and bf16 in the form for GPUs: values on the CPU, and what compiles."""
+"""Products of f16 and bf16 in the form for GPUs: values on the CPU, and which programs compile."""
 
 import ml_dtypes
 import numpy as np
@@ -35,7 +35,7 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_half_products_in_tensor_cores(name: str) -> None:
-    """Whole tiles of rows and columns; zeros complete the terms."""
+    """Products with whole tiles of rows and columns. Zeros pad the summed dimension."""
     module = parse(PRODUCT.replace("xT>", f"x{name}>").format("100x96", "160x100", "96x160", NUMBERS[1]))
     stage(separate_half_products)(module, CUDA)
     assert gpu_products(module) == 1
@@ -64,7 +64,7 @@ def test_half_products_in_tensor_cores(name: str) -> None:
     ids=["small", "whole_tiles", "no_whole_tiles", "batches", "no_tensor_cores", "spirv", "other"],
 )
 def test_types_of_operands(shapes: tuple[str, ...], numbers: str, settings: Settings, element: str) -> None:
-    """Products get operands of f32 unless tensor cores compute them in whole tiles."""
+    """Products get f32 operands unless tensor cores can compute them in whole tiles."""
     module = parse(PRODUCT.replace("xT>", "xbf16>").format(*shapes, numbers))
     stage(separate_half_products)(module, settings)
     product = next(op for op in outer_first(module.operation) if op.name == "stablehlo.dot_general")

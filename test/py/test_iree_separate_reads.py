@@ -1,4 +1,4 @@
-"""One op that reads a reduction along two dimensions: IREE fuses both reads, and confuses row sums with column sums."""
+"""An op that reads a reduction along two dimensions. IREE fuses both reads, and confuses row sums with column sums."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sorts on CPUs: merge sort, or insertion sort for short rows; stable, with any comparator."""
+"""Stable sorts on CPUs with any comparator: merge sort, or insertion sort for short rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 
 def sorting(shape: tuple[int, ...], elements: list[str], dimension: int, comparator: str) -> str:
-    """A stable sort; the comparator reads %a and %b, a pair of the first array's, then %c and %d, and so on."""
+    """A stable sort. The comparator reads %a and %b, two elements of the first array, then %c and %d, and so on."""
     sizes = "x".join(map(str, shape))
     types = [f"tensor<{sizes}x{e}>" for e in elements]
     names = ", ".join(f"%x{i}" for i in range(len(types)))
@@ -127,11 +127,11 @@ SORTS: dict[str, tuple[str, list[Array], Callable[[], Array]]] = {
 
 
 FIRST = {"some": (4, 50, (3, 7)), "one": (1, 200, (1, 1)), "all": (300, 5, (5, 1))}
-"""Rows, elements of a row, and how many values and numbers of the first elements are read."""
+"""Rows, elements of a row, and how many of the first sorted values and positions are read."""
 
 
 def first(rows: int, n: int, counts: tuple[int, int]) -> Given:
-    """The first elements of sorted rows in descending order, and the first numbers of sorted elements."""
+    """The first elements of rows sorted in descending order, and the positions of the first elements."""
     t, i = f"tensor<{rows}x{n}xf32>", f"tensor<{rows}x{n}xi32>"
     types = [f"tensor<{rows}x{count}x{e}>" for count, e in zip(counts, ("f32", "i32"), strict=True)]
     text = f"""func.func @main(%x: {t}) -> ({", ".join(types)}) {{
@@ -148,7 +148,7 @@ def first(rows: int, n: int, counts: tuple[int, int]) -> Given:
 
 
 def numbered(n: int, dimension: int, integer: str) -> Given:
-    """A sort of numbers and floats, whose comparator reads both."""
+    """A sort of positions and floats, whose comparator reads both."""
     shape = (n, 2) if dimension == 0 else (2, n)
     t, i = (f"tensor<{shape[0]}x{shape[1]}x{e}>" for e in ("f32", integer))
     text = f"""func.func @main(%x: {t}) -> ({i}, {t}) {{
@@ -177,7 +177,7 @@ PROGRAMS: dict[Any, Given] = {
 
 @pytest.fixture(scope="module")
 def results() -> dict[Any, tuple[Array, ...]]:
-    """The results of all programs, by one function."""
+    """The results of all programs, computed by one function."""
     return compiled_as_one(PROGRAMS).results
 
 
@@ -199,7 +199,7 @@ def test_sorts_are_stable(results: dict[Any, tuple[Array, ...]], name: str) -> N
 
 @pytest.mark.parametrize("name", FIRST)
 def test_only_slices_that_are_read_are_sorted(results: dict[Any, tuple[Array, ...]], name: str) -> None:
-    """If only the first elements are read, neither the full sort nor rounds of merging remain."""
+    """If only the first elements are read, neither the full sort nor merging remains."""
     _, _, counts = FIRST[name]
     (x,) = PROGRAMS["first", name][1]
     places = np.argsort(-x, axis=1, kind="stable").astype(np.int32)
@@ -214,7 +214,10 @@ def test_only_slices_that_are_read_are_sorted(results: dict[Any, tuple[Array, ..
 def test_sorted_numbers_are_not_stored(
     results: dict[Any, tuple[Array, ...]], case: tuple[int, int, str]
 ) -> None:
-    """An iota along the sorted dimension is no array: the sort permutes numbers. The comparator may read it."""
+    """An iota along the sorted dimension is not stored: the sort permutes positions.
+
+    The comparator may read the iota.
+    """
     n, dimension, _ = case
     (x,) = PROGRAMS["numbered", *case][1]
     numbers = np.broadcast_to(np.arange(n).reshape((n, 1) if dimension == 0 else (1, n)), x.shape)
@@ -225,7 +228,7 @@ def test_sorted_numbers_are_not_stored(
 
 
 def test_the_gradient_of_a_weighted_sort_takes_one_array() -> None:
-    """It keeps the numbers of the sorted elements: the scatter reads them, and the sum is not padded."""
+    """The array has the positions of the sorted elements, which the scatter reads. The sum is not padded."""
     n = 10_000
     program = tiduc.load(f"""func.func @main(%x: tensor<{n}xf32>, %w: tensor<{n}xf32>) -> tensor<f32> {{
       %y = "stablehlo.sort"(%x) ({{

@@ -1,4 +1,4 @@
-"""Rewrites for speed: that they apply, and that the values stay right."""
+"""Rewrites for speed apply, and the values remain right."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(scope="module")
 def others() -> Joined:
-    """All programs but convolutions and products, as one function."""
+    """All programs except convolutions and products, as one function."""
     programs = {name: reversals(*each[:3]) for name, each in REVERSED.items()}
     return compiled_as_one({**programs, "reversed factor": reversed_factor(), "iotas": IOTAS})
 
@@ -93,7 +93,7 @@ def convolutions(request: pytest.FixtureRequest) -> Joined:
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str, convolutions: Joined) -> None:
-    """Kernels of vectors compute them, on CPUs with vectors of any size."""
+    """Vector kernels compute the convolutions, on CPUs with vectors of any size."""
     convolved = CONVOLUTIONS[name]
     rng = np.random.default_rng(0)
     image, kernel = ([int(n) for n in sizes.split("x")] for sizes in (convolved.image, convolved.kernel))
@@ -129,7 +129,7 @@ REVERSED = {
     "small": ("63x65", "0", "f32", False),
     "predicates": ("70x61", "0", "i1", False),
 }
-"""A shape, dimensions, an element type, and whether IREE gets a loop."""
+"""Shapes, reversed dimensions, element types, and whether the reversal becomes a loop."""
 
 
 def reversals(shape: str, dimensions: str, element: str) -> str:
@@ -167,7 +167,7 @@ def reversed_factor() -> str:
 
 
 def test_reversed_factors_stay(others: Joined) -> None:
-    """The code for products packs its operands, and can reverse them then."""
+    """The code for products packs its operands, and reverses them while packing."""
     assert "flow.dispatch" not in str(source_of(tiduc.load(reversed_factor())).stablehlo)
     a, b = RNG.standard_normal((2, 70, 11)).astype(np.float32)
     np.testing.assert_allclose(others["reversed factor"](a, b)[0], b @ a[::-1, ::-1].T, rtol=0, atol=1e-4)
@@ -188,7 +188,7 @@ IOTAS = """func.func @main() -> (tensor<3x5xi32>, tensor<3x5xi32>, tensor<5x3xi3
 
 
 def test_iotas_have_their_final_shape(others: Joined) -> None:
-    """A broadcast iota becomes an iota of the result's shape; a broadcast iota of one element is 0."""
+    """A broadcast iota becomes an iota of the result's shape. A broadcast iota of one element becomes 0."""
     source = source_of(tiduc.load(IOTAS)).stablehlo
     assert isinstance(source, str) and "iota dim = 1 : tensor<3x5xi32>" in source
     assert "iota dim = 0 : tensor<5x3xi32>" in source
@@ -230,7 +230,7 @@ def test_work(sizes: tuple[int, int, int], tiled: bool, device: str) -> None:
 
 @pytest.mark.parametrize(("iterations", "threaded"), [(6, True), (32, False)])
 def test_work_beside_a_loop(iterations: int, threaded: bool) -> None:
-    """Several threads share products, unless a loop of little work has many iterations, which they would slow down."""
+    """Several threads share products, unless threads would slow down a loop of many iterations with little work."""
     loop = f"""-> tensor<512x512xf32> {{
       %i = stablehlo.constant dense<0> : tensor<i32>
       %n = stablehlo.constant dense<{iterations}> : tensor<i32>

@@ -1,4 +1,4 @@
-"""Loops on IREE update only their stacks, and no value that equals a stack or shares memory with it."""
+"""Loops on IREE update only their stacks, and not a value that equals a stack or shares memory with a stack."""
 
 from typing import Any, NamedTuple
 
@@ -22,7 +22,10 @@ X = np.arange(24, dtype=np.float32).reshape(6, 4) + 1
 
 
 class Loop(NamedTuple):
-    """Five iterations over stacks %a, %b, ...; the body has rows %row of %x and their negatives %minus."""
+    """A loop of five iterations over stacks %a, %b, ....
+
+    The body can use rows %row of %x, and their negatives %minus.
+    """
 
     initial: str
     body: tuple[str, ...]
@@ -120,7 +123,7 @@ LOOPS = {
 
 @pytest.fixture(scope="module")
 def compiled() -> bytes:
-    """All loops in one module, which compiles faster than many modules, for the host."""
+    """All loops as one module, which compiles faster than many modules, with loops on the host."""
     return compile_module(prepared("\n".join(loop.text(name) for name, loop in LOOPS.items())), "cpu-threads")
 
 
@@ -151,7 +154,7 @@ def packed() -> dict[str, tiduc.Executable]:
 
 @pytest.mark.parametrize("name", PACKED)
 def test_values_of_packed_stacks(name: str, packed: dict[str, tiduc.Executable]) -> None:
-    """The loops are dispatches."""
+    """Here the loops are dispatches."""
     text, x = LOOPS[name].text("main"), X.copy()
     for y, expected in zip(packed[name](x), by_xla(text, [X]), strict=True):
         np.testing.assert_array_equal(y, expected)
@@ -159,7 +162,7 @@ def test_values_of_packed_stacks(name: str, packed: dict[str, tiduc.Executable])
 
 
 def twice_in_a_scan(x: Any) -> Any:
-    """Four loops, whose stacks all begin with equal zeros."""
+    """Four loops whose stacks all start as equal zeros."""
 
     def inner(c: Any, _: Any) -> Any:
         c = jnp.sin(c) * x + 0.3
@@ -175,7 +178,7 @@ def twice_in_a_scan(x: Any) -> Any:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_loops_in_a_loop(target: str) -> None:
-    """IREE does not track memory that two carries share, so all copies between carries must be present."""
+    """IREE does not track memory that two loop-carried values share, so the program must copy between them."""
     x = np.array([0.3, 0.5, 0.7], np.float32)
     text = jax.jit(lambda x: tuple(jax.tree.leaves(twice_in_a_scan(x)))).lower(x).as_text()
     for y, expected in zip(tiduc.load(text).compile(target)(x), by_xla(text, [x]), strict=True):
@@ -205,7 +208,7 @@ def test_constants_that_a_loop_scatters_to(rows: tuple[float, ...], target: str)
 def test_loop_invariants_that_are_updated(kept: str, updates: int) -> None:
     """Each iteration updates the loop invariant, not the previous iteration's result.
 
-    With several threads, IREE alone updates the latter.
+    With several threads, IREE without tiduc updates the previous iteration's result.
     """
     x = np.random.default_rng(0).uniform(0.2, 0.8, (4, 2)).astype(np.float32)
     constant = np.random.default_rng(1).standard_normal((4, 2)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The runs of IREE's compiler on a program: which there are, and what follows where one of them fails."""
+"""The runs of IREE's compiler on a program: their phases, and what happens if one of them fails."""
 
 import itertools
 from collections.abc import Callable
@@ -21,7 +21,7 @@ WRONG = "x.mlir:1:1: error: no"
 
 
 def runs(changes: Changes) -> list[str]:
-    """The runs for a program with these changes: from and to which phases; `*` after those that are not verified."""
+    """The first and last phase of each run for a program with these changes; `*` marks runs without verification."""
     return [
         f"{step.begin}>{step.end}{'' if step.verified else '*'}"
         for part in parts_of(changes)
@@ -64,7 +64,7 @@ def test_steps_have_names() -> None:
 def compiled(
     source: Source, outcome: Callable[[CompilerStep, bytes], Ended], reruns: list[Rerun] | None = None
 ) -> tuple[Ended, list[str]]:
-    """The end of a program, and its runs, of which `outcome` gives the ends."""
+    """How the compilation of a source ends, and the names of its runs. `outcome` returns how each run ends."""
     ran: list[str] = []
     noted = [] if reruns is None else reruns
 
@@ -83,7 +83,7 @@ def passed(step: CompilerStep, program: bytes) -> Ended:
 
 
 def failing(*names: str) -> Callable[[CompilerStep, bytes], Ended]:
-    """Ends of runs, of which those with these names fail."""
+    """A function that returns how a run ends: runs with these names fail."""
     return lambda step, program: Ended(1, b"", WRONG) if step.name in names else passed(step, program)
 
 
@@ -135,7 +135,7 @@ def test_programs_that_are_rejected_at_once_are_not_compiled_again() -> None:
     "witness, place", [("cbrt_f64", ":2:6"), ("float8_abs", ":2:6"), ("pools_of_equal_sizes", ":4:8")]
 )
 def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, place: str) -> None:
-    """Their input is text that earlier runs have printed, whose lines are none of the program's."""
+    """The input of late runs is text that earlier runs have printed, so its line numbers are not the program's."""
     source = Source(find_witness(witness).text, name="x.mlir", places=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):
         compile_first([source, source.in_one_run()], cached=False)

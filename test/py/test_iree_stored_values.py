@@ -1,4 +1,4 @@
-"""Barriers at which IREE ends no execution region: memory and values of gradients."""
+"""Barriers at which IREE does not end an execution region: memory and values of gradients."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,21 +38,21 @@ def arguments() -> list[Any]:
 
 
 def agree(actual: Any, expected: Any) -> None:
-    """Equal within the rounding of f32: the engines add up in other orders."""
+    """Asserts equality up to f32's rounding, because the engines sum in different orders."""
     for a, e in zip(actual, expected, strict=True):
         np.testing.assert_allclose(a, e, rtol=0, atol=1e-5 * float(np.max(np.abs(e))))
 
 
 def peak(program: tiduc.Program, arguments: Sequence[Any]) -> float:
-    """The memory that a program takes, in KiB; its values agree with XLA's."""
+    """The memory that a program takes, in KiB. Checks that its values agree with XLA's."""
     expected, compiled = xla.by_xla(program.text, arguments), program.compile()
     agree(compiled(*arguments), expected)
-    agree(compiled(*arguments), expected)  # results of the first call do not lie where the second one writes
+    agree(compiled(*arguments), expected)  # the second call does not write to results of the first
     return allocated(compiled.vmfb, arguments)
 
 
 def without_maps(program: tiduc.Program) -> str:
-    """IREE's input, but for the last pass: with each select as an op of its own."""
+    """IREE's input without the last pass, in which each select is still a separate op."""
     entries = tuple(entry for entry in pipeline.PIPELINE if entry.function is not elementwise_maps)
     with patch.object(pipeline, "PIPELINE", entries):
         return str(source_of(program).stablehlo)
@@ -64,12 +64,15 @@ def of_convolutions() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_layers() -> tuple[tiduc.Program, list[Any]]:
-    """The gradient has results as large as its values: in one region, it takes both at once."""
+    """A gradient whose results are as large as its values.
+
+    In a single region, it would need memory for both at once.
+    """
     return network(12, 256, 256)
 
 
 def of_softmax() -> tuple[tiduc.Program, list[Any]]:
-    """The gradient of attention, in which two products read one value, and one of them another value last."""
+    """The gradient of attention. Two products read a value, and one of them is the last reader of another value."""
 
     def f(q: Any, k: Any, v: Any) -> Any:
         return jnp.sum((jax.nn.softmax(jnp.einsum("bid,bjd->bij", q, k)) @ v) ** 2)
@@ -79,7 +82,10 @@ def of_softmax() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_results_that_are_read() -> tuple[tiduc.Program, list[Any]]:
-    """A result of the first region that the second region reads, one result twice, and an argument as a result."""
+    """The second region reads a result of the first region.
+
+    One result is returned twice, and an argument is returned.
+    """
 
     def f(x: Any, weights: Any) -> Any:
         values = [x]
@@ -97,7 +103,7 @@ def of_results_that_are_read() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_large_weights() -> tuple[tiduc.Program, list[Any]]:
-    """Weights that are larger than the values that their products read: their derivatives can come last."""
+    """Weights larger than the values that they multiply, so that the weights' derivatives can be computed last."""
 
     def f(x: Any, *weights: Any) -> Any:
         for w in weights[:9]:
@@ -139,7 +145,10 @@ REGIONS = {
     "loops": (of_loops, stored_values, 2500),
     "results that are read": (of_results_that_are_read, late_results, 9203),
 }
-"""Programs, and a pass without which they take more KiB than this; the last one takes 9,202 with and without it."""
+"""Programs, and a pass without which they take more KiB than the given number.
+
+The last program takes 9,202 KiB with and without the pass.
+"""
 
 
 @pytest.mark.more
@@ -160,7 +169,10 @@ def test_memory_without_the_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_results_of_one_byte() -> None:
-    """Such results, which are as large as the model counts results that overwrite an array, overwrite none."""
+    """The memory model counts one byte for a result that overwrites an array.
+
+    Results of one byte do not overwrite any.
+    """
 
     def f(x: Any, n: Any) -> Any:
         return n > 3, jnp.tanh(x), n.astype(jnp.int8)
@@ -170,7 +182,7 @@ def test_results_of_one_byte() -> None:
 
 
 def test_scatters_into_equal_elements_fill_an_array() -> None:
-    """IREE would compute the array and the spare row when it compiles, and store both."""
+    """Without the rewrite, IREE would compute the array and the spare row at compile time, and store both."""
 
     def f(x: Any, ct: Any) -> Any:
         windows = ((1, 2, 2), (1, 1, 1), "SAME")
@@ -189,7 +201,7 @@ def test_scatters_into_equal_elements_fill_an_array() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("memory", "most"), [("1x", 8065), ("0.35x", 6048)])
 def test_iree_allocates_less(memory: str, most: float) -> None:
-    """Three quarters of the KiB without a budget."""
+    """The limit is three quarters of the KiB without a budget."""
     program, arguments = network(12, 2048, 64)
     compiled = program.rematerialize(memory).compile()
     compiled(*arguments)
@@ -200,6 +212,6 @@ def test_iree_allocates_less(memory: str, most: float) -> None:
 
 
 def test_dispatches_run_in_the_order_of_the_program() -> None:
-    """Arrays of 1 MiB: three are live at once, four if products that do not need each other run at once."""
+    """Arrays have 1 MiB. Three are live at once, or four if independent products run concurrently."""
     program, arguments = of_softmax()
     assert peak(program, arguments) < 768 + 3 * 1024 + 200

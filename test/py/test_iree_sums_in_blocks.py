@@ -1,4 +1,4 @@
-"""Long sums of f32 on CPUs: blocks, and their sums in f64. Errors are compared with sums in f64."""
+"""Long f32 sums on CPUs, which are split into blocks whose sums are added in f64. Errors are relative to f64 sums."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def sums() -> Joined:
 
 @pytest.mark.parametrize("name", SUMS)
 def test_errors_do_not_grow_with_the_number_of_elements(name: str, sums: Joined) -> None:
-    """The error is 4 roundings of the sum of the magnitudes; a loop over 20,000 elements makes 60 to 200."""
+    """The error is at most 4 roundings of the sum of the magnitudes. A loop over 20,000 elements has 60 to 200."""
     sizes, dimensions, _ = SUMS[name]
     axes = tuple(int(d) for d in dimensions.split(", "))
     x = RNG.uniform(0, 1, [int(n) for n in sizes.split("x")]).astype(np.float32)
@@ -59,7 +59,7 @@ def test_errors_do_not_grow_with_the_number_of_elements(name: str, sums: Joined)
 
 
 def test_gradients_toward_a_bias_before_a_normalization() -> None:
-    """The gradient is 0, so that all that is left is rounding errors of its terms, about 1 each."""
+    """The exact gradient is 0, so that only rounding errors of its terms, which are about 1, remain."""
     program = tiduc.load(NORMALIZED)
     arguments = [RNG.uniform(-1, 1, s).astype(np.float32) for s in ((3, 5, 19, 17), (5,), (3, 5, 19, 17))]
     (found,) = program.vjp(wrt="b").compile()(*arguments)[-1:]
@@ -82,7 +82,7 @@ NORMALIZED = """func.func @main(%x: tensor<3x5x19x17xf32>, %b: tensor<5xf32>) ->
 
 @pytest.mark.parametrize("text", [summed("4096x8", "0", "8x", "f64"), summed("8x4096", "1", "8x")])
 def test_other_sums_stay(text: str) -> None:
-    """Sums of f64, and rows that IREE adds as vectors."""
+    """Sums of f64, and sums of rows, which IREE adds as vectors, do not change."""
     source = source_of(tiduc.load(text)).stablehlo
     assert isinstance(source, str)
     assert source.count("stablehlo.reduce(") == 1

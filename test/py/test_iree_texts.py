@@ -1,7 +1,7 @@
-"""The patterns that read IREE's text: which there are, and how often each matches in a program that IREE compiles.
+"""The patterns that read IREE's text: their list, and how often each matches in a program that IREE compiles.
 
-Edits change IREE's IR (`backends/iree/modules/`), so that these patterns only read. A pattern that stops matching, as
-it may with another version of IREE, fails here.
+Edits change IREE's IR (`backends/iree/modules/`), so that these patterns only read. If a pattern stops matching, for
+example with another version of IREE, this test fails.
 """
 
 import ast
@@ -91,7 +91,7 @@ MATCHES = {
     "compiler_progress._REMARK": 16,
     "placement._ALIGNED": 2,
 }
-"""How often each pattern matches in the texts of this test."""
+"""The number of matches of each pattern in the texts of this test."""
 
 READERS = {
     "compile.py": 4,
@@ -102,11 +102,11 @@ READERS = {
     "static/constants.py": 4,
     "static/library.py": 1,
 }
-"""The uses of regular expressions in files that read IREE's text; `job.py` reads lines of tiduc's own."""
+"""The number of regular expressions in each file that reads IREE's text; `job.py` reads lines that tiduc prints."""
 
 
 def test_which_files_read_text() -> None:
-    """Edits change IR, not text: no other file in `modules/` uses regular expressions."""
+    """Edits change IR rather than text, so no other file in `modules/` uses regular expressions."""
     files = [ROOT / name for name in READERS] + sorted((ROOT / "modules").rglob("*.py"))
     uses = {
         file.relative_to(ROOT).as_posix(): sum(
@@ -142,7 +142,7 @@ def test_each_pattern_matches(monkeypatch: pytest.MonkeyPatch) -> None:
             compile_module(REFUSED.format(location=location), cached=False)
     config = "#stream.resource_config<{min_buffer_offset_alignment = 64, min_buffer_range_alignment = 64}>"
     assert after(placement.place_arrays, f"module attributes {{stream.c = {config}}} {{}}") is None
-    # Progress is looked at again and again while the compiler runs.
+    # Progress is read repeatedly while the compiler runs, so only distinct matches count.
     counts["compiler_progress._DONE"] = len(set(done.findall("".join(said))))
-    del counts["compile._PLACE"]  # test_compile.py has its locations
+    del counts["compile._PLACE"]  # test_compile.py tests locations
     assert counts == MATCHES

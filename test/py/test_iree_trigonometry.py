@@ -14,14 +14,14 @@ Array = NDArray[Any]
 RNG = np.random.default_rng(0)
 
 NEAR = (0x6F79BE45, 0x50A3E87F, 0x437CE5F1, 0x6A1976F1, 0x53B146A6, 0x65898498, 0x77584625, 0x7079BE45)
-"""Bits of the floats that are nearest to a multiple of pi/2: the first is 1.6e-9 from one."""
+"""The bits of the floats nearest to a multiple of pi/2. The first is 1.6e-9 away from a multiple."""
 
 EXACT = {"sine": np.sin, "cosine": np.cos, "tan": np.tan}
-"""Of f64, whose C library reduces arguments exactly."""
+"""The functions in f64, because the C library reduces arguments exactly."""
 
 
 def arguments() -> Array:
-    """Floats of all exponents, those where the reduction uses other bits of 1 / 2 pi, and those next to zeros."""
+    """Floats of all exponents, where the reduction switches to other bits of 1 / 2 pi, and close to zeros."""
     normal = RNG.integers(0x00800000, 0x7F800000, 40_000, dtype=np.uint32).view(np.float32)
     zeros = (np.pi / 2 * np.arange(10_000)).astype(np.float32)
     powers = np.float32(2) ** np.arange(-126, 128, dtype=np.float32)
@@ -31,7 +31,7 @@ def arguments() -> Array:
 
 
 def program(n: int, names: list[str], element: str = "f32") -> str:
-    """A program that computes the functions of n numbers."""
+    """The text of a program that computes the functions of n numbers."""
     t = f"tensor<{n}x{element}>"
     lines = [f"%{i} = stablehlo.{name} %x : {t}" for i, name in enumerate(names)]
     types, values = ", ".join([t] * len(names)), ", ".join(f"%{i}" for i in range(len(names)))
@@ -40,14 +40,14 @@ def program(n: int, names: list[str], element: str = "f32") -> str:
 
 
 def units(actual: Array, expected: Array) -> Any:
-    """The largest error in units of the last place; denormal numbers are flushed to zero."""
+    """The largest error in units of the last place. Subnormal numbers count as zero."""
     normal = np.abs(expected) >= np.finfo(np.float32).tiny
     return np.max((np.abs(actual - expected) / np.spacing(np.abs(expected).astype(np.float32)))[normal])
 
 
 @pytest.fixture(scope="module", params=["cpu:host", "cpu-threads:host", "cpu:generic"])
 def computed(request: pytest.FixtureRequest) -> tuple[Array, list[Array]]:
-    """Arguments and their sines, cosines and tangents: on one thread, on threads, and without fused multiply-add."""
+    """Arguments and their sines, cosines and tangents: with one thread, several threads, and no fused multiply-add."""
     x = arguments()
     return x, list(tiduc.load(program(len(x), list(EXACT))).compile(request.param)(x))
 
@@ -65,7 +65,7 @@ HALVES = HALVES[np.isfinite(HALVES)]
 
 @pytest.fixture(scope="module")
 def others() -> Joined:
-    """The functions of half precision, and sines of few and of many numbers, as one function."""
+    """The functions in half precision, and sines of few and of many numbers, compiled as one function."""
     return compiled_as_one(
         {
             "bf16": program(2**14, ["sine", "cosine"], "bf16"),
@@ -77,7 +77,7 @@ def others() -> Joined:
 
 @pytest.mark.parametrize("largest", [100, 3e38])
 def test_bf16(largest: float, others: Joined) -> None:
-    """The result is the bf16 nearest to the exact value, except next to halfway cases."""
+    """The result is the bf16 nearest to the exact value, except close to the middle of two bf16 numbers."""
     n = 2**14
     x = (RNG.uniform(-1, 1, n) ** 5 * largest).astype(ml_dtypes.bfloat16)
     for y, exact in zip(others["bf16"](x), (np.sin, np.cos), strict=True):

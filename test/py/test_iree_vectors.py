@@ -1,4 +1,4 @@
-"""Convolutions as kernels of vectors, on CPUs: their values, the code that they share, and their tiles."""
+"""Convolutions as vector kernels on CPUs: their values, the code that they share, and their tiles."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A convolution with channels first: a batch of images, features of the result, a window, and its attributes."""
+    """A convolution with channels first: a batch of images, features of the result, a window, and window attributes."""
 
     image: tuple[int, ...]
     outputs: int
@@ -52,7 +52,7 @@ class Case(NamedTuple):
         return [(n + sum(self.padding) - k) // self.stride + 1 for n, k in holed]
 
     def text(self, i: int) -> tuple[str, list[str], list[list[int]]]:
-        """The op, the types of its operands and result, and their shapes."""
+        """The text of the op, the types of its operands and result, and their shapes."""
         batch, channels, *_ = self.image
         shapes = [
             list(self.image),
@@ -85,11 +85,11 @@ CASES = (
     Case((1, 3, 40, 40), 8, (7, 7), 2, (3, 3), kind="f32"),
     Case((2, 6, 23, 22), 10, (3, 3), 2, (1, 0)),
     Case((1, 6, 23, 22), 10, (2, 5), 3, (2, 1), 2),
-    Case((1, 4, 33, 31), 6, (3, 3), 5, (0, 3), 3),  # remainders of columns are not in order
+    Case((1, 4, 33, 31), 6, (3, 3), 5, (0, 3), 3),  # column remainders are out of order
     Case((1, 8, 16, 16), 12, (1, 1), kind="f32"),
     Case((2, 8, 15, 16), 12, (1, 1), 2),
     Case((1, 8, 20, 20), 8, (3, 3), padding=(-1, -2)),
-    Case((2, 30, 27, 11), 21, (3, 3), padding=(3, 3)),  # more padding than the window reaches
+    Case((2, 30, 27, 11), 21, (3, 3), padding=(3, 3)),  # padding larger than the window
     Case((2, 12, 14, 14), 18, (3, 3), padding=(1, 1), groups=3),
     Case((3, 8, 60), 11, (5,), 2, (2, 2)),
     Case((1, 8, 9, 9), 7, (3, 3), padding=(1, 2), holes=2),
@@ -97,9 +97,9 @@ CASES = (
     Case((3, 8, 20), 12, (2,), padding=(1, 2), groups=4, holes=3),
     Case((2, 10, 14, 17), 10, (5, 3), padding=(1, 2), groups=10, kind="f32"),
     Case((1, 9, 20, 19), 9, (3, 3), 2, (1, 1), groups=9),
-    Case((2, 7, 40), 7, (33,), padding=(9, 8), groups=7),  # the window is larger than registers
+    Case((2, 7, 40), 7, (33,), padding=(9, 8), groups=7),  # the window does not fit into registers
 )
-"""Odd sizes, strides, dilations, groups, batches, images with holes, and depthwise convolutions."""
+"""Convolutions with odd sizes, strides, dilations, groups, batches, base dilation, and depthwise convolutions."""
 
 
 def convolved(cases: Sequence[Case]) -> tuple[str, list[Any]]:
@@ -123,7 +123,7 @@ def convolved(cases: Sequence[Case]) -> tuple[str, list[Any]]:
 
 @contextmanager
 def in_vectors() -> Iterator[None]:
-    """Computes convolutions of any size by kernels of vectors, whose tiles add few channels at a time."""
+    """Makes vector kernels compute convolutions of any size, with tiles that add few channels at a time."""
     with (
         of_any_size(),
         patch.object(channels_first, "_CHANNELS", 4),
@@ -139,7 +139,7 @@ FEW = [CASES[i] for i in (2, 15)]
     ("target", "cases"), [("cpu-threads", FEW), pytest.param("cpu", CASES, marks=pytest.mark.slow)]
 )
 def test_kernels_of_vectors(target: str, cases: Sequence[Case]) -> None:
-    """Convolutions and their gradients by kernels of vectors, as IREE compiles them, against the interpreter."""
+    """Compares convolutions and gradients by vector kernels, compiled by IREE, with the interpreter."""
     text, arguments = convolved(cases)
     arguments += [RNG.normal(size=y.shape).astype(y.dtype) for y in evaluate(text, arguments)]
     program = load(text).vjp()
@@ -157,12 +157,12 @@ SHARED = [
     (Case((2, 16, 12, 21), 24, (3, 3), stride, (1, 1)), Case((3, 32, 13, 23), 48, (3, 3), stride, (1, 1)))
     for stride in (1, 2)
 ]
-"""Convolutions whose batches, channels, images and results have other sizes."""
+"""Convolutions whose batches, channels, images and results have different sizes."""
 
 
 @pytest.mark.parametrize("cases", SHARED, ids=["stride 1", "stride 2"])
 def test_convolutions_of_other_sizes_share_code(cases: Sequence[Case]) -> None:
-    """Convolutions and their gradients read sizes at run time, so that both have the executables of the first one."""
+    """Convolutions and their gradients read sizes at run time, so both have no more executables than the first one."""
     torch = pytest.importorskip("torch")
     text, arguments = convolved(cases)
     xs = [torch.from_numpy(x).requires_grad_() for x in arguments]
@@ -181,7 +181,10 @@ def test_convolutions_of_other_sizes_share_code(cases: Sequence[Case]) -> None:
 
 @pytest.mark.parametrize(("batch", "last"), [(1, ["product"]), (2, ["panels", "toward_kernel"])])
 def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> None:
-    """In all directions; toward the kernel, several images are a sum of products, which stays a kernel of vectors."""
+    """The convolution and its gradients become products.
+
+    With several images, the kernel's gradient stays a vector kernel.
+    """
     text, _ = convolved([Case((batch, 16, 56, 56), 24, (1, 1), kind="f32")])
     module = parse(load(text).vjp().text)
     with of_any_size():
@@ -192,7 +195,7 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
 
 
 def test_phases_share_code() -> None:
-    """The phases of a convolution with holes are one dispatch; the only one that is not zero is a product."""
+    """The phases of a convolution with base dilation share a dispatch. A single phase that is not zero is a product."""
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])
     module = parse(text)
     with of_any_size(), patch.multiple(products_in_tiles, _WORK=0, _LEAST=1):
@@ -204,7 +207,7 @@ def test_phases_share_code() -> None:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_reruns_of_reversals(stride: int) -> None:
-    """A kernel of vectors reads a kernel backwards, behind a reshape too, and copies nothing for a rerun's barrier."""
+    """A vector kernel reads a reversed kernel in place, even behind a reshape and a barrier of a recomputed op."""
     kernel = "tensor<8x1x3x3xf32>"
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), stride, (1, 1), groups=8, kind="f32")])
     text = load(text).vjp().text
@@ -223,7 +226,7 @@ def test_reruns_of_reversals(stride: int) -> None:
 
 
 def test_equal_convolutions_share_code() -> None:
-    """Equal convolutions are dispatches of one executable; those that differ in a reversal are not."""
+    """Equal convolutions share an executable. Convolutions that differ in a reversal do not."""
     kind, kernel = "tensor<1x8x16x16xf32>", "tensor<8x8x3x3xf32>"
     windows = ["pad = [[1, 1], [1, 1]]"] * 2 + [
         "pad = [[0, 2], [0, 2]]",
@@ -246,7 +249,7 @@ def test_equal_convolutions_share_code() -> None:
 
 
 def test_results_in_order() -> None:
-    """A gradient toward a kernel that is larger than the images is stored in its order, and not transposed."""
+    """The gradient with respect to a kernel larger than the images is stored in the kernel's order: no transpose."""
     text, _ = convolved([Case((2, 16, 2, 2), 24, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([1]).text)
     with of_any_size():
@@ -258,7 +261,7 @@ def test_results_in_order() -> None:
 
 
 def test_parts_for_threads() -> None:
-    """A gradient toward an image that has enough tiles of features is in eight parts, so that threads share it."""
+    """A gradient with respect to an image with enough tiles of features has eight parts, which threads share."""
     text, _ = convolved([Case((1, 64, 32, 32), 64, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([0]).text)
     convolutions_to_kernels(module, Settings(vectors="512x32"))
@@ -267,7 +270,7 @@ def test_parts_for_threads() -> None:
 
 
 def test_choice_of_tiles() -> None:
-    """A tile fits into the registers, and covers few places and features beyond those of the result."""
+    """A tile fits into the registers, and exceeds the result by few positions and features."""
     assert ImageSums(64, 28 * 57 - 1, 16, 576).best(32) == ImageTile(8, 3)
     assert ImageSums(64, 28 * 57 - 1, 8, 576).best(16) == ImageTile(4, 2)
     assert ImageSums(5, 1000, 16, 576).best(32).features == 5
@@ -278,7 +281,7 @@ def test_choice_of_tiles() -> None:
 
 
 def test_choice_of_tiles_toward_kernels() -> None:
-    """A tile has all offsets of small windows, and no more features than there are, up to a vector."""
+    """A tile has all offsets of a small window, and not more features than the result has, rounded up to a vector."""
     assert KernelSums(64, 64, 3, 3, 3136, 16).best(32) == toward_kernels.KernelTile(1, 3, 3, 2)
     assert KernelSums(64, 3, 7, 7, 12544, 16).best(32).columns == 7
     for features, window in ((8, 3), (64, 5), (300, 1)):
@@ -289,7 +292,7 @@ def test_choice_of_tiles_toward_kernels() -> None:
 
 @pytest.mark.parametrize(("size", "padding"), [(1, 1), (3, 3), (3, 5)])
 def test_wide_padding(size: int, padding: int) -> None:
-    """Places of the result are different places of a plane, also where whole windows are in the padding."""
+    """Positions of the result are distinct positions of a plane, even if whole windows lie in the padding."""
     places = 9 + 2 * padding - size + 1
     planes = Planes((places,) * 2, (size,) * 2, (1, 1), (1, 1), (padding,) * 2, (9, 9))
     assert planes.pitch >= places
@@ -299,7 +302,7 @@ def test_wide_padding(size: int, padding: int) -> None:
     ("stride", "dilation", "size"), [(1, 1, 3), (2, 1, 3), (3, 2, 2), (5, 3, 3), (4, 2, 5), (4, 4, 2)]
 )
 def test_planes_have_every_offset(stride: int, dilation: int, size: int) -> None:
-    """The plane and shift of each offset name the element that the window reads."""
+    """The plane and shift of each offset give the element that the window reads."""
     planes = Planes((9, 9), (size, size), (stride,) * 2, (dilation,) * 2, (0, 0), (64, 64))
     remainders = planes.remainders(1)
     for j in range(size):

@@ -1,4 +1,4 @@
-"""8-bit floats: conversions of all values against NumPy's, and arithmetic of all pairs against the interpreter's."""
+"""8-bit floats: compares conversions of all values with NumPy, and arithmetic on all pairs with the interpreter."""
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +18,7 @@ FLOAT8 = {
     "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
 }
 FAST = ("f8E5M2", "f8E4M3FNUZ")
-"""A type with infinities, and one without infinities and without a negative zero; the others are slow tests."""
+"""A type with infinities, and a type without infinities and negative zero. Other types are tested in slow tests."""
 EACH = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in FLOAT8]
 PROGRAMS = Programs()
 INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "ui8": np.uint8, "ui32": np.uint32}
@@ -59,7 +59,7 @@ def test_from_float8(results: Results, of: str) -> None:
     for y in floats:
         np.testing.assert_array_equal(y.astype(np.float64), wide)
     exact = x.astype(np.float16)
-    # Code for CPUs without instructions for f16 (x86-64-v2 and older) has 0 for all subnormal numbers.
+    # On CPUs without f16 instructions (x86-64-v2 and older), subnormal numbers become 0.
     flushed = np.where(np.abs(wide) < np.finfo(np.float16).smallest_normal, 0 * exact, exact)
     np.testing.assert_array_equal(half, flushed if np.array_equal(half, flushed, equal_nan=True) else exact)
     for y in results[1][4:]:
@@ -70,7 +70,7 @@ def test_from_float8(results: Results, of: str) -> None:
 
 
 def halfway(to: str) -> Array:
-    """Each finite number of a type, numbers around the middle between two of them, and special values, as f32."""
+    """All finite numbers of a type, numbers close to the middle of two neighbours, and special values, as f32."""
     every = np.arange(256, dtype=np.uint8).view(FLOAT8[to]).astype(np.float32)
     at = np.unique(every[np.isfinite(every)])
     middle = (at[1:] + at[:-1]) / 2
@@ -83,7 +83,7 @@ def halfway(to: str) -> Array:
 @PROGRAMS.of_test
 def to_float8(to: str) -> dict[str, Given]:
     x = halfway(to)
-    # An f64 that becomes a halfway case only when rounded to f32 must not be rounded twice.
+    # An f64 that f32's rounding moves to the middle of two neighbours must not be rounded twice.
     wide = np.concatenate(
         [x, np.nextafter(x.astype(np.float64), 9e99), np.nextafter(x.astype(np.float64), -9e99)]
     )
@@ -122,7 +122,7 @@ RELATIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 
 def elementwise_ops(of: str, n: int) -> str:
-    """A program of all elementwise ops, from bit patterns to bit patterns and predicates."""
+    """A program of all elementwise ops. Its arguments are bit patterns, its results bit patterns and predicates."""
     codes, numbers, truths = (f"tensor<{n}x{type_}>" for type_ in ("i8", of, "i1"))
     lines = [f"%{v} = stablehlo.bitcast_convert %{v}_code : ({codes}) -> {numbers}\n" for v in ("x", "y")]
     for name, operands in ELEMENTWISE.items():
@@ -150,7 +150,7 @@ def elementwise(of: str, every: int) -> dict[str, Given]:
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("of", EACH)
 def test_elementwise(results: Results, of: str, every: int) -> None:
-    """Pairs of all values with `every`-th value, zero and NaN among them; any bit pattern of NaN counts as NaN."""
+    """Pairs of all values with every `every`-th value, including zero and NaN. Any bit pattern of NaN counts as NaN."""
     (x, y), actuals = results
     wanted = evaluate(elementwise_ops(of, x.size), [x, y])
     for name, actual, expected in zip([*ELEMENTWISE, *RELATIONS, "finite"], actuals, wanted, strict=True):
@@ -160,7 +160,7 @@ def test_elementwise(results: Results, of: str, every: int) -> None:
                 np.signbit(actual[actual == 0]), np.signbit(expected[expected == 0])
             )
         if name == "power" and of == "f8E4M3FNUZ":
-            # 0.96874993, which is 2^-24 from a halfway case
+            # 0.96874993 is 2^-24 away from the middle of two neighbours
             expected[(x.view(np.uint8) == 117) & (y.view(np.uint8) == 135)] = 1
         np.testing.assert_array_equal(actual, expected, err_msg=name)
 
@@ -239,7 +239,7 @@ REGIONS = """
 
 @pytest.mark.parametrize("of", EACH)
 def test_regions_and_products(of: str) -> None:
-    """Operands whose sums these types represent exactly; sums of products are rounded."""
+    """The sums of these operands are exact in these types; sums of products are rounded."""
     rng, type_ = np.random.default_rng(0), FLOAT8[of]
     x, k = rng.choice([-1, -0.5, 0, 0.5], (6, 8)), rng.choice([-0.5, 0, 0.5], (2, 3))
     k[0, 0], at = 0.5, np.array([[4], [0], [9]], np.int32)
@@ -280,7 +280,7 @@ def total_order(of: str) -> dict[str, Given]:
 
 @pytest.mark.parametrize("of", EACH)
 def test_total_order(results: Results, of: str) -> None:
-    """NaN is last in the total order, or first if its sign bit is set."""
+    """In the total order, NaN is last, or first if its sign bit is set."""
     _, (y,) = results
     negative = np.arange(255, 127, -1, dtype=np.uint8)
     if of.endswith("UZ"):

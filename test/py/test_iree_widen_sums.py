@@ -30,7 +30,7 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
 def assert_rounded(found: np.ndarray, wanted: np.ndarray, dtype: type) -> None:
-    """The numbers are the wanted ones in f64, rounded once or twice."""
+    """Asserts that the numbers are those wanted in f64, after one or two roundings."""
     error = np.abs(found.astype(np.float64) - wanted) / np.max(np.abs(wanted))
     assert np.max(error) <= float(ml_dtypes.finfo(dtype).eps)
 

@@ -1,4 +1,4 @@
-"""Windows over several arrays on CPUs, as loops in one dispatch: which windows, and their values."""
+"""Windows over several arrays on CPUs become loops in one dispatch: which windows do, and their values."""
 
 from typing import Any
 
@@ -76,9 +76,8 @@ def test_windows_with_channels_last_are_loops(name: str, compiled: Joined) -> No
     assert ("flow.dispatch" in str(source_of(program).stablehlo)) is loops
     arguments = []
     for value in program.signature.inputs:
-        shape: Any = (
-            value.type.shape
-        )  # no two elements are equal, since the order of equal elements is undefined
+        # Elements are distinct, because the order of equal elements is undefined.
+        shape: Any = value.type.shape
         arguments.append(RNG.permutation(np.prod(shape)).reshape(shape).astype(value.type.dtype))
     expected = interpreter.evaluate(text, arguments)
     for y, z in zip(compiled[name](*arguments), expected, strict=True):
@@ -86,7 +85,7 @@ def test_windows_with_channels_last_are_loops(name: str, compiled: Joined) -> No
 
 
 def test_padding_after_a_window_of_all_elements() -> None:
-    """Padding before the array as in a sum of all elements so far, and after it, too."""
+    """Padding before the array, as in a cumulative sum, and also after the array."""
     text = """func.func @main(%x: tensor<2xf32>) -> tensor<4xf32> {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = "stablehlo.reduce_window"(%x, %c) <{window_dimensions = array<i64: 2>,

@@ -1,4 +1,4 @@
-"""Functions of workgroups: IREE's compiler gets them after it has scheduled the dispatches that call them."""
+"""Functions of workgroups, which IREE's compiler gets after it has scheduled the dispatches that call them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,7 @@ X = np.random.default_rng(0).standard_normal((131, 131)).astype(np.float32) / 12
 
 
 def source(text: str, cpu: str = AVX512) -> Source:
-    """The source of a program whose dispatches compile."""
+    """The source of the first attempt to compile a program."""
     return source_of(tiduc.load(text), cpu)
 
 
@@ -54,7 +54,10 @@ def result(source: Source, *arguments: Any) -> Any:
 @pytest.mark.more
 @pytest.mark.parametrize("text", [PRODUCT, LOOP])
 def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """No phase until `stream` reads what a workgroup computes; a program in one piece has equal values."""
+    """No phase before `stream` reads the code of workgroups.
+
+    Compiled in one piece, the program gives the same values.
+    """
     runs: list[tuple[list[str], bytes]] = []
     within = compilation.run_within
 
@@ -95,7 +98,7 @@ def test_a_verified_run_follows_an_unverified_one_that_fails(monkeypatch: pytest
 
 
 def test_functions_of_modules_with_resources() -> None:
-    """MLIR prints large constants as resources; such modules are bytecode, with all functions."""
+    """MLIR prints large constants as resources. Modules with resources are passed as bytecode, with all functions."""
     weights = np.arange(131 * 131, dtype=np.float32).reshape(131, 131) / 131**2
     resource = (b"\4\0\0\0" + weights.tobytes()).hex()
     text = PRODUCT.replace("%x, %x", "%w, %x").replace(
@@ -114,7 +117,7 @@ def test_text_after_a_phase_has_the_functions() -> None:
 
 
 def test_functions_have_the_locations_of_ops(tmp_path: Path) -> None:
-    """IREE's errors about what a workgroup computes name the line of the user's file, though the text is another."""
+    """IREE's errors about the code of a workgroup name a line of the user's file, although IREE reads another text."""
     path = tmp_path / "product.mlir"
     path.write_text(PRODUCT)
     (text,) = source_of(tiduc.load(path)).workgroups.values()
@@ -132,7 +135,7 @@ def test_progress_goes_on_in_the_second_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_each_kernel_of_convolutions_is_a_record() -> None:
-    """The files of convolutions emit dispatches by `Code` alone, which has the form, numbers and part of each."""
+    """The files of convolutions emit dispatches only through `Code`, which has the form, numbers and part of each."""
     texts = [path.read_text() for path in Path(convolutions.__file__).parent.glob("*.py")]
     assert sum(text.count(" Code(") for text in texts) == 5
     assert not any(name in text for text in texts for name in ("in_workgroups", "Shared"))

@@ -1,4 +1,4 @@
-"""Native code in worker processes: a crash, a hang, or excessive memory use is an error here."""
+"""Native code in worker processes: its crash, hang or excessive memory use becomes an error in this process."""
 
 import os
 import signal
@@ -140,7 +140,7 @@ def test_a_worker_ends_with_its_caller() -> None:
 
 
 def ended(pid: int, seconds: float) -> bool:
-    """Whether a process that is not our child ends within this time."""
+    """Whether a process that is not a child of this one ends within this time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -167,7 +167,7 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
 
 
 def finished(child: int, seconds: float) -> int | None:
-    """The exit code of a child; None if it does not end in time, and then it is killed."""
+    """The exit code of a child. If the child does not end in time, kills it and returns None."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)

@@ -45,7 +45,7 @@ def floats(arguments: Sequence[Any]) -> tuple[int, ...]:
 
 
 def traces(hessians: Sequence[Array], count: int, inputs: Sequence[Array]) -> list[Array]:
-    """The traces of the Hessians of each of `count` outputs, from the blocks for each pair of inputs."""
+    """For each of `count` outputs, the trace of its Hessian, from the Hessian's blocks for each pair of inputs."""
     sums = []
     for y in range(count):
         total: Any = 0
@@ -134,7 +134,7 @@ def test_the_mode_with_fewer_basis_vectors_is_chosen() -> None:
 
 
 def test_a_derivative_of_derivatives() -> None:
-    """The Jacobian and the gradient of a gradient's program are Hessians."""
+    """The Jacobian of a gradient is the Hessian, in both modes."""
     function, arguments = SMALL["windows"]
     program = load(exported(function, *arguments))
     expected = leaves(jax.hessian(function, 0), arguments)
@@ -231,7 +231,7 @@ func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
 
 
 def test_a_function_with_a_vjp_of_its_own() -> None:
-    """Called once for each cotangent; forward there is nothing to call."""
+    """The VJP is called once for each cotangent. Forward mode is refused, because the function has no JVP."""
     program = load(OWN)
     agree(program.jacobian(mode="reverse"), [random(2)], [10 * np.eye(2)])
     with pytest.raises(
@@ -241,7 +241,7 @@ def test_a_function_with_a_vjp_of_its_own() -> None:
 
 
 def test_batched_tangents_and_cotangents() -> None:
-    """Each basis vector of a batch gives the result that it gives alone."""
+    """Each vector of a batch gives the same result as on its own."""
     function, arguments = PROGRAMS["rnn"]
     program = load(exported(function, *arguments))
     for kind in ("jvp", "vjp"):
@@ -259,7 +259,7 @@ def test_batched_tangents_and_cotangents() -> None:
 
 @pytest.mark.parametrize("conjugate", [False, True])
 def test_batches_of_complex_cotangents(conjugate: bool) -> None:
-    """Two outputs are one value, so their cotangents are summed."""
+    """Two outputs are the same value, so their cotangents are summed."""
     text = """func.func @main(%z: tensor<2xcomplex<f64>>) -> (tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>) {
       %0 = stablehlo.multiply %z, %z : tensor<2xcomplex<f64>>
       return %0, %0 : tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>
@@ -302,7 +302,10 @@ def test_by_iree(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRT)
 def test_examples(name: str) -> None:
-    """Hessians in some parameters, run by IREE, and their traces; the Jacobian of one output is its gradient."""
+    """Hessians with respect to some parameters, and their traces, on IREE.
+
+    The Jacobian of one output is its gradient.
+    """
     program, arguments, loss, wrt = example(name)
     positions = [next(i for i, port in enumerate(program.inputs) if port.name == key) for key in wrt]
     point = [arguments[i] for i in positions]
@@ -319,7 +322,7 @@ def test_examples(name: str) -> None:
 
 
 def test_an_example() -> None:
-    """The Hessian of the multilayer perceptron in its last bias; the other parameters take minutes."""
+    """The Hessian of the multilayer perceptron with respect to its last bias. Other parameters would take minutes."""
     program, arguments, loss, _ = example("mlp")
     point = [arguments[2], arguments[1]]
     expected = leaves(jax.hessian(loss), point)

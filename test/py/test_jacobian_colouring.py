@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians by colouring: few seeds, and the values of dense ones."""
+"""Sparse Jacobians and Hessians by colouring: few seeds, and the same values as dense Jacobians and Hessians."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,14 +39,14 @@ def agrees(program: Program, arguments: list[Any], sparse: Program, rtol: float 
 
 
 def test_a_thousand_by_a_thousand() -> None:
-    """Three directions; the values are JAX's."""
+    """The Jacobian needs three seeds, and its values equal JAX's."""
     x = RNG.standard_normal(1000)
     with jax.enable_x64(True):
         expected = jax.jit(jax.jacfwd(tridiagonal))(jnp.asarray(x))
     program = load(exported(tridiagonal, x))
     for mode in ("forward", "reverse", "auto"):
         text = program.jacobian(mode=mode, sparsity="auto").text
-        assert "tensor<3x1000xf64>" in text and text.count("tensor<1000x1000x") == 3  # the result alone
+        assert "tensor<3x1000xf64>" in text and text.count("tensor<1000x1000x") == 3  # only the result
         np.testing.assert_allclose(by_xla(text, [x])[0], expected, rtol=1e-13, atol=1e-15)
 
 
@@ -90,7 +90,7 @@ def test_several_inputs_and_outputs() -> None:
 
 
 def arrow(x: Any) -> Any:
-    """Its Hessian has a full row and column, so that columns share no seeds, but two star colours suffice."""
+    """A function whose Hessian has a full row and column. Columns cannot share seeds, but two star colours suffice."""
     return jnp.sum(jnp.sin(x[1:] * x[0])) + x[0] ** 3
 
 
@@ -103,7 +103,10 @@ def test_star_colouring_of_a_hessian() -> None:
 
 
 def test_a_hessian_of_a_custom_derivative_need_not_be_symmetric() -> None:
-    """The derivative of f is declared as x0, x0 w1, ..., so only column colours give its Jacobian."""
+    """The declared gradient of f is x0 in each component.
+
+    Its Jacobian is not symmetric, so star colours would be wrong.
+    """
     text = """func.func private @f(%x: tensor<4xf64>) -> tensor<f64> attributes {tidu.vjp = @g} {
       %z = stablehlo.constant dense<0.0> : tensor<f64>
       %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [0]
@@ -130,7 +133,7 @@ def test_a_hessian_of_a_custom_derivative_need_not_be_symmetric() -> None:
 
 
 def test_given_patterns() -> None:
-    """The graph does not say which elements a loop reads."""
+    """Patterns are given because the graph does not show which elements a loop reads."""
 
     def function(x: Any) -> Any:
         return jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y) * x, x)
@@ -156,7 +159,7 @@ def test_given_patterns() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_colourings_are_valid(seed: int) -> None:
-    """No row has two columns of one colour; a star colouring gives each entry, or its mirror image, alone."""
+    """No row has two columns of one colour. A star colouring isolates each entry or its mirror image."""
     rng = np.random.default_rng(seed)
     for n in (1, 5, 12, 30):
         dense = rng.random((n, n)) < 2 / n

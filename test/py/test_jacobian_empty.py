@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of programs with empty arrays: zeros, or empty arrays, as JAX has them."""
+"""Jacobians and Hessians of programs with empty arrays are zeros or empty arrays, as in JAX."""
 
 from collections.abc import Callable
 from typing import Any

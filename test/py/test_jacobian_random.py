@@ -27,7 +27,7 @@ from tiduc.program import Program
 
 Array = NDArray[Any]
 FAMILIES = (*ELEMENTWISE, *CONTROL, *SHAPES, *REDUCTIONS, *INDICES, *WINDOWS)
-"""Of ops that the reference interpreter has, or an engine that it leaves them to."""
+"""Families of ops that the reference interpreter, or another engine in its place, can run."""
 
 
 def is_complex(port: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Diagonal and block-diagonal Jacobians: equal numbers from fewer basis vectors, or a refusal."""
+"""Diagonal and block-diagonal Jacobians: equal values from fewer basis vectors, or a refusal."""
 
 from collections.abc import Callable
 from typing import Any
@@ -68,7 +68,7 @@ def test_alignment(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_whole_jacobians(name: str) -> None:
-    """Both modes; entries outside the blocks are zero."""
+    """In both modes, entries outside the blocks are zero."""
     function, sizes, _ = CASES[name]
     x = RNG.standard_normal(sizes)
     program = load(exported(function, x))
@@ -79,7 +79,7 @@ def test_whole_jacobians(name: str) -> None:
 
 
 def ops() -> list[str]:
-    """Elementwise ops, windows and moves of one static input that the interpreter runs fast."""
+    """Elementwise ops, windows and element moves with one static input, which the interpreter runs fast."""
     names = "abs clamp concatenate logistic multiply pad reduce_window reverse select slice sort transpose"
     return [f"stablehlo.{name}" for name in names.split()]
 
@@ -114,7 +114,7 @@ def test_diagonals_and_blocks_alone() -> None:
 
 
 def test_a_diagonal_hessian() -> None:
-    """A sum of powers; and a product of two inputs, whose Hessian blocks are all diagonal."""
+    """The Hessians of a sum of powers, and of a product of two inputs, have only diagonal blocks."""
     x, w = RNG.standard_normal(4), RNG.standard_normal(4)
     program = load(exported(lambda x, w: jnp.sum(x**3 * w), x, w))
     actual = run(program.hessian(sparsity="diagonal"), [x, w])
@@ -124,7 +124,7 @@ def test_a_diagonal_hessian() -> None:
 
 
 def test_inputs_and_outputs_that_differ() -> None:
-    """The basis vectors of an input serve all outputs, so all outputs must be aligned with it."""
+    """All outputs use the same basis vectors of an input, so all outputs must be aligned with the input."""
     x, w = RNG.standard_normal((2, 3)), RNG.standard_normal((3, 2))
 
     def function(x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Files of `jax.export`, read without JAX: contents, names of arguments, and damaged files."""
+"""Files of `jax.export` are read without JAX: contents, names of arguments, and damaged files."""
 
 import collections
 import json
@@ -72,7 +72,7 @@ def test_names_and_values(tmp_path: Path) -> None:
 
 
 def test_without_jax(tmp_path: Path) -> None:
-    """Neither JAX nor FlatBuffers is imported."""
+    """Reading the files imports neither JAX nor FlatBuffers."""
     file = tmp_path / "f.jaxexport"
     file.write_bytes(serialized())
     code = f"""
@@ -86,7 +86,7 @@ print(json.dumps([port.name for port in tiduc.import_model({str(file)!r}).vjp("f
 
 
 def test_shardings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ops of Shardy in bytecode need jaxlib."""
+    """Shardy ops in bytecode need jaxlib."""
     mesh = jax.make_mesh((1,), ("i",), axis_types=(AxisType.Auto,))
     sharding = NamedSharding(mesh, PartitionSpec("i"))
     jitted = jax.jit(lambda x: jax.lax.with_sharding_constraint(jnp.sin(x), sharding), in_shardings=sharding)
@@ -111,7 +111,7 @@ def test_commands_take_manual_computations(tmp_path: Path) -> None:
 
 
 def test_dynamic_shapes(tmp_path: Path) -> None:
-    """JAX gives the arguments of such a module no names."""
+    """JAX does not name the arguments of a module with dynamic shapes."""
 
     def symbolic(x: Any) -> Any:
         return x + x.shape[0]
@@ -124,7 +124,10 @@ def test_dynamic_shapes(tmp_path: Path) -> None:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    """A mutated file is read, or is an error that names the file; the module's bytes are MLIR's own business."""
+    """A mutated file is read, or raises an error that names the file.
+
+    Bytes of the MLIR module inside are not mutated.
+    """
     data, chance = serialized(), random.Random(0)
     place = data.index(b"ML\xefR")
     size = len(read_export(data).module)
@@ -150,7 +153,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 
 def test_damaged_modules(tmp_path: Path) -> None:
-    """Whole files whose module is damaged are read in a process of their own."""
+    """Intact files with a damaged module are read in a separate process."""
     data, chance = serialized(), random.Random(1)
     place = data.index(b"ML\xefR")
     file = tmp_path / "module.jaxexport"

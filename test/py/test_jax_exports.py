@@ -1,6 +1,6 @@
-"""Exports that JAX stores to prove that old ones still load: with Shardy in bytecode, tuples, and old producers.
+"""Exports from JAX's tests of backward compatibility: with Shardy in bytecode, tuples, and old producers.
 
-`test/sweep/jax_exports.py` reads all of them.
+`test/sweep/jax_exports.py` reads all such exports.
 """
 
 import sys

@@ -1,6 +1,7 @@
-"""Taylor coefficients: closed forms, costs, control flow, own derivatives, refusals.
+"""Taylor coefficients: closed forms, costs, control flow, custom derivatives, refusals.
 
-`test/sweep/jet_rules.py` compares the jets of all programs in the tests of rules with nested JVPs; a sample is here.
+`test/sweep/jet_rules.py` compares the jets of all programs in the tests of rules with nested JVPs; this file has a
+sample.
 """
 
 from collections import Counter
@@ -54,7 +55,7 @@ def count(p: Program) -> int:
 
 
 def tangent_coefficients(x: float) -> list[float]:
-    """y' = 1 + y^2."""
+    """Coefficients of the tangent y, by y' = 1 + y^2."""
     y = [np.tan(x)]
     for k in range(ORDER):
         y.append((float(k == 0) + sum(y[i] * y[k - i] for i in range(k + 1))) / (k + 1))
@@ -62,20 +63,20 @@ def tangent_coefficients(x: float) -> list[float]:
 
 
 def erf_coefficients(x: float) -> list[float]:
-    """Rodrigues' formula: the derivatives of exp(-x^2) are Hermite polynomials times exp(-x^2)."""
+    """Coefficients of erf: the derivatives of exp(-x^2) are Hermite polynomials times exp(-x^2)."""
     slopes = [(-1) ** k * hermite.hermval(x, [0] * k + [1]) * np.exp(-(x**2)) for k in range(ORDER)]
     higher = [2 / np.sqrt(pi) * slope / factorial(k + 1) for k, slope in enumerate(slopes)]
     return [float(special.erf(x)), *higher]
 
 
 def lgamma_coefficients(x: float) -> list[float]:
-    """The k-th derivative is a polygamma function: (-1)^k (k - 1)! zeta(k, x)."""
+    """Coefficients of lgamma, whose k-th derivative is a polygamma function: (-1)^k (k - 1)! zeta(k, x)."""
     higher = [(-1) ** k * special.zeta(k, x) / k for k in range(2, ORDER + 1)]
     return [float(special.gammaln(x)), float(special.digamma(x)), *higher]
 
 
 def power_coefficients(p: float) -> Callable[[float], list[float]]:
-    """The binomial series."""
+    """Coefficients of x^p, by the binomial series."""
     binomials = [prod((p - i) / (i + 1) for i in range(k)) for k in range(ORDER + 1)]
     return lambda x: [binomial * x ** (p - k) for k, binomial in enumerate(binomials)]
 
@@ -151,7 +152,7 @@ def test_a_power_with_two_series() -> None:
 
 @pytest.mark.parametrize(("p", "expected"), [(3.5, [0, 0, 0]), (2, [0, 4]), (1, [2]), (0, [0])])
 def test_a_power_with_two_series_at_zero(p: float, expected: list[float]) -> None:
-    """Coefficients up to order p are those of (2 t)^p; those of higher orders do not exist."""
+    """Coefficients up to order p are those of (2 t)^p; higher coefficients do not exist."""
     series = [np.array([2.0, 0.0, 0.0]), np.array([0.5, 0.0, 0.0])]
     _, found = run(load(POWER).jet(3), [np.array(0.0), np.array(float(p)), *series])
     np.testing.assert_array_equal(found, [*expected, *[np.nan] * (3 - len(expected))])
@@ -208,7 +209,7 @@ def test_a_deep_chain(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_rule_whose_result_multiplies_two_tangents() -> None:
-    """L' = L phi(L^-1 A' L^-H): the tangent is a product of a tangent and a solution that depends on a tangent."""
+    """L' = L phi(L^-1 A' L^-H): the tangent is a product of L and a solution, which both vary along the curve."""
     text = """
     func.func @main(%a: tensor<2x2xcomplex<f64>>) -> tensor<2x2xcomplex<f64>> {
       %0 = stablehlo.cholesky %a, lower = true : tensor<2x2xcomplex<f64>>
@@ -336,7 +337,7 @@ func.func private @g(%x: {F64}, %ct: {F64}) -> {F64} {{
 
 
 def test_an_own_jvp_is_used() -> None:
-    """The JVP says that the derivative of the sine is exp, so all higher derivatives are exp, too."""
+    """The custom JVP declares exp as the derivative of the sine, so all higher derivatives are exp too."""
     found = run(load(OWN.replace("DERIVATIVE", "jvp") + JVP).derivatives(6), [np.array(0.3)])
     np.testing.assert_allclose(found, [np.sin(0.3), *[np.exp(0.3)] * 6], rtol=1e-12)
 
@@ -386,7 +387,7 @@ def test_an_order_that_is_too_high_is_refused() -> None:
 
 
 def test_values_of_one_view_share_graphs() -> None:
-    """Jets of several orders of one program do not disturb one another."""
+    """Jets of different orders of one program do not affect each other."""
     p: Any = load(CALLS)
     one, three = p.jet(1, "arg0"), p.jet(3, "arg0")
     x, i, c = np.array(0.3), np.array(0, np.int32), np.array([1.0, 0.5, -2.0])

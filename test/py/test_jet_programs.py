@@ -1,4 +1,4 @@
-"""Jets of order 4 of programs of several families, against nested JVPs; test/sweep/jet_programs.py has all of them."""
+"""Compares jets of order 4 with nested JVPs, for a sample of the programs of test/sweep/jet_programs.py."""
 
 import pytest
 from cases.control_flow_programs import PROGRAMS, UNBOUNDED

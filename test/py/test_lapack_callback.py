@@ -47,13 +47,13 @@ def compiled(function: Callable[..., Any], *arguments: Array, target: str = "cpu
 
 
 def close(y: Array, x: Array) -> bool:
-    """Asserts that each row equals its reference up to a few roundings of the row's largest number."""
+    """Whether each row equals its reference up to a few roundings of the row's largest number."""
     most = np.max(np.abs(x), -1, keepdims=True)
     return bool(np.all(np.abs(y - x) <= 8 * LIMIT * np.finfo(x.dtype).eps * most))
 
 
 def factors(x: Any, h: Any, p: Any) -> Any:
-    """NumPy's factorizations, of general, Hermitian, and positive definite matrices."""
+    """NumPy's factorizations of general, Hermitian, and positive definite matrices."""
     return (
         *jnp.linalg.svd(x),
         *jnp.linalg.svd(jnp.swapaxes(x, -1, -2), full_matrices=False),
@@ -70,7 +70,10 @@ def factors(x: Any, h: Any, p: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", [slow(np.float32), slow(np.float64), slow(np.complex64), np.complex128])
 def test_batches_of_hard_matrices(dtype: Any) -> None:
-    """Backward errors equal LAPACK's for all ranks and scales; values without vectors are equal."""
+    """For all ranks and scales, backward errors are as small as LAPACK's.
+
+    Eigenvalues without eigenvectors are equal.
+    """
     x, h, p = general(dtype, 5, 4), hermitian(dtype, 4), positive(dtype, 4)
     run = compiled(factors, x, h, p)
     u, s, vh, thin_u, thin_s, thin_vh, values, v, w, alone, lower, upper, of_h, right, only, q, r = run(
@@ -110,7 +113,7 @@ def test_values_of_the_loops() -> None:
 
 
 def test_values_of_numpy() -> None:
-    """A batch of matrices, including the signs of QR."""
+    """Compares a batch of matrices with NumPy, including the signs of QR."""
     a = normal(np.float64, 2, 5, 5)
     s = a @ adjoint(a) + np.eye(5)
 
@@ -133,14 +136,13 @@ def test_info() -> None:
     x[3, 2, 1] = np.nan
     y, *info = tiduc.load(FAILURES).compile(lapack=CALLBACK)(x, np.zeros(3), np.ones((3, 1)))
     assert [i.tolist() for i in info] == [[0, 3, 2, 3], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 1], 1]
-    assert np.array_equal(
-        y[0][np.triu_indices(4, 1)], x[0][np.triu_indices(4, 1)]
-    )  # entries that are not read stay
+    upper = np.triu_indices(4, 1)
+    assert np.array_equal(y[0][upper], x[0][upper])  # entries that are not read do not change
     assert np.array_equal(y[1, :, 1], [0, np.sqrt(2), 0, 0]) and np.isnan(y[1, 2:, 2]).all()
 
 
 def test_columns_before_a_failure() -> None:
-    """The columns of the leading positive definite part are computed."""
+    """The columns of the leading positive definite part are correct."""
     cholesky, *_ = FUNCTIONS["cholesky"]
     for k in range(7):
         a = normal(np.complex128, 7, 7)
@@ -154,7 +156,7 @@ def test_columns_before_a_failure() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64])
 def test_products_of_reflections(dtype: Any) -> None:
-    """All matrices of `general`, with some tau of zero, from both sides; NaN for infinite tau."""
+    """Products from both sides for all matrices of `general`, with some tau zero; an infinite tau gives NaN."""
     x, c = general(dtype, 40, 7), normal(dtype, 13, 40, 3)
     packed, tau = FUNCTIONS["qr"][0](x)
     assert np.any(tau == 0)
@@ -169,7 +171,7 @@ def test_products_of_reflections(dtype: Any) -> None:
 
 
 def test_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the matrix for which LAPACK fails has a nonzero `info`, and NaN."""
+    """Only the matrix for which LAPACK fails gets a nonzero `info` and NaN."""
     original = np.linalg.eigh
 
     def eigh(x: Array) -> Any:
@@ -260,7 +262,7 @@ def roots() -> tiduc.Executable:
 
 
 def test_errors_of_the_callback(roots: tiduc.Executable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors are tiduc's, raised once; KeyboardInterrupt passes; the module can be called again."""
+    """Errors are raised once, as tiduc's errors. KeyboardInterrupt is passed on. The module can be called again."""
     error: list[BaseException] = [MemoryError("no 9 GiB are free")]
 
     def fails(_: Array) -> Any:
@@ -288,7 +290,7 @@ def test_another_runtime_names_the_missing_module(roots: tiduc.Executable) -> No
 
 
 def test_the_runtime_alone(roots: tiduc.Executable, tmp_path: Path) -> None:
-    """A file states its requirements: NumPy and IREE's runtime."""
+    """A compiled file needs only NumPy and IREE's runtime."""
     roots.save(tmp_path / "roots.vmfb")
     code = f"""
 import sys, numpy, tiduc.runtime
@@ -315,7 +317,7 @@ def test_targets_other_than_cpus(target: str, tmp_path: Path) -> None:
 
 
 def test_at_a_shell(tmp_path: Path) -> None:
-    """A refused target writes no file; a module may have both parameters and the callback."""
+    """No file is written for a refused target. A module may have both parameters and the callback."""
     (tmp_path / "f.mlir").write_text(ROOTS)
     write_weights(tmp_path / "x.irpa", {"x": np.diag([3.0, 1, 2])})
     words = "compile", "f.mlir", "--lapack=callback", "-o", "f.vmfb"
@@ -328,7 +330,7 @@ def test_at_a_shell(tmp_path: Path) -> None:
 
 
 def test_runs_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """`tiduc run` compiles like `tiduc compile`; the option is refused for compiled modules and for XLA."""
+    """`tiduc run` compiles like `tiduc compile`. The option is refused for compiled modules and for XLA."""
     monkeypatch.chdir(tmp_path)
     Path("f.mlir").write_text(ROOTS)
     tiduc.load(ROOTS).compile(lapack=CALLBACK).save("f.vmfb")

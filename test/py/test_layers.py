@@ -78,14 +78,15 @@ LAYERS = {
     "models": (("tiduc.models",), (*COMPILER, "program")),
     "eager": (("tiduc.eager",), (*COMPILER, "program")),
     "cli": (("tiduc.cli", "tiduc.crashes", "tiduc.driver", "tiduc.__main__"), (*PROGRAMS, "tiduc")),
-    "tiduc": (("tiduc",), PROGRAMS),  # tools for programs: check, explain, view, training, ...
+    "tiduc": (("tiduc",), PROGRAMS),  # tools that use programs: check, explain, view, training, ...
 }
 
 
 IREE = "tiduc.backends.iree"
 TOOLS = ("records of IREE", "emit")
 REASONS = ("faults", "missing", "linear_algebra", "fast", "modules")
-# The rooms of backends/iree, as LAYERS: the rooms by reason know the tools, and do not know each other.
+# The folders (rooms) of backends/iree, in the form of LAYERS. The folders in REASONS import the tools but not each
+# other.
 ROOMS = {
     "records of IREE": (("fault", "settings", "targets", "elf"), ()),
     "emit": (("emit",), ("records of IREE",)),
@@ -96,13 +97,13 @@ ROOMS = {
 }
 
 
-# The rooms of dialect/, from the lowest: a file imports its own room and lower ones. The files beside the rooms are
+# The rooms of dialect/, from the lowest. A file may import its own room and lower rooms. Files directly in dialect/ are
 # the layer "errors".
 DIALECT = ("ops", "mlir", "graph", "shapes", "facts", "dynamic", "emitters", "control")
 
 
 def layer(module: str, layers: Layers = LAYERS) -> str:
-    """The layer a module belongs to."""
+    """The layer of a module."""
     return next(
         name
         for name, (roots, _) in layers.items()
@@ -111,20 +112,20 @@ def layer(module: str, layers: Layers = LAYERS) -> str:
 
 
 def files() -> dict[str, Path]:
-    """Every file of the package, by the name of its module."""
+    """All files of the package, by module name."""
     paths = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = list(path.relative_to(ROOT).with_suffix("").parts)
             if parts[0] == "tiduc" and len(parts) > 1 and parts[1] in FOLDERS:
-                continue  # reached through a link
+                continue  # a link to another folder
             parts = parts if parts[0] == "tiduc" else ["tiduc", *parts]
             paths[".".join(parts).removesuffix(".__init__")] = path
     return paths
 
 
 def imports(source: str, local: bool = False) -> list[tuple[int, str]]:
-    """The modules, and names of modules, that a file imports, at any depth, with their lines.
+    """The modules, and names in modules, that a file imports at any nesting depth, with their lines.
 
     With `local`, only the imports inside functions.
     """
@@ -143,7 +144,7 @@ def _imports(source: str) -> list[tuple[int, str, bool]]:
             elif isinstance(node, ast.ImportFrom):
                 module = "." * node.level + (node.module or "")
                 names.extend((node.lineno, f"{module}.{alias.name}", inside) for alias in node.names)
-            elif not isinstance(node, ast.expr):  # which contains no statement
+            elif not isinstance(node, ast.expr):  # expressions contain no statements
                 walk(node, inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
     walk(ast.parse(source), False)
@@ -170,7 +171,7 @@ def graph(known: dict[str, Path]) -> dict[str, set[str]]:
 
 
 def cycle(edges: dict[str, set[str]]) -> list[str]:
-    """The modules of one import cycle, which begins and ends with one module. The list is empty without a cycle."""
+    """The modules of an import cycle, from a module back to the same module; empty if there is no cycle."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
@@ -180,7 +181,7 @@ def cycle(edges: dict[str, set[str]]) -> list[str]:
 
 
 def room_violations(module: str, source: str) -> list[str]:
-    """The imports of a file of backends/iree that its room forbids."""
+    """Messages about the imports of a file of backends/iree that its room forbids."""
     name = layer(module.removeprefix(f"{IREE}."), ROOMS)
     allowed = {name, *ROOMS[name][1]}
     return [
@@ -192,7 +193,7 @@ def room_violations(module: str, source: str) -> list[str]:
 
 
 def violations(module: str, source: str) -> list[str]:
-    """The imports of a file that its layer, or its room of backends/iree, forbids."""
+    """Messages about the imports of a file that its layer, or its room of backends/iree, forbids."""
     name = layer(module)
     allowed = {name, *LAYERS[name][1]}
     names = room_violations(module, source) if module.startswith(f"{IREE}.") else []
@@ -207,7 +208,7 @@ def violations(module: str, source: str) -> list[str]:
     return names
 
 
-# A module, and what a function of the module imports, with the reason why the module itself does not.
+# Imports inside functions: the module, the imported module, and the reason why the import is not at module level.
 OPTIONAL, SLOW, PLATFORM = "an optional package", "saves start-up time", "absent on some platforms"
 FORKED = "the driver loads no library before it forks"
 LOCAL = {
@@ -320,7 +321,7 @@ def test_imports() -> None:
 
 
 def room(module: str) -> str | None:
-    """The room of dialect/ that a module is in. None for the files beside the rooms, and for other packages."""
+    """The room of dialect/ that contains a module. None for files directly in dialect/, and for other packages."""
     parts = module.split(".")
     return parts[2] if parts[:2] == ["tiduc", "dialect"] and len(parts) > 2 and parts[2] in DIALECT else None
 

@@ -1,4 +1,4 @@
-"""`tidu-legalize-for-iree`: rewritten ops give the specified values. test_iree_faults.py tests IREE alone."""
+"""`tidu-legalize-for-iree`: rewritten ops give the specified values. test_iree_faults.py tests IREE without tiduc."""
 
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ def legalized(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def rewritten(request: pytest.FixtureRequest) -> Joined:
-    """All cases in one function, which compiles faster than many functions."""
-    names = selected(request, "test_rewritten") | {"atan2"}  # which another test runs, too
+    """All cases as one function, which compiles faster than many functions."""
+    names = selected(request, "test_rewritten") | {"atan2"}  # another test runs these
     cases = {name: case for name, case in CASES.items() if name in names}
     text, counts = joined(function(name, case) for name, case in cases.items())
     run = Executable(compile_module(legalized(text)))
@@ -42,7 +42,7 @@ def rewritten(request: pytest.FixtureRequest) -> Joined:
 def agrees(y: Array, case: Case) -> bool:
     if case.rtol == 0:
         return bool(np.array_equal(y, case.expected, equal_nan=y.dtype.kind in "fc"))
-    nearly = case.rtol if 1e-14 < case.rtol < 1e-9 else 0  # sums of numbers about 1
+    nearly = case.rtol if 1e-14 < case.rtol < 1e-9 else 0  # sums of numbers near 1
     return bool(np.allclose(y, case.expected, rtol=case.rtol, atol=nearly, equal_nan=True))
 
 
@@ -97,7 +97,7 @@ def test_hints_to_other_compilers_go() -> None:
 
 
 def test_programs_are_rewritten_before_they_are_compiled() -> None:
-    """`Program.compile` rewrites ops before the compiler runs, for derivatives, too."""
+    """`Program.compile` rewrites ops before the compiler runs, also in derivatives."""
     program = tiduc.load(function("main", CASES["cholesky"]))
     x, *_ = CASES["cholesky"].arguments
     y, dx = program.vjp().compile()(x, np.broadcast_to(np.eye(4), x.shape).copy())
@@ -106,7 +106,7 @@ def test_programs_are_rewritten_before_they_are_compiled() -> None:
 
 
 def test_dynamic_sizes() -> None:
-    """Only at run time is it known whether a dynamic dimension has size 1, and is expanded."""
+    """A dynamic dimension is expanded if it has size 1, which is known only at run time."""
     text = """func.func @main(%x: tensor<?x1xf32>, %n: tensor<i32>) -> tensor<?x3xf32> {
       %0 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
       %1 = stablehlo.constant dense<3> : tensor<1xi32>
@@ -124,7 +124,7 @@ def test_dynamic_sizes() -> None:
 
 
 def test_groups_on_gpus() -> None:
-    """Products of slices; the results equal those of the grouped convolution on a CPU."""
+    """Grouped convolutions become products of slices. The results equal those of the convolution on a CPU."""
     module = parse(GROUPED)
     legalize_for_iree(module, cpu=False)
     text = stage(str)(module)
@@ -146,7 +146,7 @@ def test_nibbles_on_gpus_are_refused() -> None:
 
 
 def test_functions_of_constants() -> None:
-    """IREE folds these while it compiles, with a linker that does not provide the sine of f64."""
+    """Without tiduc, IREE folds these at compile time, with a linker that does not provide the sine of f64."""
     text = """func.func @main() -> tensor<2xf64> {
       %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf64>
       %1 = stablehlo.sine %0 : tensor<2xf64>
@@ -163,7 +163,7 @@ def test_signs_of_zeros(rewritten: Joined) -> None:
 
 @pytest.mark.parametrize("entry", pipeline.PIPELINE, ids=lambda entry: entry.name)
 def test_modules_have_ops_that_are_no_functions(entry: pipeline.Entry) -> None:
-    """A mesh of devices comes first, as JAX exports it, and a function without a body, such as an import, second."""
+    """The module has a device mesh, as JAX exports it, and a function without a body, such as an import."""
     module = parse("""
       sdy.mesh @mesh = <["a"=1]>
       func.func private @tiduc_lapack.f(tensor<3xf32>) -> tensor<3xf32>
@@ -187,7 +187,10 @@ def test_modules_have_ops_that_are_no_functions(entry: pipeline.Entry) -> None:
 
 
 def test_a_program_with_a_mesh(tmp_path: Path) -> None:
-    """The command compiles it, for a static library, too, whose function has the name of the program."""
+    """The command compiles the program, also to a static library.
+
+    The library's function has the name of the program.
+    """
     path = tmp_path / "wave.mlir"
     path.write_text("""
       sdy.mesh @mesh = <["a"=1]>

@@ -1,4 +1,7 @@
-"""Programs as static libraries: loops, branches, draws, and sizes from data; host code is checked before kernels."""
+"""Programs as static libraries: loops, branches, random numbers, sizes from data.
+
+Host code is checked before kernels.
+"""
 
 import shutil
 import subprocess
@@ -68,13 +71,13 @@ NET = f"""func.func @main(%w: tensor<4x4xf32> {{tidu.name = "w"}}, %given: tenso
 {{-#
   dialect_resources: {{ builtin: {{ table: "0x04000000{RNG.standard_normal((8, 256), np.float32).tobytes().hex()}" }} }}
 #-}}"""
-"""A loop whose trip count is an input, over branches; noise, dropout and a sample; and a constant of 8 KiB."""
+"""A loop over branches, whose trip count is an input; noise, dropout and a sample; and a constant of 8 KiB."""
 
 
 @needs_gcc
 @pytest.mark.more
 def test_a_step_with_loops_branches_and_draws(tmp_path: Path) -> None:
-    """Two steps of the library have the bits of two steps of the module: noise, masks and samples are the seed's."""
+    """Two steps of the library equal two steps of the module bit for bit. The seed determines all random numbers."""
     step = train_step(load(NET), "mse", "adam", train=["w"], seed=3)
     names, outputs = [port.name for port in step.inputs], [port.name for port in step.outputs]
     arrays = {
@@ -93,7 +96,7 @@ def test_a_step_with_loops_branches_and_draws(tmp_path: Path) -> None:
         np.testing.assert_array_equal(x, y)
     np.testing.assert_array_equal(second[outputs.index("seed")], seed(3, 2))
     again = module(*({**arrays, "seed": seed(3, 0)}[name] for name in names))
-    assert again[0] != second[0]  # each step draws other numbers
+    assert again[0] != second[0]  # each step draws new numbers
 
 
 ROW = """func.func @main(%x: tensor<3x4xf32>) -> (tensor<1x4xf32>, tensor<2xi32>, tensor<3x4xf32>) {
@@ -106,7 +109,7 @@ ROW = """func.func @main(%x: tensor<3x4xf32>) -> (tensor<1x4xf32>, tensor<2xi32>
 @needs_gcc
 @pytest.mark.more
 def test_a_library_without_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The host code alone copies slices, constants and arguments; the object file is empty, and links."""
+    """Host code copies slices, constants and arguments without kernels. The object file is empty, and can be linked."""
     x = RNG.standard_normal((3, 4), np.float32)
     row, constant, whole = run_library(load(ROW), [x], tmp_path, offset=4)
     np.testing.assert_array_equal(row, x[1:2])
@@ -125,13 +128,13 @@ SIZES = """func.func @main(%n: tensor<1xi32>, %m: tensor<1xi32>) -> tensor<i32> 
     : (tensor<?xi32>, tensor<i32>) -> tensor<i32>
   return %r : tensor<i32>
 }"""
-"""A sum of squares; the sizes of its arrays are data."""
+"""A sum of squares of arrays whose sizes are data."""
 
 
 @needs_gcc
 @pytest.mark.more
 def test_sizes_that_are_data(tmp_path: Path) -> None:
-    """The library computes with any such sizes, and returns status 6 if they do not agree."""
+    """The library accepts any equal sizes, and returns status 6 if the sizes differ."""
 
     def given(*sizes: int) -> list[np.ndarray]:
         return [np.array([size], np.int32) for size in sizes]
@@ -144,7 +147,7 @@ def test_sizes_that_are_data(tmp_path: Path) -> None:
 def test_host_code_is_refused_before_kernels_are_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An op of the host that cannot be translated is named, at the place in the program that needs it."""
+    """If host code has an op that cannot be translated, the error names it and the program's line that needs it."""
     monkeypatch.delitem(host._TRANSLATE, "cf.assert")
     ran, run = [], objects._run
 

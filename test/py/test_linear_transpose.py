@@ -1,4 +1,4 @@
-"""linear_transpose: the transpose of a linear graph, especially where outputs and inputs coincide."""
+"""linear_transpose: the transpose of a linear graph, especially if outputs and inputs coincide."""
 
 import re
 from dataclasses import replace
@@ -23,7 +23,7 @@ V = "tensor<3xf64>"
 
 
 def function(*lines: str, outputs: str, type_: str = V) -> str:
-    """A graph @F of x and y, in which each value `%n` is named vn."""
+    """The text of a graph @F of x and y, in which each value `%n` is named vn."""
     names = re.findall(r"^(%\d+) =", "\n".join(lines), re.MULTILINE)
     names_ = [named(name, f"v{name[1:]}", type_) for name in names]
     return graph("F", ["x", "y"], "\n".join([*lines, *names_]), outputs.split(), type_)
@@ -66,7 +66,7 @@ def linear_of(view: Any, name: str, wrt: tuple[str, ...] = ("x", "y")) -> Any:
 
 
 def applied(view: Any, linear: Any, values: list[Any]) -> list[Any]:
-    """The linear map at POINT, with zeros for inactive outputs."""
+    """The linear map at POINT, applied to `values`, with zeros for inactive outputs."""
     wanted = [x for x in linear.outputs if x is not None]
     results = iter(numbers(view, wanted, POINT | dict(zip(linear.keys, values, strict=True))))
     return [np.zeros(3) if x is None else next(results) for x in linear.outputs]
@@ -100,7 +100,7 @@ def test_twice_gives_the_map_back(name: str) -> None:
 @pytest.mark.parametrize("name", ["a chain", "shapes"])
 @pytest.mark.parametrize("wrt", ["x", "y"])
 def test_twice_gives_the_ops_back(name: str, wrt: str) -> None:
-    """Without sums, the lowered text differs only in the names of inputs."""
+    """If nothing is summed, transposing twice gives the same lowered text, except for the names of inputs."""
     view = view_of(PROGRAMS[name])
     linear = linear_of(view, name, (wrt,))
     twice = linear_transpose(view, linear_transpose(view, linear, OPSET), OPSET)
@@ -112,7 +112,7 @@ def test_twice_gives_the_ops_back(name: str, wrt: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("key", ["x", "y"])
 def test_a_part_of_the_map(name: str, key: str) -> None:
-    """The transpose in one input is the transpose of the map at a zero tangent of the other; each output by itself."""
+    """Transposes toward one input, from all outputs and from each output, equal parts of the whole transpose."""
     view = view_of(PROGRAMS[name])
     linear = linear_of(view, name)
     n, wrt = ["x", "y"].index(key), [("F", key)]
@@ -132,7 +132,7 @@ def test_a_part_of_the_map(name: str, key: str) -> None:
 
 
 def test_a_part_of_a_call() -> None:
-    """A callee is linear in both arguments; the cotangent of the argument that is not wanted is left out."""
+    """A callee is linear in both arguments. The cotangent of the argument that is not requested is left out."""
     text = """
     func.func private @f(%x: tensor<3xf64>, %y: tensor<3xf64>) -> tensor<3xf64> attributes {no_inline} {
       %0 = stablehlo.multiply %x, %y : tensor<3xf64>
@@ -156,7 +156,7 @@ def test_a_part_of_a_call() -> None:
 
 
 def test_a_transposed_graph_can_be_differentiated() -> None:
-    """A transposed graph is an ordinary linear graph: it may be linearized and transposed."""
+    """A transposed graph is an ordinary linear graph, which can be linearized and transposed."""
     view = view_of(PROGRAMS["fan-out"])
     back = linear_transpose(view, linear_of(view, "fan-out", ("x",)), OPSET)
     second = linearize(view, list(back.outputs), list(back.keys), OPSET)
@@ -172,7 +172,7 @@ def test_a_transposed_graph_can_be_differentiated() -> None:
 
 
 def test_seeds_add_up() -> None:
-    """Two outputs whose tangents are one value, -x: their seeds are summed."""
+    """Two outputs have the same tangent, -x, so their seeds are summed."""
     view = view_of(function(op("%0 = stablehlo.negate %x"), op("%1 = stablehlo.negate %x"), outputs="%0 %1"))
     linear = linearize(view, [("F", "v0"), ("F", "v1"), ("F", "x")], ["x"], OPSET)
     back = linear_transpose(view, linear, OPSET)
@@ -184,7 +184,7 @@ def test_seeds_add_up() -> None:
 
 
 def test_one_tangent_returned_twice() -> None:
-    """In text, both outputs of the linear graph are its input."""
+    """In this text, both outputs of the linear graph are its input."""
     linear = """
     "tidu.graph"() ({
     ^bb0(%dx: tensor<3xf64>):
@@ -219,7 +219,7 @@ def test_an_input_that_no_output_needs() -> None:
 
 
 def test_masks_are_not_needed() -> None:
-    """Native passes may drop masks; values that depend on an input are active without them."""
+    """Native passes may drop masks. Without masks, values that depend on an input are active."""
     view = view_of(PROGRAMS["fan-out"])
     linear_of(view, "fan-out", ("x",))
     text = str(view.module)
@@ -271,7 +271,7 @@ def test_a_product_of_two_tangents() -> None:
 
 
 def test_a_closed_graph_stays_as_it_is() -> None:
-    """Masks are those of one transpose: of the product below they flag x, or both operands, which is refused."""
+    """Each transpose has its own masks. For the product below, they flag only x, or both operands, which is refused."""
     text = function(op("%0 = stablehlo.multiply %x, %y"), op("%1 = stablehlo.negate %0"), outputs="%1")
     view = view_of(text)
     closed = view.graph("F")
@@ -309,7 +309,7 @@ def test_an_op_set_without_the_rule() -> None:
 
 
 def test_rules_are_called_only_for_ops_with_cotangents() -> None:
-    """An output without a seed costs nothing, and ops that reach only such outputs need no rule."""
+    """An output without a seed adds no ops. Ops that reach only such outputs need no rule."""
     bare = replace(OPSET, transpose_rules={"stablehlo.negate": OPSET.transpose_rules["stablehlo.negate"]})
     linear = """
     "tidu.graph"() ({
@@ -361,7 +361,7 @@ EMPTY = {
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_cotangents_of_empty_arrays_are_symbolic_zeros(name: str) -> None:
-    """A constant would be no valid output of a linear graph."""
+    """A constant zero would not be a valid output of a linear graph."""
     operand, op_ = EMPTY[name]
     result = op_.rpartition("-> ")[2]
     text = f"func.func @main(%x: {operand}) -> {result} {{\n{op_}\nreturn %y : {result}\n}}"

@@ -16,7 +16,7 @@ from tiduc.passes.rules import OPSET
 
 
 def text_of(view: Any, name: str) -> str:
-    """The text of one graph of the view's module."""
+    """The text of the graph with this name in the view's module."""
     blocks = str(view.module).split('"tidu.graph"()')
     return next(block.strip(" }\n") for block in blocks if f'sym_name = "{name}"' in block)
 
@@ -37,11 +37,11 @@ def test_worked_example() -> None:
     assert [line.split(" = ")[1].split()[0] for line in linear_ops(text)] == ["stablehlo.multiply"] * 2
     assert text.count("tidu.external") == 2 and "@F0::@a" in text and "@F0::@p3" in text
     assert "tidu.input_of = [@F0::@x], tidu.output_of = [@F0::@p3]" in text
-    assert text_of(view, "F0") == primal  # named already, so nothing is added to it
+    assert text_of(view, "F0") == primal  # already has a name, so no name is added
 
 
 def test_residuals_are_primal() -> None:
-    """d sin x = cos x dx: the cosine is a primal op in the linear graph."""
+    """d sin x = cos x dx: the linear graph computes the cosine by a primal op."""
     view = view_of(graph("F", ["x"], f"%0 = stablehlo.sine %x : {F64}\n" + named("%0", "y"), ["%0"]))
     linearize(view, [("F", "y")], ["x"], OPSET)
     (cosine,) = (line for line in text_of(view, "L0").splitlines() if "cosine" in line)
@@ -59,7 +59,7 @@ def test_names_and_fresh_ones() -> None:
 
 
 def test_only_ops_that_outputs_need_are_visited() -> None:
-    """Ops without rules are allowed where no tangent arrives, and where no output depends on them."""
+    """Ops without rules are allowed if they have no tangent, or if no output depends on them."""
     body = (
         f"%0 = stablehlo.exponential %x : {F64}\n"
         + named("%0", "e")
@@ -163,7 +163,7 @@ def test_no_tangent_passes_through_integers() -> None:
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide", "power", "maximum", "atan2"])
 @pytest.mark.parametrize("wrt", ["x", "y"])
 def test_no_zeros_in_a_linear_graph(op: str, wrt: str) -> None:
-    """An inactive operand costs nothing: no array of zeros is emitted."""
+    """For an inactive operand, no array of zeros is emitted."""
     body = f"%0 = stablehlo.{op} %x, %y : {F64}\n" + named("%0", "v")
     view = view_of(graph("F", ["x", "y"], body, ["%0"]))
     linearize(view, [("F", "v")], [wrt], OPSET)
@@ -177,7 +177,7 @@ def test_no_zeros_in_a_linear_graph(op: str, wrt: str) -> None:
 
 
 def test_references_through_graphs_and_modules() -> None:
-    """The derivative of log(exp(a x)) is a, also if the two ops are in different modules."""
+    """The derivative of log(exp(a x)) is a, even if the two ops are in different modules."""
     body = external("%e", "@F0::@p3") + f"%0 = stablehlo.log %e : {F64}\n" + named("%0", "l")
     second = graph("F2", ["x"], external("%l", "@F1::@l") + named("%l", "m"), ["%l"])
     view = view_of(EXP_AX, graph("F1", [], body, ["%0"]), second)
@@ -190,7 +190,7 @@ def test_references_through_graphs_and_modules() -> None:
 @pytest.mark.parametrize("mode", ["".join(m) for n in (1, 2, 3) for m in itertools.product("FR", repeat=n)])
 @pytest.mark.parametrize("reload", [False, True])
 def test_third_order_without_a_merge(mode: str, reload: bool) -> None:
-    """Each order linearizes the graph of the order before, and reads other graphs by reference.
+    """Each order linearizes the graph of the previous order, and refers to values of other graphs.
 
     With `reload`, the module is printed and parsed between the orders.
     """
@@ -241,7 +241,7 @@ def test_unknown_references() -> None:
 
 
 def test_regions_that_read_active_values() -> None:
-    """A tangent that a region captures is not lost: an op without a rule for it is refused."""
+    """A captured tangent is not ignored: an op with a region is refused if it has no rule for captures."""
     text = f"""
     func.func @main(%x: {F64}, %n: tensor<i32>) -> {F64} {{
       %one = stablehlo.constant dense<1.0> : {F64}
@@ -269,7 +269,7 @@ ELEMENTWISE = sorted(name for name, form in OPSET.forms.items() if form == "elem
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_emitted_ops_have_rules(name: str) -> None:
-    """Three orders forward, then reverse: each op that a rule emits has rules."""
+    """Each op that a rule emits has rules: differentiates three times in forward mode, then in reverse mode."""
     derived = 0
     for count, element in itertools.product((1, 2, 3), ("f64", "complex<f64>")):
         t = f"tensor<2x{element}>"
@@ -286,7 +286,7 @@ def test_emitted_ops_have_rules(name: str) -> None:
         try:
             first = p.jvp()
         except Unsupported:
-            continue  # stated for this op itself
+            continue  # the refusal is for this op
         first.jvp(0).jvp(0).vjp(0)
         derived += 1
     assert derived

@@ -1,4 +1,7 @@
-"""`tiduc.load` takes exported programs of JAX and PyTorch, and says what to do with other objects and with weights."""
+"""`tiduc.load` accepts exported programs of JAX and PyTorch.
+
+Its errors say what to do with other objects and weights.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ SIGNATURE = "(params['w']: 2x3xf32, x: 3xf32, k: f32) -> (result['loss']: f32)"
 
 @pytest.fixture(scope="module")
 def stages():
-    """The function, lowered and exported by JAX. Both drop the argument that it does not read."""
+    """The function, lowered and exported by JAX. Both forms drop the unused argument."""
     function = jax.jit(loss)
     return function.lower(*EXAMPLE, k=K), jax.export.export(function)(*EXAMPLE, k=K)
 

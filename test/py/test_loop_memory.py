@@ -1,4 +1,4 @@
-"""Residuals of loops: equal derivatives from stacks, segments and bisection, and the memory that each takes."""
+"""Residuals of loops: stacks, segments and bisection give equal derivatives; the memory of each."""
 
 import re
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def nested(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def hoisted(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """An invariant inner loop, with another trip count than the outer loop."""
+    """A loop-invariant inner loop, whose trip count differs from that of the outer loop."""
 
     def f(x: Any, w: Any) -> Any:
         def outer(i: Any, c: Any) -> Any:
@@ -72,7 +72,7 @@ def test_same_numbers(name: str) -> None:
     program = tiduc.load(exported(function, *arguments))
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(function, (0, 1)))(*arguments)
-    run = xla.by_xla if "1000" in name else evaluate  # the interpreter is slow, but needs no compiler
+    run = xla.by_xla if "1000" in name else evaluate  # the interpreter is slow, but nothing is compiled
     for memory in MEMORIES:
         compare(run(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
 
@@ -94,12 +94,12 @@ def test_second_order(make: Any, memory: str) -> None:
 
 
 def forwards(text: str) -> str:
-    """The types of the carries of the first loop."""
+    """The types of the loop-carried values of the first loop."""
     return text.partition("do {")[0]
 
 
 def test_cheap_values_are_recomputed() -> None:
-    """The transpose of tanh(c x) + x reads 1 - tanh(c x)^2 and c: x, the square and the counter are not stacked."""
+    """The transpose of tanh(c x) + x reads 1 - tanh(c x)^2 and c. The square, x and the counter are not stacked."""
 
     def f(xs: Any) -> Any:
         return lax.scan(lambda c, x: (jnp.tanh(c * x) + x, None), jnp.ones(2), xs)[0].sum()
@@ -110,7 +110,7 @@ def test_cheap_values_are_recomputed() -> None:
 
 
 def test_values_of_fewest_bytes_are_kept() -> None:
-    """Products of one wide value are recomputed from this value, which is kept once."""
+    """Products of one wide value are recomputed. The wide value is stacked once."""
 
     def f(x: Any, w: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -120,7 +120,7 @@ def test_values_of_fewest_bytes_are_kept() -> None:
         return lax.fori_loop(0, 7, body, x).sum()
 
     kept = stacks(forwards(grad(f, random((2,), (50,)), "stack")), 7)
-    assert [t for t in kept if "x2x50x" in t] == ["tensor<7x2x50xf64>"]  # of wide, wide w and the products
+    assert [t for t in kept if "x2x50x" in t] == ["tensor<7x2x50xf64>"]  # not wide w and the products
 
 
 def test_loop_invariants_are_hoisted() -> None:
@@ -137,7 +137,7 @@ def test_loop_invariants_are_hoisted() -> None:
     after = gradient.rpartition("stablehlo.return")[2]
     assert "stablehlo.multiply" in after
     carried = re.findall(r"stablehlo.while\(.*\) : (.*)", gradient)[-1].split(", ")
-    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2  # no wider sum for y
+    assert carried.count("tensor<f64>") == 1 and carried.count("tensor<5xf64>") == 2  # no wide sum for y
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(f, (0, 1, 2)))(*arguments)
     compare(evaluate(gradient, arguments), wanted)
@@ -151,17 +151,17 @@ def test_products_of_matrices_are_kept() -> None:
 def test_checkpoints_are_few() -> None:
     text = grad(*counted(100), "sqrt")
     assert not stacks(text, 100)
-    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # every tenth iteration, and one that is not used
+    assert set(stacks(text, 11)) == {"tensor<11x3xf64>"}  # every tenth iteration, and an unused row
     assert set(stacks(text, 10)) == {"tensor<10x3xf64>"}  # the iterations of a segment
     text = grad(*counted(100), "log")
     assert (
         not stacks(text, 100) and "tensor<9x3xf64>" in text
-    )  # the first, one for each half, and one to spare
+    )  # the first, one for each half, and an unused row
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 8])
 def test_checkpoints_of_loops_that_end_early(most: int) -> None:
-    """Loops with an induction variable and another condition need no more checkpoints."""
+    """Loops with an induction variable and a second condition need no additional checkpoints."""
 
     def steps(x: Any, stop: Any, n: int) -> Any:
         for _ in range(n):
@@ -187,7 +187,10 @@ def test_checkpoints_of_loops_that_end_early(most: int) -> None:
 
 @pytest.mark.parametrize("memory", ["sqrt", "log"])
 def test_checkpoints_are_few_at_order_two(memory: str) -> None:
-    """Reverse over reverse stacks no value of all iterations, and neither does `hvp`, whose loop is in forward mode."""
+    """Reverse over reverse does not stack a value of all iterations.
+
+    Neither does `hvp`, whose loop is in forward mode.
+    """
     function, arguments = counted(100)
     program = replace(tiduc.load(exported(function, *arguments)), loop_memory=memory)
     for twice in (program.grad().vjp(), program.hvp()):
@@ -229,7 +232,7 @@ def test_induction_variables_are_never_stored(sum_: str) -> None:
 
 
 def said(attributes: str) -> str:
-    """A loop x <- sin(x) y with n iterations and attributes."""
+    """The text of a loop x <- sin(x) y with n iterations and these attributes."""
     return f"""
 func.func @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {{
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -251,7 +254,7 @@ BOUNDED = "tidu.max_trip_count = 8 : i64"
 
 
 def by_hand(n: int, order: int = 2) -> list[float]:
-    """The loop's derivatives up to an order, by formula."""
+    """The loop's derivatives up to an order, computed by formula."""
 
     def f(x: Any) -> Any:
         c = x
@@ -268,7 +271,7 @@ def by_hand(n: int, order: int = 2) -> list[float]:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_bounded(memory: str) -> None:
-    """Beyond the bound, derivatives that read stacks are NaN, and recomputed ones are right."""
+    """If the trip count exceeds the bound, derivatives from stacks are NaN; derivatives from checkpoints are right."""
     program = replace(tiduc.load(said(BOUNDED)), loop_memory=memory)
     first, second = program.grad().text, program.grad().grad().text
     for n in (0, 1, 5, 8):
@@ -281,7 +284,7 @@ def test_bounded(memory: str) -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("varies", [True, False])
 def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
-    """A loop in another loop, and an invariant loop, with and without a bound."""
+    """A nested loop and a loop-invariant loop, with and without a bound."""
 
     def f(x: Any) -> Any:
         def until(c: Any) -> Any:
@@ -304,7 +307,7 @@ def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
 
 
 def test_gradient_of_a_written_gradient() -> None:
-    """The gradient of a loop of unknown length has nested loops of unknown length."""
+    """The gradient of a loop with unknown trip count has nested loops with unknown trip counts."""
     program = tiduc.load(tiduc.load(said("")).grad().text)
     for n in (0, 1, 5, 17):
         got = evaluate(program.grad().text, [np.float64(0.7), np.int32(n)])[0]
@@ -344,7 +347,7 @@ def test_invalid_bounds(bound: str) -> None:
 
 
 def test_iterations_that_cannot_be_counted() -> None:
-    """Trip counts have 32 bits; forward mode does not need them."""
+    """Trip counts have 32 bits, so reverse mode is refused for longer loops; forward mode needs no trip count."""
     text = said("").replace("i32", "i64").replace("%1 = stablehlo.compare LT, %i, %n", "LIMIT %i, %m")
     limit = "%m = stablehlo.constant dense<3000000000> : tensor<i64>\n    %1 = stablehlo.compare LT,"
     program = tiduc.load(text.replace("LIMIT", limit))
@@ -355,7 +358,7 @@ def test_iterations_that_cannot_be_counted() -> None:
 
 
 def test_effects_are_not_repeated() -> None:
-    """A call with side effects may return another value each time: its loop runs once, or is refused."""
+    """A call with side effects may return a different value each time, so its loop runs once, or is refused."""
     call = "%k = stablehlo.custom_call @host(%i) {has_side_effect = true} : (tensor<i32>) -> tensor<i32>"
     factor = f"{call}\n    %f = stablehlo.convert %k : (tensor<i32>) -> tensor<f64>"
     text = said(BOUNDED).replace("%2 = stablehlo.sine %c", f"{factor}\n    %2 = stablehlo.multiply %c, %f")
@@ -367,7 +370,7 @@ def test_effects_are_not_repeated() -> None:
 
 
 def test_tokens_are_carried() -> None:
-    """Ordered effects, as JAX exports them: a loop that carries and returns a token."""
+    """A loop that carries and returns a token, which is how JAX exports ordered effects."""
 
     def f(x: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -382,7 +385,7 @@ def test_tokens_are_carried() -> None:
 
 
 def test_dynamic_carries_have_forward_mode_only() -> None:
-    """Stacks need static sizes of the carries: reverse mode is refused with the op's name."""
+    """Stacks need loop-carried values of static shape. Reverse mode is refused; the error names the op."""
     text = said("").replace("tensor<f64>", "tensor<?xf64>")
     assert "stablehlo.while" in tiduc.load(text).jvp().text
     refusal = r"-:5:10: error: .* rule for stablehlo.while: .* make shapes static .*, or use forward mode"
@@ -395,6 +398,9 @@ def test_dynamic_carries_have_forward_mode_only() -> None:
 
 
 def test_recomputed_calls_share_their_function() -> None:
-    """A loop's body is lowered three times: as it is, from checkpoints, and for residuals. All call one @power."""
+    """A loop's body is lowered three times: for values, from checkpoints, and for residuals.
+
+    All call one function @power.
+    """
     text = tiduc.load(UNBOUNDED_TEXTS["captured_condition"][0]).vjp().text
     assert sorted(re.findall(r"private @(\S+?)\(", text)) == ["power", "power.jvp.transpose"]

@@ -1,4 +1,4 @@
-"""Sums of products that leave loops: equal gradients, and the loops that keep their sums."""
+"""Sums of products that move out of loops: equal gradients, and loops whose sums stay inside."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ def normal(*shapes: tuple[int, ...]) -> list[Array]:
 
 
 def recurrent(n: int, batch: int, width: int) -> tuple[Callable[..., Any], list[Array]]:
-    """Each step's input is added, so that the loop stacks the cotangent of the sum for it."""
+    """A recurrent network that adds an input in each step, so that the loop stacks the cotangents of the inputs."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -33,7 +33,7 @@ def recurrent(n: int, batch: int, width: int) -> tuple[Callable[..., Any], list[
 
 
 def backwards(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """The primal loop counts down."""
+    """A recurrent network whose primal loop counts down."""
 
     def f(xs: Any, w: Any) -> Any:
         h, _ = lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), jnp.ones((2, 16)), xs, reverse=True)
@@ -43,7 +43,7 @@ def backwards(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def twice(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """An iteration multiplies by the weight twice, once transposed, and adds it once."""
+    """A recurrent network in which a step multiplies by the weight twice, once transposed, and adds it once."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -55,7 +55,7 @@ def twice(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def batched(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """Products of several matrices each."""
+    """A loop with batched products of matrices."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -67,7 +67,7 @@ def batched(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def vector(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """Products without a contracted dimension: outer products."""
+    """A loop with outer products, which have no contracting dimension."""
 
     def f(xs: Any, w: Any) -> Any:
         return jnp.sum(lax.scan(lambda h, x: (jnp.tanh(w @ h + x), None), jnp.ones(8), xs)[0])
@@ -76,7 +76,7 @@ def vector(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def invariant(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """One factor is the same in each iteration."""
+    """A loop with products of which one factor is loop-invariant."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(c: Any, x: Any) -> Any:
@@ -98,7 +98,7 @@ def nested(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def summed(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """The primal loop adds up products, and its result is read with its iterates."""
+    """A primal loop that sums products. Both the final sum and the partial sums are used."""
 
     def f(xs: Any, ys: Any) -> Any:
         def step(c: Any, xy: Any) -> Any:
@@ -140,16 +140,16 @@ def products_in_loops(text: str) -> list[int]:
 
 
 def test_stacked_factors() -> None:
-    """The loop stacks the factors anyway, or new stacks are smaller than the sum."""
+    """The sums move out, because the loop stacks their factors anyway, or new stacks are smaller than the sum."""
     for name in ("moved", "one iteration", "long", "batched", "backwards"):
         function, arguments = PROGRAMS[name]
         text = grad(function, arguments)
-        assert products_in_loops(text)[1:] == [1], name  # the cotangent of the state
+        assert products_in_loops(text)[1:] == [1], name  # only the cotangent of the state
         assert "contracting_dims = [0, 1]" in text or "[0, 2] x [0, 2]" in text, name
 
 
 def test_large_stacks_are_not_added() -> None:
-    """A factor that nothing else stacks would take more bytes than the sum."""
+    """The sums stay in the loop, because stacks of a factor would take more bytes than the sum."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LoRA adapters: values against their formula, and training, files and merged weights against the library peft."""
+"""LoRA adapters: values compared with the formula, and training, files and merged weights with the library peft."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def linear(type_: str = "f32", rows: str = "5") -> Model:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_, rows", [("f32", "5"), ("f64", "5"), ("bf16", "5"), ("f32", "?")])
 def test_values(type_: str, rows: str) -> None:
-    """y = W x + alpha / r B A x; before training, B is 0."""
+    """y = W x + (alpha / r) B A x; before training, B is 0."""
     model = linear(type_, rows)
     adapted = with_lora(model, ["first"], rank=2, alpha=3.0, seed=1)
     x = RNG.standard_normal((5, 8)).astype(model.weights["first.weight"].dtype)
@@ -98,7 +98,7 @@ def test_refused(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_layers_in_another_order_for_inference() -> None:
-    """The adapters of a layer have equal initial values in two models that list their weights in different order."""
+    """A layer's adapters have equal initial values in two models that list their weights in different orders."""
 
     def two(first: str, second: str) -> Model:
         product = "(tensor<5x4xf32>, tensor<4x4xf32>) -> tensor<5x4xf32>"
@@ -121,7 +121,7 @@ def test_layers_in_another_order_for_inference() -> None:
 
 
 class Attention:
-    """Makes a network with linear layers and dropout; the class needs torch, which only some tests have."""
+    """Creates a network with linear layers and dropout. The class is local, because only some tests need torch."""
 
     def __new__(cls, torch: Any) -> Any:
         class Net(torch.nn.Module):  # type: ignore[misc,name-defined]
@@ -140,7 +140,7 @@ class Attention:
 
 
 def inferred(torch: Any, tmp_path: Path) -> tuple[Any, Any]:
-    """An input, and the output of `infer` for it after ten steps that train adapters; the state is in a file."""
+    """An input, and its output by `infer` after ten training steps of the adapters. Saves the state in a file."""
     net = Attention(torch)
     for mode, count in (("train", 4), ("eval", 2)):
         exported = torch.export.export(getattr(net, mode)(), (torch.ones(count, 6, 16),))
@@ -189,7 +189,7 @@ def inferred(torch: Any, tmp_path: Path) -> tuple[Any, Any]:
 
 @pytest.mark.more
 def test_adapters_for_inference_and_export(tmp_path: Path) -> None:
-    """With --infer, the adapters that a step has trained give peft's outputs, as adapters and merged."""
+    """With --infer, trained adapters give peft's outputs, both as adapters and merged into the weights."""
     torch, peft = pytest.importorskip("torch"), pytest.importorskip("peft")
     (x, y), folder = inferred(torch, tmp_path), str(tmp_path)
     assert (
@@ -215,7 +215,7 @@ def test_adapters_for_inference_and_export(tmp_path: Path) -> None:
 
 @pytest.mark.more
 def test_training_is_that_of_peft(tmp_path: Path) -> None:
-    """200 steps from peft's adapters; then peft reads the trained ones, and merges them to equal weights."""
+    """200 steps start from peft's adapters. peft then reads the trained adapters, and merges them to equal weights."""
     torch, peft = pytest.importorskip("torch"), pytest.importorskip("peft")
 
     class Attention(torch.nn.Module):

@@ -119,7 +119,7 @@ def constants(text: str) -> dict[str, str]:
 
 
 def leftovers(text: str) -> list[str]:
-    """Lines that should have been simplified: neutral operands, double negations, identities."""
+    """The lines that should have been simplified: neutral operands, double negations, and ops without effect."""
     number = constants(text)
     one = {x for x, v in number.items() if v in ("1.000000e+00", "(1.000000e+00,0.000000e+00)")}
     zero = {x for x, v in number.items() if v in ("0.000000e+00", "(0.000000e+00,0.000000e+00)")}
@@ -197,7 +197,7 @@ def test_the_detector_sees() -> None:
 
 
 def test_no_dead_tangent_sweep() -> None:
-    """The VJP of a chain has each op once forward and once back, and no op of the JVP."""
+    """The VJP of a chain has each op once in the forward and once in the reverse pass, and no op of the JVP."""
     text = function(f"%0 = stablehlo.sine %x : {V}", f"%y = stablehlo.sine %0 : {V}")
     ops = body(str(load(text).vjp()))
     assert sorted(ops) == sorted(["sine", "sine", "cosine", "cosine", "multiply", "multiply"])
@@ -205,7 +205,7 @@ def test_no_dead_tangent_sweep() -> None:
 
 
 def test_a_linear_program_costs_nothing() -> None:
-    """The gradient of w . x in w is x itself."""
+    """The gradient of w . x with respect to w is x itself."""
     text = function(
         ZERO,
         f"%p = stablehlo.multiply %x, %w : {V}",
@@ -218,7 +218,7 @@ def test_a_linear_program_costs_nothing() -> None:
 
 
 def test_masks_are_dropped_and_equal_ops_merge() -> None:
-    """exp(a x) dx as a primal product and as a tangent are merged."""
+    """The product exp(a x) dx occurs as a primal op and as a tangent op, which are merged."""
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), list(one.keys), OPSET)
@@ -233,7 +233,7 @@ def test_attributes_and_name() -> None:
     flat = materialize_merge(view_of(EXP_AX), [("F0", "p3")], ["x", "a"], OPSET, name="f")
     text = str(lower(flat))
     assert "func.func @f(%arg0: tensor<f64>, %arg1: tensor<f64>) -> tensor<f64>" in text
-    assert str(lower(flat)) == text  # the graph stays as it is
+    assert str(lower(flat)) == text  # does not change the graph
     parse(text)
 
 
@@ -280,7 +280,7 @@ def test_stablehlo_dies_of_slices_from_the_end_of_concatenations() -> None:
 
 
 def test_numbers_survive() -> None:
-    """The simplified program is still the derivative, by central differences."""
+    """The simplified program still agrees with central differences."""
     rng = np.random.default_rng(0)
     for text in PROGRAMS.values():
         p = load(text)
@@ -298,7 +298,7 @@ def test_numbers_survive() -> None:
 
 
 def test_sums_of_one_kind_have_locations_of_their_own() -> None:
-    """Regions are copied, but not their captured values and locations."""
+    """Equal regions share code, but each copy has its own captured values and location."""
     spread = 'stablehlo.broadcast_in_dim {}, dims = [] : (tensor<f64>) -> {} loc("{}")'
     lines = [f"%{i} = {spread.format(f'%{x}', V, x)}" for i, x in enumerate("xw")]
     text = function(*lines, f"%y = stablehlo.multiply %0, %1 : {V}", inputs="x: tensor<f64>; w: tensor<f64>")
@@ -310,7 +310,7 @@ def test_sums_of_one_kind_have_locations_of_their_own() -> None:
 
 
 def test_ops_beside_calls_stay_as_they_are() -> None:
-    """If only calls are replaced, ops that read none of their results stay the flat graph's own."""
+    """If only calls are replaced, ops that read none of their results are reused from the flat graph."""
     half = (
         "func.func private @half(%x: tensor<f64>) -> tensor<f64> attributes {no_inline} {\n"
         "%0 = stablehlo.tanh %x : tensor<f64>\n"

@@ -1,4 +1,4 @@
-"""materialize_merge: one flat graph of the wanted values, with each value once."""
+"""materialize_merge: a flat graph of the requested values, which computes each value once."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> s
 
 
 def test_worked_example() -> None:
-    """The flat graph of [p3, c2] over F0 and T1 has multiply, exponential, multiply, multiply, and no other op."""
+    """The flat graph of [p3, c2] over F0 and T1 has exactly multiply, exponential, multiply, multiply."""
     view = view_of(EXP_AX)
     back = linear_transpose(view, linearize(view, [("F0", "p3")], ["x"], OPSET), OPSET)
     text = merged(view, [("F0", "p3"), *back.outputs], ["a", "x", *back.keys])
@@ -76,7 +76,7 @@ def test_order_of_inputs(inputs: list[str], expected: str) -> None:
 
 
 def test_other_inputs_come_in_the_order_in_which_they_were_made() -> None:
-    """A graph that refers to another one was made after it, whichever of the two a module holds first."""
+    """Inputs of a graph come after those of graphs that it refers to, whatever the order in the module."""
     later = external("%e", "@F0::@p3") + f"%0 = stablehlo.add %e, %u : {F64}\n" + named("%0", "g")
     view = view_of(graph("G", ["u"], later, ["%0"]) + EXP_AX)
     assert keys(merged(view, [("G", "g")], [])) == "@a, @x, @u"
@@ -110,7 +110,7 @@ def test_an_unknown_input() -> None:
 def test_name_and_masks() -> None:
     text = merged(view_of(EXP_AX), [("F0", "p3")], ["a", "x"], name="flat")
     assert 'sym_name = "flat"' in text and "tidu.merged" in text
-    parse(text)  # valid, masks included
+    parse(text)  # checks masks too
     view = view_of(EXP_AX)
     linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
     text = merged(view, list(linear.outputs), ["a", "x"])
@@ -122,7 +122,7 @@ def test_name_and_masks() -> None:
 
 
 def two(first: str, second: str, outputs: str = "%0 %1", type_: str = F64) -> Any:
-    """A view of two graphs with input x, each with one op whose result is named v."""
+    """A view of two graphs with the input x. Each has one op, whose result is named v."""
     graphs = (
         graph(name, ["x"], f"{line}\n" + named(output, "v", type_), [output], type_)
         for name, line, output in zip("AB", (first, second), outputs.split(), strict=True)
@@ -184,7 +184,7 @@ def test_operands_tell_ops_apart() -> None:
 
 
 def test_roles_tell_ops_apart_until_lowering() -> None:
-    """x * dx as a primal op and as a linear op: they differ until masks are dropped."""
+    """x * dx occurs as a primal op and as a linear op, which differ until masks are dropped."""
     product = f"%0 = stablehlo.multiply %k, %x : {F64}\n" + named("%0", "v")
     view = view_of(graph("F", ["k", "x"], product, ["%0"]))
     linear = linearize(view, [("F", "v")], ["x"], OPSET, name="L")
@@ -225,7 +225,7 @@ def test_regions(op: str, expected: int) -> None:
 
 
 def test_regions_that_read_from_outside() -> None:
-    """Bodies that capture different values are different."""
+    """Regions that capture different values are not merged."""
     outer = "%k = stablehlo.constant dense<{}> : tensor<f64>\n"
     for first, second, expected in ((2.0, 2.0, 1), (2.0, 3.0, 2)):
         lines = [outer.format(value) + reduce(i, "add", "%k") for i, value in enumerate((first, second))]
@@ -264,7 +264,7 @@ def test_results_of_one_op_are_told_apart() -> None:
 
 
 def test_equal_trees_built_twice() -> None:
-    """Common subexpressions merge from the bottom up, within a graph and across graphs."""
+    """Common subexpressions merge from operands to results, inside a graph and across graphs."""
     line = f"%{{0}}a = stablehlo.exponential %x : {F64}\n%{{0}}b = stablehlo.multiply %{{0}}a, %x : {F64}\n"
     text = "".join(line.replace("%{0}", f"%n{i}") for i in range(3))
     view = view_of(
@@ -352,7 +352,7 @@ def test_identities_and_inverses() -> None:
 
 
 def test_a_quantized_zero_is_not_neutral() -> None:
-    """A quantized zero is stored as the zero point, and a stored 0 is another number."""
+    """A quantized zero is stored as the zero point, so a stored 0 is another number."""
     type_ = "tensor<3x!quant.uniform<i8:f32, 0.1:5>>"
     lines = f"""%c = "stablehlo.constant"() <{{value = dense<0> : tensor<3xi8>}}> : () -> {type_}
       %0 = stablehlo.add %x, %c : {type_}
@@ -363,13 +363,11 @@ def test_a_quantized_zero_is_not_neutral() -> None:
 
 
 def test_source_graphs_are_not_changed() -> None:
-    """A flat graph shares unchanged ops with its sources, which can be named and written afterwards."""
+    """A flat graph shares unchanged ops with its sources; the sources can still be named and written."""
     view = view_of(EXP_AX)
     linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
     before = merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"])
-    relinearized = linearize(
-        view, list(linear.outputs), ["x"], OPSET
-    )  # which refers to values of L0 that had no names
+    relinearized = linearize(view, list(linear.outputs), ["x"], OPSET)  # refers to values of L0 without names
     parse(str(view.module))
     assert merged(view, [("F0", "p3"), *linear.outputs], ["a", "x"]) == before
     assert len(relinearized.definitions) > 0

@@ -1,4 +1,4 @@
-"""Budgets of memory: the order of ops, and what is recomputed."""
+"""Memory budgets: the order of ops, and the values that are recomputed."""
 
 import itertools
 import json
@@ -37,17 +37,17 @@ GATED = """  %t{i} = stablehlo.tanh %m{i} : {x}
   %g{i} = stablehlo.add %t{i}, %one : {x}
   %x{next} = stablehlo.multiply %m{i}, %g{i} : {x}
 """
-"""m (tanh m + 1), as in a gelu."""
+"""The activation m (tanh m + 1), which is similar to a GELU."""
 
 SHIFTED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
   %t{i} = stablehlo.tanh %u{i} : {x}
   %x{next} = stablehlo.multiply %m{i}, %t{i} : {x}
 """
-"""m tanh (m + 1)."""
+"""The activation m tanh (m + 1)."""
 
 
 def layers(count: int, rows: int, width: int, activation: str = TANH) -> str:
-    """A network of layers with the activation of x w, and the sum of its results."""
+    """A network whose layers apply the activation to x w, followed by the sum of the results."""
     x, w = f"tensor<{rows}x{width}xf32>", f"tensor<{width}x{width}xf32>"
     arguments = ", ".join([f"%x0: {x}", *(f"%w{i}: {w}" for i in range(count))])
     body = "".join(
@@ -67,7 +67,7 @@ def layers(count: int, rows: int, width: int, activation: str = TANH) -> str:
 
 
 def network(count: int, rows: int, width: int, activation: str = TANH) -> tuple[tiduc.Program, list[Any]]:
-    """The gradient of `layers` in all inputs, and arguments."""
+    """The gradient of `layers` with respect to all inputs, and its arguments."""
     random = np.random.default_rng(0)
     shapes = [(rows, width), *[(width, width)] * count]
     arguments = [(random.standard_normal(shape) / np.sqrt(width)).astype(np.float32) for shape in shapes]
@@ -75,7 +75,7 @@ def network(count: int, rows: int, width: int, activation: str = TANH) -> tuple[
 
 
 def peak(program: tiduc.Program) -> int:
-    """The peak of a program's model in bytes, of its ops in the order in which they are."""
+    """The peak memory of a program in the model, in bytes, for the order that is best without recomputation."""
     model = liveness(tiduc.load(program.text).merged)
     return model.peak(lowest_order(model))
 
@@ -93,7 +93,7 @@ def peak(program: tiduc.Program) -> int:
     ],
 )
 def test_values_are_equal_bit_for_bit(name: str, memory: str) -> None:
-    """Ops run in another order, and again, on the reference interpreter, which fuses nothing."""
+    """Reordered and recomputed ops give equal bits on the reference interpreter, which does not fuse ops."""
     program = tiduc.load(EXAMPLES / f"{name}.mlir").grad(value=True)
     with np.load(EXAMPLES / f"{name}.npz") as stored:
         arguments = [stored[f"input.{i}"] for i in range(len(program.inputs))]
@@ -105,7 +105,7 @@ def test_values_are_equal_bit_for_bit(name: str, memory: str) -> None:
 
 
 def test_a_budget_holds_for_derivatives_to_come() -> None:
-    """A budget of a program is one of its Hessian-vector product, too."""
+    """The budget of a program also applies to its Hessian-vector product."""
     program, arguments = network(4, 8, 4)
     loss = tiduc.load(layers(4, 8, 4))
     free, held = loss.hvp("x0"), loss.rematerialize("0.8x").hvp("x0")
@@ -125,7 +125,7 @@ def test_a_barrier_that_was_there_stays() -> None:
 
 
 def test_peak_is_within_the_budget() -> None:
-    """A share is one of what the program takes in the order of differentiation, with all values kept."""
+    """A budget such as 0.5x is relative to the peak in the order of differentiation, with all values kept."""
     program, _ = network(12, 64, 8)
     given = liveness(program.merged)
     beside, most = given.throughout, given.peak(range(len(given.ops))) - given.throughout
@@ -149,7 +149,7 @@ def test_a_budget_that_is_too_small_is_refused_with_the_least_one() -> None:
     [("100B", 100), ("1.5kB", 1500), ("2MiB", 2 * MIB), ("1 GB", 10**9), ("0.25x", 325), ("min", 0)],
 )
 def test_budgets(text: str, wanted: int) -> None:
-    """A share is one of the 900 bytes beside arguments and results."""
+    """A budget such as 0.5x is relative to the 900 bytes of values that are neither arguments nor results."""
     assert budget_in_bytes(text, 1000, 100) == wanted
 
 
@@ -168,7 +168,7 @@ def test_curve_falls_and_costs_more_and_more() -> None:
 
 
 def test_small_programs_run_in_another_order() -> None:
-    """The order alone lowers their peak, without a budget as well; then, nothing is recomputed."""
+    """Even without a budget, reordering lowers the peak of small programs; nothing is recomputed."""
     program, _ = network(12, 64, 8)
     given = liveness(program.merged)
     highest, beside = given.peak(range(len(given.ops))), given.throughout
@@ -180,7 +180,7 @@ def test_small_programs_run_in_another_order() -> None:
 
 
 def test_a_budget_frees_early_where_that_lowers_no_peak() -> None:
-    """The first array is the peak in any order. Two results read the third one, and run before the last one."""
+    """The first array is the peak in any order. With a budget, two readers of the third array run early and free it."""
     needs = [[], [0], [1], [2], [3], [2], [2]]
     with context(), ir.Location.unknown():
         model = liveness(graph_of([100, 1, 4, 4, 4, 1, 1], needs, [4, 5, 6]))
@@ -190,7 +190,7 @@ def test_a_budget_frees_early_where_that_lowers_no_peak() -> None:
 
 
 def test_results_of_the_graph_are_computed_early() -> None:
-    """Two results read the first array, which is free once both of them and the second array are computed."""
+    """Two results read the first array. It is free after both results and the second array are computed."""
     with context(), ir.Location.unknown():
         model = liveness(graph_of([4, 4, 4, 1, 1, 1], [[], [0], [1], [2], [0], [0]], [3, 4, 5]))
     assert model.peak(range(6)) - model.throughout == 12 * MIB
@@ -198,7 +198,7 @@ def test_results_of_the_graph_are_computed_early() -> None:
 
 
 def test_order_frees_values_as_soon_as_it_can() -> None:
-    """Without a budget, the products that give the derivatives of weights run one by one, not at the end."""
+    """Without a budget, products that give the derivatives of weights run early instead of at the end."""
     program, _ = network(16, 2048, 64)
     activation = 2048 * 64 * 4
     given = liveness(program.merged)
@@ -209,7 +209,10 @@ def test_order_frees_values_as_soon_as_it_can() -> None:
 
 @pytest.mark.parametrize("checkpoints", [500, 125, 44, 20, 10, 6])
 def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -> None:
-    """For 1,000 layers; beside the checkpoints, a step of the backward part takes its operand and its result."""
+    """Tests a chain of 1,000 layers.
+
+    In addition to checkpoints, a reverse step needs memory for its operand and result.
+    """
     with context(), ir.Location.unknown():
         model = ordered(liveness(graph_of(*chain(1000))))
         budget = model.throughout + (checkpoints + 2) * MIB
@@ -221,7 +224,7 @@ def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -
 
 @pytest.mark.parametrize("checkpoints", [1, 2, 3])
 def test_binomial_optimum_is_that_of_the_model(checkpoints: int) -> None:
-    """The search over all schedules finds as many second runs."""
+    """The plan recomputes as many steps as the binomial optimum."""
     with context(), ir.Location.unknown():
         model = ordered(liveness(graph_of(*chain(8))))
         choice = within(model, model.throughout + (checkpoints + 2) * MIB)
@@ -229,18 +232,18 @@ def test_binomial_optimum_is_that_of_the_model(checkpoints: int) -> None:
 
 
 def test_small_graphs_have_the_lowest_peak() -> None:
-    """The peaks of small random graphs, against the lowest peak of all schedules with any recomputation."""
+    """Compares the peaks of small random graphs with the lowest peak of all schedules, with any recomputation."""
     ratios = []
     for seed in range(60):
         drawn = random_dag(seed)
         with context(), ir.Location.unknown():
             found = within(ordered(liveness(graph_of(*drawn))), 0).peak
         ratios.append((found - 1) / MIB / lowest_peak(*drawn))
-    assert min(ratios) >= 1 and max(ratios) < 1.01  # but for the argument of one byte
+    assert min(ratios) >= 1 and max(ratios) < 1.01  # the ratio exceeds 1 only by the one-byte argument
 
 
 def test_barriers_take_no_values_that_compilers_fuse() -> None:
-    """Where the budget drops t = tanh u, and keeps m, the sum u = m + 1 runs again behind the barrier, too."""
+    """If the budget drops t = tanh u and keeps m, the sum u = m + 1 is also recomputed behind the barrier."""
     program = network(12, 64, 8, SHIFTED)[0].rematerialize("min")
     graph = run_stages(program, lowering("rematerialize")[1:], program.merged)
     barriers = [op for op in graph.definitions if op.name == BARRIER]
@@ -257,12 +260,12 @@ def test_barriers_take_no_values_that_compilers_fuse() -> None:
 
 
 WITHOUT = 4352
-"""KiB of the gradient of gated layers that recomputes nothing."""
+"""KiB of memory of the gradient of gated layers that recomputes nothing."""
 
 
 @pytest.mark.parametrize("gain", [cheap._GAIN, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_cheap_values_are_not_kept(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer computes t = tanh m, g = t + 1 and m g. Multiplications that read t and g recompute these two values."""
+    """A layer computes t = tanh m, g = t + 1 and m g. Multiplications that read t or g recompute them."""
     monkeypatch.setattr(cheap, "_GAIN", gain)
     without_hosting(monkeypatch)
     program, arguments = network(8, 512, 64, GATED)
@@ -283,11 +286,11 @@ MASKED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
   %e{i} = stablehlo.add %d{i}, %s{i} : {x}
   %x{next} = stablehlo.add %e{i}, %m{i} : {x}
 """
-"""x r + s + m, where r is 1 or 2, s is 0 or 1, and the broadcast is the identity."""
+"""The activation x r + s + m, where r is 1 or 2, s is 0 or 1, and the broadcast is the identity."""
 
 
 def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a merged graph, an op may read another value than the one that its result's definition names."""
+    """In a merged graph, the operands of an op may be other values than those in its definition."""
     recomputing, _ = network(8, 512, 64, MASKED)
     assert BARRIER in recomputing.text
     monkeypatch.setattr(cheap, "_GAIN", 0.0)
@@ -297,7 +300,10 @@ def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.M
 
 
 def test_an_op_that_only_later_ops_read_runs_once() -> None:
-    """Its first run is dropped, and the iota that it reads, which takes no memory, runs right before the second."""
+    """The first run of the op is dropped.
+
+    The iota that it reads takes no memory, and runs right before the second run.
+    """
     x = "tensor<4x4xf32>"
     program = tiduc.load(f"""func.func @main(%x: {x}) -> {x} {{
   %i = stablehlo.iota dim = 0 : {x}
@@ -331,7 +337,7 @@ def test_explain_lists_peaks(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each run of an op beyond the first in the program within the budget."""
+    """`explain` lists each run of an op after its first run, in the program within the budget."""
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
     assert run(["explain", str(file), "--budget", "0.35x", "--json"]) == 0
@@ -383,7 +389,7 @@ def test_infeasible_budgets_are_named(
 
 
 def test_parts_of_a_split_have_the_budget() -> None:
-    """The VJP that is split recomputes nothing, since what it recomputed would be residuals."""
+    """A VJP is split before anything is recomputed, because recomputed values would become residuals."""
     parts = split(tiduc.load(layers(12, 64, 8)).rematerialize("0.9x"))
     assert {parts.forward.memory, parts.backward.memory} == {"0.9x"}
     assert len(parts.residuals) == len(split(tiduc.load(layers(12, 64, 8))).residuals)

@@ -1,4 +1,4 @@
-"""Where arrays lie in memory: programs as compiled, in memory that holds NaN, against plain ones, bit for bit."""
+"""Compares programs with placed arrays, in memory filled with NaN, with programs without placement, bit for bit."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ TRAINING = """func.func @main(%w: tensor<96x96xf32> {tf.aliasing_output = 0 : i3
   %3 = stablehlo.subtract %w, %2 : tensor<96x96xf32>
   return %3, %1 : tensor<96x96xf32>, tensor<96x96xf32>
 }"""
-"""Donates its weights."""
+"""A training step that donates its weights."""
 
 CARRIED = """func.func @main(%x: tensor<128x128xf32>, %n: tensor<i32>) -> tensor<128x128xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -52,7 +52,7 @@ CARRIED = """func.func @main(%x: tensor<128x128xf32>, %n: tensor<i32>) -> tensor
   }
   return %r#1 : tensor<128x128xf32>
 }"""
-"""Updates a carry in place; the products are too large for a loop in one kernel."""
+"""A loop that updates a loop-carried value in place; its products are too large for a single kernel."""
 
 
 def mlp() -> tiduc.Program:
@@ -83,7 +83,7 @@ def counting(name, edit):
     edits.SPEED[name] = counted
 counting("host_arrays", hosting.host_arrays)
 counting("place_arrays", placement.place_arrays)"""
-"""Code that writes the names of the edits that change a module to a file."""
+"""Code that writes to a file the names of the edits that change a module."""
 
 
 @pytest.mark.more
@@ -118,7 +118,7 @@ def planned(region):
     places, moved = given
     return places, {i: max(0, start - 60 * (i % 2)) for i, start in moved.items()}
 hosting._plan = planned"""
-"""Code that moves arrays after their places have been checked: every second one lies 60 bytes too early."""
+"""Code that moves every second array 60 bytes forward after the check of their places."""
 
 
 @pytest.mark.more
@@ -135,7 +135,7 @@ def edited(module):
     release.operands[4] = carry.result
     return True
 """
-"""Releases the result of an iteration, which the next iteration reads, in place of a temporary array."""
+"""Code that releases the result of an iteration, which the next iteration reads, instead of a temporary array."""
 
 UNWRITTEN = """
 def edited(module):
@@ -146,7 +146,7 @@ def edited(module):
     declare(module, releases._BARRIER)
     return True
 """
-"""Runs no kernel, so that nothing writes the arrays."""
+"""Code that removes all kernels, so that nothing writes the arrays."""
 
 EDITED = """from tiduc.backends.iree.modules import edits
 from tiduc.backends.iree.modules.ops import erase
@@ -159,7 +159,10 @@ edits.CORRECTIONS["replace_early_releases"] = edited"""
 @pytest.mark.more
 @pytest.mark.parametrize("code", [RELEASED, UNWRITTEN], ids=["released", "unwritten"])
 def test_reads_of_other_memory_are_found(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both programs have the fault; they agree unless released and fresh memory holds NaN in one of them."""
+    """Both programs have the fault.
+
+    Their results differ only because released and new memory holds NaN in one of them.
+    """
     compiles_with(monkeypatch, EDITED.format(code))
     with pytest.raises(TiducError, match="differs from that in plain memory in [0-9]+ of"):
         checked(tiduc.load(CARRIED))
@@ -183,7 +186,7 @@ VM = f"""module {{ vm.module public @m {{
 
 
 def test_arrays_are_filled_before_and_after_their_use() -> None:
-    """The fences order the fills: after the allocation, and before the release."""
+    """Fences order the fills: one after the allocation, and one before the release."""
     text = after(poison_arrays, VM)
     assert text is not None
     order = re.findall(

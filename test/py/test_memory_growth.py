@@ -1,4 +1,4 @@
-"""Budgets of memory for deep networks: plans take time in proportion to the ops."""
+"""Memory budgets for deep networks: the time of a plan is proportional to the number of ops."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tiduc.passes.rematerialize.second_runs import evicting, unchanged
 
 
 def test_the_least_memory_of_a_chain_of_elementwise_ops() -> None:
-    """Each layer reads the one before it twice, so that 2**40 paths lead through the ops that compilers fuse."""
+    """Each layer reads the previous layer twice, so that 2**40 paths lead through the ops that compilers fuse."""
     ops, x = list[str](), "%x"
     for i in range(40):
         ops.append(f"%a{i} = stablehlo.sine {x} : tensor<1000xf64>")
@@ -35,7 +35,7 @@ def test_the_least_memory_of_a_chain_of_elementwise_ops() -> None:
 
 
 def test_no_schedule_is_tried_if_no_value_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above 64 KiB cheap values are looked for. In a chain of products there are none, and the plan costs no more."""
+    """Above 64 KiB, the plan searches for cheap values. A chain of products has none, and no schedule is tried."""
     graph = graph_of(*chain(240))
     model = ordered(liveness(graph))
     assert model.peak(range(len(model.ops))) - model.throughout > cheap.SMALL
@@ -49,7 +49,7 @@ def test_no_schedule_is_tried_if_no_value_is_cheap(monkeypatch: pytest.MonkeyPat
 
 
 def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """The gradient of a U-Net: layer i of the second half reads layer i from the end of the first half, too."""
+    """The gradient of a U-Net: layer i of the second half also reads the i-th layer from the end of the first half."""
     half = layers // 2
     needs: list[list[int]] = [[i - 1] if i else [] for i in range(half)]
     needs += [[i - 1, layers - 1 - i] for i in range(half, layers)]
@@ -63,7 +63,7 @@ def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 def test_plans_take_time_in_proportion_to_the_ops(
     shape: Any, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The schedules that are tried have a bounded multiple of the ops of the graph, and so has the plan."""
+    """The number of ops is at most a constant multiple of the graph's, in the plan and in all tried schedules together."""
     model, ops = ordered(liveness(graph_of(*shape(240))), has_budget=True), list[int]()
 
     def counted(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Budgets of memory for programs with loops: what each loop keeps, and what small loops take on IREE."""
+"""Memory budgets for programs with loops: the residuals of each loop, and the memory of small loops on IREE."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ LOOP = """func.func @main(%x: tensor<64x64xf32>) -> tensor<f32> {
 
 
 def test_loops_keep_what_the_budget_allows() -> None:
-    """Stacks of 100 iterations, or checkpoints; loop memory that is set stays."""
+    """The budget chooses stacks of 100 iterations or checkpoints, unless `loop_memory` is set."""
     gradient = tiduc.load(LOOP).grad()
     stack = "tensor<100x64x64xf32>"
     assert stack in gradient.text
@@ -59,7 +59,7 @@ def test_loops_keep_what_the_budget_allows() -> None:
 
 
 def test_each_loop_is_a_choice() -> None:
-    """Two loops of one loss: the one with large stacks sets checkpoints, the other one keeps its stack."""
+    """Of two loops in a loss, the loop with large stacks sets checkpoints, and the other loop keeps its stack."""
 
     def loss(x: Any, y: Any) -> Any:
         wide, small = (
@@ -77,7 +77,7 @@ def test_each_loop_is_a_choice() -> None:
 
 
 def test_memory_inside_of_loops_counts() -> None:
-    """The body of the loop holds an array of 8 MB that it does not return."""
+    """The body of the loop computes an array of 8 MB that it does not return."""
 
     def body(c: Any, _: Any) -> Any:
         return jnp.exp(c[:, :, None] + c[:, None, :]).sum(2), None
@@ -96,7 +96,7 @@ def structured(program: tiduc.Program) -> Any:
 
 @pytest.mark.parametrize(("width", "is_kernel"), [(64, True), (256, False)])
 def test_small_loops_allocate_nothing(width: int, is_kernel: bool) -> None:
-    """An iteration computes two arrays of `width` times `width` numbers of 4 bytes; a kernel has 64 KiB for each."""
+    """An iteration computes two arrays of 4 `width`^2 bytes. A kernel has space for arrays of up to 64 KiB."""
 
     def f(x: Any) -> Any:
         return lax.scan(lambda c, _: (jnp.tanh(c @ c) @ x, None), x, None, 9)[0]
@@ -126,7 +126,7 @@ def lstm(monkeypatch: pytest.MonkeyPatch) -> tuple[tiduc.Program, list[Any]]:
 
 
 def test_lstm_fits_a_third(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With checkpoints of the square root of the iterations, at one more run of the forward loop."""
+    """The LSTM sets checkpoints for the square root of its iterations, and runs the forward loop once more."""
     program, _ = lstm(monkeypatch)
     loops = loops_of(program)
     free, held = (estimated(program.view, structured(program), memory, loops) for memory in ("", "0.35x"))
@@ -146,7 +146,7 @@ def test_lstm_takes_a_third_on_iree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_unread_values(seed: int) -> str:
-    """A loop or a branch, some of whose ops no result needs: they read values that nothing else may read."""
+    """A loop or a branch with unused ops. These ops read values that possibly no other op reads."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 4))
     outer = [f"  %a{i} = stablehlo.sine %{['u', 'a0', 'a1'][i]} : tensor<3xf64>" for i in range(count)]
@@ -185,7 +185,7 @@ def with_unread_values(seed: int) -> str:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_loops_may_hold_ops_that_no_result_needs(seed: int) -> None:
-    """Values that only such ops read are computed before the loop, although the loop does not hold them in memory."""
+    """Values that only unused ops read are computed before the loop, but do not occupy memory during the loop."""
     program = tiduc.load(with_unread_values(seed))
     arguments = np.array(0.5), np.array([1.0, 2.0, 3.0])
     for derived in (program, program.grad("x"), program.grad(), program.jvp("x")):

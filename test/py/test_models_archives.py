@@ -1,4 +1,4 @@
-"""The reader of `.pt2` archives refuses what it does not know, before anything of a file is used. Needs no PyTorch."""
+"""The reader of `.pt2` archives refuses unknown contents before it uses any part of a file. Needs no PyTorch."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tiduc.models.torch import archive, expressions, payloads, pickled, schema
 
 
 def read(path: Path) -> Any:
-    """The record of the program and the arrays, as the importer reads them before it needs PyTorch."""
+    """The program's record and the arrays, as the importer reads them before it needs PyTorch."""
     parts = archive.read_parts(str(path))
     found = payloads.read_payloads(payloads.documents(parts), {name: len(x) for name, x in parts.items()})
     return schema.read_model(parts[MODEL]), found, parts
@@ -146,13 +146,13 @@ def test_a_refused_archive(name: str, tmp_path: Path) -> None:
 
 
 def test_compressed_parts(tmp_path: Path) -> None:
-    """As of a small file that would become gigabytes of JSON."""
+    """Compressed parts are refused: a small file could expand to gigabytes of JSON."""
     with pytest.raises(TiducError, match=r"model\.pt2: error: a part of the archive is compressed"):
         read(write(tmp_path / "model.pt2", plain(), zipfile.ZIP_DEFLATED))
 
 
 def test_parts_that_share_bytes(tmp_path: Path) -> None:
-    """Many entries of the directory for the bytes of one part would multiply the size of a file."""
+    """Parts with shared bytes are refused: many directory entries for the same bytes would multiply the file's size."""
     path = write(tmp_path / "model.pt2", {**plain(), "data/weights/weight_1": bytes(100_000)})
     written = path.read_bytes()
     start = written.rindex(b"PK\x01\x02", 0, written.rindex(b"PK\x05\x06"))
@@ -168,7 +168,7 @@ def test_parts_that_share_bytes(tmp_path: Path) -> None:
 
 
 def start_of(written: bytes, name: str) -> bytes:
-    """The entry of the archive's directory for a part."""
+    """The position of a part's entry in the archive's directory."""
     at = written.rindex(name.encode())
     start = written.rindex(b"PK\x01\x02", 0, at)
     return written[start : at + len(name)]
@@ -190,7 +190,7 @@ def test_a_damaged_part(tmp_path: Path) -> None:
 
 
 def two_directories(good: Parts, evil: Parts) -> bytes:
-    """An archive whose directory depends on the reader: before a second directory, some readers take the second."""
+    """An archive with two directories; which of them is used depends on the reader."""
     named = {**{f"plain/{name}": data for name, data in good.items()}, **evil}
     body, places = b"", {}
     for name, data in named.items():
@@ -224,7 +224,7 @@ def two_directories(good: Parts, evil: Parts) -> bytes:
 
 
 def test_two_directories(tmp_path: Path) -> None:
-    """PyTorch's two readers see two archives in such a file; one reader sees one, and refuses it."""
+    """PyTorch has two readers, which would see different archives in such a file. tiduc's reader refuses it."""
     evil = {"version": b"8.20", "serialized_exported_program.json": plain()[MODEL], "a.pt": b"", "b.pt": b""}
     good = {
         name: plain()[name] for name in ("archive_format", "archive_version", ".data/version", "byteorder")
@@ -253,7 +253,7 @@ def test_what_is_no_archive(kind: str, tmp_path: Path) -> None:
 
 
 class Odd:
-    """An object of a class that is not PyTorch's."""
+    """A class that does not belong to PyTorch."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("x",)
@@ -300,7 +300,7 @@ S = "Symbol('s77', positive=True, integer=True)"
     ],
 )
 def test_an_expression(text: str) -> None:
-    """The expression is SymPy's for the text."""
+    """tiduc reads the text as the same expression as SymPy."""
     sympy = pytest.importorskip("sympy")
     pytest.importorskip("torch")
     from torch.utils._sympy.functions import FloorDiv
@@ -362,7 +362,7 @@ def test_a_file_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_messages_hold_no_control_characters() -> None:
-    """The lines of a file's programs are shown in messages."""
+    """Messages quote text of files, which may have control characters."""
     record = schema.checked(schema.Maybe(schema._trace), 'File "x.py", line 1\n\x1b[31mred\x00')
     assert record == 'File "x.py", line 1\n[31mred'
     assert json.dumps(record)

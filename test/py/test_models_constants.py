@@ -23,7 +23,7 @@ LARGE = RNG.standard_normal((INLINE // 4 + 1, 2)).astype(np.float32)
 
 
 def program(**arrays: Any) -> str:
-    """The text of a function that returns its inputs, of these types, and one more output."""
+    """The text of a function with inputs of these types, which returns the inputs and another output."""
     types = {
         name: f"tensor<{'x'.join([*map(str, x.shape), ELEMENTS[x.dtype]])}>" for name, x in arrays.items()
     }
@@ -161,7 +161,7 @@ def test_other_suffixes_are_refused(tmp_path: Path) -> None:
 def test_weights_of_other_types_are_refused() -> None:
     array = np.ones(3, ml_dtypes.bfloat16)
     model = model_of(parse(program(w=array)), named(w=array))
-    raw = array.view("V2")  # as in a file of NumPy's
+    raw = array.view("V2")  # the format of NumPy's files
     assert model.with_weights({"w.0": raw}).weights["w.0"].dtype == array.dtype
     for given, message in [
         ({}, "no array 'w.0'"),

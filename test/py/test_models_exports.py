@@ -1,4 +1,4 @@
-"""Files of `torch.export.save` give one program, read by tiduc's reader and, with `trust`, by PyTorch's."""
+"""Files of `torch.export.save` give the same program with tiduc's reader and, with `trust`, with PyTorch's reader."""
 
 import io
 import re
@@ -29,11 +29,11 @@ SAMPLE = (
     ),
 )
 RESOURCE = re.compile(r"(torch_tensor_[\w.]*?(?:int|float|bool|complex)\d*)(?:_\d+)+\b")
-"""The name of a constant, to which torch-mlir adds a number where the process has had such a constant."""
+"""The name of a constant. torch-mlir appends a number if the process has used the name before."""
 
 
 def outcome(path: Path, trust: bool) -> tuple[str, dict[str, bytes], set[str]]:
-    """The text of the program, the bytes of its weights, and the weights without a gradient; or the error."""
+    """The program's text, the bytes of its weights, and the names of weights without a gradient; or the error."""
     try:
         model = tiduc.import_model(path, lift_constants=True, trust=trust)
     except tiduc.TiducError as error:
@@ -43,7 +43,7 @@ def outcome(path: Path, trust: bool) -> tuple[str, dict[str, bytes], set[str]]:
 
 
 def check(program: Any, folder: Path) -> str:
-    """Imports the program both ways, and gives its text."""
+    """Imports the program with both readers, compares the outcomes, and returns the text."""
     path = folder / "model.pt2"
     torch.export.save(program, path)
     text, *rest = outcome(path, trust=False)
@@ -64,7 +64,7 @@ def test_a_program_of_either_reader(name: str, tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_decomposed(tmp_path: Path) -> None:
-    """Users may save a program after `run_decompositions`."""
+    """Imports a program that was saved after `run_decompositions`."""
     assert check(torch_exports.exported("tied weights", decomposed=True), tmp_path).startswith("module {")
 
 
@@ -82,7 +82,7 @@ def test_the_values_of_a_file(tmp_path: Path) -> None:
 
 
 def as_of_2_8(program: Any, path: Path) -> None:
-    """Writes the archive of a program as PyTorch 2.8 did: the arrays of a folder in one pickle."""
+    """Writes the archive of a program as PyTorch 2.8 did, with all arrays of a folder in one pickle."""
     torch.export.save(program, path)
     with zipfile.ZipFile(path) as archive:
         parts = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
@@ -107,7 +107,7 @@ def test_a_file_of_pytorch_2_8(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_large_weights_need_no_memory_of_the_worker(tmp_path: Path) -> None:
-    """The worker has zeros in place of the weights."""
+    """The worker has zeros instead of the weights."""
     path = tmp_path / "model.pt2"
     torch.export.save(
         torch.export.export(torch.nn.Linear(2**14, 2**13, bias=False), (torch.ones(1, 2**14),)), path

@@ -1,4 +1,4 @@
-"""Functions of JAX with derivatives of their own: `jax.custom_jvp` and `jax.custom_vjp`."""
+"""Functions of JAX with custom derivatives: `jax.custom_jvp` and `jax.custom_vjp`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ from tiduc.dialect.errors import Unsupported
 
 @jax.custom_jvp
 def steep(x: Any) -> Any:
-    """Its rule triples the slope and calls the function again, whose slope is then tripled in turn."""
+    """A function whose rule triples the slope and calls the function, so that the next derivative triples again."""
     return jnp.sin(x)
 
 
@@ -51,7 +51,7 @@ doubled.defvjp(lambda f, x: (f(x), x), lambda f, x, ct: (2 * jax.vjp(f, x)[1](ct
 
 @jax.custom_vjp
 def scaled(x: Any, k: Any) -> Any:
-    """k holds integers, which have no cotangent."""
+    """A function of integers k, which have no cotangent."""
     return x * k
 
 
@@ -60,7 +60,7 @@ scaled.defvjp(lambda x, k: (x * k, k), lambda k, ct: (10 * k * ct, None))
 
 @jax.custom_jvp
 def counted(leaves: dict[str, Any]) -> dict[str, Any]:
-    """A tree of arrays, one of integers."""
+    """A function of a tree of arrays, of which one has integers."""
     return {"twice": leaves["x"] * 2, "count": jnp.arange(3)}
 
 
@@ -127,7 +127,7 @@ def test_derivatives_are_those_of_jax(name: str) -> None:
 
 
 def test_loops_use_the_rule_at_order_two() -> None:
-    """The second derivative of a loop calls the rule again. JAX calls it again only without a loop."""
+    """The second derivative of a loop calls the rule a second time; JAX does so only without a loop."""
     with jax.enable_x64(True):
         x, dx = np.array([0.3, 0.6, 0.8]), np.array([1.0, -0.4, 0.2])
 
@@ -141,7 +141,7 @@ def test_loops_use_the_rule_at_order_two() -> None:
 
 @pytest.mark.parametrize("kind", ["jvp", "vjp"])
 def test_a_derivative_that_reads_a_traced_array_is_refused(kind: str) -> None:
-    """The derivative is exported by itself, where the array of the outer function is unknown."""
+    """The derivative is exported separately, so the traced array of the outer function is unknown."""
 
     def outer(x: Any, a: Any) -> Any:
         if kind == "jvp":
@@ -161,7 +161,7 @@ def test_a_derivative_that_reads_a_traced_array_is_refused(kind: str) -> None:
 
 
 def test_a_derivative_that_defines_a_function_of_its_traced_arrays() -> None:
-    """Only the ops of the inner function can be differentiated; they serve from order two on."""
+    """From order two on, the ops of the inner function are differentiated instead of its custom derivative."""
 
     @jax.custom_jvp
     def outer(x: Any) -> Any:
@@ -188,7 +188,7 @@ def test_functions_without_static_shapes_are_differentiated_by_their_ops() -> No
 
 
 def test_derivatives_that_reject_some_tangents() -> None:
-    """JAX raises the exception only where such a tangent is not a symbolic zero; so does tiduc, where one arrives."""
+    """The exception is raised only if the rejected tangent is not a symbolic zero, as in JAX."""
 
     @partial(jax.custom_jvp)
     def first(x: Any, y: Any) -> Any:
@@ -210,7 +210,7 @@ def test_derivatives_that_reject_some_tangents() -> None:
 
 
 def test_functions_of_equinox() -> None:
-    """`filter_custom_vjp` rejects tangents of all arguments but the first one."""
+    """`filter_custom_vjp` rejects tangents of all arguments except the first."""
     equinox = pytest.importorskip("equinox")
 
     @equinox.filter_custom_vjp
@@ -238,7 +238,7 @@ def test_log_ndtr_far_left() -> None:
 
 
 def test_sinc_near_zero() -> None:
-    """A rule for the function's name replaces a derivative that is 0 near 0."""
+    """A rule for the function's name replaces JAX's derivative, which is 0 near 0."""
 
     def slope(b: Any, x: Any, y: Any) -> Any:
         t = b.multiply(b.constant(np.pi, x), x)

@@ -1,4 +1,4 @@
-"""Exporters leave ops that are not StableHLO: each is rewritten with equal results, or refused by name."""
+"""Exporters leave some ops that are not StableHLO. Each is rewritten with equal results, or refused by name."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A model of 100 MB passes all stages as bytes, since its text would take 200 MB. `pytest -m slow` runs this."""
+"""A model of 100 MB passes all stages as bytes, because its text would take 200 MB. `pytest -m slow` runs the tests."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ assert len(gradients) == len(model.inputs) and np.isfinite(gradients[-1]).all() 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a model of square matrices."""
+    """The folder with a model of square matrices."""
     rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("large")
     arrays = [rng.standard_normal((WIDTH, WIDTH)).astype(np.float32) / 50 for _ in range(DEPTH)]
     nodes = []
@@ -53,7 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(folder: Path, mode: str) -> list[float]:
-    """Memory in MiB: of the stages up to the file, of the file, and of compiling, in both processes."""
+    """MiB of the stages that write the file, of the file itself, and of compilation, in this process and the
+    compiler's."""
     command = [sys.executable, "-c", SCRIPT, str(folder), mode]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -63,7 +64,7 @@ def measured(folder: Path, mode: str) -> list[float]:
 @pytest.mark.slow
 def test_weights_as_inputs_are_in_memory_once(folder: Path) -> None:
     stages, file, compiling, compiler = measured(folder, "lifted")
-    assert file < 0.1  # nothing of the weights
+    assert file < 0.1  # contains no weights
     assert compiling - stages < 0.5 * WEIGHTS and compiler < stages + 4 * WEIGHTS
     assert stages < 2.5 * WEIGHTS  # the file's bytes, and the arrays
 
@@ -72,4 +73,4 @@ def test_weights_as_inputs_are_in_memory_once(folder: Path) -> None:
 def test_weights_as_constants_stay_bytes(folder: Path) -> None:
     stages, file, _, _ = measured(folder, "constants")
     assert WEIGHTS < file < 1.01 * WEIGHTS
-    assert stages < 3.5 * WEIGHTS  # these, and those of the file that is written
+    assert stages < 3.5 * WEIGHTS  # the above, and the bytes of the written file

@@ -45,7 +45,7 @@ def check(made: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> N
 
 
 def branch(name: str, op: str) -> Any:
-    """A graph that applies an op to `x` and `w` of the graph around it."""
+    """A graph that applies an op to `x` and `w` of the enclosing graph."""
     return helper.make_graph([node(op, ["x", "w"], [name])], name, [], [value(name, FLOAT, None)])
 
 
@@ -71,7 +71,7 @@ def test_if_of_a_constant_is_its_branch() -> None:
 
 
 def loop_body(condition: Sequence[Any]) -> Any:
-    """s -> s * w + i, with s as a scan output."""
+    """A loop body s -> s * w + i, which returns s as a scan output too."""
     nodes = [
         node("Cast", ["i"], ["f"], to=FLOAT),
         node("Mul", ["s", "w"], ["m"]),

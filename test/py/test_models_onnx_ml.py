@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml, the ONNX of scikit-learn: values as in ONNX's reference evaluator, and derivatives."""
+"""Operators of ai.onnx.ml, to which scikit-learn exports: values of ONNX's reference evaluator, and derivatives."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def floats(*shape):
 
 
 def model(kind, outputs=("y",), given=X, more=(), version=3, **attributes):
-    """A model of one node, whose operand has a dynamic batch. `outputs` are names, or pairs of a name and a type."""
+    """A model with one node, whose operand has a dynamic batch. `outputs` has names, or pairs of a name and a type."""
     typed = [(y, TensorProto.FLOAT) if isinstance(y, str) else y for y in outputs]
     names = [name for name, _ in typed]
     node = helper.make_node(kind, ["x", *(array.name for array in more)], names, domain=ML, **attributes)
@@ -147,7 +147,7 @@ def test_attributes_that_contradict_each_other_are_refused():
 
 
 def mapped():
-    """A classifier with a label of strings, and with its probabilities in a map."""
+    """A classifier with strings as labels, and with its probabilities in a map."""
     attributes = {**LINEAR, "classlabels_strings": ["a", "b", "c"], "post_transform": "SOFTMAX"}
     del attributes["classlabels_ints"]
     given = model("LinearClassifier", [("label", TensorProto.STRING), "p"], **attributes)
@@ -238,7 +238,7 @@ TREES = {
 @pytest.mark.more
 @pytest.mark.parametrize("name", TREES)
 def test_trees(name):
-    """A dynamic batch on IREE, with a missing value; version 5 has no default branch for it."""
+    """Runs a dynamic batch on IREE. A value is missing; version 5 has no default branch for missing values."""
     given = X if name == "version 5" else MISSING
     program = tiduc.from_onnx(TREES[name], lift_constants=True)
     results = program.compile()(*program.arguments(given))
@@ -295,7 +295,7 @@ def test_the_gradient_of_a_support_vector_machine():
 
 @pytest.mark.more
 def test_a_pipeline_of_scikit_learn():
-    """A scaler before a network: the node that follows the scaler had no shape, and torch-mlir ended the process."""
+    """A scaler before a network. Without a shape for the node after the scaler, torch-mlir ended the process."""
     pytest.importorskip("skl2onnx")
     from skl2onnx import to_onnx
     from sklearn.neural_network import MLPRegressor

@@ -24,7 +24,7 @@ def i64(*values: int) -> Any:
 
 
 NONE = np.zeros(0, np.float32)
-"""Of Resize, what is not given."""
+"""Stands for a missing operand of Resize."""
 CEIL = {"kernel_shape": [3, 3], "strides": [2, 3], "pads": [1, 0, 1, 0], "ceil_mode": 1}
 X, IMAGE = draw(2, 3, 4), draw(1, 4, 6, 6)
 
@@ -164,7 +164,7 @@ NEW = (
 WRONG = {
     "Det": (draw(2, 2), {}, "Det of 'y': .*linalg_det.*give its result as an input"),
 }
-"""Nodes without StableHLO, and what the diagnostic says: the node, the reason, a way out."""
+"""Nodes that cannot become StableHLO, and their diagnostics: the node, the reason, a way out."""
 
 
 @pytest.mark.parametrize("op", WRONG)
@@ -183,7 +183,7 @@ def test_nodes_without_stablehlo_are_refused_by_name(op: str) -> None:
 
 
 def in_one_graph(cases: Sequence[str], version: int) -> Any:
-    """A model with a node for each case, which has the inputs and outputs of all of them."""
+    """A model with one node per case, and with the inputs and outputs of all nodes."""
     nodes, inputs, outputs, constants = [], [], [], []
     for k, case in enumerate(cases):
         operands, attributes = CASES[case]
@@ -204,7 +204,7 @@ def in_one_graph(cases: Sequence[str], version: int) -> Any:
 
 @cache
 def results(cases: Sequence[str], version: int) -> dict[str, tuple[Any, Any]]:
-    """The outputs of our program and of ONNX's evaluator, by case. One import serves all cases."""
+    """The outputs of tiduc's program and of ONNX's evaluator, by case. All cases are imported as one model."""
     proto = in_one_graph(cases, version)
     given = {x.name: CASES[case][0][0] for x, case in zip(proto.graph.input, cases, strict=True)}
     expected = ReferenceEvaluator(proto).run(None, given)

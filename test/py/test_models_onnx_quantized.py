@@ -68,7 +68,7 @@ def test_quantizations_to_narrow_integers_clip(kind: str) -> None:
 
 
 def simulated() -> Any:
-    """A layer as training with simulated quantization exports it: weights and activations are quantized."""
+    """A layer as exported from training with simulated quantization: weights and activations are quantized."""
     arrays = {"w": WEIGHT, "sw": np.float32(0.011), "sx": np.float32(0.017)}
     arrays |= {"zw": np.int8(0), "zx": np.uint8(131)}
     nodes = [
@@ -95,7 +95,7 @@ def test_the_estimator_has_the_derivative_of_pytorch() -> None:
     y.backward(seed)
     program = tiduc.from_onnx(simulated(), lift_constants=True, straight_through=True).vjp(["w", "x"])
     found = program.compile(engine="xla")(*program.arguments(X, seed.numpy()))
-    assert 0 < np.count_nonzero(x.grad == 0) < x.grad.numel()  # some elements are out of the range
+    assert 0 < np.count_nonzero(x.grad == 0) < x.grad.numel()  # some elements exceed the quantized range
     for ours, theirs in zip(found, (y.detach(), w.grad, x.grad), strict=True):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-4)
 
@@ -107,7 +107,7 @@ def test_without_the_estimator_the_derivative_is_zero() -> None:
 
 
 def integer_layers() -> Any:
-    """Layers on quantized numbers, with a transposition between them, and the same layers on floats."""
+    """Layers on quantized numbers with a transposition between them, and the same layers on floats."""
     scale, zero, one = np.float32(0.02), np.uint8(128), np.float32(0.0)
     arrays = {"s": scale, "z": zero, "w": RNG.integers(0, 255, (8, 3)).astype(np.uint8), "one": one}
     arrays |= {"v": RNG.integers(-90, 90, (4, 2)).astype(np.int8), "zero": np.int8(0)}

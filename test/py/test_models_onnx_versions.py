@@ -1,4 +1,4 @@
-"""ONNX models of old versions, inputs given at import, and the choice of what `train-step` trains."""
+"""ONNX models of old versions, inputs whose values are given at import, and the parameters that `train-step` trains."""
 
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def test_wrong_constants_are_refused(constants: dict[str, Any], message: str) ->
 MASK = np.triu(np.full((4, 4), np.finfo(np.float32).min), 1)
 ATTENTION = {
     "embed.weight": draw(4, 4),
-    "norm.weight": np.ones(4, np.float32),  # as an exporter merges equal arrays, of two norms
+    "norm.weight": np.ones(4, np.float32),  # an exporter merges equal arrays, here of two norms
     "norm.bias": np.zeros(4, np.float32),
     "head.weight": draw(4, 2),
     "head.bias": draw(2),

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN of ONNX: outputs against ONNX's reference evaluator, gradients against finite differences."""
+"""ONNX's LSTM, GRU and RNN: outputs equal ONNX's reference evaluator, and gradients equal finite differences."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def draw(*shape: int) -> Any:
 
 
 def weights(op: str, directions: int, *wanted: str) -> dict[str, Any]:
-    """The operands of a node except the first, by ONNX's names, without those that are not wanted."""
+    """The operands of a node except the first, by ONNX's names, without those in `omitted`."""
     n = GATES[op] * SIZE
     arrays = {
         "W": draw(directions, n, READ),
@@ -78,7 +78,7 @@ def program_of(op: str, arrays: dict[str, Any], x: Any, outputs: int, **attribut
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_sequences_of_different_lengths(direction: str) -> None:
-    """Each sequence of a batch gives the result that it gives alone; the batch is the first dimension here."""
+    """Each sequence of a batch gives the same result as on its own. The batch is the first dimension here."""
     x, arrays = draw(BATCH, STEPS, READ), weights("LSTM", 1, "B", "sequence_lens")
     program = program_of("LSTM", arrays, x, 3, direction=direction, layout=1)
     y, h, c = evaluate(str(program), program.arguments(x))

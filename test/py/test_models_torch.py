@@ -1,4 +1,4 @@
-"""PyTorch modules: the VJP equals PyTorch's own gradients. Needs the extra `tiduc[torch]`."""
+"""PyTorch modules: the VJP equals PyTorch's gradients. Needs the extra `tiduc[torch]`."""
 
 import copy
 from pathlib import Path
@@ -27,7 +27,7 @@ class Cnn(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Tied(nn.Module):  # type: ignore[misc,name-defined]
-    """One matrix under two names, a table that is in no `state_dict`, and an integer table."""
+    """A matrix with two names, a table that is not in the `state_dict`, and an integer table."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Tied(nn.Module):  # type: ignore[misc,name-defined]
 
 
 def against_autograd(module: Any, *inputs: Any) -> tuple["tiduc.Model", Any]:
-    """Compares outputs and all gradients; the model, and the module after its forward pass."""
+    """Compares outputs and all gradients with PyTorch; returns the model, and the module after its forward pass."""
     model = tiduc.from_torch(module, inputs, lift_constants=True)
     parameters = [name for name in model.weights if name in dict(module.named_parameters())]
     floats = [x.clone().requires_grad_() for x in inputs if x.is_floating_point()]
@@ -96,7 +96,7 @@ def test_tied_weights_are_one_input() -> None:
 
 
 def test_a_tensor_in_place_of_a_tuple_is_refused() -> None:
-    """Its rows would be the inputs."""
+    """The rows of the tensor would become the inputs."""
     with pytest.raises(tiduc.TiducError, match=r"expects a tuple .* \(x,\)"):
         tiduc.from_torch(nn.Linear(3, 2), torch.ones(1, 3))
 
@@ -117,7 +117,7 @@ def test_derivatives_at_kinks_are_those_of_pytorch() -> None:
 
 
 class Stopping(nn.Module):  # type: ignore[misc,name-defined]
-    """Each way to stop a gradient: `detach` (in place, too), a block, and the padding row of an embedding."""
+    """All ways to stop a gradient: `detach` (also in place), `no_grad`, and the padding row of an embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def test_gradients_that_stop() -> None:
 
 
 class Steered(torch.autograd.Function):  # type: ignore[misc,name-defined]
-    """A rounding that defines its own derivative, which depends on an argument that is not a tensor."""
+    """A rounding function with a custom derivative, which depends on an argument that is not a tensor."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, k: Any, slope: float) -> Any:
@@ -183,7 +183,7 @@ def test_functions_keep_their_own_derivatives() -> None:
 
 
 class Grouped(nn.Module):  # type: ignore[misc,name-defined]
-    """A product of groups of rows, and an index that is a constant."""
+    """A product of groups of rows, and a constant index."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ def test_products_of_groups() -> None:
 
 
 class Pools(nn.Module):  # type: ignore[misc,name-defined]
-    """Windows that reach beyond the padding."""
+    """Pools with windows that extend beyond the padding."""
 
     def forward(self, x: Any) -> Any:
         largest = nn.functional.max_pool2d(x, 3, 2, 1, ceil_mode=True)
@@ -273,7 +273,7 @@ def test_commands_that_read_other_files_read_a_file_of_torch_export(
 
 
 def test_a_file_with_a_container_of_another_package(tmp_path: Path) -> None:
-    """As of a model of transformers, whose results have a type that only its package registers."""
+    """Results of transformers' models have a container type that only their package registers."""
 
     class Result(tuple[Any, ...]):
         pass
@@ -319,7 +319,7 @@ class Weighted(nn.Module):  # type: ignore[misc,name-defined]
 def test_functions_along_a_dynamic_dimension() -> None:
     size = ({0: torch.export.Dim("n", min=5)},)
     model = tiduc.from_torch(Weighted(), (torch.randn(6),), dynamic_shapes=size)
-    assert "f64" not in model.text  # counts of elements are integers
+    assert "f64" not in model.text  # numbers of elements are integers
     gradient = model.grad(value=True).compile()
     for n in (5, 8):
         x = torch.randn(n, requires_grad=True)
@@ -335,7 +335,7 @@ class NoStablehlo(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Sampled(nn.Module):  # type: ignore[misc,name-defined]
-    """torch-mlir fails at the operand of the sample, a constant without a line."""
+    """torch-mlir fails at the operand of the sample, a constant that has no line."""
 
     def forward(self, x: Any) -> Any:
         return x.sum() + torch.multinomial(x, 2).sum()

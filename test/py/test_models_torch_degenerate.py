@@ -76,12 +76,12 @@ SAMPLE = {
         "functional.grid_sample (bilinear, reflection, True)",
     ),
 }
-"""Each of these was wrong, or was refused."""
+"""Functions that once were wrong or refused."""
 
 
 @pytest.mark.parametrize("group", SAMPLE)
 def test_functions_at_degenerate_inputs(group: str) -> None:
-    """Values, cotangents and second derivatives; one program has all functions of a group."""
+    """Compares values, cotangents and second derivatives. One program has all functions of a group."""
     rows = torch_degenerate.ROWS[group]
     found = torch_degenerate.outcomes([rows[name] for name in SAMPLE[group]])
     for name, of_kinds in zip(SAMPLE[group], found, strict=True):
@@ -92,7 +92,7 @@ def test_functions_at_degenerate_inputs(group: str) -> None:
 
 
 def test_qr_where_a_column_has_nothing_below_the_diagonal() -> None:
-    """Reflectors jump there, but Q and R do not depend on them."""
+    """Reflectors are discontinuous there, but Q and R do not depend on them."""
     x = torch.eye(4, 3, dtype=torch.float64, requires_grad=True)
     outputs = torch.linalg.qr(x)
     seeds = [draw(4, 3), draw(4, 3)[:3]]
@@ -103,7 +103,7 @@ def test_qr_where_a_column_has_nothing_below_the_diagonal() -> None:
 
 
 ROLLS = ((0, 0), (3, 0), (-3, 0), (-7, 0), (8, 0), (-4, None), (7, None), ((1, -9), (0, 1)), ((2, 2), (0, 0)))
-"""Shifts of at least the size, which were refused, or moved nothing."""
+"""Shifts of at least the size, which once were refused or had no effect."""
 
 
 def rolls(x: Any) -> list[Any]:
@@ -118,7 +118,7 @@ def test_rolls() -> None:
 
 
 def test_rolls_along_a_dynamic_dimension() -> None:
-    """torch-mlir's own lowering gave an array that is too long where a shift exceeds the size."""
+    """torch-mlir's lowering gives an array that is too long if a shift exceeds the size."""
     sizes = ({0: torch.export.Dim("n", min=2)},)
 
     def function(x: Any) -> list[Any]:
@@ -139,7 +139,7 @@ def test_rolls_along_a_dynamic_dimension() -> None:
 
 
 def test_norms_on_the_default_engine() -> None:
-    """The gradient at zero vectors and zero components, in f32, as IREE computes it."""
+    """Checks IREE's gradient at zero vectors and zero components, in f32."""
 
     def function(x: Any) -> Any:
         norms = [torch.linalg.vector_norm(x, p, 1) for p in (0.5, 1, 1.5, 2, 3, float("inf"))]
@@ -152,7 +152,7 @@ def test_norms_on_the_default_engine() -> None:
 
 
 def test_one_tensor_as_two_example_inputs() -> None:
-    """PyTorch's export computes with the last of the inputs alone."""
+    """PyTorch's export uses only the last of the inputs."""
     x = torch.ones(2)
     program = tiduc.from_torch(Module(lambda x, y: 2 * x + 3 * y), (x, x))
     (y,) = program.compile(engine="reference")(np.array([1, 2], np.float32), np.array([10, 20], np.float32))
@@ -160,7 +160,7 @@ def test_one_tensor_as_two_example_inputs() -> None:
 
 
 def inter_union(x: Any, y: Any) -> Any:
-    """The intersection of boxes, as torchvision's losses of them write it."""
+    """The intersection of boxes, as in torchvision's losses."""
     mask = y > x
     area = torch.zeros_like(x)
     area[mask] = (y[mask] - x[mask]) * y[mask]
@@ -168,7 +168,7 @@ def inter_union(x: Any, y: Any) -> Any:
 
 
 def kept(x: Any) -> Any:
-    """f(x) has no value outside of the mask."""
+    """A function that computes square roots and logarithms only inside masks, where they are defined."""
     rows = torch.zeros_like(x)
     mask = x[:, 0] > 0
     rows[mask] = torch.sqrt(x[mask].abs()) * torch.ones(3, dtype=x.dtype)
@@ -181,7 +181,7 @@ def kept(x: Any) -> Any:
 
 
 def overwritten(x: Any) -> Any:
-    """The elements are read before x and the elements change."""
+    """A function that reads masked elements before it overwrites x and the elements."""
     x, y = x * 1, torch.zeros_like(x)
     mask = x > 0
     part = x[mask] * 3
@@ -192,7 +192,7 @@ def overwritten(x: Any) -> Any:
 
 
 def rows(x: Any, row: Any, lead: Any) -> Any:
-    """Every place of the mask gets one number, row or matrix, as embeddings of special tokens do."""
+    """Assigns one number, row or matrix to all positions of a mask, as for embeddings of special tokens."""
     places, firsts, seconds = x[..., 0] > 0, x[:, 0, 0] > 0, x[0, :, 0] > 0
     y = [x * factor for factor in range(1, 9)]
     y[0][places] = row

@@ -1,4 +1,4 @@
-"""A sample of `test/sweep/torch_gradients.py`, and models of PyTorch that need those decompositions."""
+"""A sample of `test/sweep/torch_gradients.py`, and PyTorch models that need tiduc's decompositions."""
 
 import re
 from typing import Any
@@ -84,7 +84,7 @@ FILLED = {
         *(torch.full_like(x, 3, dtype=torch.int64), torch.ones(2, dtype=torch.bool) + True),
     ],
 }
-"""Tensors with one value, which torch-mlir folds wrongly: a comparison of floats and integers, for example."""
+"""Ops on tensors filled with one value, which torch-mlir folds wrongly, such as comparisons of floats and integers."""
 
 
 @pytest.mark.parametrize("name", FILLED)
@@ -112,7 +112,7 @@ def test_functions_of_integers() -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "bool"])
 def test_functions_of_floats_take_integers(dtype: str) -> None:
-    """A model divides by a count of patches, or takes the mean of a mask."""
+    """Models divide by an integer number of patches, or compute the mean of a mask."""
     x = torch.tensor([[1, 2, 0], [4, 0, 1]]).to(getattr(torch, dtype))
 
     def function(x: Any) -> Any:
@@ -159,7 +159,7 @@ def test_filled_tensors_of_dynamic_sizes() -> None:
 
 
 def test_an_op_that_pytorch_lacks() -> None:
-    """PyTorch removes ops; the others are imported all the same."""
+    """If PyTorch removes an op, models with other ops can still be imported."""
     from tiduc.models.torch.ops.framework import Absent, aten
     from tiduc.models.torch.ops.table import TABLE
 
@@ -197,7 +197,7 @@ WITHOUT_STABLEHLO = {
 
 @pytest.mark.parametrize("name", WITHOUT_STABLEHLO)
 def test_a_refusal_names_the_op_where_torch_mlir_does_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch-mlir lowers these ops of floats only; its own error names a C++ class, or a list of dimensions."""
+    """torch-mlir lowers these ops only for floats. Its own error names a C++ class, or a list of dimensions."""
     from tiduc.models.torch.ops.table import TABLE
 
     op, overload = name.split(".")
@@ -218,7 +218,7 @@ def test_refusals_name_the_line_the_module_and_a_way_out(name: str) -> None:
 
 
 class Attention(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """Attention as GPT-2 writes it: the export leaves out `contiguous`, since PyTorch's kernel stores by position."""
+    """Attention as in GPT-2. The export omits `contiguous`, because PyTorch's kernel stores its result by position."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ class Attention(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu(approximate: str) -> None:
-    """The slope of erf is an exponential function, rather than that of the quotient that approximates erf."""
+    """The derivative of erf is an exponential function, and not the derivative of the quotient that approximates erf."""
 
     def gelu(x: Any) -> Any:
         return torch.nn.functional.gelu(x, approximate=approximate)
@@ -257,7 +257,7 @@ def test_gelu(approximate: str) -> None:
     [((2, 6, 5, 3), 3, torch.float32), ((3, 4), 2, torch.float64), ((1, 8, 7), 8, torch.bfloat16)],
 )
 def test_group_norm(shape: tuple[int, ...], groups: int, kind: Any) -> None:
-    """Means and variances have the type of the input, or f32, and no value is gathered."""
+    """Means and variances have the input's type or f32. The program has no gathers."""
     module = torch.nn.GroupNorm(groups, shape[1], affine=kind != torch.float64).to(kind)
     with torch.no_grad():
         for weight in module.parameters():
@@ -272,7 +272,7 @@ def test_group_norm(shape: tuple[int, ...], groups: int, kind: Any) -> None:
 
 
 def test_erf_of_integers() -> None:
-    """PyTorch computes erf of integers in its default type."""
+    """PyTorch computes erf of integers in its default float type."""
     x = torch.arange(-2, 3)
     value = tiduc.from_torch(Inner(torch.erf), (x,)).compile()(x.numpy())[0]
     np.testing.assert_allclose(value, torch.erf(x), rtol=1e-6)

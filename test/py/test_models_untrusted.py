@@ -1,4 +1,4 @@
-"""Untrusted `.pt2` files: code in a file is not run, other files are not read, and the caller's process goes on."""
+"""Untrusted `.pt2` files: code in a file does not run, other files are not read, and the caller's process survives."""
 
 import io
 import json
@@ -46,7 +46,7 @@ class Evil:
 
 
 def saved(x: Any) -> bytes:
-    """The file that PyTorch writes for an object."""
+    """The bytes of the file that PyTorch writes for an object."""
     import torch
 
     file = io.BytesIO()
@@ -55,7 +55,7 @@ def saved(x: Any) -> bytes:
 
 
 def code(mark: Path) -> str:
-    """An expression of Python that makes a folder."""
+    """A Python expression that creates a folder."""
     return f"__import__('os').mkdir({str(mark)!r})"
 
 
@@ -185,7 +185,7 @@ def name_of_a_keyword(mark: Path) -> Parts:
 
 
 def script(mark: Path) -> Parts:
-    """A program of TorchScript in the place of a weight."""
+    """An archive with a TorchScript program in place of a weight."""
     import torch
 
     class Script(torch.nn.Module):  # type: ignore[misc,name-defined]
@@ -220,7 +220,7 @@ ATTACKS: dict[Callable[[Path], Parts], str | None] = {
     name_of_a_weight: "expects the name of a parameter",
     name_of_a_keyword: "expects a name",
 }
-"""Files with code, each with the reason for which it is refused; None where nothing of the importer reads the code."""
+"""Files with code, each with the message of its refusal. None if no part of the importer reads the code."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -247,7 +247,7 @@ def test_an_export_from_a_stranger(
 def test_pytorch_runs_what_is_refused(
     attack: Callable[[Path], Parts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of this test run their code where they are trusted."""
+    """With `trust`, these files run their code."""
     torch = pytest.importorskip("torch")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "stranger", raising=False)
@@ -259,7 +259,7 @@ def test_pytorch_runs_what_is_refused(
 
 
 def test_a_file_with_two_directories(tmp_path: Path) -> None:
-    """PyTorch's first reader sees a file without a program there, and its second one a program with code."""
+    """In this file, PyTorch's first reader sees no program, and its second reader sees a program with code."""
     torch = pytest.importorskip("torch")
     mark, path = tmp_path / "ran", tmp_path / "plain.pt2"
     evil = {
@@ -291,7 +291,7 @@ def test_an_expression_takes_no_time(name: str, tmp_path: Path) -> None:
 
 
 def test_a_program_that_takes_all_time_or_memory(tmp_path: Path) -> None:
-    """A tensor of 2^30 elements that is split into all of them: PyTorch would make 2^30 objects."""
+    """A tensor of 2^30 elements that is split into single elements. PyTorch would create 2^30 objects."""
     pytest.importorskip("torch")
 
     def change(document: dict[str, Any]) -> None:
@@ -315,7 +315,7 @@ def test_an_export_that_is_trusted(tmp_path: Path) -> None:
     path = write(tmp_path / "model.pt2", attacked | {"data/weights/weight_0": weight})
     assert run(["import", str(path), "-o", str(output)]) == 1 and not output.exists()
     assert run(["import", str(path), "--trust", "-o", str(output)]) == 0 and output.exists()
-    with pytest.raises(TiducError):  # since the unpickled value is not a parameter
+    with pytest.raises(TiducError):  # the unpickled value is not a parameter
         tiduc.import_model(write(path, attacked), trust=True)
     assert mark.exists()
 
@@ -327,7 +327,7 @@ def test_an_export_without_other_programs(isolated: bool, tmp_path: Path) -> Non
     program = tiduc.import_model(path, lift_constants=True, isolated=isolated)
     assert str(program.signature) == "(w: 3xf32, x: 3xf32) -> (result0: 3xf32)"
     np.testing.assert_array_equal(program.weights["w"], [1, 2, 3])
-    program.weights["w"][0] = 5  # the array is the caller's
+    program.weights["w"][0] = 5  # the array belongs to the caller
 
 
 def test_an_unknown_operator(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -342,7 +342,7 @@ def test_an_unknown_operator(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
 
 
 def test_steps_that_a_program_leaves_open(tmp_path: Path) -> None:
-    """The worker that imported the program imports the next one as if the program had not been there."""
+    """A program leaves steps open in the worker. They do not affect the worker's next import."""
     pytest.importorskip("torch")
     good, path = write(tmp_path / "good.pt2", plain()), tmp_path / "model.pt2"
     expected = tiduc.from_torch(good).text
@@ -359,7 +359,7 @@ def test_steps_that_a_program_leaves_open(tmp_path: Path) -> None:
 
 
 def test_pytorch_reads_no_shared_cache(tmp_path: Path) -> None:
-    """PyTorch's compiler keeps a cache in the shared temporary folder, which a stranger may have written."""
+    """PyTorch's compiler has a cache in the shared temporary folder, to which another user may have written."""
     pytest.importorskip("torch")
     (temporary := tmp_path / "temporary").mkdir()
     path = write(tmp_path / "plain.pt2", plain())

@@ -1,4 +1,4 @@
-"""Modules embedded in other programs: functions by name, device arrays, devices, threads."""
+"""Compiled modules embedded in other programs: functions by name, device arrays, devices, threads."""
 
 import gc
 import subprocess
@@ -142,7 +142,7 @@ def test_a_donated_array_cannot_be_another_argument(module: Module) -> None:
 
 
 class OnlyDlpack:
-    """An array that supports DLPack only."""
+    """An array that supports only DLPack."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -238,7 +238,7 @@ def test_training_on_the_device(tmp_path: Path) -> None:
     with np.load(EXAMPLES / "mlp_f32.npz") as stored:
         inputs = [stored[f"input.{i}"] for i in range(8)]
     losses = trainer.train(tmp_path, inputs, 30, 0.1)
-    # Repeats the steps with arrays that are copied to the host and back.
+    # Repeats the steps with arrays that are copied to the host and back to the device.
     function = tiduc.runtime.load(tmp_path / "gradient.vmfb")["main"]
     expected, parameters = [], inputs[:6]
     for _ in range(30):

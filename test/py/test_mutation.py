@@ -1,4 +1,4 @@
-"""Loops that update arrays in place: reads see the old values, and only the changed parts of a state are kept."""
+"""Loops that update arrays in place: reads see old values, and only the changed parts of a state are residuals."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tiduc.backends.reference.interpreter import evaluate
 
 
 def test_slices_of_a_state_are_updated_in_place() -> None:
-    """The reverse of a scan touches only slices: it has no sum of whole arrays and no zeros of their size."""
+    """The reverse loop of a scan handles only slices: it has no sums and zeros of whole arrays."""
     text = grad(*scanned(7), "stack").rpartition("do {")[2]
     assert "tensor<7x2xf64>" not in "".join(re.findall("= stablehlo.(?:add|multiply) .*", text))
     # The update writes the cotangent of xs; the cotangent of ys is only read.
@@ -28,7 +28,10 @@ def test_slices_of_a_state_are_updated_in_place() -> None:
 
 
 def test_overwritten_entries_are_read_with_their_old_values() -> None:
-    """A state whose entries are replaced one by one by functions of the previous entry and the old entry."""
+    """A loop replaces the entries of a state one by one.
+
+    Each new entry depends on the previous entry and the old entry.
+    """
 
     def f(x: Any, w: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -46,7 +49,7 @@ def test_overwritten_entries_are_read_with_their_old_values() -> None:
 
 
 STATE, TIMES = 50, 7
-PLACES = np.random.default_rng(0).integers(0, STATE, (TIMES, 3))  # some meet, in one iteration or in two
+PLACES = np.random.default_rng(0).integers(0, STATE, (TIMES, 3))  # some indices are equal
 
 
 def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
@@ -66,7 +69,7 @@ def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
 
 @pytest.mark.parametrize("how", ["slice", "set", "add"])
 def test_only_changed_slices_of_a_state_are_kept(how: str) -> None:
-    """Stacks hold slices, and the reverse changes a whole state only by updating slices."""
+    """Stacks hold slices, and the reverse loop changes the whole state only by updating slices."""
     function, arguments = mutated(how)
     text = grad(function, arguments, "stack")
     with jax.enable_x64(True):
@@ -79,7 +82,7 @@ def test_only_changed_slices_of_a_state_are_kept(how: str) -> None:
 
 
 def test_the_reverse_costs_as_much_as_the_changes() -> None:
-    """The reverse of n iterations that each change one of n entries has no array of n x n elements."""
+    """The reverse loop of n iterations, each of which changes one of n entries, has no array of n x n elements."""
 
     def f(x: Any) -> Any:
         return jnp.sum(lax.fori_loop(1, 500, lambda i, c: c.at[i].set(jnp.sin(c[i - 1]) * c[i]), x))
@@ -92,7 +95,10 @@ def test_the_reverse_costs_as_much_as_the_changes() -> None:
 
 
 def test_slots_that_meet_are_carried() -> None:
-    """Two iterations write one slot: the second zeroes the cotangent, and the first reads this zero."""
+    """Two iterations write the same entry.
+
+    In reverse, the second one zeroes the cotangent, and the first reads the zero.
+    """
 
     def f(xs: Any) -> Any:
         def body(i: Any, c: Any) -> Any:
@@ -107,7 +113,7 @@ def test_slots_that_meet_are_carried() -> None:
 
 
 def test_donated_arguments() -> None:
-    """An argument aliases an output as long as the output is among the results."""
+    """A derivative keeps the alias of an argument and an output if it returns the output."""
     arguments = random((3,), (3,))
     with jax.enable_x64(True):
         donating = jax.jit(lambda x, w: x * jnp.sin(w), donate_argnums=0)

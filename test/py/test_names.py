@@ -31,7 +31,7 @@ def names(ports: Any) -> list[str]:
 
 
 def test_arguments_have_the_names_of_the_text(tmp_path: Path) -> None:
-    """Numbers, and names that MLIR's printer invents, do not become names of inputs."""
+    """Numbers, and names that MLIR's printer generates, do not become names of inputs."""
     file = tmp_path / "f.mlir"
     file.write_text(TEXT)
     program = tiduc.load(file)
@@ -57,7 +57,7 @@ def test_other_sources_of_names_come_first() -> None:
     text = """func.func @main(%a: tensor<f64> {tidu.name = "one"}, %b: tensor<f64> loc("two"), %é: tensor<f64>)"""
     body = "-> tensor<f64> { return %a : tensor<f64> }"
     assert names(tiduc.load(f"{text.replace(', %é: tensor<f64>', '')} {body}").inputs) == ["one", "two"]
-    with pytest.raises(tiduc.ParseError):  # MLIR's names are ASCII
+    with pytest.raises(tiduc.ParseError):  # MLIR's names must be ASCII
         tiduc.load(f"{text} {body}")
 
 
@@ -121,7 +121,7 @@ def test_paths_of_results(path: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", [r"f\22g", ") -> (%x: tensor<f32>", r"a\0A\\x"])
 def test_names_of_functions_that_iree_does_not_escape(name: str) -> None:
-    """The declaration of the function holds its name as it is, before the arguments."""
+    """The function's declaration contains the name without escapes, before the arguments."""
     text = f"""func.func @"{name}"(%x: tensor<2xf32> {{tidu.name = "x"}}) -> tensor<2xf32> {{
       %0 = stablehlo.multiply %x, %x : tensor<2xf32>
       return %0 : tensor<2xf32>

@@ -1,4 +1,4 @@
-"""Functions that call one another on many paths: derivatives grow with the number of call sites, and are right."""
+"""Functions that call each other on many paths: derivatives are right, and their size grows with the call sites."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -31,7 +31,7 @@ DERIVATIVES: dict[str, Callable[[tiduc.Program], tiduc.Program]] = {
 
 
 def nested(depth: int, width: int = 2, ops: int = 2) -> str:
-    """Functions that each call the next one `width` times; the last one has twice as many ops as `ops`."""
+    """Functions, each of which calls the next one `width` times. The last one has 2 `ops` ops."""
     lines = []
     for i in range(depth):
         name = f"private @f{i}" if i else "@main"
@@ -48,8 +48,8 @@ def nested(depth: int, width: int = 2, ops: int = 2) -> str:
 
 @pytest.mark.parametrize("kind", DERIVATIVES)
 def test_a_derivative_grows_with_the_call_sites(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """14 more levels, which multiply the number of paths by 16,384, add about as many bytes each time."""
-    if kind not in ("jvp", "vjp"):  # the texts are smaller, and the test is faster
+    """14 more levels multiply the number of paths by 16,384. Each time, they add about the same number of bytes."""
+    if kind not in ("jvp", "vjp"):  # makes the texts smaller and the test faster
         monkeypatch.setattr(split, "MOST_CARRIED", 64)
     sizes = [len(DERIVATIVES[kind](tiduc.load(nested(depth))).text) for depth in (14, 28, 42)]
     first, second = (y - x for x, y in pairwise(sizes))
@@ -59,7 +59,7 @@ def test_a_derivative_grows_with_the_call_sites(kind: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("kind", DERIVATIVES)
 @pytest.mark.parametrize("bound", [0, 3])
 def test_functions_that_run_again(bound: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The numbers are those of the program whose calls are inlined, for random tangents and cotangents."""
+    """For random tangents and cotangents, the results equal those of the program with inlined calls."""
     text, rng = nested(3, 2, ops=2), np.random.default_rng(0)
     expected = DERIVATIVES[kind](tiduc.load(text, inline=True))
     shared = DERIVATIVES[kind](tiduc.load(text)).text
@@ -73,7 +73,7 @@ def test_functions_that_run_again(bound: int, kind: str, monkeypatch: pytest.Mon
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", TEXTS)
 def test_control_flow_that_runs_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Callees, branches and loops of graphs that pass no residuals on, to order two."""
+    """Checks callees, branches and loops that recompute their residuals, to order two."""
     monkeypatch.setattr(split, "MOST_CARRIED", -1)
     text, arguments = TEXTS[name]
     check(text, *arguments, subsets=False)
@@ -99,7 +99,10 @@ def test_a_function_that_runs_again_on_iree(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_more_residuals_than_the_bound() -> None:
-    """A function with 13 calls of a function of 80 residuals, which is 1,040, runs again."""
+    """A function calls a function with 80 residuals 13 times.
+
+    These are 1,040 residuals, so the function is recomputed.
+    """
     f2 = nested(1, 13, ops=80).replace("@f1", "@f2").replace("func.func @main", "func.func private @f1")
     f1 = nested(1, 2, ops=1)
     text = f1[: f1.index("func.func private")] + f2
@@ -110,7 +113,7 @@ def test_more_residuals_than_the_bound() -> None:
 
 
 def test_ordinary_programs_keep_their_residuals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An encoder of 24 blocks that is called twice passes all residuals of its blocks on."""
+    """An encoder of 24 blocks that is called twice returns all residuals of its blocks."""
     block = nested(1, 1, ops=16).replace("@main", "@block").replace("func.func @", "func.func private @")
     calls = "\n".join(f"%x{i + 1} = call @block(%x{i}, %w) : (!t, !t) -> !t" for i in range(24))
     text = f"""{block}
@@ -131,7 +134,7 @@ func.func @main(%x: !t, %w: !t) -> !t {{
 
 @pytest.mark.parametrize("is_reducer", [False, True])
 def test_inlining_is_bounded(is_reducer: bool) -> None:
-    """Inlining copies a function for each path: 2^40 copies are refused, also where calls must be inlined."""
+    """Inlining copies a function for each path. 2^40 copies are refused, even if calls must be inlined."""
     text = nested(40)
     if is_reducer:
         text = (
@@ -152,7 +155,10 @@ func.func @main(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_patterns_of_active_arguments_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call with a constant argument is another pattern: 20 functions that leave out one argument each have 2^20."""
+    """A constant argument gives another pattern of active arguments.
+
+    20 functions, each of which fixes one argument in one of two calls, have 2^20 patterns.
+    """
     monkeypatch.setattr(call, "MOST_PATTERNS", 64)
     arguments, types = (
         ", ".join(names) for names in zip(*((f"%x{j}: !t", "!t") for j in range(20)), strict=True)
@@ -181,6 +187,6 @@ def test_patterns_of_active_arguments_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_cost_of_many_paths() -> None:
-    """Each function is read once."""
+    """Each function is read once, whatever the number of paths."""
     cost = find_cost(tiduc.load(nested(40)))
     assert cost.flops == 2**40 * 4 and cost.transcendentals == 2**40 * 2

@@ -1,4 +1,4 @@
-"""The tutorial notebook: its cells run in order, and print what the notebook holds."""
+"""The tutorial notebook: its cells run in order, and print the stored outputs."""
 
 import contextlib
 import io

@@ -19,7 +19,7 @@ FORMS = {"elementwise", "linear", "bilinear", "by hand", "inactive", "refused"}
 
 
 def is_registered(name: str) -> bool:
-    """Whether the wheel has the op: if so, parsing succeeds, or fails for another reason."""
+    """Whether the wheel has the op. Parsing an unknown op fails with a known message."""
     try:
         with context():
             ir.Module.parse(f'"{name}"() : () -> ()')
@@ -41,14 +41,14 @@ def test_op_is_declared(name: str) -> None:
 
 
 def test_nothing_else_is_declared() -> None:
-    """Other rules are only those for callee names, control flow over graphs, and ops of shapes."""
+    """All other rules are for callee names, control flow over graphs, and ops on shapes."""
     names = {name.partition(" @")[0] for name in OPSET.forms} - {"shape.shape_of", "tensor.dim"}
     unknown = {name for name in names if not name.startswith("tidu.")} - set(OPS)
     assert unknown == set(), f"add them to {FILE.name}, or correct their names"
 
 
 def test_the_list_has_the_ops_that_jax_knows() -> None:
-    """The wheel does not list its ops, but JAX's build of the dialects has one class per op."""
+    """The wheel does not list its ops. JAX's build of the dialects has a class for each op."""
     names = set()
     for dialect in ("stablehlo", "chlo"):
         module = importlib.import_module(f"jaxlib.mlir.dialects.{dialect}")
@@ -87,11 +87,11 @@ OTHERWISE = {
     "stablehlo.torch_index_select": "order one: only IREE runs it, which lacks its second derivative",
     "stablehlo.unary_einsum": "order one: only IREE runs it",
 }
-"""Ops with a rule that `check_rule` does not check to order two, and what does instead."""
+"""Ops whose rule `check_rule` does not check to order two, and where the rule is checked instead."""
 
 
 def test_rules_are_checked_to_order_two() -> None:
-    """Finite differences and the adjoint identity in the tests of rules keep the table true."""
+    """The table lists the orders that the tests of rules check by finite differences and the adjoint identity."""
     checked = {row.op for row in CHECKED.read() if row.order > 1}
     unchecked = (set(OPSET.linearize_rules) & set(OPS)) - checked - set(OTHERWISE)
     assert unchecked == set(), "call check_rule in test/py/rules/, then pytest test/py/rules --write-tables"
@@ -103,9 +103,9 @@ def test_every_op_has_a_row() -> None:
 
 
 def test_rules_are_short() -> None:
-    """A declaration averages less than 15 lines, docstrings included.
+    """A rule has less than 15 lines on average, including docstrings.
 
-    The registry, the analyses that find out what a function reads of a matrix, and imports are not counted.
+    The registry, imports, and the analyses of which parts of a matrix a function reads are not counted.
     """
     others = (
         "determinant",
@@ -124,7 +124,7 @@ def test_rules_are_short() -> None:
 
 
 def lines_of(file: Path) -> int:
-    """The lines of a file that are neither blank nor part of an import, which the formatter breaks by name."""
+    """The number of lines of a file that are neither blank nor part of an import."""
     text = file.read_text()
     imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
     imported = {line for node in imports for line in range(node.lineno, (node.end_lineno or 0) + 1)}

@@ -146,7 +146,7 @@ def test_without_options_the_passes_make_what_vjp_makes():
     module = parse(EXP_AX)
     run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")
     (function,) = module.body.operations
-    program = load(EXP_AX).vjp()  # held, since an op does not keep its module alive
+    program = load(EXP_AX).vjp()  # kept alive, because an op does not keep its module alive
     (expected,) = program.module.body.operations
     ours, theirs = (
         [op.operation.name for op in f.operation.regions[0].blocks[0].operations]

@@ -1,4 +1,4 @@
-"""Uses of Taylor mode: flows of differential equations, a physics-informed network, the transformer at order four."""
+"""Uses of Taylor mode: flows of differential equations, a physics-informed network, the transformer to order four."""
 
 from math import factorial
 
@@ -67,7 +67,7 @@ def test_a_flow_needs_a_field() -> None:
 
 
 def test_taylor_integration() -> None:
-    """Coefficients as JAX's, and a solution as SciPy's."""
+    """The coefficients equal JAX's, and the solution equals SciPy's."""
     integrate = pytest.importorskip("scipy.integrate")
     example, start = script("taylor_ode"), np.array([1.0, 1.0, 1.0])
     coefficients = load(example.LORENZ).flow(8).compile(engine="xla")
@@ -87,7 +87,7 @@ def test_taylor_integration() -> None:
 
 
 def test_a_physics_informed_network() -> None:
-    """The loss and its gradient are those of nested gradients; training decreases the loss."""
+    """The loss and its gradient equal those by nested gradients. Training decreases the loss."""
     example = script("pinn_beam")
     step = example.gradient().compile(engine="xla")
     weights, points = example.start()

@@ -120,12 +120,12 @@ def test_engines(engine: str) -> None:
 
 
 def only(p: Program, i: int) -> Program:
-    """The program with one of its outputs."""
+    """The program with only its output i."""
     return replace(p, outputs=p.outputs[i : i + 1])
 
 
 def test_composition() -> None:
-    """The second derivative of the third derivative is the fifth, by each transform."""
+    """With each transform, the second derivative of the third derivative is the fifth derivative."""
     y = np.exp(A * X)
     third = only(load(SCALAR).derivatives(3, "x"), 3)
     compare(run(third.grad("x"), [A, X]), [A**4 * y], 1e-12)
@@ -227,13 +227,13 @@ def test_reverse_mode_costs_at_most_four_times_the_jet(order: int) -> None:
 
 @pytest.mark.parametrize("order", [2, 8])
 def test_reverse_mode_of_a_loop_of_unknown_trip_count(order: int) -> None:
-    """The body of the jet three times, its transpose with twice its ops, and checkpoints, the same at each order."""
+    """At each order, the program has three copies of the jet's body, a transpose with twice its ops, and checkpoints."""
     jet = load(NEWTON).jet(order)
     assert ops(jet.vjp()) <= 5 * ops(jet) + 60
 
 
 def test_gradient_of_a_residual() -> None:
-    """A physics-informed loss: the squared residual of u'' + u = 0, differentiated in the parameters of u."""
+    """The gradient of a physics-informed loss, the squared residual of u'' + u = 0, in the parameters of u."""
 
     def u(t: Any, w: Any) -> Any:
         return jnp.sum(jnp.tanh(w[0] * t + w[1]) * w[2])

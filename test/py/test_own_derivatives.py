@@ -21,11 +21,11 @@ func.func @main(%x: {T}) -> {T} {{
 }}
 """
 ONCE = MAIN.replace("(%1)", "(%x)")
-"""softplus(x) in place of softplus(softplus(sin x))"""
+"""Calls softplus(x) instead of softplus(softplus(sin x))."""
 
 
 def softplus(named: str = "") -> str:
-    """The function, and the custom derivative that it names."""
+    """The text of softplus, which names a custom derivative."""
     return f"""
 func.func private @softplus(%x: {T}) -> {T} attributes {{{named}}} {{
   %0 = stablehlo.exponential %x : {T}
@@ -36,7 +36,7 @@ func.func private @softplus(%x: {T}) -> {T} attributes {{{named}}} {{
 
 
 def forward(factor: float = 1.0) -> str:
-    """The custom JVP, or a multiple of it."""
+    """The text of the custom JVP, multiplied by `factor`."""
     return f"""
 func.func private @forward(%x: {T}, %dx: {T}) -> ({T}, {T}) {{
   %0 = call @softplus(%x) : ({T}) -> {T}
@@ -70,7 +70,7 @@ CT, CCY, CCX = np.array([0.2, 0.5, -1.0]), np.array([1.0, 0.0, 2.0]), np.array([
 
 
 def derived(program: Program, modes: str) -> Program:
-    """The derivative in a sequence of modes: `FR` is the VJP of the JVP."""
+    """The program differentiated in a sequence of modes: `FR` is the VJP of the JVP."""
     for mode in modes:
         program = program.jvp() if mode == "F" else program.vjp()
     return program
@@ -80,7 +80,7 @@ def derived(program: Program, modes: str) -> Program:
 
 
 def test_function_by_name() -> None:
-    """A rule for the function's name differentiates its calls, which stay calls."""
+    """A rule for the function's name differentiates its calls. The calls are not inlined."""
     mine = tiduc.OPSET.extended()
     mine.elementwise("func.call @softplus", lambda b, x, y: b.logistic(x))
     text = MAIN + softplus()
@@ -98,7 +98,7 @@ def test_jvp() -> None:
 
 @pytest.mark.parametrize("modes", ["F", "R", "FF", "FR", "RF", "RR"])
 def test_jvp_is_used(modes: str) -> None:
-    """In all modes and orders, a JVP scaled by a third scales the derivatives by a third."""
+    """In all modes and orders, derivatives are scaled if the custom JVP is scaled."""
     whole, part = (derived(tiduc.load(ONCE + OF_JVP + forward(c)), modes) for c in (1.0, 1 / 3))
     arguments = [np.random.default_rng(i).normal(size=3) for i in range(len(whole.inputs))]
     given = list(zip(evaluate(str(whole), arguments), evaluate(str(part), arguments), strict=True))
@@ -108,7 +108,7 @@ def test_jvp_is_used(modes: str) -> None:
 
 
 def test_jvp_of_several_arguments() -> None:
-    """f(x, n, w) = (w x, n, sin x): integers have no tangent, and any other argument may be inactive."""
+    """For f(x, n, w) = (w x, n, sin x), the integers n have no tangent, and x or w may be inactive."""
     of_f = f"({T}, tensor<i32>, {T}) -> ({T}, tensor<i32>, {T})"
     arguments = f"%x: {T}, %n: tensor<i32>, %w: {T}"
     text = f"""
@@ -166,7 +166,7 @@ def test_jvp_that_is_not_linear() -> None:
 
 @pytest.mark.parametrize("vjp", [REVERSE, WITH_OUTPUTS])
 def test_vjp(vjp: str) -> None:
-    """Reverse mode of any order; the VJP may return the outputs before the cotangents."""
+    """Tests reverse mode of several orders. The VJP may return the outputs before the cotangents."""
     mine, plain = tiduc.load(MAIN + OF_VJP + vjp), tiduc.load(MAIN + softplus())
     compare(*(evaluate(str(p.vjp()), [POINT, CT]) for p in (mine, plain)))
     compare(*(evaluate(str(p.vjp().vjp()), [POINT, CT, CCY, CCX]) for p in (mine, plain)))
@@ -183,7 +183,7 @@ def test_vjp_has_no_forward_mode(modes: str) -> None:
 
 
 def test_forward_over_vjp() -> None:
-    """The computations of the VJP have a forward derivative, although the function's outputs have none."""
+    """The cotangents of the VJP have a forward derivative, although the function's outputs have none."""
     outputs = f"""
 func.func @main(%x: {T}) -> tensor<f64> {{
   %0 = call @softplus(%x) : ({T}) -> {T}
@@ -201,7 +201,7 @@ func.func @main(%x: {T}) -> tensor<f64> {{
 
 @pytest.mark.parametrize("functions", [OF_JVP + forward(1 / 3), OF_VJP + REVERSE])
 def test_derived_programs_keep_custom_derivatives(functions: str) -> None:
-    """A derived program keeps its custom derivatives when it is written and read, and it compiles."""
+    """A derived program keeps its custom derivatives after printing and parsing, and it compiles."""
     program = tiduc.load(MAIN + functions)
     reloaded, at_once = tiduc.load(str(program.vjp())).vjp(), program.vjp().vjp()
     expected = evaluate(str(at_once), [POINT, CT, CCY, CCX])
@@ -210,7 +210,7 @@ def test_derived_programs_keep_custom_derivatives(functions: str) -> None:
 
 
 def test_a_public_function() -> None:
-    """A public function may be called, and may be differentiated itself."""
+    """A public function may be called by another function, and may be differentiated itself."""
     functions = (OF_JVP + forward(1 / 3)).replace("private @softplus", "@softplus")
     inside = tiduc.load(MAIN.replace("(%1)", "(%0)").replace("sine", "negate") + functions, "main")
     itself = tiduc.load(MAIN + functions, "softplus")

@@ -1,4 +1,4 @@
-"""The package contains the files of the tree, and no file or function is too long to read."""
+"""The package contains the files of the tree, and no file or function is too long."""
 
 import ast
 import os
@@ -15,10 +15,10 @@ LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 
 
 def packages() -> set[str]:
-    """Folders with an `__init__.py`, as names of packages."""
+    """The names of packages, which are folders with an `__init__.py`."""
     listed = set()
     for top in ("tiduc", *LINKS):
-        for folder, subfolders, names in os.walk(ROOT / top):  # does not follow the links
+        for folder, subfolders, names in os.walk(ROOT / top):  # does not follow links
             subfolders[:] = [name for name in subfolders if name != "__pycache__"]
             if "__init__.py" in names:
                 parts = Path(folder).relative_to(ROOT).parts
@@ -64,14 +64,14 @@ def test_typed() -> None:
 
 
 def test_data_is_listed() -> None:
-    """A pattern adds files that are not Python modules to wheels."""
+    """Files that are not Python modules match a pattern of package data, so that wheels contain them."""
     listed = {
         path
         for package, patterns in SETUPTOOLS["package-data"].items()
         for pattern in patterns
         for path in (ROOT / package.replace(".", "/")).glob(pattern)
     }
-    folders = [ROOT / "tiduc", *(ROOT / "tiduc" / link for link in LINKS)]  # rglob follows no links
+    folders = [ROOT / "tiduc", *(ROOT / "tiduc" / link for link in LINKS)]  # rglob does not follow links
     held = {
         path
         for folder in folders
@@ -100,7 +100,10 @@ def test_length_of_files() -> None:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """The statements in a tree, and what else may hold statements; `ast.walk` would visit ten times as many nodes."""
+    """The statements in a tree, and other nodes that may contain statements.
+
+    `ast.walk` would visit ten times as many nodes.
+    """
     for node in ast.iter_child_nodes(tree):
         if not isinstance(node, ast.expr):
             yield node

@@ -1,4 +1,4 @@
-"""The table of stages agrees with `Program`, the passes, and the pages."""
+"""The table of stages agrees with `Program`, the passes, and the documentation."""
 
 import re
 from itertools import dropwhile
@@ -26,7 +26,7 @@ OTHER = ("batch", "jet")
 
 
 def path(stage: Stage) -> str:
-    """The file of a stage's function, in the form of the pages."""
+    """The path of the file with a stage's function, as the pages write it."""
     return stage.function.__module__.removeprefix("tiduc.").replace(".", "/") + ".py"
 
 

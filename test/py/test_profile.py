@@ -1,4 +1,4 @@
-"""`tiduc profile`: each dispatch has its ops, FLOPs and bytes, and IREE's time."""
+"""`tiduc profile` shows the ops, FLOPs, bytes and IREE's time of each dispatch."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ PRODUCT = """func.func @main(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>) -> te
 def test_profile_of_a_product(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The product is a dispatch with its FLOPs and the bytes of its arrays; the sum is in another one."""
+    """The product is a dispatch with its FLOPs and the bytes of its arrays. The sum is in another dispatch."""
     (tmp_path / "costs.json").write_text('{"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 1e5}')
     monkeypatch.setenv("TIDUC_COSTS", str(tmp_path / "costs.json"))
     file, trace = tmp_path / "product.mlir", tmp_path / "trace.json"
@@ -46,7 +46,7 @@ def test_profile_of_a_product(
 
 
 def test_rows_of_kernels() -> None:
-    """Two dispatches of a kernel are two rows, unless a loop runs them; an op counts in the longer dispatch."""
+    """Two dispatches of a kernel have two rows, unless a loop runs them. An op counts in the longer dispatch."""
     ops = {n: ComputedOp("add", "4xf32", "", 10, 0) for n in range(3)}
     dispatches = [Dispatch("a", (0,), 16), Dispatch("a", (0, 1), 32), Dispatch("b", (2,), 8)]
     call = [

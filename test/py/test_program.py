@@ -55,7 +55,7 @@ def names(ports: Any) -> list[str]:
 
 
 def text_names(p: Program) -> tuple[list[str], list[str]]:
-    """The names of inputs and outputs after the program's text is read again."""
+    """The names of inputs and outputs after printing and parsing the program."""
     reloaded = load(str(p))
     return names(reloaded.inputs), names(reloaded.outputs)
 
@@ -99,7 +99,7 @@ def test_grad_and_hvp_signatures() -> None:
 
 
 def test_names_that_are_taken() -> None:
-    """The names of a second derivative are distinct, and stay when its text is read again."""
+    """The names of a second derivative are distinct, and do not change when its text is read again."""
     p = load(CUBE).jvp().jvp("x").vjp("x")
     for ports in (p.inputs, p.outputs):
         assert len(set(names(ports))) == len(ports)
@@ -108,7 +108,7 @@ def test_names_that_are_taken() -> None:
 
 
 def test_default_names_are_not_written() -> None:
-    """Default names, argN and resultN, are not written."""
+    """Default names, argN and resultN, are not printed."""
     p = load(f"func.func @main(%arg0: {F64}) -> {F64} {{\n return %arg0 : {F64}\n}}")
     assert (names(p.inputs), names(p.outputs)) == (["arg0"], ["result0"])
     assert "tidu.name" not in str(p)
@@ -134,7 +134,7 @@ def test_values_without_derivatives_pass_through() -> None:
 
 
 def test_explicit_zeros() -> None:
-    """A derivative that is zero becomes an output of zeros."""
+    """A zero derivative becomes an output of zeros."""
     text = f"""
     func.func @main(%x: {F64}, %u: {V}) -> ({F64}, {V}) {{
       %c = stablehlo.constant dense<2.0> : {V}
@@ -180,7 +180,7 @@ def test_nothing_to_differentiate() -> None:
 
 @pytest.mark.parametrize("modes", [m for n in (1, 2, 3, 4) for m in itertools.product("FR", repeat=n)])
 def test_any_order(modes: tuple[str, ...]) -> None:
-    """The derivatives 3 x^2, 6 x, 6 and 0 of x^3, in every mode."""
+    """The derivatives of x^3 are 3 x^2, 6 x, 6 and 0 in every mode."""
     p, point = load(CUBE), [2.0]
     for mode in modes:
         count = len(p.outputs)
@@ -197,7 +197,7 @@ def test_grad_of_grad() -> None:
 
 
 def test_everything_at_once() -> None:
-    """A VJP can be differentiated in all its inputs, including its cotangents."""
+    """A VJP can be differentiated with respect to all its inputs, including its cotangents."""
     p = load(CUBE).vjp().jvp()
     x, ct, dx, dct = 2.0, 3.0, 0.5, 0.25
     compare(run(p, [x, ct, dx, dct])[2:], [3 * x * x * dx, 6 * x * ct * dx + 3 * x * x * dct])
@@ -317,7 +317,7 @@ def test_bfloat16_and_small_floats() -> None:
 
 
 def test_dynamic_sizes() -> None:
-    """Derivatives that need no sizes work with dynamic dimensions."""
+    """Derivatives work with dynamic dimensions if they do not need sizes."""
     text = CUBE.replace(F64, "tensor<?xf64>")
     assert "tensor<?xf64>" in str(load(text).vjp())
     x = load(text).jvp()
@@ -325,7 +325,7 @@ def test_dynamic_sizes() -> None:
 
 
 def test_graphs_are_a_module() -> None:
-    """The text of a program's graphs can be loaded as the same program."""
+    """The text of a program's graphs loads as the same program."""
     p = load(CUBE).vjp()
     text = str(p.graphs)
     assert text.count('"tidu.graph"') == 3
@@ -341,7 +341,7 @@ def test_the_repr_is_one_line() -> None:
     )
     token = load("func.func @main(%t: !stablehlo.token) -> !stablehlo.token { return %t : !stablehlo.token }")
     assert repr(token) == "<Program main(t: !stablehlo.token) -> (result0: !stablehlo.token)>"
-    assert len(str(inspect.signature(tiduc.load))) < 400  # the default op set is not spelled out
+    assert len(str(inspect.signature(tiduc.load))) < 400  # repr omits the default op set
 
 
 def test_programs_and_executables_have_pickles() -> None:

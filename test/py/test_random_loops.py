@@ -1,4 +1,4 @@
-"""A few programs of the sweep over random loops and array programs, and its handling of failures."""
+"""A few programs of the sweep over random loops and array programs, and the sweep's handling of failures."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def test_a_sample_of_nested_calls_is_right(case: str) -> None:
 
 
 def test_functions_call_functions_three_levels_deep() -> None:
-    """The barriers are those of recomputed ops, and no call is recursive."""
+    """The only barriers are those of recomputed ops, and no call is recursive."""
     for seed in range(8):
         program = Program(seed, levels=3)
         assert {level for *_, level in program.functions} == {1, 2, 3}
@@ -40,12 +40,15 @@ def test_functions_call_functions_three_levels_deep() -> None:
 
 @pytest.mark.slow
 def test_dispatches_in_a_loop_await_carried_values() -> None:
-    """A dispatch reads a loop-carried value that a branch computes: IREE may not await it behind a barrier."""
+    """A dispatch reads a loop-carried value that a branch computes.
+
+    Behind a barrier, IREE may fail to wait for the value.
+    """
     assert sweep.tried(["vjp:31", "cpu"]) == ("ok", "")
 
 
 def test_constants_that_loops_return_are_not_updated() -> None:
-    """A loop's body returns `x - x`, and an update of the loop's result does not change what the next call reads."""
+    """A loop's body returns `x - x`. An update of the loop's result must not change the array for the next call."""
     assert sweep.tried(["program:7066", "cpu"]) == ("ok", "")
 
 
@@ -114,7 +117,7 @@ REDUCED = """func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf3
 
 
 def test_failing_programs_are_reduced() -> None:
-    """A failure caused by a tanh in a loop is reduced to a program without sines and their carries."""
+    """A failure caused by a tanh in a loop is reduced to a program without sines and the values that carry them."""
 
     def fails(text: str) -> bool:
         return "stablehlo.tanh" in text and "stablehlo.while" in text

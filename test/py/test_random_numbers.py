@@ -1,4 +1,4 @@
-"""Random numbers: each `rng` draws from the program's seed, equally on all engines, and never twice the same."""
+"""Random numbers: each `rng` draws from the program's seed, equally on all engines. No two draws are equal."""
 
 import re
 from functools import cache
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 # ---- distributions -----------------------------------------------------------------------------------------
 
-UNIFORM = {  # where the products of bounds and random numbers are exact, the bits are those of XLA
+UNIFORM = {  # bits equal XLA's if the products of bounds and random numbers are exact
     "f64": ("0.0", "1.0"),
     "f32": ("0.0", "1.0"),
     "f16": ("0.0", "1.0"),
@@ -54,7 +54,7 @@ def compiled() -> dict[str, tiduc.Executable]:
 
 @pytest.mark.parametrize("name", UNIFORM)
 def test_uniform(name: str, compiled: dict[str, tiduc.Executable]) -> None:
-    """Within the bounds, with their mean and variance, and equal to XLA's, bit by bit."""
+    """The numbers are within the bounds, have the expected mean and variance, and equal XLA's bit for bit."""
     (y,) = compiled[f"UNIFORM {name}"](seed())
     (known,) = by_xla(tiduc.load(programs()[f"UNIFORM {name}"]).text, [seed()])
     np.testing.assert_array_equal(y, known)
@@ -66,12 +66,15 @@ def test_uniform(name: str, compiled: dict[str, tiduc.Executable]) -> None:
     variance = (width**2 - discrete) / 12
     assert abs(x.var() / variance - 1) < 4 * np.sqrt(0.8 / COUNT)
     if low == 0:
-        assert x.min() > 0  # so that a logarithm is finite
+        assert x.min() > 0  # its logarithm is finite
 
 
 @pytest.mark.parametrize("name", NORMAL)
 def test_normal(name: str, compiled: dict[str, tiduc.Executable]) -> None:
-    """With the mean and variance, and the shares within 1, 2 and 3 deviations; XLA's up to rounding."""
+    """The mean, the variance, and the shares within 1, 2 and 3 deviations are right.
+
+    Numbers equal XLA's up to rounding.
+    """
     (y,) = compiled[f"NORMAL {name}"](seed())
     (known,) = by_xla(tiduc.load(programs()[f"NORMAL {name}"]).text, [seed()])
     epsilon = float(2.0 ** -{"f64": 52, "f32": 23, "bf16": 7}[name.split()[0]])
@@ -106,7 +109,7 @@ def sized(rows: str, element: str) -> str:
 
 @pytest.mark.more
 def test_dynamic_shapes() -> None:
-    """The numbers of 64-bit words are those of the static shape; the derivative has them, too."""
+    """Numbers from 64-bit words equal those of the static shape, also in the derivative."""
     x = np.ones((301, 5))
     y, cx = tiduc.load(sized("?", "f64")).vjp()(x, seed(), x)
     np.testing.assert_array_equal(y, cx)
@@ -139,7 +142,7 @@ def test_draws_of_one_shape_differ(dropouts: Any) -> None:
 
 
 def test_steps_differ(dropouts: Any) -> None:
-    """1,000 seeds whose second word counts: no two numbers are equal, and they are distributed as they should be."""
+    """For 1,000 seeds whose second word increases, no two numbers are equal, and the distribution is right."""
     x = np.ones(4, np.float32)
     u = np.array([dropouts(x, seed(step=k)) for k in range(1000)])
     assert (
@@ -162,7 +165,7 @@ def rows_of(name: str) -> Array:
 @pytest.mark.more
 @pytest.mark.parametrize("name", LOOPS)
 def test_iterations_differ(name: str) -> None:
-    """Each iteration draws other numbers, and XLA draws the same."""
+    """Each iteration draws different numbers. XLA draws the same numbers as the other engines."""
     program, x = tiduc.load(LOOPS[name]), rows_of(name)
     assert [port.name for port in program.inputs] == ["x", SEED]
     y = program(x, seed())
@@ -192,7 +195,7 @@ def test_iterations_differ(name: str) -> None:
     ],
 )
 def test_the_reverse_pass_draws_the_same(name: str, loop_memory: str) -> None:
-    """The derivative is the drawn numbers, bit by bit, whether they are stored or recomputed."""
+    """The derivative equals the drawn numbers bit for bit, whether they are stored or recomputed."""
     program, x = tiduc.load(LOOPS[name], loop_memory=loop_memory), rows_of(name)
     y, cx = program.vjp()(x, seed(), x)
     np.testing.assert_array_equal(y, cx)
@@ -214,7 +217,7 @@ func.func private @f(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attrib
 
 
 def test_recomputed_numbers_are_equal() -> None:
-    """A checkpointed function draws in the forward and in the reverse pass."""
+    """A checkpointed function draws the same numbers in the forward and in the reverse pass."""
     program = tiduc.load(CHECKPOINTED)
     vjp, x = program.vjp(), np.ones(4, np.float32)
     assert vjp.text.count("tensor<4xui32>)") == 2  # the numbers are recomputed
@@ -223,7 +226,7 @@ def test_recomputed_numbers_are_equal() -> None:
 
 
 def layers(count: int, sizes: int) -> str:
-    """A program of layers, each of which draws as many numbers as it has elements."""
+    """A program whose layers draw as many numbers as they have elements."""
     type_ = f"tensor<{sizes}xf32>"
     lines = [UNIT.replace("[4]", f"[{sizes}]"), f"%s0 = stablehlo.sine %x : {type_}"]
     for i in range(count):
@@ -239,7 +242,7 @@ def layers(count: int, sizes: int) -> str:
 @pytest.mark.more
 @pytest.mark.filterwarnings("error::tiduc.dialect.errors.TiducRemark")
 def test_a_budget_recomputes_equal_numbers() -> None:
-    """The least memory needs some numbers drawn twice; all results are equal, bit by bit."""
+    """Within the least memory, some numbers are drawn twice. All results are equal bit for bit."""
     program, x = tiduc.load(layers(6, 4096)), np.linspace(0.1, 1, 4096, dtype=np.float32)
     vjp, least = program.vjp(), program.rematerialize("min").vjp()
     assert least.text.count("rng_bit_generator") > vjp.text.count("rng_bit_generator") == 2 + 6
@@ -258,7 +261,7 @@ BOUNDS = f"""func.func @main(%a: tensor<f64>, %b: tensor<f64>) -> (tensor<5xf64>
 
 
 def test_derivatives_toward_parameters() -> None:
-    """y = a + (b - a) u, and a + b z: the tangents follow from the samples."""
+    """For y = a + (b - a) u and y = a + b z, the tangents follow from the samples."""
     program = tiduc.load(BOUNDS).jvp()
     assert [port.name for port in program.inputs] == ["a", "b", SEED, "a.tangent", "b.tangent"]
     a, b, da, db = (np.array(x) for x in (0.3, 1.7, 0.4, -1.1))
@@ -283,7 +286,7 @@ def test_a_missing_seed() -> None:
 
 
 def test_batches() -> None:
-    """Examples share the numbers where the seed is not batched."""
+    """All examples of a batch share the numbers unless the seed is batched."""
     program, x = tiduc.load(DROPOUTS), np.arange(8, dtype=np.float32).reshape(2, 4)
     y, _ = program.batch({"x": 0}, 2)(x, seed())
     np.testing.assert_array_equal(y, x * program(np.ones(4, np.float32), seed())[0])

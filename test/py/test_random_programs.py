@@ -1,4 +1,4 @@
-"""A sample of random programs and their derivatives; test/fuzz/evaluate.py checks any number of them."""
+"""A sample of random programs and their derivatives; test/fuzz/evaluate.py checks any number of programs."""
 
 import re
 import subprocess
@@ -64,7 +64,7 @@ def test_other_engines_and_order_three(engine: str, seeds: Sequence[int], order:
 
 
 def unary(op: str, *more: str) -> str:
-    """A scalar function of one op, applied to a value %y computed from %x."""
+    """The text of a scalar function of one op, applied to a value %y that is computed from %x."""
     body = "\n".join([*more, f"%z = stablehlo.{op} {'%y' if more else '%x'} : tensor<f64>"])
     return f"func.func @main(%x: tensor<f64>) -> tensor<f64> {{\n{body}\nreturn %z : tensor<f64>\n}}\n"
 
@@ -97,7 +97,7 @@ def test_an_error_of_the_second_order_is_seen() -> None:
 
 
 def test_an_error_of_a_transpose_is_seen() -> None:
-    """The transpose, and so the VJP, is wrong by a factor of 1 + 1e-6."""
+    """The transpose, and therefore the VJP, is wrong by a factor of 1 + 1e-6."""
     case = case_of(unary("sine"), 0)
     call = COMPILERS["reference"](case.texts, case.arguments(0))
     results = [call(case.arguments(distance)) for distance in case.distances]
@@ -111,7 +111,7 @@ def test_an_error_of_a_transpose_is_seen() -> None:
 
 @pytest.mark.parametrize("at", [None, 0.0])
 def test_a_kink_is_not_an_error(at: float | None) -> None:
-    """A kink near the point, or at the point."""
+    """Tests a kink near the point and at the point."""
     scaled = (
         "%c = stablehlo.constant dense<1000.0> : tensor<f64>",
         "%y = stablehlo.multiply %c, %x : tensor<f64>",

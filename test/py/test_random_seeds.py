@@ -28,7 +28,7 @@ LOSS = f"""func.func @main(%w: tensor<4xf32>) -> tensor<f32> {{
 
 
 def steps(step: Any, count: int, number: int) -> list[Sequence[Array]]:
-    """The results of a number of steps with the rate 1, from the weights 0, 1, 2, 3."""
+    """The results of `count` steps with the rate 1, from the weights 0, 1, 2, 3."""
     state: Sequence[Array] = [np.arange(4, dtype=np.float32), random_seed(number)]
     results = []
     for _ in range(count):
@@ -38,7 +38,7 @@ def steps(step: Any, count: int, number: int) -> list[Sequence[Array]]:
 
 
 def test_training_steps() -> None:
-    """Each step draws other numbers, which its forward and its reverse pass share; a seed repeats them."""
+    """Each step draws new numbers, which its forward and reverse pass share. The same seed gives the same numbers."""
     program = train_step(tiduc.load(LOSS), "none", train=["*"], seed=3)
     assert [port.name for port in program.inputs] == ["w", SEED, "rate"]
     assert [port.name for port in program.outputs] == ["result0", "w", SEED]
@@ -59,7 +59,7 @@ def test_training_steps() -> None:
 
 
 def test_the_seeds_of_a_model_and_its_loss_differ() -> None:
-    """Both are state of the step."""
+    """Both seeds are part of the step's state."""
     loss = LOSS.replace("%w: tensor<4xf32>", "%w: tensor<4xf32>, %t: tensor<4xf32>")
     model = DROPOUTS.replace("(tensor<4xf32>, tensor<4xf32>) {", "tensor<4xf32> {", 1)
     model = model.replace("return %y, %z : tensor<4xf32>, tensor<4xf32>", "return %y : tensor<4xf32>")
@@ -77,7 +77,7 @@ def test_a_seed_out_of_range() -> None:
 
 
 def test_commands(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """`run` draws a seed and says which; `--seed` repeats it, and so does the array itself."""
+    """`run` draws a seed and prints it. The results repeat with `--seed`, or with the seed array as an input."""
     file, module = str(tmp_path / "f.mlir"), str(tmp_path / "f.vmfb")
     (tmp_path / "f.mlir").write_text(DROPOUTS)
     assert cli(["compile", file, "-o", module]) == 0
@@ -103,7 +103,7 @@ def test_commands(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_dropout_of_pytorch() -> None:
-    """Two layers of one shape have masks of their own; the kept elements are scaled; p = 1 gives 0."""
+    """Two layers of the same shape have different masks. Kept elements are scaled; p = 1 gives 0."""
     torch = pytest.importorskip("torch")
 
     class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
@@ -147,7 +147,7 @@ def test_dropout_of_a_dynamic_batch() -> None:
 def onnx_model(
     onnx: Any, op: str, outputs: Sequence[tuple[str, Any]], inputs: Sequence[str] = (), **given: Any
 ) -> Any:
-    """A model of one node; `inputs` are those of the node, whose first is the model's."""
+    """A model with one node. `inputs` are the node's inputs; the first one is the model's input."""
     helper, kinds = onnx.helper, onnx.TensorProto
     sizes = [50, 40]
     constants = [

@@ -1,4 +1,4 @@
-"""Copies recorded once and replayed for other arrays: in VM modules, and in Vulkan's results."""
+"""Copies that are recorded once and replayed for other arrays, in VM modules and in results on Vulkan."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ CONSTANT = """func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32
   return %1#1, %0 : tensor<3xf32>, tensor<3xf32>
 }
 """
-"""What is computed when the module is loaded is copied to each run's results."""
+"""A value that is computed when the module is loaded is copied to the results of each run."""
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_copies_from_slots_and_to_slots(source: str, target: str, once: bool) ->
 
 
 def runs(text: str, first: int) -> list[list[float]]:
-    """Copies of a program's results for numbers from `first` on."""
+    """The results of three runs of a program, for numbers from `first`, copied to the host after all runs."""
     skip_without_device("vulkan:llvmpipe")
     run = Executable(compile_module(text, TARGET, cached=False), TARGET)
     kept = [run.keep(np.arange(first + k, first + k + 3, dtype=np.float32)) for k in range(3)]
