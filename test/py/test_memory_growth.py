@@ -63,7 +63,7 @@ def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 def test_plans_take_time_in_proportion_to_the_ops(
     shape: Any, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of ops is at most a constant multiple of the graph's, in the plan and in all tried schedules together."""
+    """The ops of the plan, and of all tried schedules together, are at most a constant multiple of the graph's ops."""
     model, ops = ordered(liveness(graph_of(*shape(240))), has_budget=True), list[int]()
 
     def counted(*arguments: Any) -> Any:

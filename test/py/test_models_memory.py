@@ -53,8 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(folder: Path, mode: str) -> list[float]:
-    """MiB of the stages that write the file, of the file itself, and of compilation, in this process and the
-    compiler's."""
+    """The MiB that the stages up to the file take, that the file has, and that compilation takes in its two processes."""
     command = [sys.executable, "-c", SCRIPT, str(folder), mode]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

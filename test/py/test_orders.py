@@ -227,7 +227,7 @@ def test_reverse_mode_costs_at_most_four_times_the_jet(order: int) -> None:
 
 @pytest.mark.parametrize("order", [2, 8])
 def test_reverse_mode_of_a_loop_of_unknown_trip_count(order: int) -> None:
-    """At each order, the program has three copies of the jet's body, a transpose with twice its ops, and checkpoints."""
+    """At each order, the program has three copies of the jet's body, a transpose of twice its ops, and checkpoints."""
     jet = load(NEWTON).jet(order)
     assert ops(jet.vjp()) <= 5 * ops(jet) + 60
 

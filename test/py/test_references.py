@@ -1,4 +1,4 @@
-"""References that a branch passes on while they are in use: in VM modules, and in IREE's results."""
+"""References that a branch passes on while they are still in use, in VM modules and in results of IREE."""
 
 import re
 
@@ -75,7 +75,7 @@ LATER = """func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> (tensor<3xf6
   return %1#1, %2#1 : tensor<3xf64>, tensor<3xf64>
 }
 """
-"""The second loop returns what the first one gave, which the third does not read, but for a count."""
+"""The second loop returns the result of the first loop. The third loop reads only a counter."""
 
 
 def test_the_second_is_a_copy() -> None:
@@ -92,7 +92,7 @@ def test_a_reference_passed_once_stays() -> None:
 
 
 def test_references_used_later_are_copied() -> None:
-    """%b is read in the loop; %1 is released after it; %a and %c have no later use."""
+    """%b and %1 are copied: %b is read in the loop, and %1 is released after it. %a and %c have no later use."""
     text = after(copy_passed_references, USED_LATER)
     assert text is not None
     copies = dict(re.findall(r"(%\w+) = vm.select.ref %\w+, %\w+, (%\w+) :", text))
@@ -110,7 +110,7 @@ def test_may_branch() -> None:
 
 
 def test_nested_conditionals() -> None:
-    """All paths through the conditionals."""
+    """Runs all paths through the conditionals."""
     run = Executable(compile_module(NESTED, cached=False))
     for p, q in ((0.5, 0.3), (0.5, -0.3), (-0.5, 0.3)):
         x = np.sin(p)
@@ -121,7 +121,7 @@ def test_nested_conditionals() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_results_of_a_loop_are_used_later(target: str) -> None:
-    """The first loop runs zero times, and until it ends."""
+    """Runs the first loop for no iteration, and for all iterations."""
     run = Executable(compile_module(LATER, target, cached=False), target)
     x, y = np.array([1.0, 2, 3]), np.array([4.0, 5, 6])
     np.testing.assert_array_equal(run(x, y), [y, y])
@@ -129,7 +129,7 @@ def test_results_of_a_loop_are_used_later(target: str) -> None:
 
 
 def test_iree_releases_references_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this test fails, IREE keeps references that a branch passes on, and the copies can be removed."""
+    """If this test fails, IREE retains references that a branch passes on, and the copies can be removed."""
     code = "from tiduc.backends.iree.modules import edits\nedits.CORRECTIONS['copy_passed_references'] = bool"
     compiles_with(monkeypatch, code)
     run = Executable(compile_module(LATER, cached=False))

@@ -1,4 +1,4 @@
-"""Buffers that are released too early: in VM modules, and in IREE's results."""
+"""Buffers that are released too early, in VM modules and in results of IREE."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The derivative of a relu at its kink, to order two: 0 as in every framework, and the option for other maxima."""
+"""The derivative of a relu at its kink, to order two, is 0 as in every framework; and the option for other maxima."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ ONES = np.ones_like(X)
 
 
 def derivatives(program: tiduc.Program) -> list[Any]:
-    """The first derivative in forward and in reverse mode, and the second one, at each element of X."""
+    """The first derivative in forward and in reverse mode, and the second derivative, at each element of X."""
     jvp, vjp = program.jvp(0), program.vjp(0)
     second = jvp.jvp(0), vjp.jvp(0)
     seeds = [ONES] * 2
@@ -77,7 +77,7 @@ func.func private @NAME(%x: tensor<5xf64>) -> tensor<5xf64> {
         ("my_relu", "0.0", "", True, 0),
         ("my_relu", "0.0", "tidu.relu", False, 0),
         ("my_relu", "0.0", "tidu.relu = true", False, 0),
-        ("relu6", "0.0", "", False, 0.5),  # it does not compute what relu6 computes
+        ("relu6", "0.0", "", False, 0.5),  # the body is not that of relu6
     ],
 )
 def test_at_zero(name: str, number: str, attribute: str, relu: bool, slope: float) -> None:
@@ -114,11 +114,11 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_dynamic_shapes() -> None:
     text = exported_dynamic(lambda x: jax.nn.relu(x) + jax.nn.relu6(x), "(n,)")
-    assert tiduc.load(text).jvp().text.count("tidu.relu = true") == 2  # they share a maximum
+    assert tiduc.load(text).jvp().text.count("tidu.relu = true") == 2  # relu and relu6 share a maximum
 
 
 def test_the_option_keeps_smooth_functions() -> None:
-    """The maximum in JAX's softplus keeps its derivative at ties, though one of its operands is 0."""
+    """The maximum in JAX's softplus keeps its derivative at ties, although one of its operands is 0."""
     program = tiduc.load(exported(jax.nn.softplus, X), relu=True)
     for got, wanted in zip(derivatives(program), [jax.nn.sigmoid(X)] * 2, strict=False):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)

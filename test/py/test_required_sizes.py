@@ -1,4 +1,4 @@
-"""Sizes that a program requires to be equal or bounded: the caller checks them, and so does the module."""
+"""Sizes that a program requires to be equal or bounded. Both the caller and the module check them."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def function(arguments: str, body: str, result: str = V) -> str:
 
 
 def required(text: str) -> list[str]:
-    """The requirements of a program with inputs of sizes 5, 6, ... in all dimensions."""
+    """The requirements of a program, evaluated for inputs whose dimensions have the sizes 5, 6, ...."""
     signature = tiduc.load(text).signature
     shapes = [(5 + i,) * len(value.type.shape) for i, value in enumerate(signature.inputs)]
     names = [value.name for value in signature.inputs]
@@ -40,7 +40,7 @@ def required(text: str) -> list[str]:
 
 
 def test_command_line(tmp_path: Path) -> None:
-    """A program and a compiled module."""
+    """Runs a program, and a compiled module."""
     source, module = tmp_path / "oob.mlir", tmp_path / "oob.vmfb"
     source.write_text(ADD)
     tiduc.load(source).compile().save(module)
@@ -117,7 +117,7 @@ def test_command_line(tmp_path: Path) -> None:
             ],
         ),
         (loop(V, f"%w = stablehlo.tanh %z : {V}"), []),
-        (CASES["loop"][0], []),  # it may not run
+        (CASES["loop"][0], []),  # the loop may have no iterations
     ],
 )
 def test_required_before_the_call(text: str, needs: list[str]) -> None:
@@ -125,13 +125,15 @@ def test_required_before_the_call(text: str, needs: list[str]) -> None:
 
 
 def test_sizes_that_follow_are_not_required_twice() -> None:
-    """A chain of ops with equal shapes needs one check for each pair of inputs."""
+    """A chain of ops with equal shapes needs only one check for each pair of inputs."""
     lines = [f"%{i + 1} = stablehlo.add %{i}, %y : {V}" for i in range(50)]
     text = function(
         f"%x: {V}, %y: {V}", "\n".join([f"%0 = stablehlo.add %x, %y : {V}", *lines, f"return %50 : {V}"])
     )
     assert len(required(text)) == 1
-    assert source_of(tiduc.load(text)).stablehlo.count("cf.assert") == 2  # with that of the largest dimension
+    assert (
+        source_of(tiduc.load(text)).stablehlo.count("cf.assert") == 2
+    )  # and a check of the largest dimension
 
 
 def test_derivatives_require_the_sizes_of_their_primals() -> None:
@@ -151,7 +153,7 @@ def test_arrays_on_the_device() -> None:
 
 @stage
 def asserting(text: str) -> bytes:
-    """The module without its signature, so that only its own assertions check sizes."""
+    """The module without its signature, so that only the module's assertions check sizes."""
     module = parse(text)
     legalize_for_iree(module)
     return compile_module(stage(str)(module))
@@ -209,7 +211,7 @@ SLICE = function(
 
 @pytest.mark.parametrize("target", ["cpu", "vmvx"])
 def test_places_of_slices_of_static_shape(target: str) -> None:
-    """The start, limit and stride are data; IREE would read any place."""
+    """The start, limit and stride are data. IREE without tiduc would read outside the array."""
     call = tiduc.load(SLICE).compile(target)
     x = np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(call(x, n(1), n(4), n(1))[0], x[1:])
@@ -219,7 +221,7 @@ def test_places_of_slices_of_static_shape(target: str) -> None:
 
 
 def test_modules_for_cuda_check_places_before_they_read() -> None:
-    """The assertions fail on the host before it gives the device the slice."""
+    """The assertions fail on the host before it sends the slice to the device."""
     source = source_of(tiduc.load(SLICE), target="cuda")
     assert isinstance(source.stablehlo, str)
     assert source.stablehlo.rindex("cf.assert") < source.stablehlo.index("stablehlo.real_dynamic_slice %")
@@ -229,7 +231,7 @@ def test_modules_for_cuda_check_places_before_they_read() -> None:
 
 
 def test_requirements_that_no_sizes_meet_are_refused() -> None:
-    """An op with unknown requirements is refused, and so is a loop that changes sizes."""
+    """An op with unknown requirements is refused. A loop that changes sizes is refused too."""
     text = function(
         f"%x: {V}",
         f"%0 = stablehlo.concatenate %x, %x, dim = 0 : ({V}, {V}) -> {V}\n"
@@ -251,11 +253,11 @@ def test_requirements_that_no_sizes_meet_are_refused() -> None:
     assert refused.value.location == "-:2:6"
     text = branch(f"stablehlo.return %x : {V}", f"stablehlo.return %y : {V}")
     with pytest.raises(Unsupported, match="sizes of its branches are not known to be equal"):
-        asserting(text)  # IREE takes the size of one for that of the other
+        asserting(text)  # IREE uses the size of one branch for the other
 
 
 def test_ops_without_known_requirements() -> None:
-    """Each op is in a table, is control flow, or is refused for dynamic dimensions."""
+    """Each op is in a table of requirements, is control flow, or is refused for dynamic dimensions."""
     listed = (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().split("\n")
     names = {line for line in listed if line.startswith(("stablehlo.", "chlo."))}
     assert {name for name in names if not is_understood(name)} == set(
@@ -269,7 +271,7 @@ def test_ops_without_known_requirements() -> None:
 
 
 def test_signature_keeps_requirements() -> None:
-    """The module's reflection stores all requirements, quotients and maxima included."""
+    """The module's reflection stores all requirements, including quotients and maxima."""
     size = ((2, ((0, 1), ("quotient", ((1, ((1, 0),)),), ((3, ()),)))), (-1, ()))
     required_ = RequiredSize("at_most", size, ((1, ((0, 0),)),), "stablehlo.slice at f.mlir:1:2")
     x = SignatureValue("x", TensorType((None, None), "f32"))
@@ -282,7 +284,7 @@ def test_signature_keeps_requirements() -> None:
 
 @pytest.mark.more
 def test_guard_pages() -> None:
-    """A sample of `test/fuzz/guard_pages.py`: no array is read beyond its end, whatever its size."""
+    """A sample of `test/fuzz/guard_pages.py`: no array of any size is read beyond its end."""
     script = ROOT / "test" / "fuzz" / "guard_pages.py"
     arguments = ["--orders", "0", "--calls", "10", "--filter", "^(two|size)"]
     done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""resolve: references across graphs, modules and files, and errors with their places and names."""
+"""resolve: references across graphs, modules and files, and errors with locations and names."""
 
 from pathlib import Path
 from threading import Thread
@@ -45,7 +45,7 @@ def test_the_same_key_is_the_same_input() -> None:
 
 
 def test_order_of_modules_and_graphs_does_not_matter() -> None:
-    """A graph may be referenced before its definition, in its module and in others."""
+    """A graph may be referenced before its definition, in its own module and in other modules."""
     texts = [alias("B", "@A::@v") + alias("A", "@F0::@p3"), EXP_AX]
     for order in (texts, texts[::-1]):
         view = view_of(*order)
@@ -53,7 +53,7 @@ def test_order_of_modules_and_graphs_does_not_matter() -> None:
 
 
 def test_graphs_may_refer_to_one_another() -> None:
-    """Cycles of graphs are valid as long as values form no cycle."""
+    """Graphs may refer to each other in a cycle as long as values do not form a cycle."""
     one = graph(
         "A",
         ["x"],
@@ -111,7 +111,7 @@ def test_search_path(tmp_path: Path) -> None:
 
 
 def test_a_graph_made_of_another_file(tmp_path: Path) -> None:
-    """A linear graph refers to the graph in the file, and its fresh names differ from the file's names."""
+    """A linear graph refers to a graph in another file, and its fresh names differ from names in that file."""
     files(tmp_path, F0=EXP_AX, L0=graph("L0", [], "", []))
     view = resolve(parse(alias("Main", "@F0::@p3")), search_path=[str(tmp_path)])
     linear = linearize(view, [("Main", "v")], ["x"], OPSET)
@@ -123,7 +123,7 @@ def test_a_graph_made_of_another_file(tmp_path: Path) -> None:
 
 
 def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
-    """A reference needs a name, which the text of the module must show in its graph."""
+    """A reference needs a name. If tiduc adds the name, the text of the module must include the named graph."""
     (path,) = files(tmp_path, F0=graph("F0", ["x"], f"%0 = stablehlo.tanh %x : {F64}", ["%0"]))
     first, second = parse(graph("Main", [], "", [])), read(path)
     view = resolve(first, second)
@@ -136,7 +136,7 @@ def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
 
 
 def fails(path: Path, text: str, *more: str) -> str:
-    """The message of `check` for the graphs of a file, and of other files."""
+    """The error message of `check` for the graphs of a file and of other files."""
     path.write_text(text)
     with pytest.raises(ResolveError) as error:
         check(resolve(read(path), *map(parse, more)))
@@ -246,7 +246,7 @@ def test_an_input_bound_to_a_function_of_another_input() -> None:
 
 @pytest.mark.parametrize("wrt", [["a"], ["a", "x"]])
 def test_a_bound_input_has_no_tangent(wrt: list[str]) -> None:
-    """A bound input is not an input any more; its tangent is that of the bound value."""
+    """A bound input is no longer an input. Its tangent is the tangent of the bound value."""
     with pytest.raises(RequestError, match="wrt @a is bound to another value"):
         linearize(view_of(EXP_AX + SEED + bound("a")), [("F0", "p2")], wrt, OPSET)
 

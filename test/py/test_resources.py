@@ -1,4 +1,4 @@
-"""A resource must have the bytes that its type needs, wherever a module is read."""
+"""A resource must have the number of bytes that its type needs, wherever a module is read."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ LOCATED = ":2:8: error: a resource of type tensor<{}> needs {} bytes, and the fi
 
 
 def program(type_: str, digits: str | None, attributes: str = "") -> str:
-    """A function that returns a resource; without digits, no resource has its name."""
+    """The text of a function that returns a resource. Without `digits`, the resource is not defined."""
     resource = "" if digits is None else f'r: "0x04000000{digits}"'
     return f"""func.func @main() -> (tensor<{type_}>) {attributes} {{
   %c = stablehlo.constant dense_resource<r> : tensor<{type_}>
@@ -53,7 +53,7 @@ RIGHT = [("3xf32", 3 * ONE), ("1xcomplex<f32>", 2 * ONE), ("3xi1", "010001"), ("
 
 @pytest.mark.parametrize(("type_", "digits"), RIGHT)
 def test_equal_bytes_are_read_again_and_again(type_: str, digits: str) -> None:
-    for _ in range(2):  # MLIR gives the second resource of a name another name
+    for _ in range(2):  # MLIR renames the second resource with the same name
         values = tiduc.load(program(type_, digits)).compile(engine="reference")()[0]
     np.testing.assert_array_equal(
         values.view(np.uint8).ravel(), np.frombuffer(bytes.fromhex(digits), np.uint8)
@@ -61,7 +61,7 @@ def test_equal_bytes_are_read_again_and_again(type_: str, digits: str) -> None:
 
 
 def unchecked_bytecode(text: str) -> bytes:
-    """The bytecode that MLIR writes of a text whose resources were not compared with their types."""
+    """The bytecode of a text, written by MLIR without comparing resources with their types."""
     written = Written()
     with context(), ir.Location.unknown():
         ir.Module.parse(text).operation.write_bytecode(written)
@@ -128,7 +128,10 @@ STORED = {"ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8, "f8E5M2": 1, "complex<f64>"
 @pytest.mark.more
 @pytest.mark.parametrize("fast", [True, False])
 def test_constants_that_are_stored_apart_compile(fast: bool) -> None:
-    """ImageGPT has 1 MiB of unsigned bytes. IREE reads no unsigned resources, and complex ones of f64 only in parts."""
+    """ImageGPT has 1 MiB of unsigned bytes.
+
+    IREE cannot read unsigned resources, and reads complex f64 only as parts.
+    """
     count, results, resources, body = 5000, list[str](), list[str](), list[str]()
     numbers = np.random.default_rng(0).integers(0, 2, count * 16).astype(np.uint8)
     for i, (element, width) in enumerate(STORED.items()):

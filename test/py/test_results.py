@@ -1,4 +1,4 @@
-"""Large results of a call: IREE's own memory, which no argument, constant or other result shares."""
+"""Large results of a call are IREE's memory, which no argument, constant or other result shares."""
 
 import gc
 import tracemalloc
@@ -63,7 +63,7 @@ def program(body: str, results: str, types: Sequence[str]) -> str:
 
 
 def aligned(values: Any) -> Any:
-    """A copy that IREE can take as an argument without copying it again."""
+    """A copy that IREE can use as an argument without another copy."""
     memory = np.zeros(values.nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
     array = memory[start : start + values.nbytes].view(values.dtype)
@@ -72,7 +72,7 @@ def aligned(values: Any) -> Any:
 
 
 def check_alone(compiled: Any, x: Any) -> None:
-    """All arrays of two calls may be written to, and no other array changes with them."""
+    """Asserts that all arrays of two calls are writable, and that writing to one changes no other array."""
     expected = [y.copy() for y in compiled(x)]
     arrays = [*compiled(x), *compiled(x)]
     before = [x.copy(), *(y.copy() for y in arrays)]
@@ -115,7 +115,7 @@ def test_a_result_that_is_an_array_on_the_device() -> None:
 
 
 def test_large_results_are_not_copied() -> None:
-    """NumPy allocates nothing of a result's size."""
+    """NumPy does not allocate memory of a result's size."""
     compiled = tiduc.load(program(*BODIES["computed"])).compile()
     x = aligned(VALUES)
     compiled(x)
@@ -134,6 +134,6 @@ def test_results_outlive_their_module() -> None:
     part = y[1:]
     del compiled, y, z
     gc.collect()
-    others = [np.full(SIZE, i, np.float32) for i in range(8)]  # would take freed memory
+    others = [np.full(SIZE, i, np.float32) for i in range(8)]  # would reuse freed memory
     np.testing.assert_array_equal(part, 2 * VALUES[1:])
     assert len(others) == 8

@@ -1,4 +1,4 @@
-"""The rings of tests: which tests need PyTorch, the counts of sweeps, the page that a full run writes."""
+"""The rings of tests: which tests need PyTorch, the counts of sweeps, and the page that a full run writes."""
 
 import ast
 import re
@@ -23,11 +23,11 @@ def net() -> Any:
 
 
 def without() -> None:
-    """A test that needs nothing."""
+    """A test that needs neither PyTorch nor a device."""
 
 
 class Item:
-    """A test, as pytest's items are."""
+    """A test with the attributes of pytest's items."""
 
     def __init__(
         self, function: Any, fixture: Any = None, marks: Sequence[str] = (), **parameters: Any
@@ -94,7 +94,7 @@ def swept(code: str, **more: Any) -> runner.Outcome:
         ("print('counts: 3 ok, 1 refused')", False),
         ("print('counts: 3 ok, 1 wrong')", True),
         ("print('counts: 3 ok'); raise SystemExit(1)", True),
-        ("print('3 ok')", True),  # a sweep that died before its end
+        ("print('3 ok')", True),  # a sweep that died before it ended
     ],
 )
 def test_sweeps_that_fail(code: str, failed: bool) -> None:
@@ -114,7 +114,7 @@ def test_the_page_keeps_the_rows_of_other_sweeps(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_full_run_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep runs again if it failed, and not if its outcome is that of this commit."""
+    """A sweep runs again if it failed, but not if it has an outcome for this commit."""
     marker = tmp_path / "ran"
     code = f"open({str(marker)!r}, 'a').write('x'); print('counts: 1 ok')"
     sweeps = [
@@ -140,7 +140,7 @@ def test_each_sweep_is_listed() -> None:
         assert "/" in sweep.name or f"| `{sweep.name.split()[0]}.py` |" in rows, sweep.name
         program = next((word for word in sweep.full if word.endswith(".py")), None)
         assert program is None or (ROOT / program).is_file()
-    plugins = {"batch_rules", "jet_rules", "target_rules"}  # which pytest runs
+    plugins = {"batch_rules", "jet_rules", "target_rules"}  # pytest runs these
     files = (ROOT / "test" / "sweep").glob("*.py")
     programs = {path.stem for path in files if "\nif __name__ ==" in path.read_text()} - {"run_all"}
     assert programs | plugins == {sweep.name.split()[0] for sweep in SWEEPS if "/" not in sweep.name}
@@ -151,7 +151,7 @@ TEXTS = ("stablehlo", "text", "whole", "workgroups", "flags")
 
 
 def looks_at_this_machine(tree: ast.AST) -> Iterator[int]:
-    """The lines that ask for the source of a program for this machine's CPU, to look at its text."""
+    """The lines that request the source of a program for this machine's CPU and inspect its text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKING:
             target = next((each.value for each in node.keywords if each.arg == "target"), None)
@@ -196,7 +196,7 @@ def test_no_test_looks_at_text_for_this_machine() -> None:
 
 
 def test_no_test_changes_the_settings_of_jax_for_others() -> None:
-    """Which tests run before another one in a process must not matter, so that settings hold for a block or a test."""
+    """Tests must not depend on earlier tests in the process, so settings of JAX apply to a block or a test only."""
     found = [
         path.name
         for path in sorted((ROOT / "test" / "py").rglob("*.py"))

@@ -1,4 +1,4 @@
-"""`tidu.root`: derivatives of functions that solve an equation, by one linear solve, compared with those of loops."""
+"""`tidu.root`: derivatives of functions that solve an equation, by one linear solve, equal those of loops."""
 
 from collections.abc import Callable
 
@@ -49,7 +49,7 @@ func.func private @f(%a: tensor<f64>, %b: {V}, %y: {V}) -> {V} {{
   return %d : {V}
 }}
 """
-"""y = a sin(y reversed) + b, by iteration; a function of two inputs."""
+"""Solves y = a sin(y reversed) + b by iteration; a function of two inputs."""
 
 LINEAR = f"""
 func.func @main(%a: tensor<f64> {{tidu.name = "a"}}, %b: {M} {{tidu.name = "b"}}) -> ({M}, tensor<f64>) {{
@@ -75,7 +75,7 @@ func.func private @f(%a: tensor<f64>, %b: {M}, %y: {M}, %t: tensor<f64>) -> ({M}
   return %r, %q : {M}, tensor<f64>
 }}
 """
-"""a y = b and t = sum y: two results, of different shapes."""
+"""Solves a y = b and t = sum y; two results with different shapes."""
 
 DERIVATIVES: dict[str, Callable[[Program], Program]] = {
     "jvp": lambda p: p.jvp(),
@@ -91,7 +91,7 @@ DERIVATIVES: dict[str, Callable[[Program], Program]] = {
 
 
 def check(text: str, derivative: str) -> None:
-    """The derivatives by the equation are those of the ops of the function that solves it."""
+    """Asserts that derivatives by the equation equal derivatives by the ops of the function that solves it."""
     implicit, explicit = (DERIVATIVES[derivative](load(each)) for each in (text, text.replace(ROOT, "")))
     draw = np.random.default_rng(3).standard_normal
     arguments = [np.array(0.4), np.array([0.4, 0.9]).reshape(implicit.inputs[1].type.shape)]

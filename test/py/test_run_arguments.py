@@ -89,7 +89,7 @@ TWO = """func.func @main(%a: tensor<f64>, %x: tensor<2xf64>) -> (tensor<f64>, te
     ],
 )
 def test_by_name(words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """Arguments that are named, in any order; others are for the inputs that are left, in order."""
+    """Named arguments may come in any order. Other arguments are for the remaining inputs, in order."""
     monkeypatch.chdir(tmp_path)
     Path("two.mlir").write_text(TWO)
     np.savez("all.npz", x=[1.0, 2.0], a=3.0)
@@ -99,7 +99,7 @@ def test_by_name(words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any
 
 
 def test_random_for_the_others(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """A single `random` fills what no name gives, also for commands other than `run`."""
+    """A single `random` fills all inputs without a named argument, also for commands other than `run`."""
     monkeypatch.chdir(tmp_path)
     Path("two.mlir").write_text(TWO)
     assert run(["run", "two.mlir", "--engine", "reference", "--input", "a=3", "--input", "random"]) == 0

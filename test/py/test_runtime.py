@@ -1,4 +1,4 @@
-"""Compiled modules run by IREE: values of every dtype, and an error for each possible failure."""
+"""Compiled modules on IREE: values of every dtype, and an error for each possible failure."""
 
 import io
 import os
@@ -63,7 +63,7 @@ def vmfb() -> bytes:
 
 
 def unary(op: str, element: str) -> str:
-    """A function `f` of one vector of three."""
+    """The text of a function `f` of one vector of three."""
     t = f"tensor<3x{element}>"
     arrow = f" -> {t}" if op.startswith("chlo") else ""
     return f"func.func @f(%x: {t}) -> {t} {{\n %y = {op} %x : {t}{arrow}\n return %y : {t}\n}}"
@@ -228,7 +228,7 @@ def test_devices_where_there_are_any(target: str) -> None:
 
 
 def test_groups_of_threads_of_another_size() -> None:
-    """The sum of a row by threads in groups of 32 would be wrong on Mesa's software device, whose groups have 8."""
+    """Row sums by groups of 32 threads would be wrong on Mesa's software device, whose groups have 8 threads."""
     variant, other = "vulkan:llvmpipe", "vulkan:ampere"
     skip_without_device(variant)
     vmfb = compile_module(unary("stablehlo.sine", "f32"), other)
@@ -292,7 +292,7 @@ def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
 
 @pytest.fixture
 def new_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a test open its own devices, since the arrays of other tests count towards an allocator's limit."""
+    """Makes a test open its own devices, because arrays of other tests count towards an allocator's limit."""
     monkeypatch.setattr(devices, "_OPEN", {})
 
 
@@ -317,7 +317,7 @@ def test_memory_of_large_results_is_reused() -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
 @pytest.mark.usefixtures("new_devices")
 def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
-    """The small ones are as many as the results of a network's gradient, which are freed together after a call."""
+    """There are as many small arrays as results of a network's gradient, which are freed together after a call."""
     resource = pytest.importorskip("resource")
     device, large = open_device("local-sync", "cpu"), np.ones(2**24, np.float32)
     small = [np.ones(n, np.float32) for n in range(1, 201)]
@@ -333,7 +333,7 @@ def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
 
 @pytest.mark.usefixtures("new_devices")
 def test_memory_of_freed_arrays_is_returned(vmfb: bytes) -> None:
-    """When a module is loaded, whose arrays have other sizes, and when a module is collected."""
+    """Memory is returned when a module is loaded, because its arrays have other sizes, or when a module is collected."""
     device = open_device("local-sync", "cpu")
 
     def held_after(change: Callable[[], Any]) -> int:
@@ -350,7 +350,7 @@ def test_memory_of_freed_arrays_is_returned(vmfb: bytes) -> None:
 
 
 def test_a_dispatch_of_too_many_arrays() -> None:
-    """IREE fuses forty running sums of scalars into one dispatch, which its runtime refuses to load."""
+    """IREE fuses forty running sums of scalars into one dispatch, which IREE's runtime refuses to load."""
     count, scalar = 40, "tensor<f64>"
     arguments = ", ".join(f"%a{i}: {scalar}" for i in range(count))
     sums = "\n".join(
@@ -363,7 +363,7 @@ def test_a_dispatch_of_too_many_arrays() -> None:
 
 
 def test_large_aligned_arguments_are_not_copied() -> None:
-    """The buffer that IREE gets has the array's own memory; of other arrays it has a copy."""
+    """IREE's buffer uses the memory of such an array. For other arrays, it has a copy."""
     memory = np.zeros(2**18 + 64, np.uint8)
     start = -memory.ctypes.data % 64
     aligned = memory[start : start + 2**18].view(np.float32)
@@ -372,7 +372,7 @@ def test_large_aligned_arguments_are_not_copied() -> None:
     view = device.lend(aligned, f32)
     aligned[5] = 7
     assert device.download(view, aligned.dtype)[5] == 7
-    aligned.flags.writeable = False  # NumPy lends no read-only memory
+    aligned.flags.writeable = False  # NumPy does not lend read-only memory
     unaligned = memory[start + 4 :][: 2**17].view(np.float32)
     for other in (aligned, unaligned, memory[start : start + 1024].view(np.float32)):
         before = float(other[1])

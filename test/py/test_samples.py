@@ -1,4 +1,4 @@
-"""The cases that represent an exhaustive parametrization in the fast tests."""
+"""The sampled cases of an exhaustive parametrization, which run in the fast tests."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Every stage takes linear time and no recursion: deep chains, diamonds whose keys unify, chains of graphs."""
+"""Every stage takes linear time without recursion: deep chains, diamonds with equal keys, and chains of graphs."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ from tiduc.passes.resolve import check
 from tiduc.passes.rules import OPSET
 
 DEPTHS = [1_200, pytest.param(20_000, marks=pytest.mark.slow)]
-"""1.2 and 20 times the depth of Python's calls; at the larger depth, quadratic algorithms take minutes."""
+"""1.2 and 20 times Python's limit of nested calls. At the larger depth, quadratic algorithms take minutes."""
 
 deep = pytest.mark.parametrize("depth", DEPTHS)
 
 
 def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
-    """The lines x <- op(x), or x <- op(x, x), repeated `depth` times, and the last value."""
+    """`depth` lines x <- op(x), or x <- op(x, x), and the name of the last value."""
     ops, x = [], "%x"
     for i in range(depth):
         operands = x if op in ("sine", "negate") else f"{x}, {x}"
@@ -36,7 +36,7 @@ def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
 
 
 def function(op: str, depth: int, copies: int = 1) -> str:
-    """A function that repeats a chain, and returns each chain's last value."""
+    """The text of a function with `copies` of a chain, which returns the last value of each chain."""
     parts = [lines(op, depth, f"c{i}v") for i in range(copies)]
     inside = "\n".join(line for part, _ in parts for line in part)
     types = ", ".join([F64] * copies)
@@ -53,7 +53,7 @@ def count(text: str, op: str) -> int:
 
 @pytest.mark.parametrize("depth", [1_200, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_chain(depth: int) -> None:
-    """sin of sin of ... x: each op has one cosine and one product, forward and back."""
+    """sin of sin of ... x: each op has one cosine and one product, in forward and in reverse mode."""
     p = load(function("sine", depth))
     for text in (str(p.jvp()), str(p.vjp())):
         assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [depth] * 3
@@ -78,14 +78,14 @@ def test_second_order(modes: str) -> None:
 
 @deep
 def test_a_chain_as_passes(depth: int) -> None:
-    """As passes, the stages read and write the whole module each time, and verify masks."""
+    """Stages that run as passes read and write the whole module each time, and verify masks."""
     module = parse(function("sine", depth))
     run_pipeline(module, "tidu-import,tidu-linearize,tidu-linear-transpose,tidu-materialize-merge,tidu-lower")
     assert count(str(module), "multiply") == depth
 
 
 def test_nested_selects() -> None:
-    """log of 2x behind 1,200 selects: their masks, one around the other, are added up in the transpose of 2x."""
+    """log(2x) behind 1,200 selects: the transpose of 2x accumulates the nested masks of the selects."""
     depth = 1_200
     body = [f"%z = stablehlo.constant dense<0.0> : {F64}", f"%two = stablehlo.add %x, %x : {F64}"]
     body += [f"%log = stablehlo.log %two : {F64}", f"%v0 = stablehlo.add %log, %log : {F64}"]
@@ -105,7 +105,7 @@ def test_nested_selects() -> None:
 @deep
 @pytest.mark.parametrize("op", ["multiply", "add"])
 def test_a_diamond_built_twice(op: str, depth: int) -> None:
-    """There are 2^depth paths, and the two copies are merged."""
+    """A diamond has 2^depth paths. Its two copies are merged."""
     p = load(function(op, depth, copies=2))
     text = str(p)
     assert count(text, op) == depth
@@ -117,7 +117,7 @@ def test_a_diamond_built_twice(op: str, depth: int) -> None:
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
 def test_derivative_of_a_diamond_of_sums(mode: str, depth: int) -> None:
     text = str(getattr(load(function("add", depth, copies=2)), mode)())
-    # Forward, both outputs share one tangent sweep; back, each cotangent has its own.
+    # In forward mode, both outputs share one sweep. In reverse mode, each cotangent has its own sweep.
     assert count(text, "add") == (depth * 2 if mode == "jvp" else depth * 3 + 1)
 
 
@@ -160,7 +160,7 @@ def test_a_diamond_in_two_graphs(op: str, depth: int) -> None:
 
 @deep
 def test_a_value_used_very_often(depth: int) -> None:
-    """The cotangent of x is a sum with one term per use of x."""
+    """The cotangent of x is a sum with one term for each use of x."""
     ops = [f"%v0 = stablehlo.sine %x : {F64}"]
     ops += [f"%v{i} = stablehlo.multiply %v{i - 1}, %x : {F64}" for i in range(1, depth)]
     inside = "\n".join(ops)
@@ -203,7 +203,7 @@ def test_branches_of_very_many_ops() -> None:
 
 @pytest.mark.parametrize("depth", [50, 400])
 def test_deep_nesting(depth: int) -> None:
-    """Nested branches work up to Python's recursion limit, and are refused beyond."""
+    """Nested branches work up to Python's recursion limit. Deeper ones are refused."""
     inside = f"%v0 = stablehlo.sine %x : {F64}"
     for i in range(depth):
         inside = f"""%v{i + 1} = "stablehlo.if"(%p) ({{
@@ -238,7 +238,7 @@ def test_a_chain_of_graphs(backwards: bool) -> None:
     back = linear_transpose(view, linear, OPSET)
     text = str(lower(materialize_merge(view, [*wanted, *back.outputs], ["x", *back.keys], OPSET)))
     assert [count(text, op) for op in ("sine", "cosine", "multiply")] == [length] * 3
-    reloaded = view_of(str(view.module))  # the linear graphs refer to all of them
+    reloaded = view_of(str(view.module))  # the linear graphs refer to all graphs
     check(reloaded)
     assert len(reloaded.graphs) == length + 2
 

@@ -1,7 +1,7 @@
-"""Derivatives of programs with shardings, exported by JAX, on eight devices, against JAX's derivatives.
+"""Derivatives of sharded programs, exported by JAX, on eight devices, compared with JAX's derivatives.
 
 The tests cover Shardy's dialect, XLA's older attributes, and explicit collectives in `shard_map`, with and without
-JAX's check of replication. The derivatives do not depend on that check: both ours and JAX's are those of the whole
+JAX's check of replication. The derivatives do not depend on that check: tiduc and JAX both differentiate the whole
 program.
 """
 
@@ -59,7 +59,7 @@ def check(
     places = tuple(range(len(arguments)))
     value, gradient = jax.jit(jax.value_and_grad(function, places))(*arguments)
     text = str(p.grad(value=True))
-    load(text)  # our text can be parsed
+    load(text)  # tiduc's text can be parsed
     compare(by_partitions(text, arguments, shardy), [value, *gradient])
     if order > 1:
         dx = [RNG.standard_normal(x.shape) for x in arguments]
@@ -70,7 +70,7 @@ def check(
 
 
 def test_a_loss_of_sharded_arrays(shardy: bool) -> None:
-    """The inner constraint also applies to the cotangent, and derivatives have the sharding of their primals."""
+    """The inner constraint also applies to the cotangent. Derivatives have the sharding of their primals."""
 
     def loss(x: Any, w: Any) -> Any:
         h = lax.with_sharding_constraint(jnp.tanh(x @ w), sharding("d", "m"))
@@ -151,7 +151,7 @@ def test_data_and_tensor_parallel(checked: bool, shardy: bool) -> None:
 
 
 def test_some_manual_axes(shardy: bool) -> None:
-    """One axis of the mesh is manual; the partitioner handles the other axis."""
+    """One mesh axis is manual; the partitioner handles the other axis."""
     body = shard_map(
         lambda x: lax.psum(jnp.sin(x), "d"), mesh=mesh(), in_specs=P("d"), out_specs=P(), axis_names={"d"}
     )
@@ -168,7 +168,7 @@ def test_some_manual_axes(shardy: bool) -> None:
 
 
 def test_calls_inside_parts(shardy: bool) -> None:
-    """A body with function calls, several results, and arguments that it returns unchanged."""
+    """A manual body with function calls, several results, and arguments that it returns unchanged."""
 
     @jax.jit
     def inner(x: Any) -> Any:
@@ -194,7 +194,7 @@ def test_calls_inside_parts(shardy: bool) -> None:
 
 
 def test_forms_of_the_text(shardy: bool) -> None:
-    """The generic form, an export with locations and an export's bytecode are read alike."""
+    """The generic form, an export with locations, and an export's bytecode give the same program."""
     body = shard_map(lambda x: lax.psum(x, "m"), mesh=mesh(), in_specs=P("d", "m"), out_specs=P("d", None))
 
     def loss(x: Any) -> Any:
@@ -269,7 +269,7 @@ def test_unsupported_shardings(text: str, message: str) -> None:
     ],
 )
 def test_devices_that_hold_equal_parts(spelled: str, expected: list[list[int]] | None) -> None:
-    """Replicas in XLA's older attributes; the transpose sums over the replicas."""
+    """XLA's older attributes can say that devices hold equal parts (replicas). The transpose sums over the replicas."""
     count, t = 1 if expected is None else len(expected[0]), "tensor<8xf64>"
     calls = (
         ("Sharding", spelled),
@@ -291,7 +291,7 @@ def test_devices_that_hold_equal_parts(spelled: str, expected: list[list[int]] |
 
 
 def test_shardings_as_custom_calls() -> None:
-    """A program between Shardy and XLA: constraints are linear custom calls, and bodies are refused."""
+    """A program between Shardy and XLA: constraints are linear custom calls, and manual bodies are refused."""
     t, of = (
         "tensor<8xf64>",
         'mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\\"d\\"}]>"}',

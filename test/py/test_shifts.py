@@ -1,4 +1,4 @@
-"""The extrema that softmax and logsumexp subtract: derivatives leave their tangents out where that is proved right."""
+"""The extrema that softmax and logsumexp subtract: derivatives omit their tangents if this is proved correct."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from tiduc.passes.rules import OPSET, reduce
 from tiduc.program import Program
 
 RANDOM = np.random.default_rng(0)
-X = RANDOM.integers(-2, 3, (3, 5)) + 0.5  # with ties of the largest elements
+X = RANDOM.integers(-2, 3, (3, 5)) + 0.5  # includes ties of the largest elements
 W, U, V = RANDOM.standard_normal((3, 3, 5))
 
 Function = Callable[[Any], Any]
@@ -100,7 +100,7 @@ def orders(function: Function) -> tuple[list[str], list[Any]]:
 
 
 def with_and_without(function: Function, monkeypatch: Any) -> tuple[list[str], list[str]]:
-    """Compares the derivatives with those that keep the tangents of all extrema; the texts of both."""
+    """Compares the derivatives with derivatives that keep the tangents of all extrema; returns both texts."""
     texts, found = orders(function)
     monkeypatch.setattr(reduce, "cancels", lambda b, m: False)
     plain, expected = orders(function)
@@ -122,7 +122,7 @@ def test_other_extrema_keep_their_tangents(name: str, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "logsumexp of rows", "two"])
 def test_intermediate_values_of_second_order(name: str) -> None:
-    """The tangent of each value of a program, its linear graph and the transpose equals finite differences."""
+    """For a program, its linear graph and its transpose, the tangent of each value equals finite differences."""
     x, dx, ct, v = RANDOM.standard_normal((4, 3, 5))
     view = load(exported(SHIFTS[name], x)).view
     main = view.graph("main")

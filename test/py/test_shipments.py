@@ -1,4 +1,4 @@
-"""A training step with the evaluation and the inference of its model over one state, and weights that go back."""
+"""A training step, evaluation and inference of a model with a shared state, and trained weights in the model's file."""
 
 import pickle
 from pathlib import Path
@@ -52,11 +52,11 @@ func.func @nothing(%x: tensor<3x3xf32> {tidu.name = "x"}) -> tensor<3x3xf32> {
   return %x : tensor<3x3xf32>
 }
 """
-"""A model in training mode, which updates a running mean and draws nothing, and the model in evaluation mode."""
+"""A model in training mode, which updates a running mean and draws no random numbers, and in evaluation mode."""
 
 
 def test_one_module_over_one_state(tmp_path: Path) -> None:
-    """The step updates the state in place; `loss` and `infer` read it on the device, with the running mean."""
+    """The step updates the state in place. `loss` and `infer` read the state, with the running mean, on the device."""
     (tmp_path / "net.mlir").write_text(NET)
     module = tmp_path / "step.vmfb"
     words = ["--train", "w", "--infer", "@predict", "-o", str(module)]
@@ -71,7 +71,7 @@ def test_one_module_over_one_state(tmp_path: Path) -> None:
         y = x @ trained - (0.5 * m + 1)
         np.testing.assert_allclose(infer(new_m, new_w, x)[0], y, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(loss(new_m, new_w, x, t)[0], np.mean((y - t) ** 2), rtol=1e-5)
-        np.testing.assert_allclose(new_w.numpy(), trained, rtol=1e-5, atol=1e-6)  # infer changed nothing
+        np.testing.assert_allclose(new_w.numpy(), trained, rtol=1e-5, atol=1e-6)  # unchanged by `infer`
 
 
 def parts(text: str, name: str) -> Any:
@@ -141,7 +141,7 @@ def identities(*texts: str) -> list[str]:
 
 
 def test_identity() -> None:
-    """The size of the batch is no part of the identity; ops, their operands and the weights are."""
+    """The identity depends on ops, their operands and the weights, but not on the batch size."""
     text = """func.func @main(%w: tensor<3x3xf32> {tidu.name = "w"}, %x: tensor<4x3xf32>) -> tensor<4x3xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
     : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
@@ -157,22 +157,22 @@ def test_identity() -> None:
 
 
 def test_identity_has_strides_and_slopes() -> None:
-    """Attributes and numbers are part of the identity, but not the divisor of a mean over the batch."""
+    """The identity depends on attributes and numbers, but not on the divisor of a mean over the batch."""
     larger = CONVOLUTION.replace("<4x", "<8x").replace("dense<4.0>", "dense<8.0>")
     others = [
-        CONVOLUTION.replace("[3, 3]", "[2, 2]"),  # of equal shapes
+        CONVOLUTION.replace("[3, 3]", "[2, 2]"),  # does not change shapes
         CONVOLUTION.replace("[3, 3]", "[3, 3], pad = [[0, 0], [0, 1]]"),
         CONVOLUTION.replace("0.01", "0.25"),
     ]
     first, same, *rest = identities(CONVOLUTION, larger, *others)
     assert first == same and len({first, *rest}) == 4
-    equal = CONVOLUTION.replace("dense<4.0>", "dense<0.01>")  # equal constants of a slope and of a mean
+    equal = CONVOLUTION.replace("dense<4.0>", "dense<0.01>")  # a slope and the divisor of a mean are equal
     assert identities(equal) == [first]
 
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state after three steps of an ONNX model."""
+    """The training state of an ONNX model after three steps."""
     place = tmp_path_factory.mktemp("digits")
     model = str(EXAMPLES / "digits.onnx")
     words = [
@@ -205,7 +205,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.more
 def test_weights_go_back_to_onnx(digits: Path) -> None:
-    """The new file gives the scores of `infer`, in ONNX's own evaluator; nothing but initializers has changed."""
+    """In ONNX's evaluator, the new file gives the scores of `infer`. Only initializers have changed."""
     model, trained = EXAMPLES / "digits.onnx", digits / "trained.onnx"
     assert cli(["export", str(model), str(digits / "trained.safetensors"), "-o", str(trained)]) == 0
     before, after = onnx.load(model), onnx.load(trained)

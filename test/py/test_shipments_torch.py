@@ -1,4 +1,4 @@
-"""Training and inference of a PyTorch model in one module, and the trained weights back in PyTorch."""
+"""Training and inference of a PyTorch model in one module, and the trained weights loaded into PyTorch."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 
 def network() -> Any:
-    """Batch norm reads its running statistics in evaluation mode only, and dropout draws in training mode only."""
+    """A network with batch norm and dropout, which behave differently in training mode and in evaluation mode."""
     torch.manual_seed(0)
     conv, norm = torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4)
     head = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.Linear(64, 3))
@@ -25,7 +25,7 @@ def network() -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both exports of a network, the compiled module, and a state after five steps."""
+    """A folder with both exports of a network, the compiled module, and the state after five steps."""
     place = tmp_path_factory.mktemp("net")
     net = network()
     for mode, count in (("train", 8), ("eval", 2)):
@@ -56,7 +56,7 @@ X = np.random.default_rng(1).standard_normal((2, 1, 6, 6)).astype(np.float32)
 
 
 def test_a_state_dict(folder: Path) -> None:
-    """The weights load strictly, counters included, and PyTorch's evaluation mode gives the scores of `infer`."""
+    """The weights, including counters, load strictly, and PyTorch's evaluation mode gives the scores of `infer`."""
     from safetensors.torch import load_file
 
     words = [
@@ -75,7 +75,7 @@ def test_a_state_dict(folder: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["eval", "train"])
 def test_a_file_of_pytorch(folder: Path, mode: str) -> None:
-    """The new .pt2 file has the trained weights and runs; in training mode, its running mean is the trained one."""
+    """The new .pt2 file has the trained weights and runs. In training mode, it starts from the trained running mean."""
     words = [
         str(folder / f"{mode}.pt2"),
         str(folder / "trained.safetensors"),
@@ -96,7 +96,7 @@ def test_a_file_of_pytorch(folder: Path, mode: str) -> None:
 
 
 def test_validation_is_in_evaluation_mode(folder: Path) -> None:
-    """The loss of a validation has no dropout, and reads the running statistics."""
+    """The validation loss has no dropout, and reads the running statistics."""
     with np.load(folder / "data.npz") as arrays:
         data = dict(arrays)
     state = read_weights(folder / "state.safetensors")

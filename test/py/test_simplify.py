@@ -41,14 +41,14 @@ def constant(name: str, value: str, type_: str = V) -> str:
         ([constant("c", "0.0"), f"%y = stablehlo.subtract %x, %c : {V}"], []),
         ([f"%0 = stablehlo.negate %x : {V}", f"%y = stablehlo.negate %0 : {V}"], []),
         ([f"%0 = stablehlo.negate %x : {V}", f"%y = stablehlo.add %x, %0 : {V}"], ["subtract"]),
-        # what is not neutral stays
+        # operands that are not neutral remain
         ([constant("c", "1.0"), f"%y = stablehlo.divide %c, %x : {V}"], ["constant", "divide"]),
         ([constant("c", "1.0"), f"%y = stablehlo.add %c, %x : {V}"], ["constant", "add"]),
         (
             [constant("c", "[1.0, 1.0, 2.0]"), f"%y = stablehlo.multiply %c, %x : {V}"],
             ["constant", "multiply"],
         ),
-        # x * 0 is NaN where x is not finite
+        # x * 0 is NaN if x is not finite
         ([constant("c", "0.0"), f"%y = stablehlo.multiply %c, %x : {V}"], ["constant", "multiply"]),
         ([constant("c", "0x7FF8000000000000"), f"%y = stablehlo.add %c, %x : {V}"], ["constant", "add"]),
     ],
@@ -71,7 +71,7 @@ def test_simplify_complex_and_small_types() -> None:
 
 
 def test_simplify_in_regions() -> None:
-    """Bodies of reducers are simplified, and stay valid."""
+    """Bodies of reducers are simplified, and remain valid."""
     text = simplified(
         constant("zero", "0.0", F64),
         f"""%y = "stablehlo.reduce"(%x, %zero) ({{
@@ -93,14 +93,14 @@ TWO = f"x: {V}; y: {V}"
 
 
 def last_in_graph(lines: list[str]) -> tuple[Any, list[Any], Any]:
-    """The op that computes the result of a program, as a record, the inputs of its graph, and the program."""
+    """The graph op that computes the result of a program, the inputs of the graph, and the program."""
     program = load(function(*lines, inputs=TWO, output=f"%r: {V}"))
     graph = program.view.graphs[program.name]
     return graph.outputs[0].definition, list(graph.inputs.values()), program
 
 
 def last_in_module(lines: list[str]) -> tuple[Any, list[Any], Any]:
-    """The op that computes the result of a function, as an operation, the function's arguments, and the module."""
+    """The MLIR operation that computes the result of a function, the function's arguments, and the module."""
     module = parse(function(*lines, inputs=TWO, output=f"%r: {V}"))
     block = next(iter(module.body.operations)).regions[0].blocks[0]
     return terminator(block).operands[0].owner.operation, list(block.arguments), module
@@ -127,7 +127,7 @@ LARGER = [
 
 
 def conj(x: str, y: str) -> list[str]:
-    """The conjugate y of x, as exports have it: by its parts."""
+    """Lines that compute the conjugate y of x from its parts, as exports do."""
     return [
         f"%{y}re = stablehlo.real %{x} : ({C}) -> {V}",
         f"%{y}im = stablehlo.imag %{x} : ({C}) -> {V}",
@@ -151,7 +151,7 @@ def test_a_conjugate_and_its_transpose_are_one_op_each() -> None:
 
 
 def test_other_parts_are_no_conjugate() -> None:
-    """The parts of two numbers, exchanged parts, and negated real parts."""
+    """Parts of two numbers, swapped parts, and negated real parts do not give a conjugate."""
     re, im = f"%0 = stablehlo.real %x : ({C}) -> {V}", f"%1 = stablehlo.imag %c : ({C}) -> {V}"
     negated = f"%2 = stablehlo.negate %1 : {V}"
     for lines in (

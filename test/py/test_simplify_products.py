@@ -38,7 +38,7 @@ def simplified(text: str) -> str:
 
 
 def same_numbers(text: str) -> str:
-    """The simplified text, whose numbers are those of the text."""
+    """The simplified text; asserts that it gives the same numbers as the text."""
     after = simplified(text)
     signature = load(text).signature
     draw = np.random.default_rng(3).standard_normal
@@ -56,16 +56,16 @@ def same_numbers(text: str) -> str:
         # a batch of size 1 in the operand of the broadcast, and a vector
         (([4, 5, 6], [1, 6, 7], [4, 6, 7], [0, 1, 2], "[0] x [0]", "[2] x [1]", [4, 5, 7]), ""),
         (([4, 5, 6], [6], [4, 6], [1], "[0] x [0]", "[2] x [1]", [4, 5]), ""),
-        # one of two batches; the dimensions of the operand are also moved
+        # one of two batch dimensions; the operand's dimensions are also permuted
         (([2, 4, 5, 6], [2, 6, 7], [2, 4, 6, 7], [0, 2, 3], "[0, 1] x [0, 1]", "[3] x [2]", [2, 4, 5, 7]), "0"),
         (([2, 4, 5, 6], [7, 6], [2, 4, 6, 7], [3, 2], "[0, 1] x [0, 1]", "[3] x [2]", [2, 4, 5, 7]), ""),
-        # the order of the result would change
+        # the order of the result's dimensions would change
         (([2, 4, 5, 6], [4, 6, 7], [2, 4, 6, 7], [1, 2, 3], "[0, 1] x [0, 1]", "[3] x [2]", [2, 4, 5, 7]), "0, 1"),
         (([5, 4, 6], [6, 7], [4, 6, 7], [1, 2], "[1] x [0]", "[2] x [1]", [4, 5, 7]), "1"),
     ],
 )  # fmt: skip
 def test_equal_batches_are_rows(case: Any, left: str) -> None:
-    """Batches along which the second operand is repeated become rows of the first."""
+    """Batch dimensions along which the second operand is repeated become rows of the first operand."""
     text = same_numbers(product(*case))
     assert f"batching_dims = [{left}]" in text if left else "batching_dims" not in text
     assert "precision = [HIGHEST, DEFAULT]" in text
@@ -99,7 +99,7 @@ def test_sums_of_batches_are_contracted() -> None:
 
 
 def test_other_sums_stay() -> None:
-    """Sums of rows, of a product that is read elsewhere, and sums that begin with another number than zero."""
+    """Unchanged: sums of rows, of a product with another reader, and with an initial value other than zero."""
     for text in (
         total(*BATCHED, [0, 1]),
         total(*BATCHED, [1]),
@@ -114,7 +114,7 @@ SUM = ["constant", "reduce", "add"]
 
 
 def with_ones(x: Sequence[int], ones: Sequence[int], numbers: str, result: Sequence[int], left: bool) -> str:
-    """The text of a product of x and of ones, which are the left or the right operand."""
+    """The text of a product of x and an array of ones, which is the left or the right operand."""
     (a, one), (b, other) = [("%ones", ones), ("%x", x)][:: 1 if left else -1]
     return f"""func.func @main(%x: {tensor(x)}) -> {tensor(result)} {{
       %ones = stablehlo.constant dense<1.0> : {tensor(ones)}
@@ -133,7 +133,7 @@ def with_ones(x: Sequence[int], ones: Sequence[int], numbers: str, result: Seque
         (([4, 5], [4], "contracting_dims = [0] x [0]", [5], True), SUM),
         (([4, 5], [5, 3], "contracting_dims = [1] x [0]", [4, 3], False), [*SUM, "broadcast_in_dim"]),
         (([4, 5], [4, 5], "contracting_dims = [1, 0] x [1, 0]", [], False), SUM),
-        # the dimensions of x change places: the product stays
+        # the dimensions of x are permuted, so the product remains
         (
             ([5, 4], [4, 3], f"batching_dims = [1] x [0], {OUTER}", [4, 5, 3], False),
             ["constant", "dot_general"],
@@ -162,7 +162,7 @@ def test_a_gradient_has_no_product_with_its_seed() -> None:
 
 
 def test_constant_integers_become_floats() -> None:
-    """Squares as PyTorch exports them, whose exponent is a converted integer, have a derivative without powers."""
+    """The exponent of a square that PyTorch exports is a converted integer. Its derivative has no powers."""
     text = """func.func @main(%x: tensor<3xf32> {tidu.name = "x"}) -> tensor<3xf32> {
       %two = stablehlo.constant dense<2> : tensor<1xi64>
       %0 = stablehlo.convert %two : (tensor<1xi64>) -> tensor<1xf32>

@@ -1,4 +1,4 @@
-"""sorts: sorts with equal keys and order are merged, and others are not."""
+"""sorts: sorts with equal keys and order are merged, and other sorts are not."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ STABLE = "{dimension = 0 : i64, is_stable = true}"
 def sorts(
     operands: str, results: str, types: Sequence[str], comparator: str = LESS, attributes: str = STABLE
 ) -> str:
-    """A sort of arrays of six elements by the first array, which is of f64."""
+    """The text of a sort of arrays of six elements by the first array, which has f64 elements."""
     elements = [t.replace("6x", "") for t in types]
     arguments = ", ".join(
         f"%{x}: {t}" for t, pair in zip(elements, ("ab", "cd", "ef"), strict=False) for x in pair

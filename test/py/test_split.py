@@ -27,7 +27,7 @@ def compiled(program: "tiduc.Program", arguments: Any) -> Any:
 def check(
     program: "tiduc.Program", wrt: Any = None, evaluated: Any = interpreted, given: Any = ()
 ) -> "tiduc.Split":
-    """The two programs, after a comparison of their composition with the VJP at the given or random primals."""
+    """Splits the VJP, and asserts that the composition of both programs equals the VJP at the given or random primals."""
     rng = np.random.default_rng(0)
     vjp, parts = program.vjp(wrt), tiduc.split(program, wrt)
     arguments = [*given, *(random_array(x.type, rng) for x in vjp.signature.inputs[len(given) :])]
@@ -67,7 +67,7 @@ def test_a_linear_program_has_no_residuals() -> None:
 
 
 def test_cheap_values_are_recomputed() -> None:
-    """A broadcast is kept as its operand, and 1 - tanh^2 as the tanh."""
+    """The residual for a broadcast is its operand, and the residual for 1 - tanh^2 is the tanh."""
     body = """
       %0 = stablehlo.tanh %x : tensor<4xf64>
       %1 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f64>) -> tensor<4xf64>
@@ -80,7 +80,7 @@ def test_cheap_values_are_recomputed() -> None:
 
 def test_a_gradient_that_is_a_value_of_the_forward_part() -> None:
     body = "%0 = stablehlo.sine %x : tensor<4xf64>\nreturn %0 : tensor<4xf64>"
-    program = function(body).vjp()  # whose own VJP has zeros and values in it
+    program = function(body).vjp()  # the VJP of this VJP returns zeros and primal values
     check(program)
 
 
@@ -114,7 +114,7 @@ def test_a_loop_of_unknown_length_passes_its_checkpoints() -> None:
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if "cond" in name or "case" in name])
 def test_branches(name: str) -> None:
-    """The forward branch is not merged with the reverse branch, although both have one predicate."""
+    """The forward branch is not merged with the reverse branch, although both have the same predicate."""
     function, arguments = PROGRAMS[name]
     with jax.enable_x64(True):
         text = jax.jit(function).lower(*arguments).as_text()

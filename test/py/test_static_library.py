@@ -1,4 +1,4 @@
-"""Static libraries: they run without IREE's runtime, and each target's object file is for its machine."""
+"""Static libraries run without IREE's runtime, and each target's object file is for the target's machine."""
 
 import json
 import shutil
@@ -85,12 +85,12 @@ RNG = np.random.default_rng(0)
     ],
 )
 def test_a_library_runs_as_the_reference(tmp_path: Path, text: str, wrt: str, arrays: tuple) -> None:
-    """Compiled with sanitizers, which find reads outside of arrays, leaks, and misaligned accesses."""
+    """Sanitizers check the library for reads outside of arrays, leaks, and misaligned accesses."""
     gradient = program(text).grad(wrt, value=True)
     expected = gradient.compile(engine="reference")(*arrays)
     for found, wanted in zip(run_library(gradient, arrays, tmp_path, offset=8), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert ("NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()) == (text == LAYER)  # unknown for a loop
+    assert ("NET_HEAP_BYTES" in (tmp_path / "net.h").read_text()) == (text == LAYER)  # unknown for loops
 
 
 SWAPPED = """func.func @main(%a: tensor<300xf32> {tidu.name = "a", iree.abi.output = 1 : index},
@@ -152,7 +152,7 @@ BUFFERED = """func.func @main(%w: tensor<40x30xf32> {iree.abi.output = 1 : index
     ],
 )
 def test_donated_arguments_are_updated(tmp_path: Path, text: str, arrays: list, offset: int) -> None:
-    """Two calls: the second one reads what the first has written."""
+    """The second call reads the values that the first call has written."""
     step = load(text)
     wanted = step.compile(engine="reference")
     given = list(arrays)
@@ -169,14 +169,14 @@ def test_donated_arguments_are_updated(tmp_path: Path, text: str, arrays: list, 
 
 @pytest.mark.more
 def test_arrays_of_a_library_are_placed_by_size() -> None:
-    """A call takes 75,264 bytes from malloc; with IREE's places of arrays, 82,944."""
+    """A call allocates 75,264 bytes with malloc. With IREE's placement of arrays, it would allocate 82,944."""
     gradient = load(EXAMPLES / "mlp_f32.mlir").grad(value=True)
     heap = HEAP_BYTES.search(compile_library(gradient.lower(), "net", Options()).header)
     assert heap is not None and int(heap[1]) < 80_000
 
 
 def test_random_numbers(tmp_path: Path) -> None:
-    """They are those of the module, bit by bit."""
+    """The random numbers equal those of the module bit for bit."""
     drawing = load(DROPOUTS)
     arrays = np.ones(4, np.float32), seed()
     for x, y in zip(run_library(drawing, arrays, tmp_path), drawing(*arrays), strict=True):
@@ -190,7 +190,7 @@ EMULATED = {
     "x86_64:x86-64-v2": ("gcc", ("qemu-x86_64", "-cpu", "Nehalem")),
     "x86_64:x86-64-v3": ("gcc", ("qemu-x86_64", "-cpu", "max")),
 }
-"""The C compiler and the emulator for the Linux programs of each target; QEMU 7.2 names no CPU with AVX2 but `max`."""
+"""The C compiler and the emulator for Linux programs of each target. In QEMU 7.2, only the CPU `max` has AVX2."""
 
 
 @pytest.mark.slow
@@ -215,7 +215,7 @@ def test_a_library_runs_on_another_cpu(tmp_path: Path, target: str) -> None:
 
 @pytest.mark.slow
 def test_a_library_runs_as_webassembly(tmp_path: Path) -> None:
-    """The gradient of a loop, linked by clang and run outside of a browser."""
+    """The gradient of a loop, linked by clang and run outside a browser."""
     pytest.importorskip("wasmtime"), pytest.importorskip("ziglang")
     gradient, arrays = program(LOOP).grad("x", value=True), (RNG.standard_normal(5), np.array(37, np.int32))
     compiler = (sys.executable, "-m", "ziglang", "cc", "--target=wasm32-wasi")
@@ -292,7 +292,7 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(["size", module, "--json"]) == 0
     sizes = json.loads(capsys.readouterr().out)
     assert sizes["format"] == "system-elf-arm_64" and sizes["file"] == (tmp_path / "f.vmfb").stat().st_size
-    # The product of 8x16 floats and the result, each in whole blocks of 64 bytes at least.
+    # The product of 8x16 floats, and the result; each takes a multiple of 64 bytes.
     assert 512 + 4 <= sizes["buffers"]["main"]["bytes"] <= 4096
     assert run(["size", file]) == 1 and "not a compiled module" in capsys.readouterr().err
     assert run(["run", module, "--input", "zeros"]) == 1
@@ -302,7 +302,10 @@ def test_files_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_c_code_for_the_runtime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """IREE's virtual machine code as C; the wheels have no headers, so that a C compiler cannot read it here."""
+    """IREE emits code of its virtual machine as C.
+
+    A C compiler cannot compile it here, because wheels have no headers.
+    """
     (tmp_path / "f.mlir").write_text(LOOP)
     file, code = str(tmp_path / "f.mlir"), tmp_path / "f.c"
     assert run(["compile", file, "--emit", "c", "-o", str(code)]) == 0

@@ -1,4 +1,4 @@
-"""Training steps as static libraries: losses are PyTorch's, and states are saved, loaded, and refused."""
+"""Training steps as static libraries: losses equal PyTorch's; states are saved, loaded, and refused if invalid."""
 
 import shutil
 import subprocess
@@ -58,7 +58,7 @@ int main(int count, char **words) {  // state to load, data, number of steps, st
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
-    """The program, with sanitizers; the initial state and the data."""
+    """A folder with the program, built with sanitizers, the initial state, and the data."""
     place: Path = tmp_path_factory.mktemp("digits")
     wanted = ["--loss", "softmax-cross-entropy", "--optimizer", "adam", "--emit", "static-library"]
     files = ["--target", "x86_64", "--state", str(place / "state.safetensors"), "-o", str(place / "digits.o")]
@@ -77,14 +77,14 @@ def built(folder: Path, *command: str) -> None:
 
 
 def run(folder: Path, state: str, steps: int, saved: str, program: str = "./main") -> tuple[int, list[float]]:
-    """The status of a run, and its losses."""
+    """The exit status and the losses of a run."""
     command = [program, state, "data", str(steps), saved]
     ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     return ended.returncode, [float(line) for line in ended.stdout.split()]
 
 
 def test_losses_are_those_of_pytorch(folder: Path) -> None:
-    """Ten steps in two runs, the second from the state that the first has saved."""
+    """Compares ten steps in two runs. The second run starts from the state that the first run has saved."""
     with np.load(EXAMPLES / "digits.npz") as data:
         wanted, rate = data["losses"], float(data["rate"])
         after = {name.removeprefix("after."): data[name] for name in data.files if name.startswith("after.")}
@@ -109,7 +109,7 @@ def damaged(data: bytes, place: int) -> bytes:
 
 
 def test_states_are_refused(folder: Path) -> None:
-    """Files that are missing, cut, changed, or of other arrays; all cuts and changes of the text in a sample."""
+    """Refuses files that are missing, truncated, changed, or of other arrays."""
     assert run(folder, "state.safetensors", 0, "whole")[0] == 0
     data = (folder / "whole").read_bytes()
     end = 8 + int.from_bytes(data[:8], "little")
@@ -179,7 +179,7 @@ int main(void) {
 
 
 def test_threads(folder: Path) -> None:
-    """What the header says of threads, under the sanitizer of threads."""
+    """The thread sanitizer confirms what the header says about threads."""
     (folder / "threads.c").write_text(THREADS)
     flags = "-std=c11", "-O1", "-fsanitize=thread", "-pthread"
     built(folder, "gcc", *flags, "threads.c", "digits.c", "digits.o", "-lm", "-o", "threads")
@@ -194,7 +194,7 @@ LEARNS = "loss 2.303, then 0.000; 64 of 64 right\n"
 
 
 def objects(folder: Path) -> None:
-    """The library's C file, compiled as C."""
+    """Compiles the library's C file as C, to `host.o`."""
     built(folder, "gcc", "-std=c11", "-O1", "-c", "digits.c", "-o", "host.o")
 
 
@@ -206,7 +206,7 @@ def example(folder: Path, program: str) -> str:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 def test_cpp(folder: Path) -> None:
-    """The header serves C++."""
+    """The header can be used from C++."""
     objects(folder)
     source, flags = str(ON_DEVICE / "digits.cpp"), ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-I.")
     built(folder, "g++", *flags, source, "host.o", "digits.o", "-o", "by_cpp")
@@ -215,7 +215,7 @@ def test_cpp(folder: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler")
 def test_rust(folder: Path) -> None:
-    """The tables of the library serve languages that read no header."""
+    """The tables in the library suffice for languages that cannot read the header."""
     objects(folder)
     built(folder, "ar", "rcs", "libdigits.a", "host.o", "digits.o")
     flags = "--edition", "2021", "-D", "warnings", "-L", ".", "-l", "static=digits", "-l", "m"

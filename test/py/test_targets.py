@@ -1,4 +1,4 @@
-"""Targets: each target compiles a small program, lacks the listed types, and is listed."""
+"""Each target compiles a small program, lacks the listed types, and is listed by `tiduc targets`."""
 
 import re
 
@@ -14,10 +14,10 @@ from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.loading import load
 from tiduc.runtime.run import run_module
 
-# A target of each code generator and file format; other tests compile for this machine's targets.
+# A target for each code generator and file format. Other tests compile for this machine's targets.
 TRIED = "aarch64 wasm32 cuda:sm_120 hip metal vmvx vulkan".split()
-# The other targets, the oldest of CUDA's variants, and one variant of each further family of devices; the whole list is
-# compiled by hand for each version of IREE.
+# The other targets, the oldest CUDA variant, and one variant of each other family of devices. The whole list is
+# compiled manually for each version of IREE.
 FAMILIES = (
     "cpu cpu:generic cpu-threads armv7 riscv64 x86_64 cuda cuda:sm_70 vulkan:llvmpipe "
     "aarch64:cortex-a72 riscv64:v cuda:sm_75 cuda:sm_86 cuda:sm_87 cuda:sm_89 cuda:sm_90 hip:gfx1100 vulkan:rdna3"
@@ -98,7 +98,7 @@ def test_unsupported_types_are_refused_at_their_ops(name: str, element: str, tmp
     "cases", [LACKING[::5], pytest.param(LACKING, marks=pytest.mark.slow)], ids=["few", "all"]
 )
 def test_iree_alone_fails_on_unsupported_types(cases: list[tuple[str, str]]) -> None:
-    """If this test fails, a newer IREE supports the type, and targets.py need not refuse it."""
+    """If this test fails, a newer IREE supports the type, and targets.py need not refuse the type."""
     compiled = compile_modules([[Source(doubled(element), name)] for name, element in cases])
     assert [case for case, answer in zip(cases, compiled, strict=True) if isinstance(answer, bytes)] == []
 

@@ -1,4 +1,4 @@
-"""Tensors of partial derivatives: values against nested modes, their order, cost, and errors."""
+"""Tensors of partial derivatives: values equal nested modes; order of entries, cost, and errors."""
 
 from itertools import combinations_with_replacement
 from math import comb
@@ -38,13 +38,13 @@ def network(x: Any) -> Any:
 
 
 def once(full: Array, n: int, order: int) -> Array:
-    """The distinct entries of a symmetric tensor in its last `order` dimensions."""
+    """The distinct entries of a tensor that is symmetric in its last `order` dimensions."""
     places = combinations_with_replacement(range(n), order)
     return np.stack([full[(..., *place)] for place in places], axis=-1)
 
 
 def nested(function: Any, arguments: Any, order: int) -> list[list[Array]]:
-    """For each output, its value and its partial derivatives by nested forward modes."""
+    """The value and the partial derivatives of each output, by nested forward modes."""
     sizes = [np.shape(x) for x in arguments]
     ends = np.cumsum([np.prod(size, dtype=int) for size in sizes])
 
@@ -73,7 +73,7 @@ def test_values(function: Any, sizes: Any, order: int) -> None:
 
 
 def test_a_polynomial_of_order_six() -> None:
-    """Each partial derivative of order six of x^3 y^2 z + x^6 is constant."""
+    """All partial derivatives of order six of x^3 y^2 z + x^6 are constant."""
     x = RNG.standard_normal(3)
     program = load(exported(lambda x: x[0] ** 3 * x[1] ** 2 * x[2] + x[0] ** 6, x)).tensor(6)
     expected = np.zeros(comb(8, 6))
@@ -94,7 +94,7 @@ def test_signature() -> None:
 
 @pytest.mark.parametrize(("order", "factor"), [(4, 2), (5, 3)])
 def test_cost_against_nested_modes(order: int, factor: int) -> None:
-    """Fewer FLOPs than nested Jacobians, which compute symmetric entries several times and grow by a factor each."""
+    """Tensors take fewer FLOPs than nested Jacobians, which compute symmetric entries several times."""
     program = load(exported(network, np.ones(4)))
     nested = program
     for _ in range(order):
@@ -104,7 +104,7 @@ def test_cost_against_nested_modes(order: int, factor: int) -> None:
 
 
 def test_composition() -> None:
-    """The gradient of a sum of third derivatives, by reverse mode over Taylor mode."""
+    """The gradient of a sum of third derivatives by reverse mode over Taylor mode."""
     x = RNG.standard_normal(4)
     program = load(exported(network, x)).tensor(3)
     *rest, thirds = run(program, [x])
@@ -117,7 +117,7 @@ def test_composition() -> None:
 
 
 def test_rows_that_are_independent() -> None:
-    """The derivatives of each row in its own entries and in the weights, with as many directions as for one row."""
+    """Derivatives of each row in its own entries and in the weights need as many directions as a single row."""
     x, w = RNG.standard_normal((12, 2)), RNG.standard_normal(2)
 
     def rows(x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Threads of one process: each public call of tiduc, from eight threads of a new process at once."""
+"""Eight threads of a new process call each public function of tiduc concurrently."""
 
 import re
 import subprocess
@@ -25,9 +25,9 @@ SAMPLE = "load,errors,unregistered,grad,jacobian,loop,compile and call,eager,lin
 VALUES = {
     "OPSET", "CompileError", "Executable", "Graph", "InputError", "Model", "OpSet", "ParseError", "Port", "Program",
     "RequestError", "ResolveError", "RuleError", "Signature", "Split", "TiducError", "Unsupported", "View", "Zero",
-    "from_jax", "from_onnx", "from_torch", "import_model",  # which need other packages
+    "from_jax", "from_onnx", "from_torch", "import_model",  # these need other packages
 }  # fmt: skip
-"""The public names that are not called: types, and imports of models, which run the frameworks' own code."""
+"""Public names that are not called: types, and imports of models, which run code of the frameworks."""
 
 
 def run(names: str) -> str:
@@ -80,7 +80,7 @@ def test_threads_extend_one_view() -> None:
 
 
 def in_eight_threads(work: Callable[[int], Any]) -> list[Any]:
-    """The results of calls that begin at once."""
+    """The results of eight calls that start at the same time."""
     barrier = Barrier(8)
 
     def waited(number: int) -> Any:
@@ -106,7 +106,7 @@ def test_threads_read_a_graph_of_a_view_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_threads_build_and_transform_graphs_of_one_view() -> None:
-    """Builders and stages of eight threads; each thread's flat graph is that of a single thread."""
+    """Eight threads use builders and stages on one view. Each thread gets the flat graph of a single-threaded run."""
     view = tiduc.resolve(tiduc.parse(EXP_AX))
 
     def derived(_: int) -> list[str]:
@@ -126,7 +126,7 @@ def test_threads_build_and_transform_graphs_of_one_view() -> None:
 
 
 def test_calls_run_while_a_thread_works_on_the_ir() -> None:
-    """The lock is for the IR alone: compiled programs run without it."""
+    """The lock protects only the IR. Compiled programs run without the lock."""
     compiled = tiduc.load(in_threads.TEXT).compile()
     with turn(), ThreadPoolExecutor(1) as pool:
         (y,) = pool.submit(compiled, in_threads.A, in_threads.X).result(timeout=60)

@@ -1,4 +1,4 @@
-"""together: several derivatives in one module, which computes what they share once."""
+"""together: several derivatives in one module, which computes shared values once."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +14,10 @@ RNG = np.random.default_rng(0)
 
 
 def test_value_gradient_product_and_hessian() -> None:
-    """One tanh and one exp; each output as alone, and inputs of other names where they are distinct."""
+    """The module has one tanh and one exp.
+
+    Outputs equal those of separate programs; distinct inputs get distinct names.
+    """
     x, dx, w = (RNG.standard_normal(4) for _ in range(3))
     program = load(exported(lambda x: jnp.sum(jnp.tanh(x) * jnp.exp(x)), x))
     parts = [program, program.grad(), program.hvp(), program.jvp(), program.hessian()]
@@ -33,7 +36,7 @@ def test_value_gradient_product_and_hessian() -> None:
 
 
 def test_a_loop_is_shared() -> None:
-    """The loop forward of the gradient gives the value, too."""
+    """The gradient's forward loop also computes the value."""
     function, arguments = PROGRAMS["scan_reverse"]
     program = load(exported(function, *arguments)).vjp()
     both = program.together(program)

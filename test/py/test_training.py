@@ -1,4 +1,4 @@
-"""Training steps: losses against JAX, optimizers against formulas, and an ONNX model against PyTorch's training."""
+"""Training steps: losses equal JAX's, optimizers equal their formulas, and an ONNX model follows PyTorch's training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_mse() -> None:
 
 @pytest.mark.parametrize("sizes", [(5,), (4, 5), (2, 3, 5), (4, 1)])
 def test_softmax_cross_entropy(sizes: tuple[int, ...]) -> None:
-    """Includes logits whose exponentials overflow."""
+    """Tests include logits whose exponentials overflow."""
     y, labels = RNG.standard_normal(sizes) * 400, RNG.integers(0, sizes[-1], sizes[:-1]).astype(np.int32)
     type_ = f"tensor<{'x'.join(map(str, sizes))}xf64>"
     scores = tiduc.load(f"func.func @main(%y: {type_}) -> {type_} {{ return %y : {type_} }}")
@@ -90,7 +90,7 @@ func.func private @square(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_a_custom_loss() -> None:
-    """A loss of all outputs of the model, where model and loss each have a function @square."""
+    """A loss of all outputs of the model. The model and the loss both have a function @square."""
     program = with_loss(tiduc.load(TWO), tiduc.load(OF_TWO))
     assert [port.name for port in program.inputs] == ["w", "wanted"]
     w, t = RNG.standard_normal(3), RNG.standard_normal(3)
@@ -103,7 +103,7 @@ def test_a_custom_loss() -> None:
 
 
 def steps(optimizer: str, count: int, **settings: Any) -> tuple[list[Any], list[Any]]:
-    """The losses and the other outputs after a number of steps with rate 0.1."""
+    """The losses of `count` steps with rate 0.1, and the other outputs after them."""
     program = train_step(model(LINEAR, w=W), "mse", optimizer, **settings)
     state = [program.weights[port.name] for port in program.inputs[: len(program.weights)]]
     losses = []
@@ -138,7 +138,10 @@ def test_momentum() -> None:
 
 @pytest.mark.parametrize("beta1", [0.9, 0.0])
 def test_adam(beta1: float) -> None:
-    """The step count is an f32, so the relative error of 1 - b^n is 1e-7; the absolute error alone would not do."""
+    """The step count is an f32.
+
+    The relative error of 1 - b^n must still be 1e-7; a small absolute error is not enough.
+    """
     w, m, v = W, np.zeros_like(W), np.zeros_like(W)
     for n in range(1, 4):
         g = gradient(w)
@@ -154,7 +157,7 @@ def test_adam(beta1: float) -> None:
 
 @pytest.mark.parametrize("decay", ["w", "*.weight"])
 def test_adamw(decay: str) -> None:
-    """The parameter decays only if its name matches the pattern."""
+    """A parameter decays only if its name matches the pattern."""
     w, m, v, d = W, np.zeros_like(W), np.zeros_like(W), 0.3 if decay == "w" else 0.0
     for n in range(1, 4):
         g = gradient(w)
@@ -179,7 +182,7 @@ def test_lion() -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_accumulation(optimizer: str) -> None:
-    """Three calls with batches equal one step with all of them, and the calls before the third change nothing."""
+    """Three calls with batches equal one step with all batches. Calls before the third do not change the weights."""
     settings: dict[str, Any] = {"train": ["w"], "clip_norm": 0.1}
     step = train_step(model(LINEAR), "mse", optimizer, accumulate=3, **settings)
     whole = train_step(model(LINEAR.replace("4x", "12x")), "mse", optimizer, **settings)
@@ -223,7 +226,10 @@ func.func @main(%step: tensor<3xbf16> {tidu.name = "step"}, %f: tensor<3xbf16> {
 
 @pytest.mark.parametrize("type_", ["bf16", "f16"])
 def test_narrow_elements(type_: str) -> None:
-    """Moments are f32, which keeps epsilon and 1 - beta2; a weight may have the name of a state."""
+    """Moments are f32, because narrower types would round epsilon and 1 - beta2.
+
+    A weight may have the name of a state.
+    """
     dtype = ml_dtypes.bfloat16 if type_ == "bf16" else np.float16
     w, f, x = (np.array(v, dtype) for v in ([1, 1, 1], [0, 0, 0], [1, 0, 0.01]))
     held = model(HALF.replace("bf16", type_), **{"step": w, "a.frozen": f})
@@ -267,7 +273,7 @@ func.func @main(%b: tensor<2xf64> {tidu.name = "b"}, %m: tensor<2xf64> {tidu.nam
 
 
 def test_buffers_and_frozen_weights() -> None:
-    """The model updates its buffers; frozen weights and integers stay inputs."""
+    """The model updates its buffers. Frozen weights and integers remain inputs."""
     ones = np.ones(2)
     held = model(BUFFERED, b=ones, m=ones, f=2 * ones, n=np.ones(2, np.int32))
     program = train_step(held, freeze=["f*"])
@@ -334,7 +340,7 @@ def test_ten_steps_are_those_of_pytorch(trained: Sequence[Path]) -> None:
 
 
 def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:
-    """The command's settings are those of `train_step`."""
+    """The command's options correspond to the parameters of `train_step`."""
     two, out = tmp_path / "two.mlir", tmp_path / "step.mlir"
     two.write_text(LINEAR)
     options = ["train-step", str(two), "--train", "w", "--optimizer", "adam", "-o", str(out)]
@@ -346,7 +352,7 @@ def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_rules_at_a_shell(tmp_path: Path, capsys: Any) -> None:
-    """The step of a model with an op that has a rule of the user's, which multiplies the cotangent by 7."""
+    """A model has an op with a user's rule, which multiplies the cotangent by 7; the step applies the rule."""
     text = """func.func @main(%w: tensor<3xf32>) -> tensor<3xf32> {
   %0 = "foreign.f"(%w) : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>

@@ -1,4 +1,4 @@
-"""200 steps of training follow PyTorch's losses: a perceptron, batch norm, a GPT, and LoRA on the GPT."""
+"""The losses of 200 training steps follow PyTorch's: a perceptron, batch norm, a GPT, and LoRA on the GPT."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def convolutions() -> Any:
 
 
 class Block(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """Causal attention of two heads, and a perceptron, each after a layer norm and beside a residual connection."""
+    """Causal attention with two heads, and a perceptron, each with a layer norm before it and a residual connection."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Gpt(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Adapted(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """A linear layer with an adapter, as peft computes it; only the adapter is trained."""
+    """A linear layer with an adapter, as in peft. Only the adapter is trained."""
 
     def __init__(self, layer: Any, a: Any, b: Any, scale: float) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ RANK, ALPHA = 2, 4.0
 
 
 def losses(case: Case, dtype: Any) -> tuple[Any, Any]:
-    """The losses of all steps: tiduc's and PyTorch's."""
+    """The losses of all steps by tiduc and by PyTorch."""
     torch.manual_seed(0)
     net = case.make().train().to(getattr(torch, np.dtype(dtype).name))
     x, t = case.batches(dtype)
@@ -135,6 +135,6 @@ def losses(case: Case, dtype: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_losses(name: str) -> None:
-    """The losses of all steps differ by at most 1e-6 of PyTorch's, on other batches in each step."""
+    """The losses of all steps have a relative error of at most 1e-6. Each step has a new batch."""
     ours, theirs = losses(CASES[name], np.float32)
     assert np.max(np.abs(ours - theirs) / theirs) <= 1e-6

@@ -1,4 +1,4 @@
-"""The table of traits has one row per op, its rows are true, and no other module lists ops by name."""
+"""The table of traits has one row per op, its rows are correct, and no other module lists ops by name."""
 
 import ast
 from collections.abc import Iterator
@@ -79,7 +79,7 @@ def test_laws_between_columns() -> None:
 
 
 def of_two(name: str, type_: str, constant: str) -> str:
-    """A function that returns `op(constant, x)` and `op(x, constant)`."""
+    """The text of a function that returns `op(constant, x)` and `op(x, constant)`."""
     both = f"({type_}, {type_}) -> {type_}"
     return f"""func.func @main(%x: {type_}) -> ({type_}, {type_}) {{
       %c = stablehlo.constant dense<{constant}> : {type_}
@@ -89,7 +89,7 @@ def of_two(name: str, type_: str, constant: str) -> str:
 
 
 def is_declared_commutative(name: str) -> bool | None:
-    """Whether StableHLO's simplification moves the constant of `op(constant, x)`; None for other forms of ops."""
+    """Whether StableHLO's simplification moves the constant of `op(constant, x)`; None if the op has another form."""
     for type_, constant in (("tensor<2xf32>", "[2.0, 3.0]"), ("tensor<2xi32>", "[2, 3]")):
         try:
             with context():
@@ -115,7 +115,7 @@ CORNERS = (0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan)
 
 @pytest.mark.parametrize("orders", [("any", "real"), ("any",)])
 def test_swapped_operands_give_equal_results(orders: tuple[str, ...]) -> None:
-    """For all corner cases of f64, and with `any` for complex numbers, too."""
+    """Swaps operands for all special values of f64; ops with `any` are also tested on complex numbers."""
     numbers = np.array(CORNERS)
     kind = "f64"
     if "real" not in orders:
@@ -152,7 +152,7 @@ def test_neutral_elements_change_nothing() -> None:
 N = 4
 F32, I32, I1, C64 = (f"tensor<{N}x{kind}>" for kind in ("f32", "i32", "i1", "complex<f32>"))
 FORMS = {
-    "_asin_acos_kernel": None,  # inside the expansion of asin and acos only
+    "_asin_acos_kernel": None,  # occurs only in the expansion of asin and acos
     "clamp": f"({F32}, {F32}, {F32}) -> {F32}",
     "compare": f"{{comparison_direction = #stablehlo<comparison_direction LT>}} : ({F32}, {F32}) -> {I1}",
     "complex": f"({F32}, {F32}) -> {C64}",
@@ -167,11 +167,11 @@ FORMS = {
     "reduce_precision": f"{{exponent_bits = 5 : i32, mantissa_bits = 3 : i32}} : ({F32}) -> {F32}",
     "select": f"({I1}, {F32}, {F32}) -> {F32}",
 }
-"""The elementwise ops that neither take f32 and give f32, nor take i32 and give i32."""
+"""Forms of the elementwise ops that map neither f32 to f32 nor i32 to i32."""
 
 
 def form(name: str) -> str | None:
-    """An application of an op to %f, %i, %p or %c, depending on its operand types."""
+    """The text that applies an op to %f, %i, %p or %c, depending on its operand types."""
     short = name.partition(".")[2]
     types = [f"({', '.join([t] * count)}) -> {t}" for t in (F32, I32) for count in (1, 2)]
     for types_of_form in [FORMS[short]] if short in FORMS else types:
@@ -199,7 +199,7 @@ def function(lines: list[str]) -> str:
 
 
 def test_elementwise_ops() -> None:
-    """A change of one operand element changes only that element of the results; shapes are equal by the forms."""
+    """A change of one operand element changes only that element of the results. The forms imply equal shapes."""
     names = {name: line for name in sorted(ELEMENTWISE) if (line := form(name)) is not None}
     assert len(names) == len(ELEMENTWISE) - 1
     before = np.array([0.25, 0.5, 0.75, 0.125], np.float32), np.array([1, 2, 3, 5], np.int32)
@@ -215,7 +215,7 @@ def test_elementwise_ops() -> None:
 
 
 def test_views_move_elements() -> None:
-    """Each element of a view's result is an element of an operand."""
+    """Each element of a view op's result is an element of an operand."""
     x = np.arange(6.0).reshape(2, 3)
     t = "tensor<2x3xf64>"
     views = {
@@ -262,7 +262,7 @@ ALLOWED = {
     "tiduc/view/fold.py": "the names that say little in a picture",
     "tiduc/view/label.py": "the ops that are drawn small",
 }
-"""Files with lists of op names, and what these are instead of facts about ops."""
+"""Files that may list op names, with the reason: the lists are not facts about ops."""
 
 
 def op_lists(source: str) -> Iterator[tuple[int, list[str]]]:
@@ -300,7 +300,7 @@ def files() -> Iterator[Path]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).parts
-            if not (parts[0] == "tiduc" and parts[1] in FOLDERS):  # reached through a link
+            if not (parts[0] == "tiduc" and parts[1] in FOLDERS):  # a link to another folder
                 yield path
 
 

@@ -40,11 +40,11 @@ TWO_OPS = f"{SAME_VALUE}\n%1 = stablehlo.negate %x : {F64}"
 
 @pytest.mark.parametrize(("body", "outputs"), [(SAME_VALUE, "%0, %0"), (TWO_OPS, "%0, %1")])
 def test_outputs_that_are_equal(body: str, outputs: str) -> None:
-    """The seeds of (-x, -x) are summed, whether the outputs are one value or two."""
+    """The seeds of (-x, -x) are summed, whether the outputs are the same value or two equal values."""
     p = program(body, outputs)
     compare(run(p.vjp(), [2.0, 1.0, 10.0]), [-2, -2, -11])
     compare(run(p.jvp(), [2.0, 5.0]), [-2, -2, -5, -5])
-    q = p.vjp()  # transposed once more: linear in the seeds
+    q = p.vjp()  # transposed again; the graph is linear in the seeds
     compare(run(q.jvp([1, 2]), [2.0, 1.0, 10.0, 3.0, 4.0])[-1:], [-7])
     compare(run(q.vjp([1, 2]), [2.0, 1.0, 10.0, 0.0, 0.0, 3.0])[-2:], [-3, -3])
 
@@ -68,7 +68,7 @@ def test_an_output_that_is_another_output_s_operand() -> None:
 
 
 def test_reverse_over_reverse_seeds() -> None:
-    """The seeds 5, then 7, for x^2: d/dx (2 x 5) * 7 = 70."""
+    """Reverse over reverse of x^2 with the seeds 5 and 7: d/dx (2 x 5) * 7 = 70."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}", "%0").vjp().vjp("x")
     compare(run(p, [3.0, 5.0, 0.0, 7.0])[-1:], [70])
 
@@ -113,12 +113,12 @@ def test_stages_refuse_duplicate_arguments() -> None:
         linearize(view, [("F0", "p3")], ["z"], OPSET)
     with pytest.raises(ResolveError, match="unknown value @p9 in graph @F0"):
         linearize(view, [("F0", "p9")], ["x"], OPSET)
-    assert str(view.module).count('sym_name = "L') == 0  # nothing is left of what was refused
+    assert str(view.module).count('sym_name = "L') == 0  # refused requests leave no graphs
     assert linearize(view, [("F0", "p3")], ["x"], OPSET).linear
 
 
 def test_two_references_to_one_value_are_duplicates() -> None:
-    """An external and its definition are one value, and so are two names of one value."""
+    """An external and its definition are the same value. Two names of a value are the same value too."""
     duplicate = graph(
         "F1",
         ["x"],
@@ -151,7 +151,7 @@ def outer(ref: str) -> str:
 
 @stage
 def times(view: Any, x: Any, value: Any) -> Any:
-    """The product of two values, in its own graph; `x` may be the key of that graph's input."""
+    """The product of two values, in a new graph; `x` may be the key of an input of that graph."""
     b = OPSET.builder(view, view.fresh("G"))
     product = b.multiply(b.input(x, value.type) if isinstance(x, str) else x, value)
     b.finish([product])
@@ -169,12 +169,12 @@ BIND = '"tidu.bind"() {input = @L0.y, value = @S::@one} : () -> ()'
 @pytest.mark.parametrize("reload", [False, True])
 @pytest.mark.parametrize(("op", "expected"), [("add", 1.0), ("multiply", 2 * 3.0)])
 def test_a_derivative_in_a_derivative(op: str, expected: float, reload: bool) -> None:
-    """The two tangents are not confused: d/dx [x * d/dy (x + y)] = 1, and with x y it is 2 x."""
+    """The two tangents are not confused: d/dx [x * d/dy (x + y)] = 1, and d/dx [x * d/dy (x y)] = 2 x."""
     view = view_of(inner(op) + ONE)
     first = linearize(view, [("F", "v")], ["y"], OPSET)
     (dv,) = first.outputs
     if reload:
-        times(view, dv, dv)  # only so that the tangent gets a name
+        times(view, dv, dv)  # gives the tangent a name
         name = str(view.module).split("ref = @L0::@")[1].split("}")[0]
         view = view_of(str(view.module), outer(f"@L0::@{name}"), BIND)
     else:
@@ -214,7 +214,7 @@ def test_two_linearizations_share_no_keys() -> None:
         two = linear_transpose(view, one, OPSET)
         keys |= {*one.keys, *two.keys}
         assert len(keys) == 3 * count
-    view = view_of(str(view.module))  # nor does a linearization after the text is parsed again
+    view = view_of(str(view.module))  # neither after the text is parsed again
     one = linearize(view, [("F0", "p3")], ["a", "x"], OPSET)
     two = linear_transpose(view, one, OPSET)
     assert not keys & {*one.keys, *two.keys}
@@ -238,7 +238,7 @@ def test_two_linearizations_do_not_merge() -> None:
     ],
 )
 def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
-    """An input whose name looks like a fresh key is not taken for a tangent or cotangent."""
+    """An input whose name looks like a fresh key is not mistaken for a tangent or cotangent."""
     p = load(f"""
     func.func @main(%x: {F64} {{tidu.name = "x"}}, %t: {F64} {{tidu.name = "{name}"}}) -> ({F64}, {F64}) {{
       %0 = stablehlo.multiply %x, %t : {F64}
@@ -250,14 +250,14 @@ def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
 
 
 def test_a_name_whose_keys_are_taken() -> None:
-    """If the caller chooses the graph's name, a fresh key may equal an input's key: this is refused."""
+    """If the caller chooses the graph's name, a fresh key may equal an input's key, which is refused."""
     view = view_of(graph("F", ["x", "y"], named("%x", "v"), ["%y"]).replace("[@x, @y]", '[@x, @"mine.x"]'))
     with pytest.raises(TiducError, match="mine.x"):
         linearize(view, [("F", "mine.x")], ["x"], OPSET, name="mine")
 
 
 def test_derivatives_of_a_program_read_again() -> None:
-    """The text of a derivative is an ordinary program, in which its keys have no special meaning."""
+    """The text of a derivative is an ordinary program. Keys of the derivative have no special meaning in it."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.multiply %0, %x : {F64}", "%1")
     second = load(str(load(str(p.jvp())).jvp("x")))
     compare(run(second, [2.0, 1.0, 1.0])[-1:], [12])

@@ -1,4 +1,4 @@
-"""Signatures have real types: their number of `Any` only falls, and the stubs of MLIR's bindings fit the bindings."""
+"""Signatures have precise types: the number of `Any` only decreases, and the stubs of MLIR's bindings are correct."""
 
 import ast
 import subprocess
@@ -27,7 +27,7 @@ STUBS = ROOT / "typings" / "torch_mlir" / "_mlir_libs"
 IREE_STUBS = ROOT / "typings" / "iree" / "compiler" / "_mlir_libs"
 
 MOST_PARAMETERS, MOST_RETURNS = 105, 457
-"""The numbers of parameters and of results whose types hold `Any`. Lower them after each change that lowers them."""
+"""Limits for the parameters and results whose types contain `Any`. Lower them after each change that removes some."""
 
 
 def annotations(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -44,7 +44,7 @@ def annotations(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def holds_any(annotation: ast.expr) -> bool:
-    """Whether a type holds `Any`; the element type of a NumPy array may be any."""
+    """Whether a type contains `Any`, other than as the element type of a NumPy array."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         return holds_any(ast.parse(annotation.value, mode="eval").body)
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith(("dtype", "NDArray")):
@@ -55,7 +55,7 @@ def holds_any(annotation: ast.expr) -> bool:
 
 
 def counted() -> tuple[Counter[str], Counter[str]]:
-    """The numbers of all types in signatures, and of those that hold `Any`, by kind."""
+    """The number of types in signatures by kind, and the number of those that contain `Any`."""
     every: Counter[str] = Counter()
     some: Counter[str] = Counter()
     for folder in FOLDERS:
@@ -108,7 +108,7 @@ def test_stubs_fit_the_bindings(module: object, stub: Path) -> None:
 
 @pytest.mark.slow
 def test_stubs_are_generated(tmp_path: Path) -> None:
-    """The command that `typings/generate.py` documents gives the stubs in the tree."""
+    """The command in the docstring of `typings/generate.py` generates the stubs in the tree."""
     pytest.importorskip("nanobind")
     (tmp_path / "generate.py").write_text((ROOT / "typings" / "generate.py").read_text())
     subprocess.run([sys.executable, str(tmp_path / "generate.py")], check=True, capture_output=True)
@@ -119,14 +119,14 @@ def test_stubs_are_generated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["input", "finish", "finish_linear", "sum", "view", "notes", "reapply"])
 def test_an_emitter_of_mlir_has_no_graph(name: str) -> None:
-    """What a graph has, `IrEmitter` and the emitters of backends lack, rather than inherit it and fail."""
+    """`IrEmitter` and the emitters of backends do not inherit methods that only work on graphs."""
     for emitter in (IrEmitter, RegionBuilder, Emitter):
         assert not hasattr(emitter, name)
     assert name in ("view", "notes") or hasattr(StablehloBuilder, name)
 
 
 def test_both_carriers_emit_the_same_ops() -> None:
-    """Each method of `StablehloOps` is there for graphs and for MLIR, and the carriers have the whole protocol."""
+    """Graphs and MLIR both have all methods of `StablehloOps`, and both carriers implement the whole protocol."""
     assert issubclass(StablehloBuilder, StablehloOps) and issubclass(Emitter, StablehloOps)
     assert not StablehloBuilder.__abstractmethods__ and not Emitter.__abstractmethods__
     assert StablehloOps.__abstractmethods__ == {"emit", "emit_all", "size"}
@@ -142,7 +142,7 @@ def test_ports_say_where_they_are_in_the_graphs() -> None:
 
 
 def test_public_classes_have_names_of_their_own() -> None:
-    """A name of a class is searched for, and read in other files, where two classes of one name are confused."""
+    """Two public classes with the same name would be confused by readers of other files and by searches."""
     places: dict[str, list[str]] = {}
     paths = {path.resolve() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
     for path in sorted(paths):

@@ -1,4 +1,4 @@
-"""Untrusted files of each kind other than `.pt2`: what cannot run, which files are not read, and which limits hold."""
+"""Untrusted files of all kinds except `.pt2`: their code cannot run, they cannot read other files, and limits hold."""
 
 import io
 import os
@@ -39,18 +39,18 @@ for path in (good, bad):
         except tiduc.TiducError as error:
             print(error.message)
 """
-"""Reads a good file, so that libraries load, then both files; fails if the process does anything else."""
+"""A script that reads a good file, so that libraries load, and then both files. It fails if the process does more."""
 
 
 class Evil:
-    """An object that makes a folder when it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.mkdir, ("ran",)
 
 
 def arrays(suffix: str) -> bytes:
-    """A file of one array."""
+    """The bytes of a file with one array."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"x{suffix}"
         tiduc.write_weights(path, {"w": np.arange(3, dtype=np.float32)})
@@ -64,14 +64,14 @@ def npz() -> tuple[bytes, bytes]:
 
 
 def safetensors() -> tuple[bytes, bytes]:
-    """A header that says that it has 2^62 bytes."""
+    """A good file, and a file whose header claims to have 2^62 bytes."""
     pytest.importorskip("safetensors")
     good = arrays(".safetensors")
     return good, (2**62).to_bytes(8, "little") + good[8:]
 
 
 def irpa() -> tuple[bytes, bytes]:
-    """An archive that ends before the array."""
+    """A good archive, and an archive that ends before the array."""
     good = arrays(".irpa")
     return good, good[:80]
 
@@ -93,14 +93,14 @@ def plain_onnx() -> bytes:
 
 
 def jaxexport() -> tuple[bytes, bytes]:
-    """A pickle in the place of the bytes of an export, and an export with containers as arguments."""
+    """An export with containers as arguments, and a pickle in place of an export."""
     jax = pytest.importorskip("jax")
     exported = jax.export.export(jax.jit(lambda x: {"y": [x["x"] * 2]}))({"x": np.ones(2, np.float32)})
     return bytes(exported.serialize()), pickle.dumps(Evil())
 
 
 def mlir() -> tuple[bytes, bytes]:
-    """A program that calls a function of a library by name."""
+    """A good program, and a program that calls a function of a library by name."""
     text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { %y = OP %x : BODY\n return %y : tensor<2xf32> }"
     good = text.replace("OP", "stablehlo.tanh").replace("BODY", "tensor<2xf32>")
     bad = text.replace("OP %x", "stablehlo.custom_call @system(%x)").replace(
@@ -115,9 +115,9 @@ REFUSED: dict[Callable[[], tuple[bytes, bytes]], str] = {
     irpa: "not a file of arrays",
     onnx: "cannot read the arrays of",
     jaxexport: "not a serialized export of JAX",
-    mlir: "read",  # a call is a line of the program, which nothing runs
+    mlir: "read",  # reading a program with a call does not run the call
 }
-"""A good and a bad file of each kind, and what the error about the bad one says."""
+"""A good and a bad file of each kind, and the error message for the bad file."""
 
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
@@ -180,7 +180,7 @@ except ZeroDivisionError:
 
 
 def test_a_compiled_module_is_no_program(tmp_path: Path) -> None:
-    """No command that reads a program loads machine code."""
+    """Commands that read a program do not load machine code."""
     path = tmp_path / "model.vmfb"
     path.write_bytes(b"PK")
     with pytest.raises(TiducError, match="unknown kind of file"):
@@ -218,7 +218,7 @@ def external(folder: Path, location: str, element: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("element", ["FLOAT", "INT64"])  # which become inputs, or stay where they are
+@pytest.mark.parametrize("element", ["FLOAT", "INT64"])  # become inputs, or remain external
 @pytest.mark.parametrize("kind", ["above", "absolute", "link", "folder", "device", "pipe"])
 def test_arrays_outside_of_the_model_s_folder(kind: str, element: str, tmp_path: Path) -> None:
     secret, folder = tmp_path / "secret.bin", tmp_path / "model"
@@ -250,7 +250,7 @@ def test_arrays_within_the_model_s_folder(element: str, tmp_path: Path) -> None:
 
 
 def malformed(kind: str) -> bytes:
-    """A model that adds an array to its input, with one fault."""
+    """A model that adds an array to its input, with a fault of this kind."""
     onnx = pytest.importorskip("onnx")
     helper, types = onnx.helper, onnx.TensorProto
     w = onnx.numpy_helper.from_array(np.ones(4, np.float32), "w")
@@ -352,7 +352,7 @@ for at in range(90, 130):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_bytecode_that_asks_for_more_memory_than_there_is() -> None:
-    """A number of 64 bits in place of others: in some places, MLIR reserves memory for so many items."""
+    """Replaces numbers by a large 64-bit number. At some positions, MLIR reserves memory for that many items."""
     done = subprocess.run(
         [sys.executable, "-c", LARGE_NUMBERS], capture_output=True, text=True, timeout=120, check=False
     )

@@ -42,7 +42,7 @@ def vmfb() -> bytes:
 
 
 def saying(signature: str) -> str:
-    """The module with this text as its signature."""
+    """The module with its signature replaced by this text."""
     escaped = signature.replace("\\", "\\5C").replace('"', "\\22")
     said = f'attributes {{iree.reflection = {{"tiduc.signature" = "{escaped}"}}}} {{'
     return PROGRAM.replace("{", said, 1)
@@ -95,7 +95,7 @@ def test_names_of_arguments_are_not_read_as_declarations() -> None:
 
 
 def test_damage_that_checksums_do_not_show(vmfb: bytes) -> None:
-    """Changed bytes in IREE's part of the module give a result, an error, or the death of the worker."""
+    """Changed bytes in IREE's part of the module lead to a result, an error, or the death of the worker."""
     generator = random.Random(0)
     part, start = next(parts(vmfb))
     outcomes: Counter[str] = Counter()

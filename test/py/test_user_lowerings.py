@@ -1,4 +1,4 @@
-"""Faulty rules of users, and lowerings of their ops: messages and values."""
+"""Faulty rules of users, and lowerings of users' ops: messages and values."""
 
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,10 @@ def elementwise(*partials: Any) -> Any:
     ],
 )
 def test_a_rule_that_fails_is_named(mine: OpSet, declare: Any, message: str) -> None:
-    """The message has the op, its location and the line of the rule; returning nothing is not a symbolic zero."""
+    """The message has the op, its location and the line of the rule.
+
+    A rule that returns nothing is an error, not a zero.
+    """
     declare(mine)
     rule = rf"-:2:7: error: the rule for foreign.erfcx {message}.* \(.*test_user_lowerings.py:\d+\)"
     with pytest.raises(tiduc.RuleError, match=rule):
@@ -87,7 +90,7 @@ def test_a_rule_that_fails_is_named(mine: OpSet, declare: Any, message: str) -> 
 
 
 def test_zero_is_explicit(mine: OpSet) -> None:
-    """A zero derivative is written as zeros, or as None in place of a partial derivative."""
+    """A rule returns a zero derivative as zeros, or as None in place of a partial derivative."""
     text = function(
         ' %y = "foreign.f"(%x, %z) : (tensor<f64>, tensor<f64>) -> tensor<f64>',
         "%x: tensor<f64>, %z: tensor<f64>",
@@ -119,7 +122,7 @@ def add_lowering(opset: OpSet) -> None:
 
 
 def test_lowerings_run(mine: OpSet) -> None:
-    """IREE, XLA and the interpreter run lowerings; derived programs keep the custom op until then."""
+    """IREE, XLA and the interpreter run the lowering. Derived programs keep the custom op until they are compiled."""
     add_lowering(mine)
     program, x = tiduc.load(FOREIGN, opset=mine), np.array(3.0)
     assert '"foreign.erfcx"' in str(program.grad(value=True))
@@ -129,7 +132,7 @@ def test_lowerings_run(mine: OpSet) -> None:
 
 
 def test_lowerings_in_regions_and_of_calls(mine: OpSet) -> None:
-    """A lowering in a loop, with dynamic dimensions, and of a custom call; equal ops share a function."""
+    """Lowerings of an op in a loop, an op with dynamic dimensions, and a custom call. Equal ops share a function."""
     add_lowering(mine)
 
     @mine.lowering("stablehlo.custom_call @mine.twice")
@@ -211,7 +214,7 @@ def test_lowerings_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_rules_that_fail_on_the_command_line(tmp_path: Path) -> None:
-    """One diagnostic with the line, without a traceback; and a warning for a misspelt rule."""
+    """The command prints one diagnostic with the rule's line and no traceback, and a warning for a misspelt rule."""
     (tmp_path / "f.mlir").write_text(FOREIGN)
     (tmp_path / "c.mlir").write_text(CUBE)
     for text, file, message in (

@@ -1,4 +1,4 @@
-"""Users' rules: for ops of any dialect, for callee names, in place of built-in rules; and how rules are loaded."""
+"""Users' rules for ops of any dialect, for callee names, and in place of built-in rules; and how rules are loaded."""
 
 import sys
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def test_an_op_is_replaced_once(mine: OpSet) -> None:
 
 
 def test_a_form_replaces_the_old_rule(mine: OpSet) -> None:
-    """No transpose of the old rule remains."""
+    """The transpose of the old rule is removed."""
     mine.elementwise("stablehlo.reverse", lambda b, x, y: b.constant(3, x.type))
     assert "stablehlo.reverse" not in mine.transpose_rules
     mine.refuse("not here", "stablehlo.add")
@@ -72,7 +72,7 @@ def test_a_transpose_alone_is_replaced(mine: OpSet) -> None:
 
 
 def test_composite(mine: OpSet) -> None:
-    """The composite stays in derived programs with its decomposition, and its rule applies at every order."""
+    """Derived programs keep the composite with its decomposition, and its rule applies at every order."""
     mine.elementwise("stablehlo.composite @my.cube", three_squares)
     program = tiduc.load(CUBE, opset=mine)
     check_rule(CUBE, np.array([0.3, -0.7, 1.1]), opset=mine)
@@ -84,7 +84,7 @@ def test_composite(mine: OpSet) -> None:
 
 
 def test_linear_composite(mine: OpSet) -> None:
-    """A linear composite is applied to tangents."""
+    """The JVP of a linear composite is the composite, applied to tangents."""
 
     @mine.linear("stablehlo.composite @my.swap", [0])
     def swap(b: Any, op: Any, ct: Any) -> list[Any]:
@@ -108,7 +108,7 @@ def test_linear_composite(mine: OpSet) -> None:
 
 
 def test_custom_call_target(mine: OpSet) -> None:
-    """An unknown target; a rule for one target does not apply to others."""
+    """A rule for an unknown target does not apply to other targets."""
     text = unary("stablehlo.custom_call @mine.erfcx(%x)")
     with pytest.raises(tiduc.Unsupported, match="stablehlo.custom_call"):
         tiduc.load(text).jvp()
@@ -176,7 +176,7 @@ def test_stop_gradient() -> None:
 
 
 def test_stop_gradient_survives() -> None:
-    """The marker survives native passes, and writing and parsing a derivative."""
+    """The marker survives native passes, printing and parsing."""
     module = tiduc.parse(STOPPED)
     tiduc.run_pipeline(
         module, "canonicalize,cse,inline,symbol-dce,func.func(stablehlo-aggressive-simplification)"
@@ -251,7 +251,7 @@ def test_places_of_rules(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_context_is_not_changed() -> None:
-    """A file that is refused does not change the context."""
+    """A refused file does not change the context."""
     before = context().allow_unregistered_dialects
     with pytest.raises(tiduc.ParseError):
         tiduc.load(FOREIGN.replace("foreign.", "strange."))
@@ -260,7 +260,7 @@ def test_the_context_is_not_changed() -> None:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
 def test_zeros_are_symbolic(mine: OpSet, mode: str) -> None:
-    """Graphs of rules that return constants of zeros are valid: no constant is an output of a linear graph."""
+    """Rules may return constants of zeros. Graphs remain valid, because such a constant becomes a symbolic zero."""
     mine.linearize("stablehlo.custom_call @flat")(lambda b, op, dx: [b.zeros_like(op.result)])
     mine.linear("stablehlo.custom_call @half", [0])(lambda b, op, ct: [b.zeros_like(op.operands[0])])
     for name in ("flat", "half"):

@@ -10,7 +10,7 @@ LINEAR = "tidu.input_of = [@F::@x], tidu.output_of = [@F::@y], tidu.active_outpu
 
 
 def graph(*lines: str, name: str = "G", keys: str = "@x", attributes: str = "", arguments: str = "%x") -> str:
-    """A graph of f64 scalars, with one part per line: arguments on line 2, `lines` from line 3."""
+    """The text of a graph of f64 scalars, with arguments on line 2, and `lines` from line 3."""
     typed = ", ".join(f"{x}: tensor<f64>" for x in arguments.split())
     header = f"^bb0({typed}):" if typed else "^bb0:"
     more = f", {attributes}" if attributes else ""
@@ -86,7 +86,7 @@ def test_outputs_of_several_types() -> None:
 
 
 INVALID = {
-    # what: text, line, message
+    # kind of fault: text, line, message
     "no name": (
         '"tidu.graph"() ({\n^bb0:\n"stablehlo.return"() : () -> ()\n}) {inputs = []} : () -> ()',
         1,
@@ -248,7 +248,7 @@ def test_invalid(name: str) -> None:
 
 EMPTY = '"tidu.graph"() ({\n^bb0:\n"stablehlo.return"() : () -> ()\n}) {sym_name = "G"} : () -> ()'
 MALFORMED = {
-    # attributes that the verifiers read before MLIR has checked their presence and kind
+    # the verifiers read these attributes before MLIR has checked their presence and kind
     "no input keys": EMPTY,
     "input keys that are no array": EMPTY.replace("}", ", inputs = @x}", 2).replace(", inputs = @x", "", 1),
     "an external of nothing": graph('%e = "tidu.external"() : () -> tensor<f64>', returns("%e")),
@@ -271,7 +271,7 @@ def test_malformed(name: str) -> None:
 
 
 def test_a_value_of_another_graph() -> None:
-    """Graphs are isolated: a value of another graph is only accessible by reference."""
+    """Graphs are isolated: a value of another graph can only be used through a reference."""
     with pytest.raises(ParseError, match="use of undeclared SSA value name"):
         parse(f"{graph(negate('%0', '%x'), returns('%0'))}\n{graph(returns('%0'), name='H')}")
 

@@ -1,4 +1,4 @@
-"""Versions: tiduc's own without an installation, and a warning where IREE is not the one that the records describe."""
+"""Versions: tiduc's version without an installation, and a warning if IREE's version is not that of the records."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def test_a_checkout_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_installed_version_of_iree_is_that_of_the_records() -> None:
-    """Where this fails, docs/iree_versions.md lists what to do."""
+    """If this fails, docs/iree_versions.md lists the steps to take."""
     versions.warn_of_another_version.cache_clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -58,7 +58,7 @@ def test_another_version_warns_once(
 
 
 def test_prose(tmp_path: Path) -> None:
-    """The list of sentences finds a bad opening and a word of our own, with their lines."""
+    """The list of sentences finds a bad opening and a private word, with their lines."""
     code = '"""Of lists the first."""\n\nx = 1  # settles the loop\n"""A line."""\n'
     path = tmp_path / "example.py"
     path.write_text(code)

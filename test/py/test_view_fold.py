@@ -28,7 +28,7 @@ def test_layers_are_folded() -> None:
     assert [box.name for box in inner.boxes.values() if box.kind == "op"] == [
         "dot_general", "tanh", "exponential", "negate", "multiply", "divide", "add"
     ]  # fmt: skip
-    # A layer is cut where a single value leaves it.
+    # A layer ends where a single value leaves it.
     assert len([box for box in inner.boxes.values() if box.kind == "output"]) == 1
     assert len([a for a in scene.arrows if a.target == folds[1].id]) == 2
 
@@ -59,7 +59,7 @@ def test_many_layers_in_a_row_are_one_box() -> None:
     ],
 )
 def test_first_pages_fit_a_window(command: list[str], tmp_path: Path) -> None:
-    """At the scale where labels have 10 pixels, in the drawing's part of 1600 x 1000 pixels."""
+    """If labels have 10 pixels, the first page fits into the drawing area of a window of 1600 x 1000 pixels."""
     page = tmp_path / "f.html"
     assert run(["view", str(EXAMPLES / command[0]), *command[1:], "-o", str(page)]) == 0
     drawn = page.read_text().partition('"drawn"')[2]
@@ -75,7 +75,7 @@ def test_very_many_externals_are_counted(tmp_path: Path) -> None:
 
 
 def test_folds_within_folds() -> None:
-    """A sequence that occurs twice in each layer; the scene of a layer contains its box."""
+    """A sequence occurs twice in each layer. The scene of a layer contains the sequence's box."""
     picture = picture_of(blocks_of(6), (0,))
     fold(picture, large=10)
     kinds = {box.opens for box in picture.scenes["@main"].boxes.values() if box.kind == "fold"}
@@ -98,7 +98,7 @@ def test_folding_loses_no_op() -> None:
         box.name in ("broadcast_in_dim", "convert", "reshape") for box in whole.scenes["@main"].boxes.values()
     )
     assert ops(folded, "@main") == ops(whole, "@main") - quiet
-    assert len(folded.scenes["@main"].boxes) < 60  # what one sees at once
+    assert len(folded.scenes["@main"].boxes) < 60  # boxes that are visible at once
     ids = [box.id for box in folded.boxes()]
     assert len(ids) == len(set(ids))
     there = set(ids)
@@ -111,7 +111,7 @@ def test_small_graphs_are_left_alone() -> None:
 
 
 def worth(letters: str) -> int:
-    """The best saving by a repeat of at least two letters, found by exhaustive search."""
+    """The best saving by a repeat of at least two letters, by exhaustive search."""
     best = 0
     for length in range(2, len(letters) // 2 + 1):
         for start in range(len(letters) - length + 1):

@@ -15,7 +15,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium: the one installed on this machine, or the one that `playwright install chromium` installs."""
+    """Chromium, as installed on this machine or by `playwright install chromium`."""
     playwright = pytest.importorskip("playwright.sync_api")
     there = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     with playwright.sync_playwright() as started:
@@ -29,7 +29,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The transformer, and the three graphs of a VJP."""
+    """Pages of the transformer, and of the three graphs of a VJP."""
     folder = tmp_path_factory.mktemp("pages")
     files = {}
     for name, arguments in {
@@ -131,7 +131,7 @@ def test_search(open_page: Any) -> None:
     page.wait_for_selector("#stage .found")
     assert page.locator("#stage .found").get_attribute("aria-label").startswith("dot_general 2x4x16x16xf32")
     assert "over [3] x [3]" in page.inner_text("#about")
-    page.fill("#search", "stablehlo.rsqrt")  # is within a fold, which search opens
+    page.fill("#search", "stablehlo.rsqrt")  # search opens the fold that contains it
     assert page.inner_text("#count") == "1 box"
     page.press("#search", "Enter")
     page.wait_for_function("document.getElementById('path').textContent.includes('3 times')")

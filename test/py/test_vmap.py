@@ -1,4 +1,4 @@
-"""Program.batch against jax.vmap: axes, names, nesting, loops, the examples and their gradients; and `tiduc batch`."""
+"""Compares Program.batch with jax.vmap: axes, names, nesting, loops, examples, gradients; and `tiduc batch`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -71,7 +71,7 @@ def test_axes_by_name() -> None:
 
 
 def test_nested() -> None:
-    """A batch of a batch, and the gradient of both; the inner dimension is the second one."""
+    """A batch of a batch, and its gradient; the inner batch dimension is the second dimension."""
 
     def loss(x: Any, w: Any) -> Any:
         return jnp.sum(jnp.sin(x @ w))
@@ -86,7 +86,7 @@ def test_nested() -> None:
 
 @pytest.mark.parametrize("counted", [True, False])
 def test_loops(counted: bool) -> None:
-    """A loop whose trip count is static, and one whose trip count differs between the values of a batch."""
+    """A loop whose trip count is static, and a loop whose trip count differs inside a batch."""
 
     def function(x: Any, w: Any) -> Any:
         if counted:
@@ -103,7 +103,7 @@ def test_loops(counted: bool) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "convnet", "transformer"])
 def test_gradients_of_the_examples(name: str) -> None:
-    """Gradients of three examples at once, with shared parameters: those that jax.vmap(jax.grad) gives."""
+    """Gradients of a batch of three, with shared parameters, equal those of jax.vmap(jax.grad)."""
     model = script("models").MODELS[name]
     with np.load(EXAMPLES / f"{name}_f64.npz") as stored:
         count = sum(key.startswith("input.") for key in stored.files)
@@ -188,7 +188,7 @@ def test_axes_as_text() -> None:
 
 
 def test_programs_from_modules_can_be_batched() -> None:
-    """An output that is an input, and one that is a constant."""
+    """A program that returns an input and a constant can be batched."""
     text = """
     func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) {
       %0 = stablehlo.constant dense<3.0> : tensor<f32>

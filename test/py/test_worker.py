@@ -34,7 +34,7 @@ DEATH = re.compile(r"(.+): error: (.*?tiduc .*) during ([\w.]+); reproducer save
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of reproducers, which must be requested explicitly."""
+    """The folder of reproducers. The working directory is a temporary folder with `f.mlir`."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -48,13 +48,13 @@ def tiduc(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[bytes
 
 
 def with_rules(code: str, *more: str) -> "subprocess.CompletedProcess[bytes]":
-    """A command whose worker runs this code after its libraries are loaded."""
+    """Runs a command whose worker runs this code after its libraries are loaded."""
     Path("code.py").write_text(code)
     return tiduc(*more, "grad", "f.mlir", "--rules", "code.py")
 
 
 def death(done: "subprocess.CompletedProcess[bytes]") -> tuple[str, str, str, Path]:
-    """File, cause, stage and reproducer in the last line of a driver's output."""
+    """The file, cause, stage and reproducer that the last line of a driver's output names."""
     assert done.returncode == 1 and done.stdout == b"" and b"Traceback" not in done.stderr
     match = DEATH.fullmatch(done.stderr.decode().splitlines(keepends=True)[-1])
     assert match is not None, done.stderr
@@ -167,7 +167,7 @@ def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, fol
     command = [*TIDUC, "opt", "endless.mlirbc"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding) as process:
         worker = worker_of(process.pid)
-        assert becomes(lambda: seconds_of(worker) > 1)  # it is beyond start-up
+        assert becomes(lambda: seconds_of(worker) > 1)  # start-up is over
         sent = time.monotonic()
         process.send_signal(getattr(signal, number))
         assert process.wait(300) == status
@@ -198,7 +198,7 @@ def test_sigkill_of_the_driver_ends_the_worker() -> None:
 
 
 def worker_of(driver: int) -> int:
-    """The child of a driver, as soon as it exists."""
+    """The child process of a driver; waits until it exists."""
     children = Path(f"/proc/{driver}/task/{driver}/children")
     assert becomes(lambda: children.read_text().strip() != "")
     return int(children.read_text())
@@ -211,7 +211,7 @@ def seconds_of(process: int) -> float:
 
 
 def on_terminal(script: str) -> tuple[int, int]:
-    """A shell with job control on its own terminal."""
+    """Starts a shell with job control on its own terminal; returns its process and the terminal."""
     pid, terminal = pty.fork()
     if not pid:
         os.execvp("bash", ["bash", "-m", "-c", script])
@@ -219,7 +219,7 @@ def on_terminal(script: str) -> tuple[int, int]:
 
 
 def shown(terminal: int, last: bytes) -> bytes:
-    """The output of a terminal up to `last`."""
+    """Reads the output of a terminal up to `last`."""
     output = b""
     while last not in output:
         ready, _, _ = select.select([terminal], [], [], 30)
