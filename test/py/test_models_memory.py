@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(folder: Path, mode: str) -> list[float]:
-    """The MiB that the stages up to the file take, that the file has, and that compilation takes in its two processes."""
+    """MiB of memory: of the stages up to the file, of the file itself, and of compilation, in its two processes."""
     command = [sys.executable, "-c", SCRIPT, str(folder), mode]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

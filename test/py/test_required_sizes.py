@@ -131,9 +131,8 @@ def test_sizes_that_follow_are_not_required_twice() -> None:
         f"%x: {V}, %y: {V}", "\n".join([f"%0 = stablehlo.add %x, %y : {V}", *lines, f"return %50 : {V}"])
     )
     assert len(required(text)) == 1
-    assert (
-        source_of(tiduc.load(text)).stablehlo.count("cf.assert") == 2
-    )  # and a check of the largest dimension
+    # The second assertion checks the largest dimension.
+    assert source_of(tiduc.load(text)).stablehlo.count("cf.assert") == 2
 
 
 def test_derivatives_require_the_sizes_of_their_primals() -> None:

@@ -333,7 +333,7 @@ def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
 
 @pytest.mark.usefixtures("new_devices")
 def test_memory_of_freed_arrays_is_returned(vmfb: bytes) -> None:
-    """Memory is returned when a module is loaded, because its arrays have other sizes, or when a module is collected."""
+    """Memory is returned when a module is loaded, because its arrays have other sizes, and when one is collected."""
     device = open_device("local-sync", "cpu")
 
     def held_after(change: Callable[[], Any]) -> int:

@@ -27,7 +27,7 @@ def compiled(program: "tiduc.Program", arguments: Any) -> Any:
 def check(
     program: "tiduc.Program", wrt: Any = None, evaluated: Any = interpreted, given: Any = ()
 ) -> "tiduc.Split":
-    """Splits the VJP, and asserts that the composition of both programs equals the VJP at the given or random primals."""
+    """Splits the VJP, and asserts that the two programs, composed, equal the VJP at the given or random primals."""
     rng = np.random.default_rng(0)
     vjp, parts = program.vjp(wrt), tiduc.split(program, wrt)
     arguments = [*given, *(random_array(x.type, rng) for x in vjp.signature.inputs[len(given) :])]

@@ -260,7 +260,7 @@ def test_the_context_is_not_changed() -> None:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
 def test_zeros_are_symbolic(mine: OpSet, mode: str) -> None:
-    """Rules may return constants of zeros. Graphs remain valid, because such a constant becomes a symbolic zero."""
+    """Rules may return constant zeros. Graphs remain valid, because such constants become symbolic zeros."""
     mine.linearize("stablehlo.custom_call @flat")(lambda b, op, dx: [b.zeros_like(op.result)])
     mine.linear("stablehlo.custom_call @half", [0])(lambda b, op, ct: [b.zeros_like(op.operands[0])])
     for name in ("flat", "half"):

@@ -105,7 +105,7 @@ def test_complex_of_parts() -> None:
 
 
 def converted(*types: str) -> str:
-    """A program that converts its argument from the first type to each next type in turn."""
+    """A program that converts its argument from the first type to each of the next types in turn."""
     lines = [
         f"%{i} = stablehlo.convert {'%x' if i == 0 else f'%{i - 1}'} : ({a}) -> {b}"
         for i, (a, b) in enumerate(zip(types, types[1:], strict=False))
@@ -160,7 +160,7 @@ def test_select(predicate: Any, type_: str, make: Any) -> None:
 
 
 def test_select_hides_infinite_derivatives() -> None:
-    """The derivative of select(x > 0, sqrt(x), 0) at 0 has no 0 * inf."""
+    """The derivative of select(x > 0, sqrt(x), 0) at 0 does not compute 0 * inf."""
     text = """
     func.func @main(%x: tensor<f64>) -> tensor<f64> {
       %zero = stablehlo.constant dense<0.0> : tensor<f64>
@@ -176,7 +176,7 @@ def test_select_hides_infinite_derivatives() -> None:
 
 
 def test_remainder_counts_whole_quotients() -> None:
-    """Where x / y rounds up to a whole number, remainder still uses the truncated exact quotient."""
+    """If x / y rounds up to a whole number, the derivative still uses the truncated exact quotient."""
     x, y = np.array([np.nextafter(6.0, 0), 1.0, -1.0, 5.0]), np.array([2.0, 0.1, 0.1, np.inf])
     text = binary("remainder", "f64").replace("3xf64", "4xf64")
     np.testing.assert_array_equal(run(load(text).jvp(1), [x, y, np.ones(4)])[1], [-2, -9, 9, 0])
@@ -233,7 +233,7 @@ def test_low_precision_transforms(op: str, element: str) -> None:
     ],
 )
 def test_a_branch_that_is_not_chosen_adds_zero(function: Any, at_zero: float) -> None:
-    """The slope of the other branch is infinite at 0, where JAX's VJP is NaN."""
+    """The unselected branch has an infinite slope at 0. JAX's VJP is NaN there."""
     with jax.enable_x64(True):
         program = from_jax(lambda x: jnp.sum(function(x)), np.zeros(2))
     gradient = program.grad()

@@ -18,7 +18,7 @@ def random(*sizes: int) -> Any:
 
 
 def program(op: str, sizes: list[int], feature: int) -> str:
-    """A program with the op's operands in order; x and operands of x's shape have `sizes`."""
+    """A program whose arguments are the op's operands; x and operands of the same shape have `sizes`."""
     x, f = (f"tensor<{''.join(f'{n}x' for n in some)}f64>" for some in (sizes, [sizes[feature]]))
     operands = {"training": [x, f, f], "inference": [x, f, f, f, f], "grad": [x, f, f, f, x]}[op]
     results = [x] if op == "inference" else [x, f, f]

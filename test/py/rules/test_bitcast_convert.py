@@ -1,4 +1,4 @@
-"""bitcast_convert: the identity between equal types, zero tangents for integers, an error between different floats."""
+"""bitcast_convert: the identity between equal types, zero tangents for integers, an error between unequal floats."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_integers_have_no_tangent() -> None:
 
 
 def test_bits_of_the_sign() -> None:
-    """JAX's copysign: |x| with the sign bit of a value that has no derivative."""
+    """JAX's copysign gives |x| the sign bit of a value that has no derivative."""
     text = f"""
     func.func @main(%x: {REAL}, %y: {REAL}) -> {REAL} {{
       %bits = stablehlo.bitcast_convert %y : ({REAL}) -> tensor<3xi64>

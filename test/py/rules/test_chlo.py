@@ -41,7 +41,7 @@ UNARY: dict[str, tuple[list[float], Any]] = {
     "square": ([-1.3, 0.0, 2.7], lax.square),
     "tan": ([-1.3, 0.1, 2.7], lax.tan),
 }
-"""Three points each, away from singularities, and JAX's function."""
+"""Three points for each op, away from singularities, and JAX's function."""
 
 PLANE = np.array([-1.1 + 0.6j, 0.3 - 0.8j, -0.9 - 0.2j, 0.9 + 0.2j])
 """Points in the four quadrants, away from branch cuts."""
@@ -109,7 +109,7 @@ def test_zeta_of_both() -> None:
         check_rule(program(op, REAL, REAL), s, q, rtol=1e-6, order=2 if op == "zeta" else 1)
 
 
-ZETA = [  # s, q, d/ds, by 40 digits
+ZETA = [  # s, q, d/ds, computed with 40 digits
     (1.001, 1.0, -999999.9271940662),
     (1.5, 0.01, 4601.2305426586),
     (10.0, 7.7, -4.183992692185137e-9),
@@ -124,7 +124,7 @@ def test_zeta_toward_its_exponent(s: float, q: float, expected: float) -> None:
     np.testing.assert_allclose(slope, expected, rtol=2e-14)
 
 
-BESSEL = [  # x, d/dx, by 40 digits
+BESSEL = [  # x, d/dx, computed with 40 digits
     (0.0, 0.5),
     (1e-5, 0.49999000009374944),
     (-1.5, 0.0023679633526155525),
@@ -142,7 +142,7 @@ def test_bessel_i1e(x: float, expected: float) -> None:
 
 
 def test_bessel_i1e_at_its_kink() -> None:
-    """The second derivative jumps from 1 to -1 at 0; there it is the mean, as in JAX."""
+    """The second derivative jumps from 1 to -1 at 0. At 0 it is the mean, as in JAX."""
     assert run(load(program("bessel_i1e", SCALAR)).grad().grad(), [np.array(0.0)])[0] == 0
 
 
@@ -222,7 +222,7 @@ def test_broadcast_remainder() -> None:
 
 
 def tangent(text: str, *point: Any) -> Any:
-    """Only the tangent of the op: MLIR cannot expand the op itself here."""
+    """Only the tangent of the op, because MLIR cannot expand the op itself here."""
     p = load(text).jvp()
     return run(replace(p, outputs=p.outputs[1:]), list(map(np.asarray, point)))[0]
 

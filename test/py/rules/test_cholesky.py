@@ -1,4 +1,4 @@
-"""Cholesky factors: lower and upper, real and complex, toward the triangle that is read."""
+"""Cholesky factors: lower and upper, real and complex; derivatives toward the triangle that is read."""
 
 from typing import Any
 
@@ -21,7 +21,10 @@ def positive(batch: list[int], n: int, element: str) -> Any:
 
 
 def program(batch: list[int], n: int, element: str, lower: bool) -> str:
-    """A program that factors the argument; it drops the diagonal's imaginary part, which XLA leaves unspecified."""
+    """A program that factors the argument.
+
+    It drops the imaginary part of the diagonal, which XLA leaves unspecified.
+    """
     sizes = "".join(f"{k}x" for k in [*batch, n, n])
     t, f, i = f"tensor<{sizes}{element}>", f"tensor<{sizes}f64>", f"tensor<{sizes}i32>"
     before = f"""
@@ -63,7 +66,7 @@ def test_only_one_triangle_is_read(lower: bool) -> None:
 
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 def test_hermitian_matrices_as_jax(element: str) -> None:
-    """With JAX's symmetrization in front of the op, both derivatives are equal."""
+    """With JAX's symmetrization before the op, the derivatives equal JAX's."""
 
     def function(x: Any) -> Any:
         return jnp.tril(lax.linalg.cholesky(x @ jnp.conj(x.T), symmetrize_input=False))

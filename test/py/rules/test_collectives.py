@@ -1,7 +1,7 @@
 """Collectives on eight processes with different values, seen as one function of all processes' inputs.
 
-Finite differences therefore move all processes' inputs together, and inner products sum over processes. A loss that
-each process returns counts as several losses: `test_a_loss_that_each_process_has`.
+Finite differences therefore change the inputs of all processes together, and inner products sum over processes. A loss
+that each process returns counts as several losses: `test_a_loss_that_each_process_has`.
 """
 
 import re
@@ -84,7 +84,7 @@ def test_extrema_share_ties() -> None:
 
 
 def test_products() -> None:
-    """Products, whose derivatives are exact where factors are zero."""
+    """Products; their derivatives are exact even if factors are zero."""
     x = rows(3)
     x[2, 0] = x[3, 1] = x[5, 1] = 0
     text = program("all_reduce", PAIRS, [3], [3], body("multiply"))
@@ -160,7 +160,7 @@ def test_collective_permute(pairs: str) -> None:
 
 @pytest.mark.parametrize("groups", [[[2, 0, 5], [4, 3, 1]], [[3], [5]], [[*range(8)]]])
 def test_collective_broadcast(groups: list[list[int]]) -> None:
-    """The primal op, which nothing reads, is absent from the transpose, since XLA does not run it on CPUs."""
+    """The transpose must not contain the unused primal op, because XLA cannot run it on CPUs."""
     attribute = f"replica_groups = dense<{groups}> : tensor<{len(groups)}x{len(groups[0])}xi64>"
     text = f"""
     func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{
@@ -205,7 +205,7 @@ def test_promoted_sums() -> None:
 
 
 def test_a_loss_that_each_process_has() -> None:
-    """The mean over eight processes, on each process: the seed 1 counts eight losses, the seed 1/8 one."""
+    """Each process returns the mean over eight processes. The seed 1 counts eight losses, and the seed 1/8 one loss."""
     text = f"""
     func.func @main(%x: tensor<f64>) -> tensor<f64> {{
       %0 = stablehlo.multiply %x, %x : tensor<f64>

@@ -11,7 +11,7 @@ from tiduc.loading import load
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution; sizes are batch, input features, spatial sizes, and output features per group."""
+    """A convolution. Its sizes are batch, input features, spatial sizes, and output features per group."""
 
     batch: int = 1
     inputs: int = 1
@@ -152,7 +152,7 @@ def test_random(seed: int) -> None:
 
 
 def test_no_features() -> None:
-    """The interpreter aborts on convolutions without features; their derivatives are empty or zero."""
+    """Derivatives of convolutions without features are empty or zero. The interpreter aborts on such convolutions."""
     case = Case(inputs=0)
     assert str(load(case.text()).vjp()).count("stablehlo.convolution") == 1
 

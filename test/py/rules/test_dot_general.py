@@ -87,7 +87,7 @@ def test_dot(sizes: tuple[list[int], list[int]], element: str) -> None:
 
 @st.composite
 def contractions(draw: Any) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
-    """Random sizes and dimension numbers: batch, contracting and free dimensions, shuffled on each side."""
+    """Random sizes and dimension numbers: batch, contracting and free dimensions in random order on each side."""
     size = st.integers(1, 3)
     batch, sums = (draw(st.lists(size, max_size=2)) for _ in range(2))
     sizes, batching, contracting = [], [], []
@@ -116,7 +116,7 @@ MIXED = {"".join(e): e for e in (("f32", "f32", "f64"), ("f64", "f64", "f32"), (
 
 @pytest.fixture(scope="module")
 def of_mixed() -> dict[str, Any]:
-    """The VJPs, compiled by IREE: the reference interpreter rejects mixed element types."""
+    """The VJPs, compiled by IREE, because the reference interpreter rejects mixed element types."""
     texts = {name: dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], each) for name, each in MIXED.items()}
     return compiled_together({name: load(text).vjp().text for name, text in texts.items()})
 
@@ -182,7 +182,7 @@ ALGORITHM = """, algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf
     ],
 )
 def test_precision_is_carried_over(more: str, carried: str) -> None:
-    """The cotangent takes the operand's side, so each precision stays on its side."""
+    """The cotangent takes the place of an operand. Each of the two precisions remains with its side."""
     text = dot_general([[2, 3], [3, 4]], [[], []], [[1], [0]], ("f32", "f32", "f32"), more)
     assert str(load(text).vjp()).count(carried) == 3
 

@@ -1,4 +1,4 @@
-"""dynamic_gather with slice sizes that are constants, and with other slice sizes."""
+"""dynamic_gather with constant slice sizes, and with slice sizes that are not constant."""
 
 import numpy as np
 from harness.check_rule import check_rule

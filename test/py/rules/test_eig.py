@@ -30,7 +30,7 @@ def eig(left: bool, right: bool) -> Callable[..., Any]:
 
 
 def without_signs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Squares of eigenvectors: the last digits of a matrix may flip an eigenvector's sign."""
+    """Squares of eigenvectors, because rounding of a matrix may flip the sign of an eigenvector."""
 
     def of_squares(x: Any) -> Any:
         w, *vectors = function(x)
@@ -78,7 +78,7 @@ def test_values_keep_their_order(n: int) -> None:
 @pytest.mark.parametrize("function", [VALUES, RIGHT])
 @pytest.mark.parametrize("of", [np.eye(4), matrix(4, 4)])
 def test_values_that_are_equal(of: Any, function: Any) -> None:
-    """The gradient of sum w^3 is 3 (a^2)^T, even where rounding separates equal eigenvalues."""
+    """The gradient of sum w^3 is 3 (a^2)^T, even if rounding separates equal eigenvalues."""
     x = of @ np.diag([1.0, 2.0, 1.0, 2.0]) @ np.linalg.inv(of)
     p = load(exported(lambda x: jnp.sum(function(x)[0] ** 3).real, x))
     compare([run(p.grad(), [x])[0]], [3 * (x @ x).T], 1e-10, "gradient")

@@ -26,7 +26,7 @@ def of_triangle(lower: bool) -> Any:
 
 
 def without_signs(lower: bool) -> Any:
-    """Squares of eigenvectors: the last digits of a matrix may flip an eigenvector's sign."""
+    """Squares of eigenvectors, because rounding of a matrix may flip the sign of an eigenvector."""
 
     def function(x: Any) -> Any:
         v, w = of_triangle(lower)(x)
@@ -69,7 +69,7 @@ def test_as_jax(sizes: tuple[int, ...], kind: str) -> None:
 @pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("lower", [False, True])
 def test_only_one_triangle_is_read(lower: bool, kind: str) -> None:
-    """The other triangle, and the diagonal's imaginary part, change neither value nor derivative."""
+    """The other triangle, and the imaginary part of the diagonal, affect neither value nor derivative."""
     x, dx, other = (matrix(3, 3, kind=kind) for _ in range(3))
     other = (np.triu if lower else np.tril)(other, 1 if lower else -1)
     other = other + 1j * np.eye(3) if kind == "c" else other
@@ -86,7 +86,7 @@ def test_other_platforms(sizes: tuple[int, ...], kind: str, platform: str) -> No
 
 
 def test_values_alone() -> None:
-    """A call without eigenvectors, which JAX does not emit; the derivative adds a call that computes eigenvectors."""
+    """A call without eigenvectors, which JAX does not emit. The derivative adds a call that computes eigenvectors."""
     x = matrix(3, 3)
     text = exported(lambda x: lax.linalg.eigh(x)[1], x)
     assert "mode = 86" in text

@@ -143,7 +143,7 @@ SIX = np.array([1 + 1j, 1 + 2j, 1 + 3j, 0.5 + 9j, 2 - 9j, 1 + 2.5j])
 
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 def test_choice_of_complex_values(op: str) -> None:
-    """Includes values with equal real parts; differences along the imaginary axis detect them."""
+    """Includes values with equal real parts, which only their imaginary parts order."""
     text = program(op, *[COMPLEX.replace("3x", "4x")] * 2)
     check_rule(text, LEFT, RIGHT, order=1, differences=False, jax_function=getattr(lax, op[:3]))
     check_rule(text, LEFT + [0, 0, 0, 1], RIGHT, differences=False)
@@ -198,7 +198,7 @@ def test_abs_complex_at_zero() -> None:
 
 
 def test_operands_not_chosen_contribute_nothing() -> None:
-    """maximum(sqrt(x), 1) at 0 does not choose sqrt, whose derivative is infinite."""
+    """maximum(sqrt(x), 1) at 0 does not choose sqrt, whose derivative is infinite there."""
     y = derivatives(program("maximum", SCALAR, SCALAR), [0.0, 1.0], [np.inf, 0.5])
     assert y == 0.5
 
@@ -207,7 +207,7 @@ def test_operands_not_chosen_contribute_nothing() -> None:
 
 
 def derivatives(text: str, point: list[Any], tangents: list[Any]) -> Any:
-    """The tangents of the program's one result, one for each operand."""
+    """The tangents of the program's only result, one for each operand."""
     return run(load(text).jvp(), [*map(np.asarray, point), *map(np.asarray, tangents)])[1]
 
 
@@ -258,7 +258,7 @@ def test_power_of_constant_exponent(exponent: int, x: float) -> None:
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4])
 def test_power_of_zero_to_order_three(exponent: int) -> None:
-    """With an exponent known only at run time, a factor 0 never multiplies an infinite factor."""
+    """If the exponent is known only at run time, a zero factor never multiplies an infinite factor."""
     p, expected = load(program("power", SCALAR, SCALAR)), np.polynomial.Polynomial([0] * exponent + [1])
     for _ in range(3):
         p, expected = p.grad(0), expected.deriv()
@@ -320,7 +320,7 @@ POINTS = {**{op: (x,) for op, x in UNARY.items()}, **BINARY, "clamp": ([-1.0] * 
 
 
 def tangents(element: str, arguments: list[Any], dx: list[Any]) -> list[Any]:
-    """The tangents of all ops of POINTS, which are the results of one program, in f64."""
+    """The tangents of all ops in POINTS, in f64. One program computes all of them."""
     t, names = f"tensor<3x{element}>", iter(f"%x{i}" for i in range(len(arguments)))
     lines = [
         f'%y{i} = "stablehlo.{op}"({", ".join(next(names) for _ in point)}) : ({", ".join([t] * len(point))}) -> {t}'

@@ -1,4 +1,4 @@
-"""Derivatives of elementwise functions against mpmath, at fewer points than in test/sweep/elementwise_accuracy.py."""
+"""Compares derivatives of elementwise functions with mpmath, as test/sweep/elementwise_accuracy.py, at fewer points."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Functions of a matrix that are computed from its eigenvectors or singular vectors, where values are equal.
+"""Functions of a matrix with equal eigenvalues or singular values, computed from its eigenvectors or singular vectors.
 
-Each function is smooth at these matrices, though the vectors are not. The JVP is compared with differences, and the VJP
-with the JVP. Derivatives of second order are right, or not finite.
+Each function is smooth at these matrices, although the vectors are not. The JVP is compared with differences, and the
+VJP with the JVP. Derivatives of second order are right or not finite.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def adjoint(x: Any) -> Any:
 
 
 def of_eigenvalues(phi: Function) -> Function:
-    """v phi(w) v^H, as most programs write it."""
+    """The function v phi(w) v^H in the form that most programs use."""
 
     def function(x: Any) -> Any:
         w, v = jnp.linalg.eigh(x)
@@ -148,7 +148,7 @@ def test_functions_of_matrices(
 
 
 def test_derivative_of_a_gradient() -> None:
-    """The gradient of sum w^3 is 3 a^2: a transposed rule has sums of vectors, too."""
+    """The gradient of sum w^3 is 3 a^2. Its derivative transposes a rule, which also sums products of vectors."""
     for kind in ("f8", "c16"):
         x, dx = point(kind, True, False)
         gradient = load(exported(lambda x: jnp.sum(jnp.linalg.eigvalsh(x) ** 3), x)).grad()
@@ -167,7 +167,7 @@ def test_second_derivative_of_the_nuclear_norm() -> None:
 
 @pytest.mark.more
 def test_on_iree() -> None:
-    """One program with several functions, on the default engine, in f32."""
+    """Runs a program with several functions on the default engine, in f32."""
 
     def function(x: Any) -> Any:
         h = (x + x.T) / 2
@@ -185,7 +185,7 @@ def test_on_iree() -> None:
 
 
 def test_vectors_have_no_derivative_where_values_are_equal() -> None:
-    """Those of other values have one."""
+    """Vectors of distinct values have a derivative."""
     x, dx = np.diag([1.0, 2, 2, 3]), like(np.eye(4), np.random.default_rng(0))
     program = load(exported(lambda x: jnp.linalg.eigh(x)[1], x))
     dv, ct = run(program.jvp(), [x, dx])[1], np.zeros((4, 4))
@@ -211,7 +211,7 @@ def test_weights_that_may_tell_equal_values_apart(weights: Any) -> None:
 
 
 def test_taylor_mode() -> None:
-    """Taylor mode applies the rule to the factorization alone, and does not see how the vectors are used."""
+    """Taylor mode differentiates only the factorization, and does not see how the vectors are used."""
     program = load(exported(lambda t: EIGH["sqrt"](jnp.eye(3) + t * jnp.ones((3, 3)))[0, 1], np.float64(0)))
     assert not np.isfinite(run(program.derivatives(order=1), [np.float64(0)])[1])
 
@@ -220,7 +220,7 @@ def test_singular_values_of_zero() -> None:
     """A pseudo-inverse of constant rank is smooth; a root, or the polar factor, is not."""
     x = np.diag([2.0, 1, 0, 0])[:, :3]
     dx = like(x, np.random.default_rng(0))
-    dx[2:, 2:] = 0  # keeps the rank, to first order
+    dx[2:, 2:] = 0  # preserves the rank to first order
     _, dy = run(load(exported(SVD["pinv"], x)).jvp(), [x, dx])
     y = np.linalg.pinv(x)
     left, right = np.eye(4) - x @ y, np.eye(3) - y @ x

@@ -1,4 +1,4 @@
-"""Factorizations and solves that JAX exports as calls of LAPACK, cuSOLVER and XLA's TPU targets, against JAX."""
+"""Compares with JAX factorizations and solves that it exports as calls of LAPACK, cuSOLVER and XLA's TPU targets."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def positive(*sizes: int) -> Any:
 
 
 def differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The results of a function except integers."""
+    """The function without its integer results."""
 
     def of(*arguments: Any) -> list[Any]:
         leaves = jax.tree_util.tree_leaves(function(*arguments))
@@ -191,7 +191,7 @@ def test_lu_with_its_permutation_as_a_matrix() -> None:
 
 
 def test_lu_of_a_tpu() -> None:
-    """A TPU's call also returns the permutation; LAPACK's call replaces it here."""
+    """A call for TPUs also returns the permutation. Here, LAPACK's call replaces it."""
     x, dx, ct = random(2, 4, 3), random(2, 4, 3), random(2, 4, 3)
     t, perm, piv = "tensor<2x4x3xf64>", "tensor<2x4xi32>", "tensor<2x3xi32>"
     text = f"""

@@ -20,7 +20,7 @@ def tensor(sizes: list[int], is_complex: bool) -> str:
 
 
 def program(kind: str, sizes: list[int], count: int, square: bool = False) -> str:
-    """A transform over the last `count` dimensions; `sizes` are those of the real or longer side."""
+    """A transform over the last `count` dimensions; `sizes` is the shape of the real or larger array."""
     half = [*sizes[:-1], sizes[-1] // 2 + 1]
     x = tensor(half if kind == "IRFFT" else sizes, kind != "RFFT")
     y = tensor(half if kind == "RFFT" else sizes, kind != "IRFFT")

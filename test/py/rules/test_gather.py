@@ -24,14 +24,14 @@ INDEX = {
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_cases(case: Indexing, element: str) -> None:
-    """Indices range from -2 to past the end, so some are clamped; some occur twice."""
+    """Indices range from -2 to past the end, so some are clamped. Some occur twice."""
     indices = RNG.integers(-2, 8, case.indices).astype(np.int32)
     check_rule(case.gather(element), random(case.operand, element), indices)
 
 
 @pytest.mark.parametrize("index", INDEX)
 def test_index_types(index: str) -> None:
-    """The operand is longer than the largest index of the small types, so a clamping bound could overflow."""
+    """The operand is longer than the largest index of small types, so that a bound for clamping could overflow."""
     case = Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1)
     greatest = np.iinfo(INDEX[index]).max
     indices = np.array([0, 3, 120, 17 if index.startswith("u") else greatest, 120], INDEX[index])

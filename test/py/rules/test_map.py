@@ -1,4 +1,4 @@
-"""map: regions of elementwise ops with constants inside and outside, and regions that are refused."""
+"""map: regions of elementwise ops with inner and captured constants, and regions that are refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Functions that JAX exports as several ops whose own derivatives have kinks or overflow."""
+"""Functions that JAX exports as several ops, whose separate derivatives have kinks or overflow."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_log_add_exp_of_equal_values() -> None:
 
 @pytest.mark.parametrize("function", [jax.nn.softplus, jax.nn.log_sigmoid, jax.lax.cumlogsumexp])
 def test_functions_of_it_at_zero(function: Any) -> None:
-    """A function of it at zero, where training starts if all weights are zeros."""
+    """Functions that use logaddexp, at zero, where training starts if all weights are zero."""
     x = np.zeros(3)
     check_rule(exported(function, x), x, jax_function=function, order=2)
 
@@ -47,7 +47,7 @@ def test_log_add_exp_of_infinities() -> None:
     x = np.array([-np.inf, -np.inf, np.inf, 1.0])
     y = np.array([-np.inf, 2.0, np.inf, -np.inf])
     _, cx, cy = by_xla(str(load(exported(jnp.logaddexp, x, y)).vjp()), [x, y, np.ones(4)])
-    np.testing.assert_array_equal([cx, cy], [[1, 0, 1, 1], [1, 1, 1, 0]])  # of equal ones as of x + y
+    np.testing.assert_array_equal([cx, cy], [[1, 0, 1, 1], [1, 1, 1, 0]])  # for equal infinities, both are 1
 
 
 REST = """

@@ -43,7 +43,7 @@ def test_as_in_double_precision(op: str) -> None:
 
 
 COUNT = 70_000
-"""More than f16 can say."""
+"""More elements than f16 can represent as a number."""
 
 
 def test_ties_of_a_maximum() -> None:
@@ -59,7 +59,7 @@ def test_ties_of_a_maximum() -> None:
 
 
 def test_ties_of_a_scatter() -> None:
-    """Many updates meet at one place, and the tangent is the mean of theirs."""
+    """Many updates of one element are tied, and the tangent is the mean of their tangents."""
     scatter = Indexing([2], [COUNT, 1], [1], [], [0], [0], 1)
     p = load(scatter.scatter("maximum", "f16"))
     x, u, at = np.full(2, -1, np.float16), np.ones(COUNT, np.float16), np.zeros((COUNT, 1), np.int32)

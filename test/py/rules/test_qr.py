@@ -62,7 +62,7 @@ def test_pivoted_factors() -> None:
     ],
 )
 def test_factors_where_reflectors_jump(x: Any) -> None:
-    """Columns that are zero, or real, below the diagonal: the call itself is discontinuous, so no differences."""
+    """The call is discontinuous if a column is zero or real below the diagonal, so differences cannot be used."""
     check_rule(
         exported(factors("reduced"), x), x, order=1, jax_function=factors("reduced"), differences=False
     )
@@ -70,7 +70,7 @@ def test_factors_where_reflectors_jump(x: Any) -> None:
 
 @pytest.mark.parametrize(("mode", "result"), [("complete", 0), ("raw", 1)])
 def test_nan_where_reflectors_jump(mode: str, result: int) -> None:
-    """The derivative of a reflector itself is NaN where the reflector is discontinuous."""
+    """The derivative of a reflector is NaN where the reflector is discontinuous."""
     x = np.eye(4)[:, :2]
     p, count = load(exported(factors(mode), x)), 2
     ct = [np.zeros(y.type.shape) for y in p.outputs]
@@ -91,7 +91,7 @@ def test_reflectors_of_a_matrix(sizes: list[int], complex_: bool) -> None:
 
 
 def product(a: Any, tau: Any) -> Any:
-    """The matrix Q, by its definition."""
+    """The matrix Q, computed by its definition."""
     m, k = a.shape[0], tau.shape[0]
     q = jnp.eye(m, dtype=a.dtype)
     for i in range(k):

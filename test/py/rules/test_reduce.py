@@ -45,9 +45,9 @@ IDENTITY = {"add": "0.0", "maximum": INF, "minimum": "0x7FF0000000000000", "mult
 @pytest.mark.parametrize(("sizes", "dims"), SHAPES)
 @pytest.mark.parametrize("op", IDENTITY)
 def test_shapes(op: str, sizes: tuple[int, ...], dims: list[int]) -> None:
-    empty = 0 in [sizes[d] for d in dims]  # then the result is the initial value, maybe infinite
+    empty = 0 in [sizes[d] for d in dims]  # the result is then the initial value, which may be infinite
     check_rule(text(op, sizes, dims, IDENTITY[op]), random(*sizes), differences=not empty)
-    if dims:  # StableHLO's own simplification forgets the initial value of a reduction along nothing
+    if dims:  # StableHLO's simplification drops the initial value of a reduction without dimensions
         check_rule(text(op, sizes, dims), random(*sizes), random())
 
 
@@ -81,7 +81,7 @@ def test_initial_value_that_decides(init: float) -> None:
 
 
 def test_infinities_stay_out() -> None:
-    """A row of a masked softmax: -inf beside numbers, and -inf alone."""
+    """Rows of a masked softmax: with numbers and -inf, and with only -inf."""
     program = load(text("maximum", (2, 3), [1], INF))
     x = np.array([[-np.inf, 1, -np.inf], [-np.inf] * 3])
     dx = np.arange(6.0).reshape(2, 3)
@@ -127,10 +127,10 @@ func.func @main(%x: tensor<3x4xf64>, %init: tensor<f64>) -> (tensor<3xf64>, tens
 
 
 def test_argmax() -> None:
-    """The export of JAX's argmax: the value's tangent is the tangent of the selected element."""
+    """In JAX's export of argmax, the value's tangent is the tangent of the selected element."""
     x = random(3, 4)
     check_rule(ARGMAX, x, np.array(-9.0))
-    check_rule(ARGMAX, x, np.array(0.8))  # decides in some rows
+    check_rule(ARGMAX, x, np.array(0.8))  # the initial value is the result in some rows
     for op in ("maximum", "minimum"):
         body = f"%9 = stablehlo.{op} %a, %b : tensor<f64>"
         check_rule(
@@ -171,7 +171,7 @@ def test_several_results() -> None:
 
 @pytest.mark.parametrize("name", ["subtract", "divide", "power"])
 def test_refused(name: str) -> None:
-    """A refusal, even if the operand itself is inactive."""
+    """The op is refused even if the operand is inactive."""
     for wrt in ([0], [1], None):
         with pytest.raises(
             Unsupported, match=rf"jvp AD rule for stablehlo.reduce: its body is one stablehlo.{name}"
@@ -211,7 +211,7 @@ AFFINE = f"""
 %s = stablehlo.multiply %a0, %b0 : {S}
 %u = stablehlo.multiply %b0, %a1 : {S}
 %t = stablehlo.add %u, %b1 : {S}"""
-"""The map of b after that of a, of maps x -> s x + t: the order matters."""
+"""The composition of two maps x -> s x + t, first a and then b; the order matters."""
 LOGSUMEXP = f"""
 %m = stablehlo.maximum %a0, %b0 : {S}
 %u = stablehlo.subtract %a0, %m : {S}
@@ -235,7 +235,7 @@ SIX = """%u = stablehlo.add %a0, %b0 : tensor<f64>
 %v = stablehlo.multiply %a0, %b0 : tensor<f64>
 %w = stablehlo.multiply %v, %c : tensor<f64>
 %r = stablehlo.add %u, %w : tensor<f64>"""
-"""x + y + x y / 2, the half from outside."""
+"""x + y + x y / 2, where the constant 1/2 is captured."""
 
 
 @pytest.mark.parametrize(("sizes", "dims"), SHAPES)
@@ -265,14 +265,14 @@ def test_a_value_from_outside() -> None:
     c, x, init = point
     expected = sum(
         np.prod(np.delete(1 + c * np.append(x, init), i)) for i in range(5)
-    )  # of prod (1 + c x) / c
+    )  # derivative of prod (1 + c x) / c
     assert dy == pytest.approx(expected)
     with pytest.raises(Unsupported, match="its region reads an active value from outside"):
         load(program).jvp([0])
 
 
 def test_sum_and_index_in_one_body() -> None:
-    """A body that adds squares in f64 and tracks the index of the largest in i64; not only a selection."""
+    """A body that adds squares in f64, and also tracks the index of the largest element in i64."""
     lines = f"""
     %u = stablehlo.power %a0, %c2 : {S}
     %v = stablehlo.power %b0, %c2 : {S}

@@ -89,7 +89,7 @@ CASES = {
 
 
 def check(op: str, case: Case) -> None:
-    """Checks the identity as initial value, whose result may be infinite, and an initial value that takes part."""
+    """Checks the identity as the initial value, for which results may be infinite, and another initial value."""
     x = RNG.standard_normal(case.size)
     with np.errstate(invalid="ignore"):
         check_rule(case.text(op, IDENTITY[op]), x, differences=op in ("add", "multiply"))
@@ -184,7 +184,7 @@ func.func @main(%x: tensor<4xf64>, %y: tensor<4xf64>, %p: tensor<f64>, %q: tenso
 
 @pytest.mark.parametrize("p", [-9.0, 0.3])
 def test_selection(p: float) -> None:
-    """The export of JAX's derivative of a maximum over windows."""
+    """Differentiates the program that JAX exports for the derivative of a maximum over windows."""
     check_rule(SELECT, RNG.standard_normal(4), RNG.standard_normal(4), np.array(p), np.array(0.5))
 
 
@@ -263,7 +263,7 @@ def test_cumulative_through_jax(name: str, reverse: bool) -> None:
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 @pytest.mark.parametrize(("low", "high"), [(39, 0), (0, 39), (7, 3)])
 def test_long_windows(op: str, low: int, high: int) -> None:
-    """Long windows, which are not emitted as windows; a tie still goes to the first element."""
+    """Long windows, which are not emitted as windows. At ties, the first element still gets the derivative."""
     size, width = (40, 40) if low + high == 39 else (50, 35)
     case = Case((size,), (width,), pad=((low, high),))
     x = RNG.integers(0, 9, size).astype(np.float64)
@@ -279,7 +279,7 @@ def test_long_windows(op: str, low: int, high: int) -> None:
 
 
 def test_memory_of_long_windows() -> None:
-    """No tensor of a cumulative op has more than a fixed multiple of n elements, at order two either."""
+    """Tensors of a cumulative op have at most a fixed multiple of n elements, also at order two."""
     case = Case((1000,), (1000,), pad=((999, 0),))
     for op in ("multiply", "maximum"):
         program = load(case.text(op, IDENTITY[op])).vjp().jvp()

@@ -1,4 +1,4 @@
-"""chlo.scan, which import turns into a loop: values against NumPy, and derivatives."""
+"""chlo.scan, which becomes a loop on import: values compared with NumPy, and derivatives."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""scatter: all bodies, indices partly and wholly out of range, updates that meet, all dimension numbers."""
+"""scatter: all bodies, windows partly or wholly out of range, updates of the same element, all dimension numbers."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def check(case: Indexing, indices: Any, op: str = "add", element: str = "f64", *
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 @pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)
 def test_cases(case: Indexing, op: str, element: str) -> None:
-    """Indices range from -2 to past the end: some updates are dropped partly or wholly, and some meet."""
+    """Indices range from -2 to past the end. Some updates are dropped partly or wholly, and some overlap."""
     check(case, RNG.integers(-2, 7, case.indices).astype(np.int32), op, element)
 
 
@@ -72,7 +72,7 @@ def test_multiply_by_inactive_updates_that_meet(element: str) -> None:
 @pytest.mark.parametrize("op", ["add", "set"])
 @pytest.mark.parametrize("index", INDEX)
 def test_index_types(index: str, op: str) -> None:
-    """The operand is longer than the largest index of the small types, so a clamping bound could overflow."""
+    """The operand is longer than the largest index of small types, so that a bound for clamping could overflow."""
     least = np.iinfo(INDEX[index]).min
     for case in (
         Indexing([300, 2], [5, 1], [1, 2], [1], [0], [0], 1),
@@ -114,7 +114,7 @@ ONE = "%one = stablehlo.constant dense<1.0> : tensor<3xf64>"
 
 
 def test_the_winner_takes_all() -> None:
-    """If several updates write one place, only the update in the result gets a cotangent."""
+    """If several updates write one element, only the update that is in the result gets a cotangent."""
     text = ROWS.scatter("set")
     x, u, ct = random(ROWS.operand), random(ROWS.windows), random(ROWS.operand)
     indices = np.array([[1], [1], [3], [9], [1]], np.int32)
@@ -127,7 +127,7 @@ def test_the_winner_takes_all() -> None:
 
 
 def test_infinite_values_do_not_spread() -> None:
-    """Values that do not reach a result are removed by a select, not by a product with zero."""
+    """Values that do not reach a result are removed by a select rather than by a product with zero."""
     text = ROWS.scatter("set")
     u = random(ROWS.windows)
     u[0] = np.inf
@@ -182,7 +182,7 @@ ONES = Indexing([4], [5, 1], [1], [], [0], [0], 1)
 
 
 def test_products_of_updates_that_are_reshaped() -> None:
-    """The expansion adds another reshape of the updates."""
+    """The expansion of the scatter adds another reshape of the updates."""
     scatter = Indexing([4], [2, 3, 1], [1], [], [0], [0], 2).scatter("multiply", operands="%x, %i, %v")
     text = scatter.replace("%u: tensor<2x3xf64>", "%u: tensor<6xf64>").replace(
         "%0 =", "%v = stablehlo.reshape %u : (tensor<6xf64>) -> tensor<2x3xf64>\n          %0 =", 1
@@ -221,7 +221,7 @@ BODIES = {
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("op", BODIES.values(), ids=BODIES)
 def test_any_body(op: str, unique: bool) -> None:
-    """Values are positive, since the body computes a power."""
+    """Values are positive, because the body computes a power."""
     rows = [[2], [-1], [0], [9], [3]] if unique else MEETING
     windows = [[0, 0], [2, 4], [4, -1]] if unique else [[0, 0], [1, 1], [2, 9]]
     for case, indices in ((ONES, rows), (CASES["windows"], windows)):
@@ -241,7 +241,7 @@ def test_a_body_with_a_constant_from_outside() -> None:
 
 @pytest.mark.parametrize("op", ["divide", "set", "multiply"])
 def test_dropped_updates_contribute_nothing(op: str) -> None:
-    """An update out of range contributes neither its value nor its infinite slope."""
+    """An update that is out of range contributes neither its value nor its infinite slope."""
     text, u = ROWS.scatter(op, unique=op == "divide"), random(ROWS.windows)
     u[3] = 0 if op == "divide" else np.inf
     indices = np.array([[2], [-1], [0], [9], [3]], np.int32)
@@ -282,7 +282,7 @@ def test_elements_that_the_body_promotes() -> None:
 
 @pytest.mark.parametrize("op", ["minimum", "maximum"])
 def test_extrema_of_complex_values(op: str) -> None:
-    """The real parts are far apart, since a change of the selected element makes the value jump."""
+    """Real parts are far apart, because the value jumps if another element is selected."""
     real = np.random.default_rng(0).permutation(np.arange(27.0))
     values = real + 1j * random([27])
     check_rule(
@@ -347,7 +347,7 @@ def test_several_operands(region: str, unique: bool) -> None:
 
 @pytest.mark.parametrize("unique", [True, False])
 def test_positions_of_maxima(unique: bool) -> None:
-    """As in argmax, integers are moved along with the values, and have no tangents."""
+    """As in argmax, integers move with the values, and have no tangents."""
     i = "tensor<i32>"
     region = (
         f"{COMPARE} %f = stablehlo.select %p, %b, %d : tensor<i1>, {i} stablehlo.return %e, %f : {T}, {i}"

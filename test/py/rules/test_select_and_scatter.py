@@ -75,7 +75,7 @@ def test_random_values(select: str, case: tuple[Sizes, Sizes, Sizes, Pads]) -> N
 @pytest.mark.parametrize("select", ["GE", "LE", "GT", "LT"])
 @pytest.mark.parametrize("name", ["disjoint", "overlap", "pad", "two"])
 def test_ties(name: str, select: str) -> None:
-    """The transpose reads the elements to which the op scatters."""
+    """At ties, the transpose reads the elements to which the op scatters."""
     case = CASES[name]
     x = RNG.integers(0, 2, case[0]).astype(np.float64)
     program = load(text(*case, select))
@@ -102,7 +102,7 @@ def test_against_jax() -> None:
 
 
 def test_selection_by_several_ops() -> None:
-    """Selects by distance from 2; MLIR's folder moves this constant out of the region."""
+    """Selects by the distance from 2. MLIR's folder moves the constant 2 out of the region."""
     source = text(*CASES["overlap"]).replace(
         "%2 = stablehlo.compare GE, %a, %b",
         """%d = stablehlo.subtract %a, %c : tensor<f64>
@@ -158,7 +158,7 @@ def test_long_window() -> None:
 
 
 def test_selection_by_a_value_from_outside() -> None:
-    """Selects the first of the elements beyond a limit."""
+    """Selects the first element beyond a captured limit."""
     outside = with_argument(text(*CASES["overlap"])).replace("compare GE, %a, %b", "compare GE, %a, %t")
     x, source, ct = RNG.standard_normal(6), *RNG.standard_normal((2, 4))
     program = load(outside)
@@ -173,7 +173,7 @@ def test_selection_by_a_value_from_outside() -> None:
 
 
 def test_scalars_without_attributes_of_windows() -> None:
-    """The only window has one element by default."""
+    """A scalar has a single window, which has one element by default."""
     plain = re.sub(r"<\{.*?\}> ", "", text((), (), (), ()), flags=re.DOTALL)
     check_rule(plain, np.array(2.0), np.array(3.0))
     np.testing.assert_array_equal(load(plain).compile()(np.array(2.0), np.array(3.0)), [3.0])

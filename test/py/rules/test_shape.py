@@ -12,7 +12,7 @@ random = partial(normal, RNG)
 
 
 def unary(op: str, sizes: list[int], result: list[int], attributes: str, element: str = "f64") -> str:
-    """The op and a square, so that the second derivative is not zero."""
+    """A program that squares the op's result, so that the second derivative is not zero."""
     x, y = tensor(sizes, element), tensor(result, element)
     return f"""
     func.func @main(%x: {x}) -> {y} {{
@@ -81,7 +81,7 @@ def test_reverse(dimensions: list[int], element: str) -> None:
     ("sizes", "start", "limit", "strides"),
     [
         ([5], [1], [4], [1]),
-        ([7], [1], [6], [3]),  # 1 and 4: the limit is past the last one taken
+        ([7], [1], [6], [3]),  # takes 1 and 4; the limit is larger
         ([7], [0], [7], [4]),
         ([4], [2], [2], [1]),
         ([4], [4], [4], [2]),
@@ -131,8 +131,8 @@ def pad(
         ([5], [0], [-2], [0]),
         ([4], [-1], [3], [2]),  # cut within the interior padding: element 0 is dropped, 1 is kept
         ([4], [-2], [-4], [1]),
-        ([3], [-5], [5], [0]),  # nothing but padding is left
-        ([3], [4], [-7], [0]),  # nothing at all is left
+        ([3], [-5], [5], [0]),  # only padding is left
+        ([3], [4], [-7], [0]),  # nothing is left
         ([3], [6], [-5], [0]),
         ([0], [2], [1], [3]),
         ([1], [-1], [3], [4]),
@@ -151,7 +151,7 @@ def test_padding_with_an_element_of_the_operand() -> None:
 
 
 def test_cotangent_of_the_padding_value() -> None:
-    """The sum over all elements minus the operand's sum would be NaN here."""
+    """The sum of all cotangents minus the sum of the operand's cotangents would be NaN here."""
     from harness.check_rule import run
 
     from tiduc.loading import load

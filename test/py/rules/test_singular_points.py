@@ -69,7 +69,8 @@ def adjoint(x: Any) -> Any:
 
 
 def points(rng: Any, kind: str) -> list[Any]:
-    """Matrices that are singular, defective, or have equal values, some of them up to rounding only."""
+    """Matrices that are singular, are defective, or have equal values; some of these properties hold only up to
+    rounding."""
     q, p, s = orthogonal(rng, N, kind), orthogonal(rng, N, kind), like(np.zeros((N, N), kind), rng)
     jordan = np.array([[1.0, 1, 0], [0, 1, 0], [0, 0, 3]])
     split = jordan + 1e-14 * np.eye(N, k=-1)
@@ -107,7 +108,7 @@ def points(rng: Any, kind: str) -> list[Any]:
 @pytest.mark.parametrize("kind", ["f8", "c16"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_jvp_and_vjp_agree_or_are_not_finite(name: str, kind: str) -> None:
-    """With a dense cotangent, and with that of one element."""
+    """Tests a dense cotangent, and the cotangent of a single element."""
     rng = np.random.default_rng(0)
     program = load(exported(FUNCTIONS[name], np.eye(N, dtype=kind)))
     jvp, vjp, count = program.jvp(), program.vjp(), len(program.outputs)
@@ -126,7 +127,7 @@ def test_jvp_and_vjp_agree_or_are_not_finite(name: str, kind: str) -> None:
             actual = inner(run(vjp, [x, *ct])[count:], [dx])
             is_finite = np.isfinite(inner(ct, dy))
             expected = inner(ct, dy) if is_dense else inner([ct[0].flat[:1]], [dy[0].flat[:1]])
-            if is_dense or not np.isfinite(actual):  # the derivatives of other elements need not matter
+            if is_dense or not np.isfinite(actual):  # derivatives of other elements may be irrelevant
                 assert is_finite == np.isfinite(actual), (number, is_dense, expected, actual)
             else:
                 assert np.isfinite(expected), (number, is_dense, expected, actual)
@@ -150,7 +151,7 @@ def test_derivatives_of_defective_eigenvalues_are_not_finite(x: Any, dx: Any) ->
 
 
 def test_a_simple_eigenvalue_beside_defective_ones() -> None:
-    """The spectral radius of the graph of a chain beside a loop."""
+    """The spectral radius of a graph that consists of a chain and a loop."""
     x = np.array([[0.0, 1, 0], [0, 0, 0], [0.5, 2, 3]])
     dx = np.random.default_rng(0).standard_normal((3, 3))
     program = load(exported(lambda x: jnp.max(jnp.real(jnp.linalg.eigvals(x))), x))
@@ -165,7 +166,7 @@ def test_a_simple_eigenvalue_beside_defective_ones() -> None:
 
 
 def _pair(n: int, kind: str) -> tuple[Any, Any, Any]:
-    """Unitary q and p, and values of which the first two are equal."""
+    """Unitary q and p, and values; the first two values are equal."""
     rng = np.random.default_rng(n)
     return orthogonal(rng, n, kind), orthogonal(rng, n, kind), np.array([1.0, 1, *range(2, n)])
 
@@ -202,7 +203,7 @@ def test_unitary_factors_with_equal_singular_values(n: int, kind: str) -> None:
 
 
 def _check(function: Callable[..., Any], x: Any, dx: Any, expected: Any, tolerance: float) -> None:
-    """JVP against the expected tangent, and VJP against JVP, to order two, where neither is finite."""
+    """Checks the JVP, and the VJP by the JVP; at order two, neither of them is finite."""
     program = load(exported(function, x))
     y, dy = run(program.jvp(), [x, dx])
     size = np.max(np.abs(expected))
@@ -236,7 +237,7 @@ def test_the_width_is_an_option(tmp_path: Any, capsys: Any) -> None:
 
 
 def test_failed_calls_have_tangents_of_nan() -> None:
-    """JAX's export selects NaN after a failure, whose tangent would be that of a constant: zero."""
+    """After a failure, JAX's export selects a constant NaN. Its tangent must be NaN, not zero."""
     x = np.stack([np.eye(2), -np.eye(2)])
     with jax.enable_x64(True):
         dy = run(load(exported(jnp.linalg.cholesky, x)).jvp(), [x, x])[1]
@@ -249,15 +250,15 @@ RANK_3 = np.array([[1.0, 2, 3, 4], [2, 5, 1, 0], [3, 7, 4, 4], [1, 1, 0, 2]])
 
 
 def adjugate(x: Any) -> Any:
-    """The transposed derivative of the determinant of a real matrix."""
+    """The adjugate, the transpose of the derivative of the determinant, of a real matrix."""
     u, s, vh = np.linalg.svd(x)
     others = [np.prod(np.delete(s, i)) for i in range(len(s))]
     return np.linalg.det(u @ vh) * (vh.T * others) @ u.T
 
 
-@pytest.mark.more  # its derivatives compile for two seconds
+@pytest.mark.more  # the derivatives compile for two seconds
 def test_determinants_of_singular_matrices() -> None:
-    """Of a file of `jax.export`, which selects 0 at singular matrices, with the logarithm of the determinant."""
+    """Exported by `jax.export`, the determinant selects 0 at singular matrices; so does its logarithm."""
     rng = np.random.default_rng(0)
     log = load(exported(lambda x: jnp.linalg.slogdet(x)[1], RANK_3))
     det = load(exported(jnp.linalg.det, RANK_3))

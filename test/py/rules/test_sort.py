@@ -1,4 +1,4 @@
-"""sort: dimensions, orders, several operands, ties, and comparators as JAX writes them."""
+"""sort: dimensions, orders, several operands, ties, and comparators as JAX exports them."""
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,7 @@ func.func @main(%x: tensor<2x4xf64>, %n: tensor<2x4xi32>, %y: tensor<2x4xf64>, %
 
 
 def several() -> list[np.ndarray]:
-    """Arguments with keys that are far apart, so that finite differences do not change their order."""
+    """Arguments whose keys are far apart, so that finite differences do not change their order."""
     x = RNG.permuted(np.linspace(-2, 2, 8)).reshape(2, 4)
     y, re, im = RNG.standard_normal((3, 2, 4))
     return [x, np.arange(8, dtype=np.int32).reshape(2, 4), y, re + 1j * im]
@@ -72,7 +72,7 @@ def test_several_operands() -> None:
 
 
 def test_order_three() -> None:
-    """Programs are written and parsed between orders, and MLIR moves constants out of the comparator."""
+    """Programs are printed and parsed between orders; MLIR moves constants out of the comparator."""
     lowered = str(load(SEVERAL).jvp([0, 2]))
     point = several()
     tangents = [RNG.standard_normal((2, 4)) for _ in range(2)]

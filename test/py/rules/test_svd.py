@@ -1,4 +1,4 @@
-"""Singular values and vectors: thin, full, or values alone, by calls of LAPACK and cuSOLVER."""
+"""Singular values and vectors: thin, full, or only values, by calls of LAPACK and cuSOLVER."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ THIN, FULL, VALUES = svd(full_matrices=False), svd(full_matrices=True), svd(comp
 
 
 def without_signs(x: Any) -> Any:
-    """Products of real vectors: the last digits of a matrix may flip the signs of a pair."""
+    """Products of real vectors, because rounding of a matrix may flip the signs of a pair."""
     u, s, vh = THIN(x)
     return s, u * u, vh * vh, u[..., :1, :] * vh[..., :1].swapaxes(-1, -2)
 
@@ -41,7 +41,7 @@ def adjoint(x: Any) -> Any:
 
 
 def without_gauge(x: Any) -> Any:
-    """Functions of full singular vectors that depend neither on phases nor on the completion of the basis."""
+    """Functions of full singular vectors that do not depend on phases or on the completion of the basis."""
     u, s, vh = FULL(x)
     count = s.shape[-1]
     thin, more = (
@@ -120,7 +120,7 @@ EQUAL = np.diag([3.0, 3.0, 1.0, 1.0])
 
 @pytest.mark.parametrize("kind", ["f", "c"])
 def test_values_that_are_equal(kind: str) -> None:
-    """The unitary factor u v^H is smooth, and so is the sum of the values, whose gradient is u v^H."""
+    """The unitary factor u v^H is smooth. The sum of the values is smooth too, and its gradient is u v^H."""
 
     def unitary(x: Any) -> Any:
         u, _, vh = THIN(x)
@@ -133,7 +133,7 @@ def test_values_that_are_equal(kind: str) -> None:
 
 
 def test_values_that_are_zero() -> None:
-    """Singular values of zero cause no division by zero, but the vector of zero in u has no derivative."""
+    """Zero singular values cause no division by zero, but their vectors in u have no derivative."""
     x = np.diag([2.0, 1.0, 0.0, 0.0])[:, :3]
     du, *others = run(load(exported(THIN, x)).jvp(), [x, matrix(4, 3)])[3:]
     np.testing.assert_array_equal(np.isfinite(du).all(0), [True, True, False])

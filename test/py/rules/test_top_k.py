@@ -1,4 +1,4 @@
-"""top_k: each tangent moves with its value."""
+"""top_k: each tangent is selected with its value."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ def matrix(batch: list[int], n: int, element: str) -> Any:
 def program(
     sizes: tuple[list[int], int, int], element: str, left: bool, lower: bool, unit: bool, kind: str
 ) -> str:
-    """A triangular solve; `sizes` are the batch, the triangle's size, and the other dimension."""
+    """A triangular solve; `sizes` has the batch, the size of the triangle, and the other dimension."""
     batch, n, m = sizes
     a, y = tensor([*batch, n, n], element), tensor([*batch, *([n, m] if left else [m, n])], element)
     flags = f"left_side = {left}, lower = {lower}, unit_diagonal = {unit}".lower()
@@ -48,7 +48,7 @@ BOTH = [False, True]
 @pytest.mark.parametrize("left", BOTH)
 def test_all_forms(element: str, kind: str, unit: bool, lower: bool, left: bool) -> None:
     text = program(([], 3, 2), element, left, lower, unit, kind)
-    order = 1 if (element, kind) == ("f64", "ADJOINT") else 2  # which XLA has to compile
+    order = 1 if (element, kind) == ("f64", "ADJOINT") else 2  # these need XLA
     check_rule(text, matrix([], 3, element), random([3, 2] if left else [2, 3], element), order=order)
 
 
@@ -79,7 +79,7 @@ def test_entries_not_read_have_derivative_zero(unit: bool, kind: str) -> None:
 @pytest.mark.parametrize("lower", BOTH)
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_jax(element: str, lower: bool, kind: str) -> None:
-    """JAX's derivative, too, is toward the triangle only."""
+    """JAX's derivative is also toward the triangle only."""
 
     def function(a: Any, y: Any) -> Any:
         return lax.linalg.triangular_solve(
@@ -101,7 +101,7 @@ def test_with_itself() -> None:
 
 
 def test_a_solution_is_not_linear_in_its_matrix() -> None:
-    """No rule emits a linear graph in which the matrix is active; such a graph is refused."""
+    """A linear graph in which the matrix is active, which no rule emits, is refused."""
     from tiduc.passes.rules import OPSET
 
     class Op:

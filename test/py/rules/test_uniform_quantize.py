@@ -1,4 +1,4 @@
-"""uniform_quantize: straight through on the type's range between a float and a dequantization, else refused."""
+"""uniform_quantize: straight-through derivatives from a float to a dequantization, else refused."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def program(f: str, q: str, attribute: str = "{tidu.straight_through}", between:
 
 
 def by_math(text: str, *arguments: Any) -> list[Any]:
-    """Runs a program after StableHLO's own pass has replaced quantization by arithmetic."""
+    """Runs a program after StableHLO's pass has replaced quantization by arithmetic."""
     module = parse(text)
     run_passes(
         module.operation,
@@ -74,7 +74,7 @@ def test_quantized_arithmetic_is_refused() -> None:
 
 
 def test_quantized_inputs_have_no_tangent() -> None:
-    """A quantized input has no tangent, and neither has its dequantized value."""
+    """Neither a quantized input nor its dequantized value has a tangent."""
     text = f"""
     func.func @main(%q: {Q}, %x: {F}) -> {F} {{
       %r = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
