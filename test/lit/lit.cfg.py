@@ -1,7 +1,7 @@
-"""The lit suite: one folder a stage, one file an op.
+"""The lit suite: one folder per stage, one file per op.
 
-`tiduc` and `filecheck` are those of this Python, and run in forks of lit's own processes, which have loaded their
-libraries: loading takes ten times as long as the work of a typical RUN line.
+`tiduc` and `filecheck` belong to this Python. They run in forks of lit's processes, which have loaded their libraries:
+loading takes ten times as long as the work of a typical RUN line.
 """
 
 import atexit
@@ -21,7 +21,7 @@ config.excludes = ["Inputs"]  # noqa: F821
 config.test_source_root = os.path.dirname(__file__)  # noqa: F821
 
 config.environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # noqa: F821
-config.environment["TIDUC_CACHE"] = "off"  # nothing of the tests is left with the user  # noqa: F821
+config.environment["TIDUC_CACHE"] = "off"  # keeps compiled modules out of the user's cache  # noqa: F821
 
 sys.path.append(config.test_source_root)  # noqa: F821
 forked = import_module("forked")

@@ -34,7 +34,7 @@ HOW = "python -m pytest test/py/rules --write-tables"
 
 
 def pytest_addoption(parser: Any) -> None:
-    text = "write what the tests of rules have checked; if only some of them ran, add it"
+    text = "write the results of the tests of rules into the tables; a partial run only adds to them"
     parser.addoption("--write-tables", action="store_true", help=text)
 
 
@@ -160,6 +160,6 @@ def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     if _Session.lines:
-        terminalreporter.section("what tests of rules have checked differs from the tables")
-        for line in [*_Session.lines, f"after a look, {HOW} writes them anew"]:
+        terminalreporter.section("the tests of rules have other results than the tables")
+        for line in [*_Session.lines, f"if these are right, rewrite the tables: {HOW}"]:
             terminalreporter.line(line)

@@ -15,7 +15,7 @@ from tiduc.cli import run
 from tiduc.dialect.errors import TiducError, TiducWarning
 from tiduc.runtime import cache, private_folder
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="about the permissions of POSIX")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
 KEY, OTHER = "0" * 64, "1" * 64
 PROGRAM = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
 

@@ -14,7 +14,7 @@ PROGRAM = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 RUN = f"{sys.executable} -m tiduc run f.mlir --no-cache --input 4xf32=1"
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux's shells")
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sets limits with a Linux shell")
 
 
 def said(folder: Path, line: str) -> str:

@@ -17,7 +17,9 @@ PROGRAM = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 }
 """
 NAME = os.fsdecode(b"f\xff.mlir")
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of any bytes, /dev/full")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="needs names of arbitrary bytes and /dev/full"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -163,7 +163,7 @@ def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) 
     scripts = [SCRIPT.match(" ".join(words)) for words in lines]
     if any(scripts):
         for words, script in zip(lines, scripts, strict=True):
-            assert script is not None, f"{where}: {' '.join(words)} goes into a block of its own"
+            assert script is not None, f"{where}: {' '.join(words)} must be in a separate block"
             assert (ROOT / script[1]).is_file(), f"{where}: no {script[1]}"
         return None
     return run(["sh", "-eu", "-c", code], directory, where, commands)

@@ -116,7 +116,7 @@ KINDS = ("dense", "alone", "groups", "batches", "kernel")
 def test_random_convolutions(kind: str, target: str, seed: int) -> None:
     """All forms: layouts, strides, dilations, reversals, (negative) paddings, volumes, and groups."""
     if ":" in target and not {"avx2", "fma"} <= set(features()):
-        pytest.skip("this CPU does not run code for x86-64-v3")
+        pytest.skip("this CPU cannot run code for x86-64-v3")
     draw = random.Random(seed)
     programs, shapes = zip(*(drawn(draw, kind) for _ in range(8)), strict=True)
     arguments = [RNG.normal(size=shape) for pair in shapes for shape in pair]

@@ -39,7 +39,7 @@ def results() -> dict[str, Any]:
     return of_all(arguments())
 
 
-@pytest.mark.skipif(np.finfo(WIDE).nmant < 63, reason="no floats here are wider than f64")
+@pytest.mark.skipif(np.finfo(WIDE).nmant < 63, reason="this machine has no floats wider than f64")
 @pytest.mark.parametrize("name", NAMES)
 def test_within_units_in_the_last_place(results: dict[str, Any], name: str) -> None:
     y = results[name]

@@ -83,10 +83,10 @@ def test_iree_fails_alone(name: str, alone: Callable[[str], bytes | None]) -> No
         skip_without_device(witness.target)
     vmfb = alone(witness.target) if name in TOGETHER and name != REJECTED_TOGETHER else None
     if vmfb is None:
-        assert fails_alone(witness), "IREE gets it right: the workaround can go"
+        assert fails_alone(witness), "IREE computes the witness correctly: remove the workaround"
         return
     run = Executable(vmfb, witness.target, entry=of_function(name))
-    assert not witness.holds(run), "IREE gets it right: the workaround can go"
+    assert not witness.holds(run), "IREE computes the witness correctly: remove the workaround"
 
 
 @stage

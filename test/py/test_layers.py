@@ -210,10 +210,10 @@ def violations(module: str, source: str) -> list[str]:
 
 # Imports inside functions: the module, the imported module, and the reason why the import is not at module level.
 OPTIONAL, SLOW, PLATFORM = "an optional package", "saves start-up time", "absent on some platforms"
-FORKED = "the driver loads no library before it forks"
+FORKED = "the driver must not load libraries before it forks"
 LOCAL = {
     ("tiduc.__main__", "tiduc.cli"): FORKED,
-    ("tiduc.__main__", "tiduc.driver"): "the driver is for Linux only",
+    ("tiduc.__main__", "tiduc.driver"): "the driver needs Linux",
     ("tiduc.backends.xla.executable", "jax"): OPTIONAL,
     ("tiduc.backends.xla.executable", "jaxlib"): OPTIONAL,
     ("tiduc.cli", "tiduc.runtime.process"): SLOW,
@@ -284,7 +284,9 @@ def test_imports_inside_functions_are_listed() -> None:
         for _, imported in imports(path.read_text(), local=True)
     }
     assert sorted(actual - LOCAL.keys()) == [], "import at the top of the file, or list the reason in LOCAL"
-    assert sorted(LOCAL.keys() - actual) == [], "no longer imported inside a function: remove from LOCAL"
+    assert sorted(LOCAL.keys() - actual) == [], (
+        "no longer imported inside a function: remove the entry from LOCAL"
+    )
 
 
 def test_a_cycle_is_detected(tmp_path: Path) -> None:
@@ -317,7 +319,7 @@ def test_files_are_found() -> None:
 
 def test_imports() -> None:
     wrong = [line for module, path in files().items() for line in violations(module, path.read_text())]
-    assert wrong == [], "move what is imported to a lower layer, or pass it as an argument"
+    assert wrong == [], "move the imported code to a lower layer, or pass the object as an argument"
 
 
 def room(module: str) -> str | None:
@@ -341,7 +343,7 @@ def test_rooms_of_the_dialect_have_an_order() -> None:
         for imported in sorted(edges[module])
         if (of := room(module)) and (to := room(imported)) and DIALECT.index(of) < DIALECT.index(to)
     ]
-    assert upward == [], "move what is imported to a lower room"
+    assert upward == [], "move the imported code to a lower room"
 
 
 @pytest.mark.parametrize(

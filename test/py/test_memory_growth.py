@@ -41,7 +41,7 @@ def test_no_schedule_is_tried_if_no_value_is_cheap(monkeypatch: pytest.MonkeyPat
     assert model.peak(range(len(model.ops))) - model.throughout > cheap.SMALL
 
     def refused(*arguments: Any) -> Any:
-        raise AssertionError("there is nothing to recompute, so its time does not matter")
+        raise AssertionError("there is nothing to recompute, so no schedule should be tried")
 
     for name in ("evicting", "ordered", "_seconds_of_second_runs"):
         monkeypatch.setattr(cheap, name, refused)

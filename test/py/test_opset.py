@@ -55,7 +55,7 @@ def test_the_list_has_the_ops_that_jax_knows() -> None:
         names |= {getattr(x, "OPERATION_NAME", None) for x in vars(module).values()} - {None}
     new = {name for name in names if is_registered(name)} - set(OPS)
     assert new == set(), (
-        f"new ops: add them to {FILE.name} and to dialect/ops/traits.py, and declare what they are"
+        f"new ops: add them to {FILE.name} and to dialect/ops/traits.py, and declare their form"
     )
 
 
@@ -77,14 +77,14 @@ OTHERWISE = {
     "chlo.broadcast_zeta": "order one; order two as chlo.zeta",
     "chlo.polygamma": "its slopes, in test_chlo.py: it has no derivative toward its order",
     "stablehlo.collective_broadcast": "on eight devices, in test_collectives.py",
-    "stablehlo.cross-replica-sum": "its shape, as an all_reduce: no runtime takes it",
-    "stablehlo.custom_call": "by the name of what it calls",
+    "stablehlo.cross-replica-sum": "its shape, as an all_reduce: no runtime accepts it",
+    "stablehlo.custom_call": "by the name of the called function",
     "stablehlo.dynamic_broadcast_in_dim": "with dynamic sizes, in test_dynamic_shapes.py",
     "stablehlo.dynamic_conv": "with dynamic sizes, in test_dynamic_shapes.py",
     "stablehlo.dynamic_pad": "with dynamic sizes, in test_dynamic_shapes.py",
     "stablehlo.dynamic_reshape": "with dynamic sizes, in test_dynamic_shapes.py",
     "stablehlo.real_dynamic_slice": "with dynamic sizes, in test_dynamic_shapes.py",
-    "stablehlo.torch_index_select": "order one: only IREE runs it, which lacks its second derivative",
+    "stablehlo.torch_index_select": "order one: only IREE runs it, but not its second derivative",
     "stablehlo.unary_einsum": "order one: only IREE runs it",
 }
 """Ops whose rule `check_rule` does not check to order two, and where the rule is checked instead."""

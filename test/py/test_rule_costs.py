@@ -91,7 +91,9 @@ def check(name: str) -> None:
         return
     if name in EXCEPTIONS:
         most, _ = EXCEPTIONS[name]
-        assert any(ratio > bound for ratio, bound in zip(found, MOST, strict=True)), f"{name} is no exception"
+        assert any(ratio > bound for ratio, bound in zip(found, MOST, strict=True)), (
+            f"{name} needs no exception"
+        )
         assert max(found) <= most, (name, found)
     else:
         assert all(ratio <= bound for ratio, bound in zip(found, MOST, strict=True)), (name, found)

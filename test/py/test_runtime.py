@@ -311,7 +311,7 @@ def test_memory_of_large_results_is_reused() -> None:
     for _ in range(20):
         module(x)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-    assert faults < 20 * 50, "of 3 arrays of 98 pages each"
+    assert faults < 20 * 50, "each call has 3 arrays of 98 pages"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
@@ -328,7 +328,7 @@ def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
         copy = device.upload(large, int(rt.HalElementType.FLOAT_32))
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
         del arrays, copy
-    assert faults[1] < 1000, "of 16,384 pages"
+    assert faults[1] < 1000, "the large array has 16,384 pages"
 
 
 @pytest.mark.usefixtures("new_devices")

@@ -146,7 +146,7 @@ def test_products_with_ones_are_sums(case: Any, expected: list[str]) -> None:
     assert ("dot_general" in body(after)) == ("dot_general" in expected)
     narrow = simplified(with_ones(*case).replace("f64", "bf16"))
     assert "dot_general" in narrow or "reduce" not in expected, (
-        "a product may add narrow floats in a wider type"
+        "a product may sum narrow floats in a wider type"
     )
 
 

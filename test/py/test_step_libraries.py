@@ -185,7 +185,7 @@ def test_threads(folder: Path) -> None:
     built(folder, "gcc", *flags, "threads.c", "digits.c", "digits.o", "-lm", "-o", "threads")
     ended = subprocess.run(["./threads"], cwd=folder, capture_output=True, text=True)
     if "unexpected memory mapping" in ended.stderr:
-        pytest.skip("the sanitizer of threads does not run in this address space")
+        pytest.skip("the thread sanitizer does not run in this address space")
     assert ended.returncode == 0, ended.stderr
 
 

@@ -29,7 +29,7 @@ def test_each_op_has_one_row() -> None:
     names = [line.split()[0] for line in TABLE.strip().splitlines()[1:]]
     assert set(OPS) - set(names) == set(), "ops without a row in dialect/ops/traits.py"
     assert set(names) - set(OPS) == set(), "rows of ops that are not in cases/opset.txt"
-    assert names == OPS, "the rows of dialect/ops/traits.py are in the order of cases/opset.txt"
+    assert names == OPS, "sort the rows of dialect/ops/traits.py like cases/opset.txt"
 
 
 def test_columns_are_aligned() -> None:
@@ -59,10 +59,10 @@ def test_values_are_those_of_the_docstring() -> None:
 
 def test_formulas_exist() -> None:
     flops = {name.partition(".")[2] for name, row in TRAITS.items() if row.flops == "formula"}
-    assert flops == set(FORMULAS), "FORMULAS in dialect/facts/costs.py has the ops whose row says formula"
+    assert flops == set(FORMULAS), "FORMULAS in dialect/facts/costs.py needs the ops marked 'formula'"
     sizes = {name for name, row in TRAITS.items() if row.sizes not in (".", "static")}
     origins = {name for name in ORIGINS if not name.startswith("tidu.")}
-    assert sizes == origins, "ORIGINS in dialect/dynamic/results.py has the ops whose row says whose sizes"
+    assert sizes == origins, "ORIGINS in dialect/dynamic/results.py needs the ops with an origin of sizes"
 
 
 # ---- laws --------------------------------------------------------------------------------------------------
@@ -308,10 +308,8 @@ def test_no_other_lists_of_ops() -> None:
     actual = {str(path.relative_to(ROOT)): [*op_lists(path.read_text())] for path in files()}
     lists = {path: ops for path, ops in actual.items() if ops}
     new = {path: ops for path, ops in lists.items() if path not in ALLOWED}
-    assert new == {}, (
-        "query dialect/ops/traits.py instead, or say in ALLOWED why the list is no fact about ops"
-    )
-    assert sorted(ALLOWED) == sorted(lists), "no longer needed"
+    assert new == {}, "query dialect/ops/traits.py instead, or give the reason in ALLOWED"
+    assert sorted(ALLOWED) == sorted(lists), "remove these entries from ALLOWED"
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_stubs_are_generated(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(tmp_path / "generate.py")], check=True, capture_output=True)
     for path in sorted((ROOT / "typings").rglob("*.pyi")):
         made = tmp_path / path.relative_to(ROOT / "typings")
-        assert made.read_text() == path.read_text(), f"{made.name} is not as generate.py writes it"
+        assert made.read_text() == path.read_text(), f"{made.name} differs from the output of generate.py"
 
 
 @pytest.mark.parametrize("name", ["input", "finish", "finish_linear", "sum", "view", "notes", "reapply"])
@@ -151,4 +151,4 @@ def test_public_classes_have_names_of_their_own() -> None:
                 places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert len(places) > 300
     twice = {name: files for name, files in places.items() if len(files) > 1}
-    assert twice == {}, "name the class by what it is, in the words of docs and of the field"
+    assert twice == {}, "give each class a distinct name, with a term of the field"

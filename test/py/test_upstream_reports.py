@@ -48,7 +48,9 @@ def test_each_report_has_a_search_and_a_near_thread_a_reason(monkeypatch: pytest
 
     searches = upstream_reports.searches()
     assert list(searches) == sorted(searches)
-    assert {f"{name}.md" for name in searches} == set(upstream_reports.reports()), "each report has a search"
+    assert {f"{name}.md" for name in searches} == set(upstream_reports.reports()), (
+        "each report must have a search"
+    )
     for name, search in searches.items():
         assert search.query and bool(search.nearest) == bool(search.reason), name
     monkeypatch.setattr(upstream_reports, "searches", lambda: searches | {"none": searches["power"]})

@@ -178,8 +178,8 @@ def sweep(ops: Sequence[str], target: str = "cpu") -> Iterator[Accepted]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--filter", default="", help="a pattern that names of ops match")
-    parser.add_argument("--target", default="cpu", help="the target to compile for, and to run on")
+    parser.add_argument("--filter", default="", help="only ops whose names match this pattern")
+    parser.add_argument("--target", default="cpu", help="the target for compilation and runs")
     parser.add_argument(
         "--write", action="store_true", help="write the rows of these ops to tiduc/tables/accepted.tsv"
     )

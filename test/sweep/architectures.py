@@ -36,15 +36,15 @@ from counts import WRONG, summary, total  # noqa: E402
 from worker import Worker, answer_requests  # noqa: E402
 
 OUTCOMES = {
-    "ok": "value and all gradients are PyTorch's, within the tolerance",
+    "ok": "the value and all gradients equal PyTorch's within the tolerance",
     "differentiated": "import and derivative succeed; the program has not been compiled",
     "refused": "PyTorch exports the module, and tiduc refuses it with a reason",
     "rejected": "IREE rejects the program of the gradient",
     "wrong": "a value or a gradient differs from PyTorch's, in f32 and in f64",
-    "crash": "the process died, or raised an exception that is no `TiducError`",
+    "crash": "the process died, or raised an exception other than a `TiducError`",
     "hang": "no result within the limit of time",
-    "not exported": "PyTorch's own `torch.export` fails",
-    "not built": "PyTorch runs none of the configurations that the catalog knows",
+    "not exported": "PyTorch's `torch.export` fails",
+    "not built": "PyTorch cannot run any configuration that the catalog knows",
 }
 SIZES = {"published": ["published", "reduced"], "reduced": ["reduced"]}
 LEFT_OUT = "left out"

@@ -16,64 +16,64 @@ ACCEPTED: dict[str, Accepted] = {
     "xlogy, xlog1py": Accepted(
         r"((torch|special)\.)?(xlogy|xlog1py)",
         2,
-        "the mixed derivative at the pole is zero, and PyTorch's is infinite",
+        "at the pole, the mixed derivative is zero; PyTorch's is infinite",
     ),
     "pow, float_power": Accepted(
         r"torch\.(pow|float_power)",
         2,
-        "where the base is negative, the derivative toward the exponent is NaN, and so are its derivatives; PyTorch's "
-        "derivative of that NaN toward the base is finite if the exponent is zero",
+        "if the base is negative, the derivative toward the exponent and all its derivatives are NaN; if the "
+        "exponent is also zero, PyTorch's derivative of this NaN toward the base is finite",
     ),
     "polar": Accepted(
         r"polar",
         1,
-        "where the length is zero, it is that of the function; PyTorch's is zero",
+        "if the length is zero, the derivative is that of the function; PyTorch's is zero",
     ),
     "polygamma": Accepted(
         r"special\.polygamma.*",
         0,
-        "at negative integers, the values are infinite; PyTorch's are large numbers, from rounding",
+        "at negative integers, the values are infinite; PyTorch's are large numbers because of rounding",
     ),
     "kthvalue, topk": Accepted(
         r"torch\.(kthvalue|topk) \(.*",
         1,
-        "of equal elements, the first ones have the derivative; PyTorch does not say which ones it takes",
+        "of equal elements, the first ones get the derivative; PyTorch does not specify which elements it selects",
     ),
     "scatter": Accepted(
         r"torch\.scatter",
         1,
-        "of several updates at one place, the last one has the derivative; PyTorch's reaches all of them, which its "
-        "documentation calls incorrect",
+        "of several updates of one element, only the last one gets the derivative; in PyTorch, all of them "
+        "get it, which its documentation calls incorrect",
     ),
     "scatter_reduce": Accepted(
         r"torch\.scatter_reduce \((amax|amin), False\)",
         1,
-        "without `include_self`, updates that tie share the whole derivative; PyTorch also counts the element of the "
-        "input if it is equal, and drops its share",
+        "without `include_self`, tied updates share the whole derivative; PyTorch also gives a share to the "
+        "input's element if it is equal, and drops this share",
     ),
     "lstsq": Accepted(
         r"linalg\.lstsq",
         0,
-        "where columns depend on one another, QR gives another solution than the shortest one, or none; use "
-        "`driver='gelsd'`",
+        "if columns are linearly dependent, QR gives a solution that is not the shortest one, or no solution; "
+        "use `driver='gelsd'`",
         ("zeros", "ones"),
     ),
     "lstsq of regular matrices": Accepted(
         r"linalg\.lstsq",
         2,
-        "where a reflector of QR jumps, it is NaN; use `driver='gelsd'`",
+        "where a reflector of QR is discontinuous, the derivative is NaN; use `driver='gelsd'`",
         ("as given", "integers"),
     ),
     "pinv": Accepted(
         r"linalg\.pinv( \(singular\))?",
         2,
-        "where singular values are equal, the second derivative is not finite",
+        "if singular values are equal, the second derivative is not finite",
     ),
     "matrix_norm (nuc), matrix_norm (-2)": Accepted(
         r"linalg\.(matrix_norm|norm) \((nuc|-2)\)|torch\.norm \(nuc\)",
         1,
-        "at matrices of lower rank the norms have no derivative; they get that of a basis of the vectors of zero, "
-        "which is arbitrary",
+        "at matrices of lower rank, the norms have no derivative; the result depends on the basis of singular "
+        "vectors of the value zero, which is arbitrary",
         ("ones",),
     ),
     "det": Accepted(
@@ -85,36 +85,37 @@ ACCEPTED: dict[str, Accepted] = {
     "det (6 rows)": Accepted(
         r"linalg\.det \(6 rows\)",
         1,
-        "of more than four rows, it is NaN where a pivot before the last one is exactly 0",
+        "for more than four rows, the derivative is NaN if a pivot other than the last one is exactly 0",
         ("zeros", "ones", "as given", "integers"),
     ),
     "cond": Accepted(
         r"linalg\.cond \((2|None)\)",
         0,
-        "at a singular matrix, it is a quotient by a rounding error",
+        "for a singular matrix, the value is a quotient by a rounding error",
         ("ones",),
     ),
     "instance_norm": Accepted(
         r"functional\.instance_norm \(eps 0\.0\)",
         0,
-        "of equal elements without `eps` it is NaN, as 0 / 0, and PyTorch's is zero",
+        "for equal elements and `eps=0`, the value is 0 / 0, which is NaN; PyTorch's is zero",
     ),
     "eigvals": Accepted(r"linalg\.eigvals", 0, "equal eigenvalues come in another order"),
     "eigvalsh, svdvals": Accepted(
         r"linalg\.(eigvalsh|svdvals)( \(singular\))?",
         1,
-        "where values are equal, the derivative of each depends on the basis of their vectors, which is arbitrary",
+        "if values are equal, the derivative of each depends on the basis of their vectors, which is arbitrary",
         ("ones",),
     ),
     "qr": Accepted(
         r"linalg\.qr( \(wide\)| \(complex\))?",
         0,
-        "where columns depend on one another, Q is arbitrary; where a reflector jumps, the second derivative is NaN",
+        "if columns are linearly dependent, Q is arbitrary; where a reflector is discontinuous, the second "
+        "derivative is NaN",
     ),
     "lp_pool": Accepted(
         r"functional\.lp_pool[12]d \(0\.5\)",
         1,
-        "the infinite slopes of the root at -0 have the sign that the engine gives to a power of -0",
+        "the root has an infinite slope at -0, whose sign is the sign that the engine gives to a power of -0",
     ),
     "prelu": Accepted(
         r"functional\.prelu",
@@ -124,12 +125,13 @@ ACCEPTED: dict[str, Accepted] = {
     "softplus": Accepted(
         r"functional\.softplus.*",
         2,
-        "at the threshold, it is that of the part below; PyTorch's is that of the part above",
+        "at the threshold, the derivative is the one below it; PyTorch's is the one above it",
     ),
     "binary_cross_entropy": Accepted(
         r"functional\.binary_cross_entropy \(.*",
         1,
-        "toward a target, it is that of the value, whose logarithms are at least -100; PyTorch's is infinite",
+        "the logarithms in the value are at least -100, and the derivative toward a target is that of the "
+        "value; PyTorch's is infinite",
     ),
 }
 """Intended differences from PyTorch's derivatives."""

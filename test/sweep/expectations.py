@@ -5,22 +5,25 @@ from typing import Any
 
 Array = Any
 
-AGREE = "differences agree with ours"
+AGREE = "differences agree with tiduc's derivatives"
 
-OF_SAMPLER = "the program draws until it accepts, and JAX has the derivative of the distribution"
+OF_SAMPLER = "the program draws until it accepts a sample; JAX has the derivative of the distribution"
 
 EXPECTED = [
-    ("^acosh_.*float", "below 1 there is no acosh, whose formula has a value nonetheless in JAX"),
-    ("^acosh_.*complex", "JAX's has the wrong sign in the left half-plane"),
-    ("^sign_.*complex", "z / |z| moves along the circle, and JAX takes it to be constant"),
-    ("^stop_gradient_", "nothing of it is left in StableHLO"),
+    ("^acosh_.*float", "acosh is undefined below 1, but JAX's formula has a value there"),
+    ("^acosh_.*complex", "JAX's derivative has the wrong sign in the left half-plane"),
+    ("^sign_.*complex", "z / |z| moves along the circle, but JAX treats it as a constant"),
+    ("^stop_gradient_", "StableHLO has no trace of the function"),
     (
         "^sort_.*isstable_False",
-        "tangents go where values go; JAX's differentiated program may order ties anew",
+        "tangents move with values; JAX's differentiated program may order ties differently",
     ),
-    ("^gather_", "starts that are out of range are clamped, and JAX's transpose drops them"),
-    ("^(cholesky|eigh)_", "of a tangent that is not Hermitian one triangle is read, as of the matrix"),
-    ("^scatter_add_modes_out_of_bounds", "updates out of range are dropped, and JAX's transpose clamps them"),
+    ("^gather_", "start indices out of range are clamped; JAX's transpose drops their updates"),
+    ("^(cholesky|eigh)_", "only one triangle of a tangent that is not Hermitian is read, as of the matrix"),
+    (
+        "^scatter_add_modes_out_of_bounds",
+        "updates out of range are dropped; JAX's transpose clamps their indices",
+    ),
     ("^random_gamma_", OF_SAMPLER),
 ]
 """Patterns of harnesses where tiduc's derivatives agree with differences but not with JAX's, with reasons."""
@@ -28,11 +31,17 @@ EXPECTED = [
 SINGULAR = [
     (
         "^(min|max)_inf_nan_complex",
-        "of complex values with NaN or infinite parts, one is selected nonetheless",
+        "one of several complex values with NaN or infinite parts is selected arbitrarily",
     ),
-    ("^cholesky_shape_b?float(16|32)_2_5_5_", "as other factors, but near to where there is none"),
-    ("^(div|rem)_singularity_.*_by_0", "infinite or NaN, like the value"),
-    ("^bitcast_convert_type_", "of one type it is the identity, which JAX takes to be constant"),
+    (
+        "^cholesky_shape_b?float(16|32)_2_5_5_",
+        "like other Cholesky factors, but close to matrices without a factor",
+    ),
+    ("^(div|rem)_singularity_.*_by_0", "the derivative is infinite or NaN, like the value"),
+    (
+        "^bitcast_convert_type_",
+        "between equal types, the op is the identity, but JAX treats it as a constant",
+    ),
     ("^random_gamma_shape_float32", OF_SAMPLER),
 ]
 """Patterns of harnesses without meaningful differences, with reasons."""

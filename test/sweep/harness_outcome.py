@@ -139,7 +139,7 @@ def judged(case: Case) -> str:
     except Undecided as reason:
         return f"differences say nothing: {reason}"
     except Exception as error:
-        return f"differences disagree with ours: {error}"
+        return f"differences disagree with tiduc's derivatives:  {error}"
     return AGREE
 
 
@@ -152,7 +152,7 @@ def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
         return "wrong", f"inside its domain: {wrong}"
     except Undecided as reason:
         return "undecided", f"inside its domain: {reason}"
-    return "expected", "outside its domain the value is NaN, which does not vary"
+    return "expected", "outside the function's domain, the value is a constant NaN"
 
 
 def doubled(harness: Any, order: int = 1) -> Case | None:

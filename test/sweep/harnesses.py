@@ -132,7 +132,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--filter", default="", help="a pattern that names match")
+    parser.add_argument("--filter", default="", help="only harnesses whose names match this pattern")
     parser.add_argument("--sample", type=int, help="this many harnesses for each primitive and element type")
     parser.add_argument("--order", type=int, choices=(1, 2), default=1, help="of the derivatives")
     parser.add_argument("--json", help="file for outcomes, written immediately, one per line")

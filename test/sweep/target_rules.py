@@ -19,9 +19,9 @@ from harness.compare import compare
 from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.loading import load
 
-_INITIAL = "StableHLO lets an engine leave out an initial value, and this one is not neutral"
+_INITIAL = "StableHLO allows engines to omit an initial value, and this initial value is not neutral"
 CHOICES = {
-    "test_eigh.py::test_as_jax": "eigenvectors are unique up to their sign, or phase",
+    "test_eigh.py::test_as_jax": "eigenvectors are unique only up to sign or phase",
     "test_reduce.py::test_affine_maps": _INITIAL,
     "test_reduce_window.py::test_any_body": _INITIAL,
 }

@@ -79,7 +79,7 @@ RIGHT, BETTER, OTHER = "right", "finite", "other"
 CATEGORIES = {
     RIGHT: "equal to PyTorch's values and derivatives",
     BETTER: "a derivative is finite where PyTorch's is NaN, and equal elsewhere",
-    OTHER: "a derivative differs for a reason that is listed below",
+    OTHER: "a derivative differs for a reason given below",
     "refused": "tiduc refuses the program",
     "wrong": "a value or a derivative differs",
 }

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-batch{size=3 inputs=v},tidu-materialize-merge,tidu-lower' | filecheck %s
 
-// There is no rule for batched initial values: a loop over the batch runs this op.
+// The op has no rule for batched initial values, so a loop over the batch runs it.
 
 // CHECK:      func.func @main(%arg0: tensor<3xf32> {{.*}}, %arg1: tensor<4xf32> {{.*}}) -> tensor<3xf32>
 // CHECK:        stablehlo.while

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-batch{size=3 inputs=x},tidu-materialize-merge,tidu-lower' | filecheck %s
 
-// A batched condition: the loop runs while it holds for any example, and finished examples keep their values.
+// The condition is batched: the loop runs while it holds for any example, and finished examples keep their values.
 
 // CHECK:        %[[Y:.*]] = stablehlo.while(%[[Z:.*]] = %arg0) : tensor<3xf32>
 // CHECK-NEXT:   cond {

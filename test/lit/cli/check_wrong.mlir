@@ -1,6 +1,6 @@
 // RUN: not tiduc check %s --engine reference --input 0 --seed 1 | filecheck %s
 
-// At a kink, a central difference is the mean of two slopes, but the derivative is one of them: `check` reports this.
+// At a kink, a central difference is the mean of two slopes, but the derivative is one slope. `check` reports this.
 
 // CHECK:      DISAGREES  tangent of result0, against central differences: relative error 1.0e+00 along x (tolerance
 // CHECK:      DISAGREES  cotangent of x, against central differences: relative error 1.0e+00 from result0 (tolerance

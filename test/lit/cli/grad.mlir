@@ -1,7 +1,7 @@
 // RUN: tiduc grad %s --wrt x | filecheck %s
 // RUN: tiduc grad %s --wrt x --value | filecheck %s --check-prefix=VALUE
 
-// No product with the seed is left. With --value, the output comes first.
+// No product with the seed remains. With --value, the output comes first.
 
 // CHECK:      stablehlo.multiply %arg0, %arg1
 // CHECK-NEXT: %[[P3:.*]] = stablehlo.exponential

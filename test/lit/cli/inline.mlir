@@ -4,7 +4,7 @@
 // RUN: tiduc explain %s --inline | filecheck %s --check-prefix=SMALL
 // RUN: tiduc view %s --derivative jvp --inline --format txt | filecheck %s --check-prefix=VIEW
 
-// A no_inline function with two calls is differentiated once; with --inline, no call is left.
+// A no_inline function with two calls is differentiated once. With --inline, no call remains.
 // CALLS:      func.func @main
 // CALLS:      call @{{.*}}cell
 // INLINE:     func.func @main

@@ -4,7 +4,7 @@
 // RUN: not tiduc opt %s --load-passes %S/Inputs/my_passes.py:rename 2>&1 | filecheck %s --check-prefix=LIST
 // RUN: not tiduc opt %s --load-passes nowhere.py 2>&1 | filecheck %s --check-prefix=NOWHERE
 
-// Passes of one's own run between tiduc's and MLIR's.
+// A user's passes run between tiduc's passes and MLIR's.
 
 // CHECK:   builtin.module(func.func(cse),my-rename{to=f},tidu-import)
 // CHECK:   sym_name = "f"

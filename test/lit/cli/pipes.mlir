@@ -5,7 +5,7 @@
 // RUN: tiduc grad %s --wrt x -o %t.mlir
 // RUN: tiduc jvp %t.mlir --wrt x | filecheck %s
 
-// A derivative of a derivative by a pipe, as text, bytecode and a portable artifact, all of which keep names.
+// A derivative of a derivative through a pipe, as text, bytecode and portable artifact; all formats keep names.
 
 // CHECK:      func.func @main
 // CHECK-SAME:   {tidu.name = "x.tangent"}

@@ -3,7 +3,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-cut{wrt=x at=@F0::@h},tidu-linear-transpose{graph=C0},tidu-materialize-merge{values=@C1::@y.tangent,@T0::@x.cotangent}' | filecheck %s --check-prefix=BOTH
 // RUN: not tiduc opt %s --pass-pipeline='tidu-cut{wrt=x at=@F0::@a}' 2>&1 | filecheck %s --check-prefix=AROUND
 
-// A function of 100 numbers through two: two cotangents and two tangents give a Jacobian of 100 by 100.
+// A function from 100 numbers through two numbers to 100: two cotangents and two tangents give its Jacobian.
 
 // FOUND: tidu.plan = {at = [@F0::@{{h|v0}}], cheapest = "cut", cut_seconds = {{.*}}, seeds = 2 : i64}
 

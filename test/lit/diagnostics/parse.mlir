@@ -1,7 +1,7 @@
 // RUN: not tiduc jvp %s 2>&1 | filecheck %s
 // RUN: cat %s | not tiduc jvp - 2>&1 | filecheck %s --check-prefix=STDIN
 
-// MLIR's form: the place, the message, the line, and a caret below the column.
+// The form of MLIR: the location, the message, the line, and a caret below the column.
 
 // CHECK:      {{.*}}parse.mlir:[[LINE:.*]]:10: error: use of undeclared SSA value name
 // CHECK-NEXT: {{^  return %y : tensor<f64>$}}

@@ -3,7 +3,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-linearize{wrt=x name=L1},tidu-linear-transpose{name=T1},tidu-materialize-merge' | filecheck %s --check-prefix=MERGE
 // RUN: tiduc opt %s --pass-pipeline='tidu-linearize{wrt=x name=L1},tidu-linear-transpose{name=T1},tidu-materialize-merge,tidu-lower' | filecheck %s --check-prefix=LOWER
 
-// The worked example of the design, f(a, x) = exp(a x), stage by stage.
+// The worked example of the docs, f(a, x) = exp(a x), stage by stage.
 
 "tidu.graph"() ({
 ^bb0(%a: tensor<f64>, %x: tensor<f64>):

@@ -1,7 +1,7 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-import | filecheck %s
 
-// Private callees are inlined, and composites are replaced by their decompositions; each public function is a graph of
-// its own. Attributes of the module, of functions and of arguments survive.
+// Private callees are inlined, and composites are replaced by their decompositions; each public function becomes
+// a graph. Attributes of the module, of functions and of arguments are kept.
 
 // CHECK:       module @m attributes {mhlo.num_partitions = 1 : i32}
 // CHECK:         stablehlo.tanh

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-import --split-input-file | filecheck %s
 
-// Each rng gets a stream of its own: two words of those that the seed gives.
+// Each rng gets its own stream, which starts from two words that are derived from the seed.
 
 // CHECK-LABEL: "tidu.graph"
 // CHECK-NEXT:  ^bb0(%[[A:.*]]: tensor<f32>, %[[B:.*]]: tensor<f32>, %[[SEED:.*]]: tensor<2xui64>):
@@ -25,7 +25,7 @@ func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> (tensor<3xf32>, tensor<3xf3
 
 // -----
 
-// A loop carries a state, from which each iteration gets the words of its draws, those of branches included.
+// A loop carries a state, from which each iteration derives the words for its draws, including draws in branches.
 
 // CHECK-LABEL: "tidu.graph"
 // CHECK:       stablehlo.while({{.*}}) : tensor<3xf32>, tensor<i1>, tensor<2xui64>

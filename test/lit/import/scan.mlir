@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-import | filecheck %s
 
-// A scan becomes a loop; other CHLO ops stay.
+// A scan becomes a loop; other CHLO ops are kept.
 
 // CHECK-LABEL: "tidu.graph"
 // CHECK:       chlo.sinh

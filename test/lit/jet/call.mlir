@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-jet{order=1}' | filecheck %s
 
-// A function that is called twice is propagated once: both calls have one graph of coefficients.
+// A function that is called twice is propagated once: both calls share one graph of coefficients.
 
 // CHECK:      sym_name = "main"
 // CHECK-NOT:  sym_name = "f.jet1"

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-jet{order=2},tidu-materialize-merge,tidu-lower' | filecheck %s
 
-// y = x / z solves z y = x:  y_k = (x_k - y_0 z_k - ... - y_{k-1} z_1) / z, one division an order.
+// y = x / z solves z y = x:  y_k = (x_k - y_0 z_k - ... - y_{k-1} z_1) / z, with one division per order.
 
 // CHECK:      func.func @main(%[[X:.*]]: tensor<f64> {{.*}}, %[[Z:.*]]: tensor<f64> {{.*}}, %[[X1:.*]]: tensor<f64> {tidu.name = "J0.x.1"}, %[[X2:.*]]: tensor<f64> {{.*}}, %[[Z1:.*]]: tensor<f64> {{.*}}, %[[Z2:.*]]: tensor<f64> {{.*}})
 // CHECK-DAG:    %[[Y0:.*]] = stablehlo.divide %[[X]], %[[Z]] : tensor<f64>

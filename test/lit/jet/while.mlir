@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-jet{order=1},tidu-materialize-merge,tidu-lower' | filecheck %s
 
-// One loop carries the value and its coefficient. The condition reads the value alone.
+// One loop carries the value and its coefficient. The condition reads only the value.
 
 // CHECK:        %[[Y:.*]]:2 = stablehlo.while(%[[Z0:.*]] = %arg0, %[[Z1:.*]] = %arg1) : tensor<f64>, tensor<f64>
 // CHECK-NEXT:   cond {

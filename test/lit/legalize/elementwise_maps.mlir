@@ -1,7 +1,7 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-elementwise-maps | filecheck %s
 
-// Two ops are one map of two arrays; the constant, which is converted and broadcast, becomes a number. The last op has
-// another shape.
+// Two ops become one map of two arrays. The converted and broadcast constant becomes a number. The last op is not in the
+// map, because it has another shape.
 
 // CHECK-NOT:  stablehlo.constant
 // CHECK:      "stablehlo.map"(%arg0, %arg1)

@@ -1,7 +1,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-loops-by-count' | filecheck %s --check-prefix COUNT
 // RUN: tiduc opt %s --pass-pipeline='tidu-loops-by-count,tidu-carries-in-place' | filecheck %s
 
-// A loop that falls from 299 to 0 counts its iterations from zero.
+// A loop that counts down from 299 to 0 is rewritten to count from zero.
 
 // COUNT:      %[[N:.*]] = stablehlo.constant dense<300> : tensor<i32>
 // COUNT:      stablehlo.while(%[[T:[^ ]+]] = %{{[^,]+}}, %{{[^,]+}} = %arg0, %{{[^,]+}} = %arg1) : tensor<i32>, tensor<2048xf32>, tensor<300x2048xf32>
@@ -11,7 +11,7 @@
 // COUNT:      %[[I:.*]] = stablehlo.subtract %[[LAST]], %[[K]]
 // COUNT:      dynamic_update_slice %{{.*}}, %{{.*}}, %[[I]],
 
-// The array whose rows the loop updates is the loop's own, and IREE knows that no copy of it is needed.
+// The loop owns the array whose rows it updates, and IREE knows that it need not copy the array.
 
 // CHECK:      module attributes {stream.topology = #hal.device.topology<{{.*}}unified_memory = true
 // CHECK:      %[[HIDDEN:.*]] = stablehlo.optimization_barrier {tidu.hidden} %{{.*}} : tensor<i32>

@@ -17,7 +17,7 @@ func.func @main(%x: tensor<2x4x4xf64>) -> (tensor<2x4x4xf64>, tensor<2x4x4xf64>)
   return %0, %1 : tensor<2x4x4xf64>, tensor<2x4x4xf64>
 }
 
-// Vectors are computed only if they are requested.
+// Singular vectors are computed only if they are requested.
 
 // CHECK-LABEL: @values
 // CHECK:       call @tiduc_lapack.svdvals_c64
@@ -29,7 +29,7 @@ func.func @values(%x: tensor<4x3xcomplex<f32>>) -> tensor<3xf32> {
   return %0#1 : tensor<3xf32>
 }
 
-// Routines that NumPy lacks are legalized as they are without the callback.
+// Routines that NumPy lacks are legalized as without the callback.
 
 // CHECK-LABEL: @lu
 // CHECK-NOT:   call

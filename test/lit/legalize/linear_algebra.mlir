@@ -56,7 +56,7 @@ func.func @eigh(%x: tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2x4xf32>) {
   return %0#0, %0#1 : tensor<2x4x4xf32>, tensor<2x4xf32>
 }
 
-// Vectors are computed only if they are requested.
+// Singular vectors are computed only if they are requested.
 
 // CHECK-LABEL: @values
 // CHECK-NOT:   stablehlo.while

@@ -1,7 +1,7 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-stored-values' | filecheck %s
 
-// A barrier that only prevents fusions becomes a reshape of IREE's own. A barrier of a constant moves to the start of the
-// function. Others stay.
+// A barrier that only prevents fusions becomes a reshape op of IREE's dialect. A barrier of a constant moves to the start
+// of the function. Other barriers do not change.
 
 // CHECK:      func.func @main
 // CHECK-NEXT:   %[[C:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<f32>

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-legalize-for-iree' | filecheck %s
 
-// The condition reads %k and the body does not: a barrier in the body reads it.
+// The condition reads %k but the body does not, so a barrier in the body reads %k.
 
 // CHECK:      do {
 // CHECK:        %[[B:.*]]:2 = stablehlo.optimization_barrier %{{.*}}, %{{.*}} : tensor<i32>, tensor<i32>

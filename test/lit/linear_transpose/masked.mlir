@@ -1,6 +1,6 @@
 // RUN: tiduc vjp %s | filecheck %s
 
-// The cotangent of a branch stays unmasked up to the end of its elementwise ops, since 0 times the slope of the
+// The cotangent of a branch is masked only after its elementwise ops, because 0 times the slope of the
 // logarithm is NaN at 0. One select then serves both branches.
 
 // CHECK-LABEL: func.func @main

@@ -3,7 +3,7 @@
 // RUN: not tiduc opt %s --pass-pipeline='tidu-linearize{wrt=x},tidu-linear-transpose{wrt=a}' 2>&1 | filecheck %s --check-prefix=NONE
 // RUN: not tiduc opt %s --pass-pipeline='tidu-linearize{wrt=x},tidu-linear-transpose{wrt=x,x}' 2>&1 | filecheck %s --check-prefix=REPEATED
 
-// One block of the transposed map: from the cotangent of the first of two outputs to that of one of two inputs.
+// A block of the transposed map: from the cotangent of the first output to the cotangent of one of two inputs.
 
 // CHECK:      sym_name = "L1"
 // CHECK:      "tidu.graph"() ({

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-import,tidu-linearize' | filecheck %s
 
-// The cosine reads primal values only: it is in the linear graph, but is not a linear op.
+// The cosine reads only primal values: the linear graph contains it, but it is not a linear op.
 
 // CHECK:      stablehlo.return
 // CHECK:        %[[X:.*]] = "tidu.external"() {ref = @main::@x}

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-linearize{wrt=x name=L1},tidu-linearize{graph=L1 wrt=x name=L2}' | filecheck %s
 
-// A view that holds a linear graph is linearized again, with no merge between. The tangent of @F0::@p3 with
+// A view with a linear graph is linearized again, without a merge in between. The tangent of @F0::@p3 with
 // respect to x, which the second derivative needs, is the linear part of L2 itself.
 
 // CHECK:      sym_name = "L1"

@@ -1,6 +1,6 @@
 // RUN: tiduc link %s %S/Inputs/private.mlir | filecheck %s
 
-// A private function gets a new name that no other function has, before or after.
+// A private function gets a new name, which no function of either file has.
 
 // CHECK:      func.func private @f(
 // CHECK-NEXT:   stablehlo.negate

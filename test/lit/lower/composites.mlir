@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-lower' | filecheck %s
 
-// The function that a composite names stays beside the lowered graph.
+// The module keeps the function that a composite names.
 
 // CHECK-LABEL: func.func @main
 // CHECK:         stablehlo.composite "my.op" %arg0 {decomposition = @sine}

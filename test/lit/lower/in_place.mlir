@@ -28,7 +28,7 @@ func.func @scattered(%x: tensor<5xf64>, %u: tensor<1xf64>, %i: tensor<1x1xi32>) 
   return %1 : tensor<5xf64>
 }
 
-// A scatter that replaces elements is not a sum, and stays.
+// A scatter that replaces elements is not a sum, so it does not change.
 
 // CHECK-LABEL: @set
 // CHECK:         stablehlo.add

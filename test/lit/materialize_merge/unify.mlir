@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-materialize-merge{values=@F0::@p,@F1::@q inputs=x name=both}' | filecheck %s
 
-// Two graphs compute sin(x) separately: with equal input keys, they are merged into one value.
+// Two graphs compute sin(x) separately. Their inputs have equal keys, so the two values are merged.
 
 // CHECK:      stablehlo.sine
 // CHECK-NOT:  stablehlo.sine

@@ -1,6 +1,6 @@
 // RUN: tiduc opt %s --pass-pipeline=tidu-resolve | filecheck %s
 
-// References may go through any number of graphs, in any order; resolving copies and changes nothing.
+// References may go through any number of graphs, in any order. Resolving copies nothing, and changes nothing.
 
 // CHECK:       "tidu.external"() {ref = @F1::@e}
 // CHECK:       "tidu.external"() {ref = @F0::@p}

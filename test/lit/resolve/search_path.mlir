@@ -3,14 +3,14 @@
 // RUN: tiduc opt %s --pass-pipeline='tidu-resolve{search-path=%t.lib},tidu-linearize{graph=H0 wrt=x name=L1},tidu-linear-transpose{name=T1},tidu-materialize-merge{graph=H0 values=@H0::@y,@T1::@x.cotangent}' | filecheck %s --check-prefix=MERGE
 // RUN: not tiduc opt %s --tidu-resolve 2>&1 | filecheck %s --check-prefix=ERROR
 
-// The graphs that a module refers to are found on the search path and copied, so that the passes that follow find them.
+// Graphs that a module refers to are found on the search path and copied into the module for the next passes.
 
 // CHECK:      sym_name = "H0"
 // CHECK:      sym_name = "F0"
 // CHECK:      "tidu.name"(%{{.*}}) {sym_name = "y.tangent"}
 // CHECK:      sym_name = "L0"
 
-// The values of a merge are named: here the result and the cotangent of x.
+// tidu-materialize-merge gets the values by name: here, the result and the cotangent of x.
 // MERGE:      %[[AX:.*]] = stablehlo.multiply
 // MERGE-NEXT: %[[E:.*]] = stablehlo.exponential %[[AX]]
 // MERGE-NEXT: %[[Y:.*]] = stablehlo.sine %[[E]]

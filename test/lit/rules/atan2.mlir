@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// dz = (y dx - x dy) / (x^2 + y^2), with x and y scaled by a power of two where squares overflow or underflow.
+// dz = (y dx - x dy) / (x^2 + y^2), with x and y scaled by a power of two if squares overflow or underflow.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<8.3798799562141231E+152> : tensor<3xf64>

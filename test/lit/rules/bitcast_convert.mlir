@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Between equal types it is the identity; integers have no tangent.
+// The op is the identity between equal types; integers have no tangent.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.bitcast_convert %arg0 : (tensor<3xf64>) -> tensor<3xi64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --input 1.5,2,3 --engine reference
 
-// y' = 1 / (sqrt(x - 1) sqrt(x + 1)), also where x is complex.
+// y' = 1 / (sqrt(x - 1) sqrt(x + 1)), also for complex x.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<-1.000000e+00> : tensor<3xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// y' = 1 / sqrt(1 - x^2); from |x| = 1/2 on, 1 - x^2 is (1 - x) (1 + x).
+// y' = 1 / sqrt(1 - x^2); for |x| >= 1/2, 1 - x^2 is computed as (1 - x) (1 + x).
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<3xf64>

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// A composite is replaced by its decomposition; a stop_gradient composite stays, and has no tangent.
+// A composite is replaced by its decomposition; a stop_gradient composite is kept, and has no tangent.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.negate %arg0

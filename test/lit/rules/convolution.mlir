@@ -3,7 +3,7 @@
 // RUN: tiduc -q check %s --engine reference
 
 // The product rule. Transposed toward the input, the kernel is reversed, and its groups of output features become
-// groups of input features; toward the kernel, batch and features are exchanged, and groups of features become
+// groups of input features; toward the kernel, batch and features are swapped, and groups of features become
 // groups of the batch. The stride of 2 leaves a remainder, so that the paddings differ.
 
 // JVP-LABEL: func.func @main

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Only at run time is it known whether the operand has size 1: n elements are repeated m / n times to m.
+// Whether the operand has size 1 is known only at run time: n elements are repeated m / n times to m elements.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.dynamic_broadcast_in_dim %arg0, %arg1, dims = [0] : (tensor<?xf64>, tensor<1xi32>) -> tensor<?xf64>

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// With a constant padding it becomes a convolution.
+// With constant padding, the op becomes a convolution.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C:.*]] = stablehlo.constant dense<[[1, 0]]> : tensor<1x2xi32>

@@ -1,8 +1,8 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// The rule reads the lower triangle of the tangent, as of the matrix; products with v on both sides, the gaps between
-// eigenvalues, and another product with v.
+// The rule reads the lower triangle of the tangent, like the op reads that of the matrix. It emits products with v on both
+// sides, a division by the gaps between eigenvalues, and another product with v.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C:.*]] = stablehlo.constant dense<false> : tensor<i1>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// y' = exp(x), since y + 1 would be 0 for x = -40.
+// y' = exp(x), because y + 1 would be 0 for x = -40.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.exponential_minus_one %arg0

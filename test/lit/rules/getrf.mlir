@@ -1,8 +1,8 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// A loop turns the pivots into a permutation, which reorders the rows of the tangent; then two solves, and products of the
-// result's triangles with the factors.
+// A loop turns the pivots into a permutation, which reorders the rows of the tangent. Two solves follow, and products of
+// the result's triangles with the factors.
 
 // JVP-LABEL: func.func @main
 // JVP:         %[[V0:.*]]:3 = stablehlo.custom_call @lapack_dgetrf_ffi(%arg0) {{.*}} : (tensor<4x3xf64>) -> (tensor<4x3xf64>, tensor<3xi32>, tensor<i32>)

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --input 0.5,1,2 --input 1.5,2,3 --engine reference
 
-// dz = y x^(y - 1) dx + log(x) x^y dy; x = 0 is replaced by 1 where these factors would be NaN, for y >= 0.
+// dz = y x^(y - 1) dx + log(x) x^y dy; for y >= 0, x = 0 is replaced by 1 if a factor would be NaN.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C0:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<3xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Treated as linear: tangents and cotangents are rounded, too.
+// Treated as linear: tangents and cotangents are also rounded.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.reduce_precision %arg0, format = e8m7

@@ -1,7 +1,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The transpose of a cumulative sum is a cumulative sum from the other end, a window that includes its padding.
+// The transpose of a cumulative sum is a cumulative sum from the other end, as a window op with padding.
 
 // VJP-LABEL: func.func @main
 // VJP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f64>

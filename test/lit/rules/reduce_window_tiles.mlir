@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Windows without overlap use a mask of the first element in its window that attains the maximum.
+// For windows without overlap, a mask marks the first element of each window that attains the maximum.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C:.*]] = stablehlo.constant dense<7> : tensor<2x3xi32>

@@ -3,7 +3,7 @@
 // RUN: tiduc -q check %s --engine reference
 // RUN: tiduc -q check %s --wrt 0 --engine reference
 
-// Updates that meet are sorted by index, and multiplied along runs of equal indices, without a division.
+// Updates are sorted by index, and multiplied along runs of equal indices, without a division.
 
 // VJP-LABEL: func.func @main
 // VJP:         %[[Y:.*]] = "stablehlo.scatter"(%arg0, %arg1, %arg2)

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Updates that may meet: a scatter of their indices finds which one remains. Overwritten elements have the tangent
+// Updates may overlap: a scatter of their numbers finds the update that remains. Overwritten elements have the tangent
 // zero, to which the tangent of the remaining update is added.
 
 // JVP-LABEL: func.func @main

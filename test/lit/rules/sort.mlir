@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The sort also permutes the indices, by which the tangent is gathered; they are in range. An integer operand has no tangent.
+// The sort also permutes indices, which are in range. The tangent is gathered at them. An integer operand has no tangent.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V1:.*]] = stablehlo.iota dim = 0 : tensor<4xi32>

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Straight through within the range; the bounds of the range come from quantizing infinities.
+// The straight-through derivative within the range; the bounds of the range come from quantizing infinities.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<0xFF800000> : tensor<3xf32>

@@ -3,7 +3,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// The linear branch reads a residual of the primal branch with the same predicate; both branches become one op.
+// The linear branch reads a residual of the primal branch with the same predicate; both `if` ops become one.
 
 // LIN:      sym_name = "main"
 // LIN:      sym_name = "B.primal0"

@@ -1,7 +1,8 @@
 // RUN: tiduc grad %s --wrt x | filecheck %s
 // RUN: tiduc grad %s --wrt x --loop-memory stack | filecheck %s
 
-// The trip count is known when the loop ends: the loop counts its iterations; the reverse recomputes them from checkpoints.
+// The loop counts its iterations, because the trip count is unknown before it ends. The reverse loop recomputes iterations
+// from checkpoints.
 
 // CHECK:      %[[P:.*]] = stablehlo.while({{.*}}) : tensor<i32>, tensor<f64>
 // CHECK:        stablehlo.add {{.*}} : tensor<i32>

@@ -3,7 +3,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// The linear loop reads a sequence of residuals. Fused with the primal loop it needs no stack; the reverse needs one.
+// The linear loop reads a residual in each iteration. Fused with the primal loop, it needs no stack; in reverse, it does.
 
 // LIN:      sym_name = "B.primal0"
 // LIN:      sym_name = "B.jvp0"
