@@ -1,8 +1,8 @@
 """Lists sentences that a reader has to decode: python test/prose.py FILE...
 
-Looks at the docstrings and comments of Python files, and at the text of pages, for openings without a subject ("Of
-complex numbers, ...", "The same, with ...") and for words of our own where the field has one. The exit status is 1 if
-there are any. The list of words is short, and a sentence that passes may be bad all the same.
+Searches the docstrings and comments of Python files, and the text of pages, for openings without a subject ("Of complex
+numbers, ...", "The same, with ...") and for private words for which the field has a term. The exit status is 1 if there
+are any. The list of words is short, so a sentence that passes may still be bad.
 """
 
 import ast
@@ -29,7 +29,10 @@ _FENCED = re.compile(r"```.*?```", re.DOTALL)
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """The line and the text of each docstring and comment, or of each line of a page that is no heading and no code."""
+    """The line and the text of each docstring and comment.
+
+    For a page, each line of prose, without headings and code.
+    """
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         plain = _FENCED.sub(lambda block: "\n" * block[0].count("\n"), source)
@@ -45,7 +48,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def unclear(path: Path) -> Iterator[tuple[int, str]]:
-    """The line and the sentence of each place to write again."""
+    """The line and the text of each sentence that should be rewritten."""
     for line, text in texts(path):
         for sentence in re.split(r"(?<=[.:;])\s+|\n\s*\n", text):
             joined = " ".join(sentence.split())

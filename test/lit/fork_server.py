@@ -5,7 +5,7 @@ arguments, environment and standard streams to this server (`fork_client.py`). A
 answers with the exit status. The server ends when its standard input closes.
 
 `bin/forked_python` runs Python code for the tests of pages. The server's arguments are modules that it imports for this
-code, if they are installed.
+code if they are installed.
 """
 
 import gc
@@ -28,12 +28,12 @@ _CHUNK = 1 << 16
 
 
 def serve() -> None:
-    """Prints the path of a socket, then answers each connection in a fork."""
+    """Prints the path of a socket, and then answers each connection in a fork."""
     for name in sys.argv[1:]:
         with suppress(ImportError):
             import_module(name)
     prepare()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system discards the forks that have ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system then discards ended forks
     folder = Path(tempfile.mkdtemp())
     try:
         with socket.socket(socket.AF_UNIX) as listener:
@@ -48,11 +48,11 @@ def serve() -> None:
                 connection.close()
     finally:
         shutil.rmtree(folder)
-        gc.unfreeze()  # bindings report objects that the interpreter's end does not free
+        gc.unfreeze()  # bindings report objects that are not freed when the interpreter ends
 
 
 def answer(connection: socket.socket) -> NoReturn:
-    """Runs the command that a client sends, with the client's streams, and sends the exit status."""
+    """Runs the command that a client sends, with the client's streams, and replies with the exit status."""
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

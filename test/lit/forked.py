@@ -1,4 +1,4 @@
-"""Commands of tests that run in forks of a process that has loaded their libraries."""
+"""Commands of tests that run in forks of a process that has already loaded their libraries."""
 
 import gc
 import os
@@ -29,9 +29,10 @@ _PROGRAM = """func.func @main(%x: tensor<2xf64>, %y: tensor<2xf64>) -> tensor<f6
 
 
 def prepare() -> None:
-    """Loads the modules of all commands, MLIR's dialects and the rules, which each derivative needs.
+    """Loads the modules of all commands, MLIR's dialects, and the rules, which each derivative needs.
 
-    Loading them takes longer than the rest of a typical command. MLIR starts no threads here; a fork would lack them.
+    Loading takes longer than the rest of a typical command. MLIR must not start threads here, because forks would lack
+    them.
     """
     for module in pkgutil.iter_modules(tiduc.cli.__path__, "tiduc.cli."):
         import_module(module.name)
@@ -39,11 +40,11 @@ def prepare() -> None:
     assert program.jvp().text and program.vjp().text
     del program
     gc.collect()
-    gc.freeze()  # a collection would write to the memory of these objects, which forks share
+    gc.freeze()  # a collection would write to these objects' memory, which forks share
 
 
 def run_code() -> int:
-    """Runs the code in the first argument as a program of its own."""
+    """Runs the code in the first argument as a main program."""
     try:
         exec(compile(sys.argv[1], "<code>", "exec"), {"__name__": "__main__"})
     except Exception:
@@ -56,11 +57,11 @@ MAINS = {"filecheck": filecheck.main.main, "forked_python": run_code, "tiduc": t
 
 
 class Popen(subprocess.Popen[Any]):
-    """A process that runs a command of `MAINS` in this process's libraries, and other commands as usual."""
+    """A process that runs a command of `MAINS` with this process's libraries, and other commands as usual."""
 
     def __init__(self, args: Sequence[str], **options: Any) -> None:
         if Path(args[0]).name in MAINS:
-            # Called in the fork, which has the streams and the folder of the command by then.
+            # Called in the fork, after it has the streams and the folder of the command.
             options |= {"preexec_fn": partial(_run, args, options["env"]), "restore_signals": False}
         super().__init__(args, **options)
 
@@ -69,7 +70,7 @@ def _run(arguments: Sequence[str], environment: dict[str, str]) -> NoReturn:
     """Runs a command in the process that `Popen` forked, and ends the process."""
     status = 1
     try:
-        # The last of these files tells the process of `Popen`, which waits, that the command runs.
+        # Closing the last of these files tells `Popen` in the parent process, which waits, that the command runs.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         status = status_of(arguments, environment)
     finally:
@@ -77,8 +78,8 @@ def _run(arguments: Sequence[str], environment: dict[str, str]) -> NoReturn:
 
 
 def status_of(arguments: Sequence[str], environment: dict[str, str]) -> int:
-    """Runs a command with the standard streams of this process, and gives its exit status."""
-    # Files of Python remember whether they can seek: a file may have become a pipe.
+    """Runs a command with the standard streams of this process; returns its exit status."""
+    # Python's file objects cache whether they can seek, but a stream may have become a pipe.
     sys.stdin, sys.stdout, sys.stderr = (open(i, mode, closefd=False) for i, mode in enumerate("rww"))
     os.environ.clear()
     os.environ.update(environment)

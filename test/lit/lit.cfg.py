@@ -26,6 +26,6 @@ config.environment["TIDUC_CACHE"] = "off"  # keeps compiled modules out of the u
 sys.path.append(config.test_source_root)  # noqa: F821
 forked = import_module("forked")
 subprocess.Popen = forked.Popen
-multiprocessing.set_start_method("fork", force=True)  # lit's processes keep the libraries
+multiprocessing.set_start_method("fork", force=True)  # lit's processes inherit the libraries
 forked.prepare()
-atexit.register(gc.unfreeze)  # bindings report objects that the interpreter's end does not free
+atexit.register(gc.unfreeze)  # bindings report objects that are not freed at exit
