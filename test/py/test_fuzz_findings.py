@@ -101,10 +101,7 @@ SLICE_OF_SCALAR = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_a_slice_of_a_scalar_can_be_read_again() -> None:
-    """MLIR prints this slice in a form that it cannot parse.
-
-    Derivatives omit the slice; modules print the generic form.
-    """
+    """MLIR cannot parse its own form of this slice: derivatives omit the slice, modules print the generic form."""
     module = tiduc.parse(SLICE_OF_SCALAR)
     with pytest.raises(ParseError):
         tiduc.parse(str(module))

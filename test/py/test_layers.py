@@ -85,8 +85,7 @@ LAYERS = {
 IREE = "tiduc.backends.iree"
 TOOLS = ("records of IREE", "emit")
 REASONS = ("faults", "missing", "linear_algebra", "fast", "modules")
-# The folders (rooms) of backends/iree, in the form of LAYERS. The folders in REASONS import the tools but not each
-# other.
+# The folders (rooms) of backends/iree, in the form of LAYERS. Folders in REASONS must not import each other.
 ROOMS = {
     "records of IREE": (("fault", "settings", "targets", "elf"), ()),
     "emit": (("emit",), ("records of IREE",)),
@@ -284,9 +283,7 @@ def test_imports_inside_functions_are_listed() -> None:
         for _, imported in imports(path.read_text(), local=True)
     }
     assert sorted(actual - LOCAL.keys()) == [], "import at the top of the file, or list the reason in LOCAL"
-    assert sorted(LOCAL.keys() - actual) == [], (
-        "no longer imported inside a function: remove the entry from LOCAL"
-    )
+    assert sorted(LOCAL.keys() - actual) == [], "no longer imported in a function: remove it from LOCAL"
 
 
 def test_a_cycle_is_detected(tmp_path: Path) -> None:

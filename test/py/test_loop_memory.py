@@ -187,10 +187,7 @@ def test_checkpoints_of_loops_that_end_early(most: int) -> None:
 
 @pytest.mark.parametrize("memory", ["sqrt", "log"])
 def test_checkpoints_are_few_at_order_two(memory: str) -> None:
-    """Reverse over reverse does not stack a value of all iterations.
-
-    Neither does `hvp`, whose loop is in forward mode.
-    """
+    """Neither reverse over reverse nor `hvp`, whose loop is in forward mode, stacks values of all iterations."""
     function, arguments = counted(100)
     program = replace(tiduc.load(exported(function, *arguments)), loop_memory=memory)
     for twice in (program.grad().vjp(), program.hvp()):
@@ -398,9 +395,6 @@ def test_dynamic_carries_have_forward_mode_only() -> None:
 
 
 def test_recomputed_calls_share_their_function() -> None:
-    """A loop's body is lowered three times: for values, from checkpoints, and for residuals.
-
-    All call one function @power.
-    """
+    """A loop's body is lowered for values, from checkpoints, and for residuals; all three call one @power."""
     text = tiduc.load(UNBOUNDED_TEXTS["captured_condition"][0]).vjp().text
     assert sorted(re.findall(r"private @(\S+?)\(", text)) == ["power", "power.jvp.transpose"]

@@ -209,10 +209,7 @@ def test_order_frees_values_as_soon_as_it_can() -> None:
 
 @pytest.mark.parametrize("checkpoints", [500, 125, 44, 20, 10, 6])
 def test_chain_is_recomputed_hardly_more_than_by_the_optimum(checkpoints: int) -> None:
-    """Tests a chain of 1,000 layers.
-
-    In addition to checkpoints, a reverse step needs memory for its operand and result.
-    """
+    """The chain has 1,000 layers. Besides checkpoints, a reverse step needs memory for its operand and result."""
     with context(), ir.Location.unknown():
         model = ordered(liveness(graph_of(*chain(1000))))
         budget = model.throughout + (checkpoints + 2) * MIB
@@ -300,10 +297,7 @@ def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.M
 
 
 def test_an_op_that_only_later_ops_read_runs_once() -> None:
-    """The first run of the op is dropped.
-
-    The iota that it reads takes no memory, and runs right before the second run.
-    """
+    """The first run of the op is dropped. Its iota, which takes no memory, runs right before the second run."""
     x = "tensor<4x4xf32>"
     program = tiduc.load(f"""func.func @main(%x: {x}) -> {x} {{
   %i = stablehlo.iota dim = 0 : {x}

@@ -87,7 +87,7 @@ def one(name: str, config: Any, size: Size, turned: bool) -> torch.Tensor:
         return torch.randn(
             1, number(config, ("context_length",), 32), number(config, ("num_input_channels",), 1)
         )
-    raise LookupError(f"the zoo has no input for the parameter {name}")
+    raise LookupError(f"no input is known for the parameter {name}")
 
 
 def options(model: Any, config: Any) -> dict[str, Any]:
