@@ -32,10 +32,6 @@ DYNAMIC = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf
 
 
 def engine(program: Program) -> Any:
-    return at_each_shape(program, interpreted)
-
-
-def interpreted(program: Program) -> Any:
     """A function that runs the program with the reference interpreter."""
     return program.compile(engine="reference")
 
