@@ -12,7 +12,7 @@ _OUT_OF_MEMORY = re.compile(
     rb"error while loading shared libraries:.*: cannot (?:map|create|change|extend|apply|restore) ",
     re.IGNORECASE,
 )
-"""The messages of LLVM, the C++ and C libraries, the loader of shared libraries and Python when memory runs out."""
+"""Matches the messages for exhausted memory of LLVM, the C and C++ libraries, the dynamic linker and Python."""
 _FILE_LINE_COL = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 
@@ -55,7 +55,7 @@ class ParseError(TiducError):
 
 
 class ResolveError(TiducError):
-    """A reference that is unknown, ambiguous, cyclic, or of another type than its value."""
+    """A reference that is unknown, ambiguous or cyclic, or whose type differs from its value's."""
 
 
 class RequestError(TiducError):

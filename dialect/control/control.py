@@ -1,7 +1,7 @@
 """Calls, branches and loops as records: reading them from a graph's ops, and emitting them.
 
-`Branches` and `Loop` describe the ops of `ops/control_ops.py`, whose bodies are closed graphs of the view, and equally
-StableHLO's own `while`, `case` and `if`, whose regions are read as closed graphs.
+`Branches` and `Loop` describe the ops of `ops/control_ops.py`, whose bodies are closed graphs of the view. They also
+describe StableHLO's own `while`, `case` and `if`: their regions are read as closed graphs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,9 +44,10 @@ from tiduc.dialect.shapes.types import i64
 
 @dataclass(frozen=True)
 class Branches:
-    """Graphs with equal arguments. An index selects one of them; a call has one graph and no index.
+    """A branch or a call: the graphs that it may run, their operands, and the index that selects a graph.
 
-    `arguments` are the positions of `operands` among the op's operands and captures. `base` identifies the call site.
+    All graphs take `operands`. A call has one graph, and None as index. `arguments` are the positions of `operands`
+    among the op's operands and captures. `base` identifies the call site.
     """
 
     index: Value | None
@@ -70,7 +71,7 @@ class Loop:
 
     `arguments` are the positions of the operands (inits, sequences, invariants) among the op's operands and captures.
     `results` maps each result of the op to the number of a final carry or output sequence, or to `~i` for invariant i.
-    `memory` is the user's choice of how to keep residuals, and `bound` the user's upper bound of the trip count.
+    `memory` is the user's choice of how to store residuals; `bound` is the user's upper bound of the trip count.
     """
 
     inits: tuple[Value, ...]
@@ -103,7 +104,8 @@ class Loop:
 class _WhileRegions:
     """The graphs of a `stablehlo.while`.
 
-    `carries` numbers the carries that an iteration changes: the graphs' first inputs.
+    `carries` are the numbers of the carries that an iteration changes. These carries are the first inputs of both
+    graphs.
     """
 
     cond: Graph
@@ -113,14 +115,14 @@ class _WhileRegions:
 
 _BRANCHES = Cache[tuple[Any, Any], tuple[Graph, ...]]()
 _WHILES = Cache[tuple[Any, Any], _WhileRegions]()
-"""The graphs of regions, by the op that holds the regions and `_constants`."""
+"""The graphs of an op's regions. The key is the op that holds the regions, and the result of `_constants`."""
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
 def is_control(op: Definition) -> bool:
-    """Whether the op is control flow: over graphs, or StableHLO's own."""
+    """Whether the op is a call, a branch or a loop, either of graphs or of StableHLO."""
     return op.name in _READ
 
 
@@ -196,7 +198,10 @@ def _while(view: View, op: Definition) -> Loop:
 
 
 def _options(op: Definition) -> tuple[str | None, int | None]:
-    """The attributes `MEMORY` and `BOUND` of a loop, checked; None for each that is absent."""
+    """The values of a loop's attributes `MEMORY` and `BOUND`, each None if absent.
+
+    Raises `RequestError` if one is invalid.
+    """
     given = op.attributes
     memory = given[MEMORY].value if MEMORY in given else None
     if memory is not None and memory not in MEMORIES:
@@ -225,9 +230,10 @@ def _while_regions(view: View, op: Definition) -> _WhileRegions:
 
 
 def _constants(op: Definition) -> Any:
-    """A hashable key of the captures that are copied into the region graphs, for the cache of these graphs.
+    """A hashable description of the captured constants, which are copied into the op's region graphs.
 
-    Copies of one op share its source, but their captures may differ.
+    It is part of the key of cached region graphs, because copies of an op share its source but may capture other
+    constants.
     """
     captures = outer(op)
     return tuple([None if x in captures else _described(x) for x in op.captures])
@@ -256,7 +262,7 @@ def only_vjp(op: Definition) -> Unsupported:
 
 
 def only_reverse(view: View, ops: Iterable[Definition]) -> bool:
-    """Whether ops, or the graphs that they call, call a function that has a custom VJP and no JVP."""
+    """Whether one of the ops, or an op of a graph that they call, has a custom VJP and therefore no JVP."""
     waiting, seen = list(ops), set[Graph]()
     while waiting:
         op = waiting.pop()
@@ -315,12 +321,12 @@ def draws(view: View, graph: Graph) -> bool:
 
 
 def holds_draws(op: IrOp) -> bool:
-    """Whether an `ir.Operation`, or an op nested in it, may give different results in each execution."""
+    """Whether an `ir.Operation`, or an op nested in it, may return different results in each execution."""
     return any(map(_draws, within(op)))
 
 
 def _draws(op: AnyOp) -> bool:
-    """Whether one op draws or receives values, or is a custom call with side effects and tensor results."""
+    """Whether one op draws random numbers, receives data, or is a custom call with side effects and tensor results."""
     if op.name != "stablehlo.custom_call":
         return op.name in DRAWING
     if "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value:

@@ -1,4 +1,4 @@
-"""Regions as closed graphs: captured values become inputs behind the region's arguments."""
+"""Regions as closed graphs: captured values become inputs after the region's arguments."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tiduc.dialect.ops.verify import TERMINATOR
 
 
 def outer(op: Definition) -> list[Value]:
-    """The captures of an op's regions, except results of constants and other ops without operands and regions."""
+    """The captures of an op's regions, except the results of ops without operands and regions, such as constants."""
     return [x for x in op.captures if not x.is_constant]
 
 

@@ -1,4 +1,4 @@
-"""small_loops: predicts which loops run in one kernel, whose iterations launch nothing and allocate no memory.
+"""small_loops: predicts which loops IREE runs in one kernel, where iterations launch no kernels and allocate no memory.
 
     while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
 
@@ -22,13 +22,13 @@ from tiduc.dialect.ops.ir_types import AnyOp
 from tiduc.dialect.ops.traits import ELEMENTWISE, PRODUCTS, VIEWS
 
 STACK = 2**18
-"""The most bytes of intermediate arrays in a kernel, which are on the machine's stack."""
+"""The most bytes that a kernel's intermediate arrays may take on the machine's stack."""
 
 MOST_PRODUCTS = 2**20
-"""The most multiplications of a product; a kernel of its own is faster for more."""
+"""The most multiplications of a matrix product; a larger product is faster in a kernel of its own."""
 
 MOST_BYTES = 2**16
-"""The most bytes of an array that an iteration computes."""
+"""The most bytes that one array of an iteration may take."""
 
 FUSED = 4
 """About how many ops share one array on the stack, because compilers fuse them."""
@@ -48,12 +48,12 @@ _BYTES = Cache[Graph, float]()
 
 
 def is_small(view: View, body: Graph) -> bool:
-    """Whether a loop with this body, or this condition, is small enough for one kernel."""
+    """Whether a graph, the body or the condition of a loop, is small enough for a kernel that runs the whole loop."""
     return _on_stack(view, body) <= STACK
 
 
 def _on_stack(view: View, graph: Graph) -> float:
-    """The bytes of the arrays that a graph computes in a kernel; infinite if it cannot be in a kernel."""
+    """The bytes of the arrays that a graph computes in a kernel; infinite if a kernel cannot contain the graph."""
     return _BYTES.get(view, graph, lambda: sum(_of_op(view, op) for op in graph.definitions))
 
 

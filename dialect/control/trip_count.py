@@ -13,7 +13,7 @@ _SWAPPED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "E
 
 
 class CountedLoop(Protocol):
-    """The part of a `Loop` from which its trip count follows."""
+    """The properties of a `Loop` that determine its trip count."""
 
     @property
     def inits(self) -> tuple[Value, ...]: ...
@@ -94,7 +94,7 @@ def integer(x: Value | None) -> int | None:
 
 
 def _outside(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
-    """The loop invariant that an input of the condition holds; any other value itself."""
+    """The value outside the loop of x, an input of the condition or a constant; None if x is a carry."""
     if x.definition is not None:
         return x
     i = inputs.index(x) - len(loop.inits)
@@ -102,7 +102,7 @@ def _outside(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None:
 
 
 def _step(loop: CountedLoop, i: int) -> int | None:
-    """The constant that the body adds to carry i; None if there is none."""
+    """The constant that the body adds to carry i; None if the body computes the carry in another way."""
     inputs = list(loop.body.inputs.values())
     return increment(
         inputs[i],
@@ -112,7 +112,9 @@ def _step(loop: CountedLoop, i: int) -> int | None:
 
 
 def increment(x: Value, after: Value | None, outside: Callable[[Value], Value | None]) -> int | None:
-    """The integer that an iteration adds to a carry x to compute its next value `after`. None if there is none.
+    """The constant integer that an iteration adds to a carry x, whose next value is `after`.
+
+    None for any other `after`.
 
     `outside` gives the value that an input of the body has outside the loop.
     """

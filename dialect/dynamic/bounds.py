@@ -16,7 +16,7 @@ from tiduc.dialect.shapes.types import bits
 EQUAL, AT_MOST, BROADCAST, BROADCASTABLE, COUNT = "equal", "at_most", "broadcast", "broadcastable", "count"
 
 MOST_ELEMENTS = 2**48
-"""A number of elements that no memory holds, but whose size in bytes fits 64 bits."""
+"""More elements than any memory holds; their size in bytes still fits in 64 bits."""
 
 
 MOST_ROWS = 2**31 - 1
@@ -115,10 +115,7 @@ def _scatter(op: Definition) -> Iterator[Requirement]:
 
 
 def _same_count(op: Definition) -> Iterator[Requirement]:
-    """A reshape keeps the element count.
-
-    Each count gets a bound before it is compared, so that the products do not overflow.
-    """
+    """Requires that a reshape keeps the element count. Bounds both counts first, so that no product overflows."""
     x, y = all_sizes(op.operands[0]), all_sizes(op.result)
     if any(isinstance(n, Size) for n in (*x, *y)):
         yield from (Requirement(COUNT, sizes, MOST_ELEMENTS) for sizes in (x, y))

@@ -4,8 +4,8 @@
     custom_call @stablehlo.dynamic_reduce_window(%x, %i, sizes...)  reduce_window(%x, %i) {sizes...}
     custom_call @stablehlo.dynamic_approx_top_k(..., 2)              custom_call @ApproxTopK(...) {top_k = 2}
 
-stablehlo-refine-shapes knows none of these calls. `mark_sums` marks the calls of windows whose results are sums. Rules
-need the mark, because they do not see the function that is the body of such a call.
+The pass stablehlo-refine-shapes does not support these calls. `mark_sums` marks the results of windowed reductions that
+are sums. Rules need this mark, because they cannot read the called function, which is the reduction's body.
 
     custom_call @stablehlo.dynamic_reduce_window(...) {called_computations = [@add]}    adds {tidu.sums = [0]}
 """
@@ -30,7 +30,7 @@ from tiduc.dialect.shapes.types import i64, is_dynamic
 
 REDUCE_WINDOW, APPROX_TOP_K = "stablehlo.dynamic_reduce_window", "stablehlo.dynamic_approx_top_k"
 SUMS = "tidu.sums"
-"""The numbers of the results whose reducer is an addition."""
+"""Attribute of a `REDUCE_WINDOW` call: the numbers of the results that are sums."""
 
 
 def violation(op: IrOp) -> str | None:
@@ -77,7 +77,10 @@ def _top_k(call: IrOp) -> None:
 
 
 def _approx_top_k(call: IrOp) -> None:
-    """Restores the form that stablehlo-canonicalize-dynamism leaves once the shapes are static: no shape operands."""
+    """Replaces a call by `ApproxTopK`, with k as a setting.
+
+    stablehlo-canonicalize-dynamism has removed the shape operands.
+    """
     *operands, k = call.operands
     given = _constants([k])
     if given is None or any(is_dynamic(y.type) for y in call.results):
@@ -139,7 +142,10 @@ def _replace(
     attributes: Mapping[str, ir.Attribute],
     regions: int = 0,
 ) -> ir.Operation:
-    """Creates an op in place of a call. A conversion restores the types of the results, for refinement to remove."""
+    """Creates an op in place of a call.
+
+    Conversions keep the result types; stablehlo-refine-shapes removes the conversions.
+    """
     ip, location = ir.InsertionPoint(call), call.location
     op = ir.Operation.create(name, types, operands, attributes, regions=regions, loc=location, ip=ip)
     converted = (
@@ -151,7 +157,7 @@ def _replace(
 
 
 def mark_sums(module: ir.Module, ops: Iterable[IrOp]) -> None:
-    """Adds the attribute `SUMS`, in place, to each call of a dynamic window among the ops of the module."""
+    """Adds the attribute `SUMS`, in place, to each `REDUCE_WINDOW` call in `ops`, which are ops of the module."""
     calls = [op for op in ops if call_target(op) == REDUCE_WINDOW]
     functions = {symbol(op): op for op in operations(module.body)} if calls else {}
     for op in calls:

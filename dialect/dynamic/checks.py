@@ -27,7 +27,7 @@ from tiduc.dialect.shapes.origins import DYNAMIC, entries, entry, scalar, size_o
 from tiduc.dialect.shapes.types import is_dynamic
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
-"""A size of an input that follows from other sizes, in the form of `dialect/dynamic/known.py`."""
+"""An input's size that is known from the sizes of inputs, as a tuple that `known_sizes` of known.py yields."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Placed:
 
 
 class FunctionSizes:
-    """The checks of one function, in order, and its atoms. `values` maps each `ir.Value` to its `Value`.
+    """The checks of one function, in the order in which they run, and its atoms (see forms.py).
 
-    The first `input_sizes` atoms are dynamic dimensions of inputs. `beyond` is the first op whose sizes no check can
-    express, with the reason.
+    `values` maps each `ir.Value` to its `Value`. The first `input_sizes` atoms are dynamic dimensions of inputs.
+    `beyond` is the first op with sizes that no check can express, and the reason.
     """
 
     def __init__(self, module: "ModuleSizes", function: IrOp, given: Iterable[KnownSize] = ()) -> None:
@@ -73,7 +73,7 @@ class FunctionSizes:
         self.atoms.bounded = 0 if self.private else self.input_sizes
         known = Known(self.atoms)
         for x in self.inputs:
-            if _dynamic_dimensions(x):  # an existing array has no more elements than memory holds
+            if _dynamic_dimensions(x):  # memory holds every input, so its element count is bounded
                 requirement = Requirement(COUNT, all_sizes(x), MOST_ELEMENTS)
                 if (check := known.needed_check(requirement)) is not None:
                     known.learn(check)
@@ -140,7 +140,7 @@ class FunctionSizes:
     def _check(
         self, requirement: Requirement, op: IrOp, known: Known, top: bool, before: IrOp | None = None
     ) -> None:
-        """Places a requirement as a check, after checks that the numbers in it are in range."""
+        """Places a check of a requirement. Before it, places checks that the sizes that it compares are in range."""
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
         for form in map(known.form, sizes):
@@ -154,7 +154,7 @@ class FunctionSizes:
             self._place(check, op, before, known, top)
 
     def _in_range(self, form: Form, op: IrOp, before: IrOp, known: Known, top: bool) -> None:
-        """Places checks that a size fits 32 bits; otherwise arithmetic on sizes has wrapped around."""
+        """Places checks that a size fits in 32 bits; otherwise the program's i32 arithmetic on sizes wraps around."""
         if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
             kind, of, _ = self.atoms.listed[form[0][0][0]]
             if kind in ("entry", "scalar") and not _is_wide(of):
@@ -174,7 +174,7 @@ class FunctionSizes:
             known.learn(left)
 
     def _products_fit(self, check: Check, op: IrOp, before: IrOp, known: Known, top: bool) -> None:
-        """Places checks that products of more than two sizes fit 64 bits."""
+        """Places checks that products of more than two sizes fit in 64 bits."""
         for form in () if check.relation == COUNT else (check.a, check.b):
             for monomial, _ in form:
                 if len(monomial) > 2:
@@ -186,14 +186,17 @@ class FunctionSizes:
             yield from self.atoms.read_by(form)
 
     def _is_input(self, number: int) -> bool:
-        """Whether an atom is known when the function begins; in a public function, only dimensions are."""
+        """Whether an atom is known when the function starts.
+
+        In a public function, only dimensions of inputs are. In a private function, entries of inputs are, too.
+        """
         kind, of, _ = self.atoms.listed[number]
         return self._order[of] < len(self.inputs) and (self.private or kind == "dimension")
 
     # ---- control flow --------------------------------------------------------------------------------------
 
     def _while(self, op: IrOp, known: Known, top: bool) -> None:
-        """A loop: each iteration must end with values of the sizes that the loop begins with."""
+        """Visits a loop. Requires that the carries at the end of an iteration have the sizes of the initial carries."""
         initial = [self.values[x] for x in op.operands]
         condition, body = (region.blocks[0] for region in op.regions)
         for x, y in zip(initial, op.results, strict=True):
@@ -243,7 +246,7 @@ class FunctionSizes:
                 outside = all(self._order[self.atoms.listed[n][1]] < before for n in self.atoms.read_by(form))
                 if outside and all(other == form for other in others):
                     self._graph.sizes[value, d] = as_size(form, self.atoms)
-                else:  # IREE assumes that these sizes are equal
+                else:  # IREE assumes that the branches return equal sizes
                     self.beyond = self.beyond or (op, "sizes of its branches are not known to be equal")
 
     def _inlined(self, op: IrOp, known: Known, top: bool) -> None:
@@ -297,7 +300,7 @@ class _Translation:
         return Check(check.relation, self.form(check.a), self.form(check.b))
 
     def form(self, form: Form) -> Form:
-        """A size of the function, translated; it must be known."""
+        """A size of the function, translated. Requires `is_known(form)`."""
         replaced = {i: self._read(i) for i in self._atoms.read_by(form)}
         return self._known.form(as_size(form, self._atoms, replaced))
 
@@ -316,7 +319,7 @@ class ModuleSizes:
     def __init__(
         self, module: ir.Module | IrOp, given: Mapping[str, Iterable[KnownSize]] | None = None
     ) -> None:
-        """`given` has, by function name, sizes that are known of the inputs of every call."""
+        """`given` maps a function's name to the sizes of its inputs that are known for every call."""
         self._given = given or {}
         self._functions = {
             ir.StringAttr(op.attributes["sym_name"]).value: op

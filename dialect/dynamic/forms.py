@@ -121,7 +121,7 @@ class Known:
         self._checked: set[Check] = set(outer._checked) if outer else set()
         self.in_range: list[Form] = (
             outer.in_range if outer else []
-        )  # forms that the program computes, perhaps in i32, and that must be checked
+        )  # forms that the program computes, perhaps in i32: they must be checked to be in range
         self.counts: dict[Any, int] = dict(outer.counts) if outer else {}
 
     def inner(self) -> "Known":
@@ -177,7 +177,7 @@ class Known:
         return self._solved.get(number, (((number,), 1),))
 
     def computed(self, kind: str, a: Form, b: Form) -> Form:
-        """A quotient, maximum or broadcast of two forms, simplified if possible."""
+        """The quotient, maximum or broadcast of two forms, as `kind` says; simplified if possible."""
         m, n = as_number(a), as_number(b)
         if kind == "quotient":
             b = self._divisor(b)
@@ -198,7 +198,10 @@ class Known:
         return (((self.atoms.number((kind, a, b)),), 1),)
 
     def _divisor(self, form: Form) -> Form:
-        """A divisor without a maximum with 1, which each quotient takes anyway."""
+        """The form n of a divisor max(n, 1); any other divisor unchanged.
+
+        Each quotient takes the maximum of its divisor and 1 anyway.
+        """
         if len(form) == 1 and form[0][1] == 1 and len(form[0][0]) == 1:
             kind, of, where = self.atoms.listed[form[0][0][0]]
             if kind == "maximum" and constant(1) in (of, where):
@@ -206,7 +209,10 @@ class Known:
         return form
 
     def quotient(self, a: Form, b: Form) -> Form | None:
-        """a / b as `stablehlo.divide` rounds it. None unless this is known to be the floor."""
+        """The quotient a / b of a `stablehlo.divide`.
+
+        None unless its rounding toward zero is known to give the floor.
+        """
         return self.computed("quotient", a, b) if self.never_negative(a) and self._positive(b) else None
 
     def _positive(self, form: Form) -> bool:
@@ -284,7 +290,7 @@ class Known:
         return None if simple is None or simple in self._checked else simple
 
     def learn(self, check: Check) -> None:
-        """Adds the fact of a check that is made before this point of the program."""
+        """Adds the fact that a check has established before this point of the program."""
         self._checked.add(check)
         if check.relation == COUNT:
             most = as_number(check.b) or 0
@@ -314,7 +320,7 @@ _COMPUTED: dict[str, Callable[[Known, Form, Form], Form | None]] = {
     "stablehlo.multiply": lambda known, a, b: times(a, b),
     "stablehlo.subtract": lambda known, a, b: plus(a, b, -1),
 }
-"""Arithmetic on sizes in the program; `dialect/shapes/origins.py` follows a part of it, on scalars."""
+"""The form of each arithmetic op on sizes. `dialect/shapes/origins.py` supports fewer of these ops, on scalars only."""
 
 
 def _equal(known: Known, check: Check) -> Check | None:

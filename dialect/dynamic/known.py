@@ -1,4 +1,4 @@
-"""Dynamic dimensions of values in terms of the dimensions of other values, such as a tangent's by its primal's."""
+"""Dynamic dimensions of values in terms of dimensions of other values, such as those of a tangent's primal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from tiduc.dialect.shapes.sizes import Size, atom
 def carry_sizes(pairs: Mapping[Value, Value]) -> None:
     """Transfers the known relations between dynamic dimensions from the keys of `pairs` to its values.
 
-    A relation is transferred if it reads only dimensions of values in `pairs`.
+    A relation is transferred if all sizes in it are dimensions of keys of `pairs`.
     """
     for x, y in pairs.items():
         for d, size in _dynamic_sizes(x):

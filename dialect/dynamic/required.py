@@ -54,7 +54,7 @@ def is_ranked(x: Value) -> bool:
 
 
 def _exists(op: Definition, sizes: list[int | Size]) -> Iterator[Requirement]:
-    """No size is negative, and the element count is at most `MOST_ELEMENTS`, unless an operand has the same shape."""
+    """Requires that no size is negative, and at most `MOST_ELEMENTS` elements unless an operand has this shape."""
     for n in sizes:
         yield Requirement(AT_MOST, 0, n)
     for x in op.operands:
@@ -74,7 +74,7 @@ _FREE = {name for name, row in TRAITS.items() if row.sizes == "static"} | set(
 
 
 def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-    """Every operand of the result's rank has the sizes of the result."""
+    """Every operand whose rank is the result's has the result's sizes."""
     for y in op.results:
         for x in op.operands:
             if is_ranked(x) and rank_of(x) == rank_of(y):
@@ -82,7 +82,7 @@ def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
 
 
 def _arrays(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-    """The first half of the operands, which are arrays that are reduced together, have equal sizes."""
+    """The arrays that are reduced together, which are the first half of the operands, have equal sizes."""
     first, *others = op.operands[: len(op.operands) // 2]
     yield from (((x, d), (first, d)) for x in others for d in range(rank_of(x)))
 

@@ -1,7 +1,7 @@
-"""The size of each dimension of a result: the rules of `origins.py`, and formulas for windows and broadcasts.
+"""Formulas for the sizes of results, for the requirements in `required.py`: those of `origins.py`, and further ones.
 
-Derivative rules read the sizes of windows and broadcasts from the result itself, so `origins.py` has no formulas for
-them. These formulas serve to derive the requirements of an op on its operands' sizes.
+The further formulas are those of windowed ops, broadcasting ops and a few others. `origins.py` lacks them on purpose:
+derivative rules read the sizes of such a result from the result itself.
 """
 
 import functools
@@ -108,7 +108,7 @@ def _chlo_broadcast(op: Definition, number: int, d: int) -> Origin:
 
 
 def aligned(op: Definition) -> Iterator[tuple[int, Dimension]]:
-    """Pairs of a result dimension and an operand dimension that is broadcast along it."""
+    """Yields each dimension of the result with each operand dimension that is broadcast along it."""
     rank = rank_of(op.result)
     for x in op.operands:
         along = list(range(rank - rank_of(x), rank))
@@ -139,10 +139,10 @@ ORIGINS: dict[str, Rule] = {
     "chlo.top_k": _top_k,
     **dict.fromkeys(BROADCASTING, _chlo_broadcast),
 }
-"""The rules of `dialect/shapes/origins.py`, and the formulas above."""
+"""By op name, the rules of `dialect/shapes/origins.py` and the formulas above."""
 
 SIZES_IN = {name: row.sizes_in for name, row in TRAITS.items() if row.sizes_in}
 """By op, the numbers of the operands that are vectors of sizes."""
 
 PLACES_IN = frozenset(name for name in SIZES_IN if TRAITS[name].sizes == "formula")
-"""The ops that read an array at places given by vectors of sizes, even if all shapes are static."""
+"""Ops whose vectors of sizes say where they read an array. They need checks even if all shapes are static."""

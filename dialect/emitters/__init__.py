@@ -1,1 +1,1 @@
-"""The builder of StableHLO, region bodies, and matrices made of ops."""
+"""Emitters: the builder of StableHLO graphs, the bodies of regions, and functions of matrices."""

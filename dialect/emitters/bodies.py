@@ -33,7 +33,7 @@ class IrEmitter(StablehloOps[IrValue, float]):
         attributes: Attributes | None = None,
         regions: Sequence[Fill] = (),
     ) -> tuple[IrValue, ...]:
-        """Emits an op and returns its results. A number among the operands is a splat like the last array."""
+        """Emits an op and returns its results. A number among the operands becomes a splat of the last array's type."""
         values = [x for x in operands if not isinstance(x, _NUMBERS)]
         if len(values) < len(operands):
             values = [self.constant(x, values[-1]) if isinstance(x, _NUMBERS) else x for x in operands]
@@ -56,7 +56,7 @@ class IrEmitter(StablehloOps[IrValue, float]):
         raise UnknownSize("its region would need the size of a dynamic dimension")
 
     def inlined(self, region: ir.Region, arguments: Sequence[IrValue]) -> list[IrValue]:
-        """Emits the ops of a region of an `ir.Operation` on these arguments.
+        """Emits the ops of an `ir.Operation`'s region with these arguments.
 
         Returns the values that the region returns.
         """

@@ -19,7 +19,7 @@ from tiduc.dialect.ops.ir_types import Attributes
 from tiduc.dialect.shapes.sizes import Extent
 
 _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
-"""The masks of two operands, shared between ops to save time and memory: most ops have one or two operands."""
+"""The masks of two operands, indexed by their flags. Ops share these tuples, which saves time and memory."""
 
 
 @dataclass
@@ -53,8 +53,8 @@ class Builder(Emits[Value, Never]):
         self.graph = Graph(name)
         self.graph.held = (view,)
         self.location: ir.Location = ir.Location.unknown()
-        self.constants: dict[Any, Value] = {}  # so that op sets emit each constant once per graph
-        self.engine: Any = None  # services that a stage offers to the rules of ops that call graphs
+        self.constants: dict[Any, Value] = {}  # each constant is emitted once per graph
+        self.engine: Any = None  # the functions that a stage lends to rules (passes/rules/lent.py)
         self.notes = Notes()
         self.tangents: Collection[Value] = ()  # inputs under transposition, which rules must not read
         self._linear: set[Value] = set()
@@ -137,9 +137,9 @@ class Builder(Emits[Value, Never]):
     def copy(
         self, op: Definition, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()
     ) -> tuple[Value, ...]:
-        """Copies an op of another graph, with its active mask, onto values of this graph.
+        """Copies an op of another graph, with its active mask, to operands of this graph.
 
-        Returns the results of the copy.
+        Returns the copy's results.
         """
         graph = self.graph
         copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op.location)

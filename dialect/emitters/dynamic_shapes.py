@@ -77,9 +77,9 @@ class DynamicShapes(Emits[V, N]):
         return self.emit("stablehlo.dynamic_pad", operands, type_)
 
     def dynamic_reshape(self, x: V, type_: ir.Type, sizes: Sequence[Extent]) -> V:
-        """x reshaped to these sizes. A reshape that only adds dimensions of size 1 is emitted as a broadcast.
+        """x reshaped to these sizes.
 
-        More targets support the broadcast.
+        A reshape that only adds dimensions of size 1 is a broadcast, which more targets support.
         """
         places = [d for d, n in enumerate(sizes) if not known_equal(n, 1)]
         own = shape(x)
@@ -142,7 +142,7 @@ class Sizes(DynamicShapes[Value, Never], Builder):
         return self._on_sizes("multiply" if kind == "product" else kind, a, by)
 
     def _quotient(self, key: Key, a: Value, divisor: Key, by: Value) -> Value:
-        """floor(a / by), where `divide` rounds toward zero. A dynamic divisor is clamped to at least 1."""
+        """floor(a / by). StableHLO's `divide` would round toward zero. A dynamic divisor is clamped to at least 1."""
         if divisor[0]:
             by = self._on_sizes("maximum", by, self.size(1))
         if min([key[1], *(factor for _, factor in key[0])]) < 0:
@@ -154,7 +154,7 @@ class Sizes(DynamicShapes[Value, Never], Builder):
         return self.emit(f"stablehlo.{name}", (a, b), _scalar())
 
     def _as_i32(self, x: Value) -> Value:
-        """Integers or indices, in a tensor or as plain scalars, converted to a tensor of i32."""
+        """x as a tensor of i32; x is a tensor or a plain scalar of integers or indices."""
         integer = ir.IntegerType.get_signless(32)
         if not isinstance(x.type, ir.RankedTensorType):
             if isinstance(x.type, ir.IndexType):
@@ -167,7 +167,7 @@ class Sizes(DynamicShapes[Value, Never], Builder):
 
 
 def unknown_sizes(type_: ir.Type) -> UnknownSize:
-    """The error for a type with dynamic dimensions, if no value has these sizes."""
+    """The error for a type with dynamic dimensions whose sizes no value provides."""
     return UnknownSize(
         f"the rule would need the sizes of {type_}, which are known only at run time; make shapes static "
         "with stablehlo-refine-shapes"

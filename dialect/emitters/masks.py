@@ -1,4 +1,4 @@
-"""masks: selects between a cotangent and zero, which keep the branch that is not chosen out of a gradient.
+"""masks: selects between a cotangent and zero, so that the branch that is not chosen does not reach a gradient.
 
     y = select(p, log x, 0)     the cotangent of log x is select(p, c, 0); that of x is select(p, c / x, 0)
                                 rather than select(p, c, 0) / x, which is 0 / 0 at x = 0
@@ -6,8 +6,9 @@
 A mask moves behind the elementwise ops of its branch if the slope of one of these ops may be infinite. Otherwise the
 mask stays, because a moved mask costs one select per operand.
 
-The cotangent of a value that a branch or a loop does not read from outside is zero. If an op outside may map the value
-with an infinite slope, the transposed graph also returns a mask of the cotangent: where the graph reads the value.
+If a branch or a loop does not read a value from outside, the value's cotangent is zero. If an op outside may multiply
+this cotangent by an infinite slope, the transposed graph also returns a mask, which is true where the graph reads the
+value.
 """
 
 import functools
@@ -26,10 +27,11 @@ from tiduc.dialect.shapes.types import is_complex, is_dynamic, is_float, predica
 _SELECT = "stablehlo.select"
 
 _DEEPEST = 4
-"""The most nested masks that move."""
+"""The largest number of nested masks that move."""
 
 _REACH = 32
-"""The most ops of a branch or a slope that are examined; a longer one counts as infinite."""
+"""The most ops that are examined, of a branch or of the computation of a slope. If there are more, the slope counts as
+infinite."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
             elif (one := z if x is None else x) is not None:
                 y = apply_mask(b, replace(mask, x=one), moves(b, y))
         summands.append(y)
-    # A zero of dynamic shape is not recognised, so that its mask stays.
+    # `masked` does not recognise a zero of dynamic shape, so a mask with such a zero stays.
     if len(summands) > 1 and all([moves(b, y) and masked(y) is not None for y in summands]):
         own = [_broadcast(b, kept, y) for y in summands if (kept := mask_of(b, y)) is not None]
         either = functools.reduce(b.or_, own)
@@ -110,7 +112,7 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
 
 
 def mask_of(b: RecordEmitter, y: Value) -> Value | None:
-    """The predicate of the elements that the masks around y keep, a scalar or of y's shape. None without a mask."""
+    """The predicate that is true where all masks around y keep y: a scalar, or of y's shape. None if y has no mask."""
     kept: Value | None = None
     x = y
     while (mask := masked(x)) is not None:
@@ -123,12 +125,12 @@ def mask_of(b: RecordEmitter, y: Value) -> Value | None:
 
 
 def _broadcast(b: RecordEmitter, scalar: Value, like: Value) -> Value:
-    """A scalar in the shape of `like`; any other value as it is."""
+    """A scalar broadcast to the shape of `like`; any other value unchanged."""
     return scalar if rank(scalar) == rank(like) else b.broadcast_in_dim(scalar, [], like)
 
 
 def set_steep(b: RecordEmitter, inputs: Iterable[Value]) -> None:
-    """Sets the inputs of the graph under transposition that an op outside may map with an infinite slope."""
+    """Records the inputs of the transposed graph whose cotangents an op outside may multiply by an infinite slope."""
     b.notes.steep = set(inputs)
 
 
@@ -152,22 +154,22 @@ def is_everywhere(reached: Value) -> bool:
 
 
 def everywhere(b: RecordEmitter, reached: Value) -> Value:
-    """The scalar True, of the element type of a result of `reached`."""
+    """A constant true scalar, with the element type of a result of `reached`."""
     return b.constant(True, with_shape(reached.type, []))
 
 
 def mask_with(b: RecordEmitter, where: Value, ct: Value) -> Value:
-    """A cotangent that is set to zero where the predicate is false, by a mask that moves."""
+    """The cotangent, set to zero by a mask that moves where the predicate `where` is false."""
     return apply_mask(b, Masked(where, True, ct, b.zeros_like(ct)), True)
 
 
 def add(b: RecordEmitter, terms: Iterable[Value]) -> Value:
-    """The sum of one or more values, one after the other."""
+    """The sum of one or more values, added in order."""
     return functools.reduce(b.add, terms)
 
 
 def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
-    """select(predicate, x, y), under the common mask of x and y if they have one."""
+    """select(predicate, x, y). If x and y have the same mask, it is applied to the result instead."""
     mask, other = masked(x), masked(y)
     if mask is None or other is None or (mask.predicate, mask.keeps) != (other.predicate, other.keeps):
         return b.select(predicate, x, y)
@@ -175,7 +177,7 @@ def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
 
 
 def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
-    """Whether an elementwise linear op that computes a tangent may have an infinite slope."""
+    """Whether an elementwise linear op in the computation of the tangent `branch` may have an infinite slope."""
     known = b.notes.infinite
     waiting, seen, steep = [branch], set[Definition](), b.notes.steep
     while waiting:

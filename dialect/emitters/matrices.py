@@ -1,4 +1,4 @@
-"""Batches of matrices and vectors: products, triangles, solves, permutations and masks; as functions of a builder."""
+"""Functions of a builder for batches of matrices and vectors: products, triangles, solves, permutations and masks."""
 
 import functools
 import math
@@ -104,7 +104,7 @@ def gaps(b: StablehloOps[V, Never], w: V) -> V:
 
 
 def largest(b: StablehloOps[V, Never], w: V) -> V:
-    """The largest |w| of each matrix's values w."""
+    """The largest |w_i| of each vector w."""
     size = b.abs(w)
     return b.reduce(size, b.zero(with_shape(size.type, [])), [rank(w) - 1], "stablehlo.maximum")
 
@@ -117,7 +117,7 @@ def epsilon(x: V) -> float:
 
 
 def some(b: StablehloOps[V, Never], flags: V, dimensions: list[int]) -> V:
-    """Whether any flag along the dimensions is true."""
+    """Reduces flags along the dimensions: whether any flag is true."""
     return b.reduce(flags, b.zero(with_shape(flags.type, [])), dimensions, "stablehlo.or")
 
 
@@ -133,7 +133,7 @@ def scaled(b: StablehloOps[V, Never], factor: V, x: V) -> V:
 
 
 def packed(b: StablehloOps[V, Never], lower: V, upper: V, m: int, n: int) -> V:
-    """m by n matrices of `lower` below the diagonal and `upper` elsewhere; neither is larger than m by n."""
+    """m by n matrices with `lower` below the diagonal and `upper` elsewhere. Neither argument is larger than m by n."""
     lower, upper = corner(b, lower, m, n), corner(b, upper, m, n)
     return b.select(compare_places(b, lower, "GT"), lower, upper)
 
@@ -163,7 +163,7 @@ def corner(b: StablehloOps[V, Never], x: V, m: int, n: int) -> V:
 
 
 def rows_taken(b: StablehloOps[V, Never], x: V, at: V) -> V:
-    """The rows of the matrices in x with the row numbers `at`."""
+    """The matrices in x with permuted rows: row i of a result is row at[i] of x."""
     *batch, m, n = shape(x)
     count = math.prod(batch)
     flat = with_shape(at.type, [count, m])
@@ -183,11 +183,11 @@ def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:
     return b.emit_all("stablehlo.while", operands, [x.type for x in operands], {}, fills)[1]
 
 
-@functools.cache  # so that the builder shares the region, which one function fills
+@functools.cache  # the builder caches a region by the function that fills it
 def _exchange(
     numbers: ir.RankedTensorType, pivots: ir.RankedTensorType
 ) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
-    """The condition and the body of the loop over i. Selects instead of updates let it work on batched matrices."""
+    """Functions that fill the condition and the body of the loop over i. Selects, not updates, so that batches work."""
     last = pivots.rank - 1
     types = [with_shape(pivots, []), numbers, pivots]
 

@@ -1,4 +1,4 @@
-"""Polygamma functions of positive and negative numbers; as a function of a builder."""
+"""Polygamma functions of positive and negative numbers, emitted by a builder."""
 
 from math import pi
 from typing import Never
@@ -10,7 +10,7 @@ from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 def polygamma(b: StablehloOps[V, Never], n: int, x: V) -> V:
     """polygamma(n, x) for n >= 1, by reflection for negative x, where the expansion of `chlo.polygamma` is wrong.
 
-    x is reduced by the nearest integer before the cotangent, so that poles are exact.
+    The nearest integer is subtracted from x before the cotangent is taken, so that poles are exact.
     """
     is_left = b.compare(x, b.zeros_like(x), "LT")
     left = b.select(is_left, x, b.constant(-0.5, x))
@@ -30,7 +30,8 @@ def polygamma(b: StablehloOps[V, Never], n: int, x: V) -> V:
 def of_cotangent(n: int) -> list[float]:
     """The coefficients c of polygamma(n, x) = (-1)^n polygamma(n, 1 - x) + sum_k c_k cot(pi x)^k, DLMF 5.15.6.
 
-    The sum is minus pi times the n-th derivative of cot(pi x). Its terms have one sign, and every other one is zero.
+    The sum is minus pi times the n-th derivative of cot(pi x). All its terms have the same sign, and every second term
+    is zero.
     """
     coefficients = [0.0, -pi]
     for _ in range(n):

@@ -1,4 +1,4 @@
-"""`Emits`: what every emitter has, whether it emits records of a graph or MLIR's operations.
+"""`Emits`: the methods that all emitters have, those of graph records and those of MLIR operations.
 
     Emits[V, N]             emit, emit_all, size                 the protocol
       Elementwise[V, N]     add, multiply, compare, ...          methods that emit one op each, for both carriers
@@ -28,7 +28,7 @@ N = TypeVar("N", contravariant=True)
 """The operands that are not values: numbers, for some carriers."""
 
 Dims = Sequence[int] | NDArray[np.int64]
-"""Numbers of dimensions, or of places along dimensions."""
+"""Dimension numbers, or positions along dimensions."""
 
 Fill = Callable[[ir.Region], None]
 """A function that fills a region of a new op."""

@@ -8,9 +8,9 @@ from tiduc.dialect.graph.graph import Value
 
 
 class StablehloBuilder(RecordEmitter):
-    """Emits StableHLO and CHLO ops into a graph. Its sums keep masks outside (`masks.py`)."""
+    """Emits StableHLO and CHLO ops into a graph. A sum of masked terms gets one mask (`masks.py`)."""
 
     def sum(self, terms: Iterable[Value]) -> Value:
-        """The sum of values of one type. Terms that one predicate masks are added up before they are masked."""
+        """The sum of values of one type. Terms with one mask predicate are added first, and then masked once."""
         terms = list(terms)
         return super().sum(add_masked(self, terms)) if len(terms) > 1 else terms[0]

@@ -57,7 +57,7 @@ def _contraction(
 
 
 class StablehloOps(Elementwise[V, N]):
-    """Emits StableHLO and CHLO ops; its vector space is tensors of float or complex elements."""
+    """Emits StableHLO and CHLO ops. Tangents are tensors of float or complex elements."""
 
     # ---- the vector space -------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class StablehloOps(Elementwise[V, N]):
         high: Sequence[Extent],
         interior: Sequence[Extent],
     ) -> V:
-        """x with `low` and `high` values added at its ends (removed if negative), and `interior` between elements."""
+        """x padded with `value`: `low` and `high` elements at the ends (removed if negative), `interior` in between."""
         sizes = [_padded(*ends) for ends in zip(shape(x), low, high, interior, strict=True)]
         type_ = with_shape(x.type, sizes)
         if any_dynamic(low, high, interior):
@@ -291,7 +291,7 @@ class RecordEmitter(StablehloOps[Value, Never], Sizes):
     """Emits StableHLO and CHLO into a graph."""
 
     def conj(self, x: Value) -> Value:
-        """The conjugate as one op, which the identities know; MLIR that is compiled has it in parts."""
+        """The conjugate as one op of CHLO, which identities can match. Lowering expands it."""
         return self.emit("chlo.conj", (x,), x.type) if is_complex(x) else x
 
 
@@ -305,7 +305,10 @@ def _holds_floats(type_: ir.Type) -> bool:
 
 @functools.cache
 def combiner(name: str | None, element_type: ir.Type) -> Fill:
-    """A function that fills a reducer's region: one op of two scalars, or for None, the second scalar."""
+    """A function that fills a reducer's region with the op `name` of two scalars.
+
+    If None, it returns the second scalar.
+    """
 
     def fill(region: ir.Region) -> None:
         scalar = ir.RankedTensorType.get([], element_type)

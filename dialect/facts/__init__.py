@@ -1,1 +1,1 @@
-"""Facts about ops that need values, not names alone: identities, formulas, windows, costs, calls of LAPACK."""
+"""Facts that depend on more than an op's name: identities, formulas, windows, costs, calls of LAPACK."""

@@ -1,8 +1,9 @@
 """costs: bytes, floating-point operations and estimated time of an op, from the types of its values alone.
 
-The traits of ops say which of these an op has; docs/explain.md lists the formulas. FLOPs are additions, multiplications
-and other single operations on floats, and one for each value of a transcendental function such as an exponential, which
-are also counted separately. Bytes are what an op would read and write by itself: compilers that fuse ops move less.
+The table in ops/traits.py selects the formula for each op; docs/explain.md lists the formulas. An addition, a
+multiplication or another single operation on floats is one FLOP. So is one value of a transcendental function such as
+an exponential; these values are also counted separately. Bytes are those that an unfused op reads and writes; compilers
+that fuse ops move fewer.
 """
 
 import functools
@@ -24,14 +25,14 @@ from tiduc.dialect.shapes.origins import DYNAMIC, sizes_in
 def seconds(op: Definition) -> float:
     """The estimated time of one run of an op: the longer of its memory traffic and its arithmetic.
 
-    Regions of control ops do not count.
+    The regions of control-flow ops are not included.
     """
     (transcendentals, flops), rate = computed(op) or (0, 0), rates()
     return max(moved(op) / rate.bytes, flops / rate.flops + transcendentals / rate.functions)
 
 
 def computed(op: Definition) -> tuple[int, int] | None:
-    """The transcendentals and the other FLOPs of one run of an op. None if they are not known."""
+    """The number of transcendental values and the number of other FLOPs in one run of an op. None if not known."""
     flops = traits_of(op.name).flops
     if flops == "function":
         return _real_size(op.result), 0
@@ -89,7 +90,7 @@ def _is_float(x: Value) -> bool:
 
 
 def _complex(x: Value, of_complex: int) -> int:
-    """The number of real operations in one operation on an element: `of_complex` for complex elements, else 1."""
+    """The number of real operations per operation on an element of x: `of_complex` if x is complex, else 1."""
     return of_complex if isinstance(getattr(x.type, "element_type", None), ir.ComplexType) else 1
 
 
@@ -121,7 +122,7 @@ def moved(op: Definition) -> int:
 
 
 def _body(op: Definition) -> int:
-    """The number of float operations in a region on scalars."""
+    """The number of float operations in an op's region, which computes with scalars."""
     count = 0
     for region in op.regions:
         for block in region.blocks:

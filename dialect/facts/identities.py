@@ -33,16 +33,16 @@ NEUTRAL = {
     for name, number in traits.NEUTRAL.items()
     if math.isfinite(number)
 }
-"""By op: the neutral element, and the numbers of the operands that it may be."""
+"""For each op: the neutral element, and the numbers of the operands that may be neutral."""
 
 Operands = Sequence[Typed]
 Replacement = Typed | AnyOp | None
 Identity = Callable[[Any, Operands], Any]
-"""Maps an op of one result, given its current operands, to an equal value or an equal cheaper op; else to None."""
+"""Maps an op of one result and its current operands to an equal value or a cheaper equal op. None if there is none."""
 
 
 def neutral(name: str) -> Callable[[AnyOp, Operands], Replacement]:
-    """The identity of an op in `NEUTRAL`: the operand beside a neutral element."""
+    """The identity for an op in `NEUTRAL`: op(x, neutral element) is x."""
     number, sides = NEUTRAL[name]
 
     def rule(_: AnyOp, operands: Operands) -> Replacement:
@@ -70,7 +70,7 @@ def add(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
-    """The real and the imaginary part of a sum, if each of the terms is zero in the other part."""
+    """x and y, if the sum is (x + 0i) + (0 + y i) in either order; else None."""
     terms = [op for x in operands if (op := defined_by(x, "stablehlo.complex")) is not None]
     for first, second in (terms, terms[::-1]) if len(terms) == 2 else ():
         if is_zeros(first.operands[1]) and is_zeros(second.operands[0]):
@@ -79,9 +79,10 @@ def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
 
 
 def complex_(op: AnyOp, operands: Operands) -> Replacement:
-    """The complex number of z's own parts is z; with the imaginary part negated, it is the conjugate of z.
+    """real z + i imag z is z, and real z - i imag z is the conjugate of z.
 
-    The conjugate is an op of CHLO, which passes on functions may not add: they also run after CHLO is expanded.
+    The conjugate is found in graphs only. It is a CHLO op, and passes on functions also run after CHLO ops are
+    expanded.
     """
     real = defined_by(operands[0], "stablehlo.real")
     if real is None or real.operands[0].type != op.result.type:
@@ -99,7 +100,7 @@ def complex_(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def conj(op: AnyOp, operands: Operands) -> Replacement:
-    """The conjugate of the conjugate of z is z; the conjugate of a real number is the number."""
+    """conj(conj z) is z, and conj x is x for real x."""
     (x,) = operands
     if not isinstance(x.type.element_type, ir.ComplexType):
         return x if x.type == op.result.type else None
@@ -126,7 +127,10 @@ def negate(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def convert(op: AnyOp, operands: Operands) -> Replacement:
-    """Conversion to x's own type is x. A converted splat constant of integers is a splat constant of floats."""
+    """A conversion of x to its own type is x.
+
+    A splat constant of integers, converted to floats, is a splat constant.
+    """
     (x,), type_ = operands, op.result.type
     if x.type == type_:
         return x
@@ -137,7 +141,7 @@ def convert(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def broadcast_in_dim(op: AnyOp, operands: Operands) -> Replacement:
-    """Broadcast to x's own shape is x. A broadcast splat is a larger splat. Two broadcasts compose into one."""
+    """A broadcast of x to its own shape is x. A broadcast splat is a larger splat. Two broadcasts compose into one."""
     (x,), type_ = operands, op.result.type
     along = op.attributes["broadcast_dimensions"]
     if x.type == type_ and in_order(along):
@@ -157,7 +161,7 @@ def dynamic_slice(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def reshape(op: AnyOp, operands: Operands) -> Replacement:
-    """Reshape to x's own shape is x. A reshaped splat constant is a splat constant. Two reshapes compose into one."""
+    """A reshape of x to its own shape is x. A reshaped splat constant is a splat constant. Two reshapes become one."""
     (x,), type_ = operands, op.result.type
     if x.type == type_:
         return x
@@ -169,7 +173,7 @@ def reshape(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def transpose(op: AnyOp, operands: Operands) -> Replacement:
-    """Transpose by the identity permutation is x. Two transposes compose into one."""
+    """A transpose of x by the identity permutation is x. Two transposes compose into one."""
     (x,), order = operands, op.attributes["permutation"]
     if in_order(order):
         return x
@@ -180,7 +184,7 @@ def transpose(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def dot_general(op: AnyOp, operands: Operands) -> Replacement:
-    """The product of x with ones is x, broadcast, if no dimension is contracted: x times a seed of 1."""
+    """If no dimension is contracted, the product of x with ones is x, broadcast. A seed of 1 gives such products."""
     side = 1 if is_ones(operands[0]) else 0 if is_ones(operands[1]) else None
     if side is None:
         return None
@@ -215,12 +219,12 @@ IDENTITIES: Mapping[str, Identity] = {
 }
 
 
-# ---- what is known of operands and constants ------------------------------------------------------------------
+# ---- facts about operands and constants -----------------------------------------------------------------------
 
 
 @functools.cache
 def in_order(dimensions: ir.DenseI64ArrayAttr) -> bool:
-    """Whether the attribute is 0, 1, 2, ..."""
+    """Whether the attribute lists 0, 1, 2, ..."""
     return dimensions_in(dimensions) == tuple(range(len(dimensions)))
 
 
@@ -232,7 +236,7 @@ def picked(dimensions: ir.DenseI64ArrayAttr, which: ir.DenseI64ArrayAttr) -> ir.
 
 @functools.cache
 def is_splat_of(value: ir.Attribute, type_: ir.RankedTensorType, number: int) -> bool:
-    """Whether a constant of that type, which is not quantized, is a splat of `number`."""
+    """Whether the attribute of a constant of type `type_` is a splat of `number`. False for quantized types."""
     if not is_splat(value) or value.type != type_:
         return False
     if isinstance(type_.element_type, ir.ComplexType):  # the bindings cannot return a complex splat
@@ -241,12 +245,12 @@ def is_splat_of(value: ir.Attribute, type_: ir.RankedTensorType, number: int) ->
 
 
 def is_zeros(x: Typed) -> bool:
-    """Whether x is a constant of zeros, and not quantized."""
+    """Whether x is a constant of zeros. False for quantized types."""
     return _is_filled(x, 0)
 
 
 def is_ones(x: Typed) -> bool:
-    """Whether x is a constant of ones, and not quantized."""
+    """Whether x is a constant of ones. False for quantized types."""
     return _is_filled(x, 1)
 
 
@@ -259,7 +263,7 @@ def _is_filled(x: Typed, number: int) -> bool:
 def widened_splat(
     value: ir.Attribute, narrow: ir.RankedTensorType, wide: ir.RankedTensorType
 ) -> ir.Attribute | None:
-    """A splat constant with the type `wide`. None if the constant is no splat of type `narrow`, or is complex."""
+    """The splat `value` of type `narrow` as a splat of type `wide`. None if `value` is complex or not such a splat."""
     if not is_splat(value) or value.type != narrow:
         return None
     if isinstance(narrow.element_type, ir.ComplexType) or not wide.has_static_shape:

@@ -18,7 +18,7 @@ from tiduc.dialect.ops.control_ops import call_target
 from tiduc.dialect.ops.ir_types import AnyOp
 
 CONFIG = ("mhlo.backend_config", "backend_config")
-"""The attributes that hold a call's settings: JAX lowers to the first, and exports the second."""
+"""The names of the attribute with a call's settings: JAX lowers to the first name, and exports the second."""
 
 
 Setting = bool | int | float | str | ir.Attribute
@@ -133,7 +133,7 @@ def targets(*routines: str) -> tuple[str, ...]:
 
 
 def settings_among(attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute]) -> dict[str, Setting]:
-    """The settings of a call by name, as numbers, text and flags of Python. {} if they have no names."""
+    """The settings of a call by name, as Python values; {} if the call has no dictionary of settings."""
     for name in CONFIG:
         if name in attributes and isinstance(attributes[name], ir.DictAttr):
             return {key: _plain(value) for key, value in named_attributes(attributes[name]).items()}
@@ -141,10 +141,7 @@ def settings_among(attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute]) -
 
 
 class CallSettings(dict[str, Any]):
-    """The settings of a call.
-
-    If a setting is missing, reading it raises the error that `refuse` makes from a reason.
-    """
+    """The settings of a call. Reading a setting that is missing raises the error that `refuse` returns."""
 
     def __init__(
         self, attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], refuse: Callable[[str], Exception]

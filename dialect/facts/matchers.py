@@ -1,9 +1,7 @@
 """Matchers of functions that a program computes by several ops.
 
-Each matcher starts from the last of these ops, in a graph or a module.
-
-JAX exports `logistic` in this form, and `logaddexp` with the functions built on it, such as `softplus` and
-`cumlogsumexp`.
+Each matcher starts from the last of these ops, in a graph or a module. JAX exports `logistic` as several ops, and also
+`logaddexp` and functions built on it, such as `softplus` and `cumlogsumexp`.
 """
 
 import re
@@ -19,10 +17,10 @@ from tiduc.dialect.ops.traits import TRAITS
 from tiduc.dialect.shapes.types import bits, is_float
 
 _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
-"""The beginning of a splat of NaN in 32 or 64 bits; a complex number has two parts in parentheses."""
+"""Matches the beginning of a splat of NaN in 32 or 64 bits. A complex number has two parts in parentheses."""
 
 _LOWEST = re.compile(r"dense<\(?0xFF(?:F0|80)0*[,>]")
-"""The beginning of a splat of -inf, like `_NAN`."""
+"""Matches the beginning of a splat of -inf, with the same variants."""
 
 KEEP_SPLATS = frozenset(
     name for name, row in TRAITS.items() if row.kind == "view" or row.sizes_in == (1,)
@@ -30,7 +28,7 @@ KEEP_SPLATS = frozenset(
     "stablehlo.concatenate",
     "stablehlo.pad",
 }
-"""Ops that give a splat of the number in their first operand if that is a splat."""
+"""Ops that map a splat, as first operand, to a splat of the same number."""
 
 
 def compares_equal(op: AnyOp) -> bool:
@@ -45,7 +43,7 @@ def compares_equal(op: AnyOp) -> bool:
 
 
 def splat(x: Typed) -> float | None:
-    """The number that fills a real x, if x is known to be a splat; else None."""
+    """The number that all elements of a real x equal, if x is known to be a splat; else None."""
     op = definition(_moved(x))
     if op is None or not is_float(x):
         return None
@@ -58,7 +56,10 @@ def splat(x: Typed) -> float | None:
 
 
 def _converted(op: AnyOp) -> float | None:
-    """The number that fills the result of a conversion to floats of at least 16 bits, whose overflow is infinite."""
+    """The number that all results of a `convert` to floats equal; None if it is not known.
+
+    Narrow floats, of fewer than 16 bits, are left out, because their overflow is not always infinite.
+    """
     x, of = op.results[0], _moved(op.operands[0])
     scalar = ir.RankedTensorType.get([], x.type.element_type)
     if is_float(of):
@@ -72,14 +73,14 @@ def _converted(op: AnyOp) -> float | None:
 
 
 def _moved(x: Typed) -> Typed:
-    """The value whose elements x holds in another order or shape."""
+    """The first value behind x that is not the result of an op in `KEEP_SPLATS`. If it is a splat, so is x."""
     while (op := definition(x)) is not None and op.name in KEEP_SPLATS:
         x = op.operands[0]
     return x
 
 
 def logistic(op: AnyOp) -> Typed | None:
-    """z, if the quotient is 1 / (1 + exp z); else None."""
+    """z, if op is the quotient 1 / (1 + exp z); else None."""
     one, below = op.operands
     total = defined_by(below, "stablehlo.add")
     if total is None or splat(one) != 1:
@@ -93,9 +94,9 @@ def logistic(op: AnyOp) -> Typed | None:
 
 
 def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
-    """u, v and u - v, if the sum is max(u, v) + log1p(exp(-|u - v|)); else None.
+    """u, v and u - v, if op is the sum max(u, v) + log1p(exp(-|u - v|)); else None.
 
-    If v is 0, |u| may stand for |u - v|, as in softplus.
+    With v = 0, u instead of u - v matches too, as in softplus.
     """
     for x, y in (op.operands, op.operands[::-1]):
         if (larger := defined_by(x, "stablehlo.maximum")) is None:
@@ -117,7 +118,7 @@ def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
 
 
 def guards_call(op: AnyOp) -> bool:
-    """Whether a select chooses between a result of a custom call and NaN, by an integer result that reports failure.
+    """Whether a select replaces a result of a custom call by NaN where another result of the call reports failure.
 
     JAX exports each factorization with such selects.
     """
@@ -125,7 +126,7 @@ def guards_call(op: AnyOp) -> bool:
     compare, constant = (definition(_moved(y)) for y in (predicate, other))
     if compare is None or compare.name != "stablehlo.compare" or not _is_nan(constant):
         return False
-    if (parts := defined_by(x, "stablehlo.complex")) is not None:  # eigenvalues of real matrices
+    if (parts := defined_by(x, "stablehlo.complex")) is not None:  # the eigenvalues of a real matrix
         x = parts.operands[0]
     info = defined_by(_moved(compare.operands[0]), "stablehlo.custom_call")
     return info is not None and bool(definition(x) == info)

@@ -36,15 +36,18 @@ _DEFAULT = Rates()
 
 
 def rates() -> Rates:
-    """The rates in the file that TIDUC_COSTS names, else the default ones. Raises `RequestError` for an invalid file.
+    """The rates in the file that TIDUC_COSTS names, else the default rates. Raises `RequestError` for an invalid file.
 
-    A file without `launches` gets the default for them.
+    A file without `launches` gets the default rate of launches.
     """
     return given_rates() or _DEFAULT
 
 
 def given_rates() -> Rates | None:
-    """The rates in the file that TIDUC_COSTS names; None without the variable. Errors are those of `rates`."""
+    """The rates in the file that TIDUC_COSTS names; None if it is not set.
+
+    Raises `RequestError` for an invalid file.
+    """
     path = os.environ.get(VARIABLE)
     return _read(path) if path else None
 

@@ -28,7 +28,7 @@ _TYPE = re.compile(r"(\w+)(?:\[([^\]]*)\])?")
 
 @dataclass(frozen=True)
 class Shape:
-    """The type of an operand or a result: its element type, and its sizes; None for a scalar."""
+    """The type of an operand or a result: its element type, and its sizes, which are None for a scalar."""
 
     element: str
     sizes: tuple[str, ...] | None
@@ -89,14 +89,14 @@ def _shape_operands(op: AnyOp) -> int:
 
 @dataclass
 class _Sizes:
-    """The element type, batching dimensions and sizes, as far as the types read so far determine them."""
+    """The element type, batching dimensions and sizes that the types read so far determine."""
 
     base: Any = None
     batch: tuple[int, ...] | None = None
     sizes: dict[str, int] = field(default_factory=dict)
 
     def take(self, type_: ir.RankedTensorType, shape: Shape) -> bool:
-        """Whether a type matches the shape; the sizes of a match are recorded."""
+        """Whether a type matches the shape. If so, records the sizes that the type determines."""
         sizes = sizes_in(type_)
         if shape.sizes is None:
             return not sizes and self._is_of(type_.element_type, shape.element)
@@ -126,7 +126,7 @@ class _Sizes:
         return name == "E" or isinstance(type_, kinds[name])
 
     def _element(self, name: str) -> Any | None:
-        """The element type for a letter or the name of a type; None if no type has determined the letter yet."""
+        """The element type that a letter or a type's name stands for. None for a letter that is not determined yet."""
         if name not in ("E", "T", "R", "C"):
             return ir.Type.parse(name)
         if self.base is None or name in "ET":
@@ -172,7 +172,10 @@ _FLAGS = ("compute_uv", "full_matrices", "left", "lower", "right", "transpose", 
 
 
 def wrong_setting(settings: Mapping[str, object], letters: Mapping[str, str]) -> str | None:
-    """The setting that is not the expected flag, or not a letter that LAPACK allows. None if all are right."""
+    """A message about the first setting that is neither the expected flag nor an allowed letter.
+
+    None if all are valid.
+    """
     for name, value in settings.items():
         if name in _FLAGS and not isinstance(value, bool):
             return f"its setting {name} is not a flag"

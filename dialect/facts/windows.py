@@ -21,7 +21,7 @@ Numbers = tuple[int, ...]
 class Window:
     """A window that moves over an array, with one entry per dimension.
 
-    Offset j of the window at place o covers element i if o * stride + j * dilation = i * base + low. `base` and
+    Offset j of the window at position o covers element i if o * stride + j * dilation = i * base + low. `base` and
     `dilation` are the dilations of the array and of the window.
     """
 
@@ -33,7 +33,7 @@ class Window:
     high: Numbers
 
     def outputs(self, sizes: Sequence[int]) -> list[int]:
-        """The number of places of the window over an array of these sizes, per dimension."""
+        """The number of positions of the window over an array of these sizes, per dimension."""
         over = zip(self.padded(sizes), self.extent, self.strides, strict=True)
         return [_places(n, k, s) for n, k, s in over]
 
@@ -59,22 +59,23 @@ class Window:
         return [dilated(n, a) + lo + hi for n, a, lo, hi in ends]
 
     def adjoint(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The transposed window. It moves over the `places`, with one place per element of an array of `sizes` > 0.
+        """The transposed window, which moves over an array of sizes `places`.
 
-        With j' = size - 1 - j, so that a kernel is reversed, stride and base exchange roles: i * base + j' * dilation =
-        o * stride + (size - 1) * dilation - low. The high padding makes the last element the last place, so that the
-        elements after the last stride have places too.
+        It has one position for each element i of an array of `sizes` > 0. With j' = size - 1 - j, which reverses a
+        kernel, stride and base exchange roles: i * base + j' * dilation = o * stride + (size - 1) * dilation - low. The
+        high padding makes the last element the last position, so that elements after the last stride have positions,
+        too.
         """
         low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
         return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)
 
     def correlation(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The window of the size of `places` that moves over an array of `sizes` with one place per offset j."""
+        """A window as large as `places` that moves over an array of `sizes`. It has one position for each offset j."""
         turned = replace(self, sizes=tuple(places), strides=self.dilation, dilation=self.strides)
         return turned.ending(sizes, self.sizes)
 
     def ending(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """This window with the high padding that gives exactly these places over these sizes."""
+        """This window, with the high padding that gives it exactly `places` positions over an array of these sizes."""
         plain = replace(self, high=(0,) * len(sizes)).padded(sizes)
         ends = zip(places, self.strides, self.extent, plain, strict=True)
         return replace(self, high=tuple((m - 1) * s + e - n for m, s, e, n in ends))
@@ -86,14 +87,14 @@ class Window:
 
     @property
     def tiles(self) -> bool:
-        """Whether the places partition the array: the stride is the size, without dilation and padding."""
+        """Whether the window's positions partition the array: strides equal sizes, without dilation and padding."""
         bare = self.low == self.high == (0,) * len(self.sizes) and set(self.base) <= {1}
         return bare and self.strides == self.sizes == tuple(self.extent)
 
     def cumulative(self, sizes: Sequence[int]) -> int | None:
-        """The dimension along which this is a cumulative reduction, forwards or backwards; None for other windows.
+        """The dimension along which this window is cumulative, forwards or backwards; None for other windows.
 
-        At each place, a cumulative window covers all elements up to that place, or all elements from it on.
+        At position o, a cumulative window covers all elements up to o, or all elements from o on.
         """
         long = [d for d, k in enumerate(self.sizes) if k > 1]
         if len(long) != 1 or self.strides != self.base or set((*self.strides, *self.base)) != {1}:
@@ -108,7 +109,7 @@ class Window:
         )
 
     def may_be_empty(self, sizes: Sequence[int]) -> bool:
-        """Whether the window may cover no element at some place; a quick test with false positives."""
+        """Whether the window may cover no element at some position. A quick test with false positives."""
         over = zip(self.outputs(sizes), sizes, self.strides, self.low, self.extent, strict=True)
         holes = any(
             a > 1 or (w > 1 and k > 1) for k, w, a in zip(self.sizes, self.dilation, self.base, strict=True)
@@ -116,7 +117,7 @@ class Window:
         return holes or any(known_equal(n, 0) or lo >= k or (m - 1) * s - lo >= n for m, n, s, lo, k in over)
 
     def elements(self, sizes: Sequence[int]) -> NDArray[np.int64]:
-        """The number of elements, without padding, that the window covers at each place over these sizes."""
+        """The number of elements, not counting padding, that the window covers at each position over these sizes."""
         total = np.ones([], np.int64)
         for d, (n, m) in enumerate(zip(sizes, self.outputs(sizes), strict=True)):
             at = (
@@ -130,7 +131,7 @@ class Window:
 
 
 def _places(size: int, extent: int, stride: int) -> int:
-    """The number of places along a dimension; a dynamic dimension is assumed to have at least one place."""
+    """The number of positions along a dimension; at least one is assumed for a dynamic dimension."""
     if isinstance(size, Size):
         return (size - extent) // stride + 1
     return max(0, (size - extent) // stride + 1) if size > 0 else 0

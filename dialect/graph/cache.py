@@ -1,4 +1,4 @@
-"""Typed caches of what is computed from graphs of a view.
+"""Typed caches of results that are computed from the graphs of a view.
 
     SQUARED = Cache[Graph, Squared]()
     squared = SQUARED.get(view, graph, lambda: compute(view, graph))      computed once per view and graph

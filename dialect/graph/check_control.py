@@ -1,4 +1,4 @@
-"""The verifier of calls, branches and loops against the graphs that they call; each error has a location."""
+"""Verifies that calls, branches and loops fit the graphs that they call. Each error has a location."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -84,7 +84,7 @@ def _loop(op: Definition, graphs: list[Graph]) -> None:
 
 
 def check_calls(view: GraphsByName, graph: Graph, known: set[str]) -> None:
-    """Raises `ResolveError` if a graph that this one reaches by calls is recursive.
+    """Raises `ResolveError` if this graph, or one that it calls directly or indirectly, is recursive.
 
     `known` holds the names of graphs that have been checked; checked graphs are added to it.
     """

@@ -34,12 +34,12 @@ def read_by(op: IrOp) -> tuple[Any, ...]:
 
 
 def behind(x: IrValue) -> tuple[IrValue, ...]:
-    """The values that are read by the op that computes x. Empty for a block argument."""
+    """The values that the op that computes x reads. Empty for a block argument."""
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 
 def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[[IrOp], bool]) -> bool:
-    """Whether an op for which `wanted` holds computes a value, through ops for which `through` holds."""
+    """Whether an op for which `wanted` holds computes the value, directly or through ops for which `through` holds."""
 
     def followed(y: IrValue) -> Iterable[IrValue]:
         op = y.owner
@@ -50,7 +50,7 @@ def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[
 
 
 def is_constant(x: IrValue, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
-    """Whether a value is computed only from results of `sources`, which are ops without operands."""
+    """Whether a value is computed only from results of ops named in `sources`, which have no operands."""
     owners = ((y.owner, y) for y in reached([x], behind))
     return all(not isinstance(op, ir.Block) and (op.name in sources or behind(y)) for op, y in owners)
 
@@ -67,7 +67,7 @@ def awaited_by(op: IrOp) -> set[ir.Operation]:
 
 
 def in_block(op: IrOp, block: ir.Block) -> ir.Operation | None:
-    """The op of a block that is or contains another op; None if the block has none."""
+    """The op of a block that is the given op or contains it; None if the given op is outside the block."""
     while op.operation.block != block:
         op = op.operation.block.owner
         if op.operation.name in ("func.func", "builtin.module"):

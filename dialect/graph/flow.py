@@ -1,4 +1,4 @@
-"""Minimum cuts among values: the cheapest values that separate some values from all that they are computed from.
+"""Minimum cuts: the cheapest values from which some wanted values can be computed without reading anything else.
 
     x (1000) -> h (8) -> y (1000)        the minimum cut between the sources of y and y is h
 
@@ -14,10 +14,10 @@ UNLIMITED = 2**62
 """The capacity of a value that no cut contains."""
 
 Node = tuple[Value | None, bool]
-"""One end of a value in the flow network: at the op that defines it (False), or at the ops that read it (True)."""
+"""One of the two nodes of a value in the flow network: its definition (False), or its uses (True)."""
 
 Network = dict[Node, dict[Node, int]]
-"""For each node, how much more can flow to it from each other node."""
+"""`network[a][b]` is the amount that can still flow from node b to node a."""
 
 _SOURCE: Node = (None, False)
 
@@ -28,11 +28,11 @@ def minimum_cut(
     wanted: Iterable[Value],
     price: Callable[[Value], int] | None = None,
 ) -> list[Value]:
-    """The values of least total capacity on all paths to the wanted values. Of several cuts, the one nearest to them.
+    """The minimum cut: the values of least total capacity without which no path leads from a source to a wanted value.
 
-    `before` maps each value to the values that it is computed from; a value with none is a source. Wanted values that
-    are not in `before` are ignored. With `price`, the total includes the price of each value that is recomputed,
-    between the cut and the wanted values.
+    Among several minimum cuts, returns the nearest to the wanted values. `before` maps each value to the values that it
+    is computed from; the list of a source is empty. Wanted values that are not in `before` are ignored. With `price`,
+    the total includes the prices of the values between the cut and the wanted values, because they are recomputed.
     """
     left = _network(before, capacity)
     for x in before if price is not None else ():
@@ -59,7 +59,7 @@ def _network(before: Mapping[Value, Sequence[Value]], capacity: Callable[[Value]
 
 
 def _augmenting_path(left: Network, wanted: Node, unreachable: dict[Node, None]) -> list[Node]:
-    """A path from the source to a wanted node, along which more can flow; empty if there is none."""
+    """A path from the source to a wanted node along which more can flow; empty if no such path exists."""
     after: dict[Node, Node | None] = {wanted: None} if wanted in left else {}
     stack = list(after)
     while stack:

@@ -50,7 +50,7 @@ def callee(call: IrOp) -> str:
 
 
 def unused_symbol(body: ir.Block, names: Iterable[str]) -> str:
-    """The first of the names that no op of a module's body has."""
+    """The first of the names that is not the symbol of an op in a module's body."""
     taken = {symbol(op) for op in operations(body)}
     return next(name for name in names if name not in taken)
 
@@ -62,7 +62,10 @@ def new_function(
     location: ir.Location,
     attributes: Attributes | None = None,
 ) -> tuple[ir.Operation, ir.Block]:
-    """A new private function of these input and output types, without a terminator, and its block."""
+    """Creates a private function of these input and output types.
+
+    Returns it with its block, which has no terminator.
+    """
     given = {
         **(attributes or {}),
         "sym_name": ir.StringAttr.get(name),
@@ -74,7 +77,7 @@ def new_function(
 
 
 def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
-    """A new private function at a module's end that returns the results of a copy of an op without captures."""
+    """Adds a private function that runs a copy of an op without captures, at a module's end. Returns the function."""
     types = [x.type for x in op.operands], [y.type for y in op.results]
     function, block = new_function(name, types, ir.InsertionPoint(module_body), op.location)
     ip = ir.InsertionPoint(block)

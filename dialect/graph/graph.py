@@ -114,7 +114,7 @@ class Definition:
         return self.source.regions if self.source is not None else ()
 
     def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
-        """A copy of the op with other operands and captures, and these `results`."""
+        """A copy of the definition with other operands and captures. It keeps the list `results`."""
         op = Definition(
             self.name, operands, self.graph, self.active, self.given, self.source, captures, self.location
         )
@@ -169,7 +169,7 @@ class Definition:
     ) -> Any:
         source, types = self.source, [y.type for y in self.results]
         copy = source.clone(ip)
-        if len(source.results) != len(types):  # a rule emitted the op: the source only holds the regions
+        if len(source.results) != len(types):  # a rule emitted the op, so the source only holds the regions
             regions = len(source.regions)
             op = ir.Operation.create(self.name, types, operands, given, None, regions, self.location, ip)
             _move_regions(copy, op)
@@ -207,7 +207,7 @@ def definition_of(op: IrOp, graph: "Graph") -> Definition:
 
 @functools.cache
 def _shared(type_: ir.Type) -> ir.Type:
-    """The type as one shared Python object, so that dictionary look-ups need no comparison."""
+    """The one Python object for equal types, so that dictionary look-ups need not compare types."""
     return type_
 
 
@@ -222,9 +222,9 @@ def _move_regions(holder: IrOp, op: IrOp) -> None:
 class Graph:
     """The records of a graph; `op` is its `tidu.graph`, once written.
 
-    A `linear` graph has tangent inputs. `input_of` and `output_of` are the values that its inputs and outputs are
-    tangents of. `outputs` aligns with `output_of`, and has None for an inactive output. `tangent_of` has the tangent of
-    each primal value that has one, if `linearize` made the graph in this process.
+    A `linear` graph has tangent inputs. `input_of` and `output_of` are the primal values of its inputs and outputs.
+    `outputs` aligns with `output_of`, and has None for an inactive output. `tangent_of` has the tangent of each primal
+    value that has one, if `linearize` made the graph in this process.
     """
 
     def __init__(self, name: str, location: ir.Location | None = None) -> None:
@@ -240,7 +240,7 @@ class Graph:
         self.tangent_of: dict[Value, Value] = {}
         self.names: dict[str, Any] = {}
         self.op: Any = None
-        self.module: Any = None  # held because an op does not keep its module alive
+        self.module: Any = None  # an op does not keep its module alive
         self.extends: Graph | None = None  # the graph of which this is a copy with further outputs
         self.held: tuple[Any, ...] = ()  # for a built graph: the views that its ops come from
         self.sizes: dict[
@@ -258,7 +258,7 @@ class Graph:
         return tuple(self.inputs)
 
     def primal_of(self, value: Value) -> Value | None:
-        """The value whose tangent or cotangent an input of a linear graph is. None for any other value."""
+        """The primal value of an input of a linear graph, which is a tangent or cotangent. None for any other value."""
         if value.key is None or not self.input_of:
             return None
         if len(self._primal_of) != len(self.input_of):
@@ -294,7 +294,8 @@ class Graph:
     def write_names(self) -> None:
         """Writes the names that were given since the last call, as `tidu.name` ops.
 
-        A name is an op that uses the value, so native passes keep it: folding a value replaces its uses.
+        A `tidu.name` op uses its value, so native passes keep the name: when they fold the value, they replace its
+        uses.
         """
         if not self._unwritten_names:
             return

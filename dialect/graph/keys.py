@@ -3,9 +3,8 @@
     key(input)  = its input key
     key(result) = (op name, role, result types, operands, attributes, regions), result number
 
-Keys are made bottom-up, as in hash-consing: each operand is already the representative of its key, so it stands for
-the key. Making a key costs as much as reading its op, however deep or shared the graph is, and nothing recurs on the
-depth of the graph.
+Keys are built bottom-up, as in hash-consing: each operand has already been replaced by the representative of its key.
+Building a key therefore costs as much as reading its op, and never recurs on the depth of the graph.
 
 The role is the active mask: a linear op never equals a primal op. The two operands of a `commutative` op are
 unordered. A `stateful` op equals no other op.
@@ -30,12 +29,13 @@ class KeyTable:
         self._inputs: dict[str, Value] = {}
         self._results: dict[Hashable, tuple[Value, ...]] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._given: dict[int, tuple[int, Any]] = {}  # keyed by the id of the attributes, held to keep the id
+        # By the id of the attributes, which are held so that no other object gets the id.
+        self._given: dict[int, tuple[int, Any]] = {}
         self._sources: dict[Any, tuple[dict[str, Any], Any]] = {}
         self._bodies: dict[Any, int] = {}
 
     def input(self, key: str, x: Value) -> Value:
-        """The first input of that key."""
+        """The first input with this key."""
         return self._inputs.setdefault(key, x)
 
     def results(
@@ -79,7 +79,10 @@ class KeyTable:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _of_source(self, source: IrOp, captures: Sequence[Value]) -> tuple[dict[str, Any], Any]:
-        """The attributes of an op's source, and a key of its regions; cached, because emitted ops share sources."""
+        """The attributes of an op's source, and a key of its regions.
+
+        Cached, because emitted ops share their sources.
+        """
         if captures:
             outside = dict(zip(captured(source), captures, strict=True))
             return _attributes(source), self._regions(source, outside)

@@ -1,7 +1,7 @@
-"""One way to match: ops are found from the values that they compute, in graphs and in modules alike.
+"""Pattern matching: finds the ops that compute a value, in graphs and in MLIR modules alike.
 
     defined_by(x, "stablehlo.negate")                       the op that computes x, if it is a negation
-    traced(x, ("stablehlo.reshape",))                       x, and what it is a reshape of, and so on
+    traced(x, ("stablehlo.reshape",))                       x, the value that x is a reshape of, and so on
     instead(op, "stablehlo.subtract", (x, y))               another op in the place of `op`
 
 A value is a `Value` of a graph or an `ir.Value`; both are `Typed`. An op is a `Definition` or an `ir.Operation`; both
@@ -27,7 +27,7 @@ def definition(x: Any) -> Any | None:
 
 
 def defined_by(x: Typed, *names: str) -> Any | None:
-    """The op that computes a value, if its name is one of these names; else None."""
+    """The op that computes a value, if the op has one of these names; else None."""
     op = x.definition if type(x) is Value else definition(x)
     return op if op is not None and op.name in names else None
 
@@ -47,9 +47,9 @@ def instead(
     given: Attributes | None = None,
     of: Sequence[int] | None = None,
 ) -> AnyOp:
-    """Another op with the result type and location of `op`. For an MLIR operation, it is created before `op`.
+    """Another op with the result type and location of `op`. If `op` is an MLIR operation, creates the new op before it.
 
-    `of` has the numbers of the operands that `operands` replace, if these are only some of them.
+    `of` has the numbers of the operands that `operands` replace; by default, `operands` replace all.
     """
     if isinstance(op, Definition):
         return op.instead(name, tuple(operands), given, of)

@@ -1,4 +1,4 @@
-"""Gives custom calls their results one by one where an old export has them in a tuple.
+"""Replaces custom calls that return a tuple, as in old exports, by calls that return the tuple's elements.
 
 %t = custom_call @Qr(%x) : (T) -> tuple<T, U>   ->   %y, %z = custom_call @Qr(%x) : (T) -> (T, U)
                                                      %t = tuple %y, %z
@@ -18,7 +18,10 @@ GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
 
 
 def flatten_tuples(ops: Iterable[ir.Operation]) -> list[Any]:
-    """Replaces, in its module, each custom call whose only result is a tuple. Nested tuples are flattened too."""
+    """Replaces each custom call in `ops` whose only result is a tuple. Flattens nested tuples too.
+
+    Returns the new ops.
+    """
     return [_flattened(op) if op.name == CUSTOM_CALL else op for op in ops]
 
 

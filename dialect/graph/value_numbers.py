@@ -8,7 +8,7 @@ from tiduc.dialect.graph.view import View
 
 
 class ValueNumbers:
-    """Numbers the values of graphs by the first equal value in any graph, assuming equal inputs.
+    """The number of a value is the first equal value in any graph, if inputs at equal positions are equal.
 
     Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
     """

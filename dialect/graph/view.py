@@ -136,7 +136,7 @@ class View:
     def holder(
         self, name: str, fills: tuple[Callable[[ir.Region], None], ...], location: ir.Location
     ) -> ir.Operation:
-        """An op that holds the regions that these functions fill until the emitted op is written. Cached."""
+        """An op that holds regions, filled by these functions, until the emitted op is written. Cached."""
         held = self._holders.get((name, fills))
         if held is None:
             ip = ir.InsertionPoint(self._scratch.body)
@@ -319,7 +319,7 @@ class View:
         self._check_read()
 
     def _check_read(self) -> None:
-        """Checks the ops that call graphs. Uses a list, since a check may read further graphs with such ops."""
+        """Checks the ops that call graphs. Uses a work list, because a check may read further graphs with such ops."""
         if self._is_checking or not self._unchecked:
             return
         self._is_checking = True
@@ -371,7 +371,7 @@ def _names(ref: Reference) -> tuple[str, str]:
 
 
 class _Pending:
-    """A reference that is not followed yet, with its `tidu.external`."""
+    """A reference that has not been followed yet, and its `tidu.external`."""
 
     __slots__ = ("op", "ref", "target")
 

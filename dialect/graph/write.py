@@ -11,7 +11,7 @@ from tiduc.dialect.ops.ir_types import AnyModule, IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 Own = Callable[[Definition, list[IrValue], ir.InsertionPoint], IrOp]
-"""A function that creates the op in place of a call, branch or loop of graphs, from its operands."""
+"""Creates the op that replaces a call, branch or loop of graphs, given its definition and written operands."""
 
 
 def write_graph(graph: Graph, module: AnyModule) -> None:
@@ -90,9 +90,9 @@ def _repeated(
     masks: bool,
     alike: dict[Hashable, IrOp],
 ) -> IrOp:
-    """Clones a written op with regions that differs from this one in operands and location only, if there is one.
+    """Creates an op with regions: if possible, clones a written op that differs only in operands and location.
 
-    Building the regions anew would take three times as long.
+    Building the regions takes three times as long as cloning them.
     """
     role = definition.active if masks else None
     types = [y.type for y in definition.results]
@@ -109,7 +109,7 @@ def _repeated(
 
 
 class _External(dict[Value, Any]):
-    """The `ir.Value`s of a graph's values; looking up a value of another graph creates its `tidu.external`."""
+    """Maps values to `ir.Value`s. Looking up a value of another graph creates its `tidu.external`."""
 
     def __init__(self, ip: ir.InsertionPoint) -> None:
         super().__init__()
