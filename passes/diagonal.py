@@ -22,6 +22,7 @@ from tiduc.dialect.facts.costs import seconds
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.attributes import present
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
 from tiduc.dialect.shapes.types import rank, shape, with_element
@@ -89,7 +90,7 @@ def aligned_share(view: View, outputs: Sequence[Value], x: Value, dimension: int
 
 
 def _aligned(op: Definition, aligned: dict[Value, int]) -> int | None:
-    """The dimension of the results that is aligned with the seeds; None if there is none."""
+    """The dimension of an op's results that is aligned with the seeds; None if no dimension is."""
     if not aligned.keys().isdisjoint(op.captures):
         return None
     found = {aligned_dimensions(op, i).get(aligned[v]) for i, v in enumerate(op.operands) if v in aligned}
@@ -148,6 +149,6 @@ def _sum_along_diagonal(b: StablehloBuilder, op: Definition, aligned: dict[Value
     k = contracting[side].index(d)
     for both, summed in zip(batching, contracting, strict=True):
         both.insert(0, summed.pop(k))
-    given = {name: op.attributes[name] for name in ("precision_config", "algorithm") if name in op.attributes}
+    given = present(op.attributes, "precision_config", "algorithm")
     x, y = op.operands
     return b.dot_general(x, y, batching, contracting, given)

@@ -198,10 +198,7 @@ def _while(view: View, op: Definition) -> Loop:
 
 
 def _options(op: Definition) -> tuple[str | None, int | None]:
-    """The values of a loop's attributes `MEMORY` and `BOUND`, each None if absent.
-
-    Raises `RequestError` if one is invalid.
-    """
+    """The values of a loop's attributes `MEMORY` and `BOUND`, None if absent. Raises `RequestError` if invalid."""
     given = op.attributes
     memory = given[MEMORY].value if MEMORY in given else None
     if memory is not None and memory not in MEMORIES:
@@ -232,8 +229,7 @@ def _while_regions(view: View, op: Definition) -> _WhileRegions:
 def _constants(op: Definition) -> Any:
     """A hashable description of the captured constants, which are copied into the op's region graphs.
 
-    It is part of the key of cached region graphs, because copies of an op share its source but may capture other
-    constants.
+    Cached region graphs need it in their key, because copies of an op may capture other constants.
     """
     captures = outer(op)
     return tuple([None if x in captures else _described(x) for x in op.captures])

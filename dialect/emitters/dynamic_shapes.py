@@ -44,7 +44,7 @@ class DynamicShapes(Emits[V, N]):
                 known = []
             if n is not None:
                 parts.append(self.emit("stablehlo.reshape", (self.size(n),), _vector(1)))
-        return parts[0] if len(parts) == 1 else self.concatenate(parts, 0)
+        return self.concatenate(parts, 0)
 
     def repeated(self, value: ArrayLike | complex, element_type: ir.Type, like: V) -> V:
         """A number broadcast to the shape of a value."""

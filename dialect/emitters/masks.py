@@ -104,7 +104,7 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
         summands.append(y)
     # `masked` does not recognise a zero of dynamic shape, so a mask with such a zero stays.
     if len(summands) > 1 and all([moves(b, y) and masked(y) is not None for y in summands]):
-        own = [_broadcast(b, kept, y) for y in summands if (kept := mask_of(b, y)) is not None]
+        own = [in_shape(b, kept, y) for y in summands if (kept := mask_of(b, y)) is not None]
         either = functools.reduce(b.or_, own)
         total = add(b, summands)
         return [apply_mask(b, Masked(either, True, total, b.zeros_like(total)), True)]
@@ -120,11 +120,11 @@ def mask_of(b: RecordEmitter, y: Value) -> Value | None:
         if kept is None or own is kept:
             kept = own
         else:
-            kept = b.and_(_broadcast(b, kept, y), _broadcast(b, own, y))
+            kept = b.and_(in_shape(b, kept, y), in_shape(b, own, y))
     return kept
 
 
-def _broadcast(b: RecordEmitter, scalar: Value, like: Value) -> Value:
+def in_shape(b: RecordEmitter, scalar: Value, like: Value) -> Value:
     """A scalar broadcast to the shape of `like`; any other value unchanged."""
     return scalar if rank(scalar) == rank(like) else b.broadcast_in_dim(scalar, [], like)
 
@@ -142,8 +142,8 @@ def reached(b: RecordEmitter, ct: Value) -> Value:
     mask = mask_of(b, ct)
     if mask is None:
         mask = b.constant(True, predicate(with_shape(ct.type, [])))
-        return b.constant(True, predicate(ct.type)) if not is_dynamic(ct.type) else _broadcast(b, mask, ct)
-    return _broadcast(b, mask, ct)
+        return b.constant(True, predicate(ct.type)) if not is_dynamic(ct.type) else in_shape(b, mask, ct)
+    return in_shape(b, mask, ct)
 
 
 def is_everywhere(reached: Value) -> bool:

@@ -11,6 +11,8 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 from tiduc.dialect.emitters.bodies import RegionBuilder
 from tiduc.dialect.emitters.protocol import V
 from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
+from tiduc.dialect.facts.lapack import lapack_call
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, is_complex, predicate, rank, shape, with_element, with_shape
 
@@ -87,9 +89,13 @@ def diagonal(b: StablehloOps[V, Never], x: V) -> V:
 def inverse(b: StablehloOps[V, Never], x: V, margin: V) -> V:
     """1 / x, and 0 where |x| is at most the margin. The margin has one number per matrix or vector in x."""
     zero, one = b.zeros_like(x), b.constant(1, x)
-    size = b.abs(x)
-    none = b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
+    none = is_within(b, b.abs(x), margin)
     return b.select(none, zero, b.divide(one, b.select(none, one, x)))
+
+
+def is_within(b: StablehloOps[V, Never], size: V, margin: V) -> V:
+    """Whether each size is at most the margin, which has one number per matrix or vector of sizes."""
+    return b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
 
 
 def inverse_gaps(b: StablehloOps[V, Never], w: V, margin: V) -> V:
@@ -172,6 +178,21 @@ def rows_taken(b: StablehloOps[V, Never], x: V, at: V) -> V:
     numbers = hlo.GatherDimensionNumbers.get([1], [0], [], [], [0], 1)
     type_ = with_shape(x.type, [count * m, n])
     return b.reshape(b.gather(b.reshape(x, [count * m, n]), indices, numbers, [1, n], type_), shape(x))
+
+
+def rows_exchanged(b: StablehloOps[V, Never], x: V, pivots: V) -> V:
+    """The matrices in x after swapping rows i and pivots[i] - 1, for each i in order, as LAPACK's LU does."""
+    return rows_taken(b, x, exchanged(b, b.subtract(pivots, b.constant(1, pivots)), shape(x)[-2]))
+
+
+def solve_by_lu(b: StablehloOps[V, Never], a: V, y: V) -> V:
+    """The solution x of a x = y, for one square matrix a, by LAPACK's LU factorization with pivots."""
+    integer = ir.IntegerType.get_signless(32)
+    of_pivots, of_status = (with_element(with_shape(a.type, n), integer) for n in (shape(a)[:1], []))
+    call = lapack_call("getrf", element(a), [2], [2, 1, 0])
+    lu, pivots, _ = b.emit_all(CUSTOM_CALL, (a,), (a.type, of_pivots, of_status), call)
+    z = solve(b, lu, rows_exchanged(b, y, pivots), left=True, lower=True, adjoint=False, unit=True)
+    return solve(b, lu, z, left=True, lower=False, adjoint=False)
 
 
 def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:

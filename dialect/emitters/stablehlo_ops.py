@@ -135,7 +135,9 @@ class StablehloOps(Elementwise[V, N]):
         return self.emit("stablehlo.broadcast_in_dim", (x,), type_, along("broadcast_dimensions", dimensions))
 
     def concatenate(self, parts: Sequence[V], dimension: int) -> V:
-        """The parts concatenated along a dimension."""
+        """The parts concatenated along a dimension; a single part is returned unchanged."""
+        if len(parts) == 1:
+            return parts[0]
         sizes = shape(parts[0])
         sizes[dimension] = sum(shape(x)[dimension] for x in parts)
         attributes = {"dimension": i64(dimension)}

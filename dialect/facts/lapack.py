@@ -5,7 +5,7 @@ signatures.py), and the letters that its settings may be. A call that contradict
 reads it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch_mlir import ir
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.facts.signatures import contradiction, positions, wrong_setting
 from tiduc.dialect.ops.attributes import named_attributes
-from tiduc.dialect.ops.control_ops import call_target
+from tiduc.dialect.ops.control_ops import TARGET, call_target
 from tiduc.dialect.ops.ir_types import AnyOp
 
 CONFIG = ("mhlo.backend_config", "backend_config")
@@ -44,10 +44,14 @@ class Routine:
         return [len(alternatives[0].sizes or ()) for alternatives in operands]
 
 
+_ELEMENTS = {"s": "f32", "d": "f64", "c": "complex<f32>", "z": "complex<f64>"}
+"""LAPACK's letter for an element type, in the names of routines."""
+
+
 def _lapack(real: str, of_complex: str | None = None) -> tuple[str, ...]:
     """LAPACK's targets for f32, f64, complex<f32> and complex<f64>; the complex routines may have another name."""
     names = (real, real, of_complex or real, of_complex or real)
-    return tuple(f"lapack_{letter}{name}_ffi" for letter, name in zip("sdcz", names, strict=True))
+    return tuple(f"lapack_{letter}{name}_ffi" for letter, name in zip(_ELEMENTS, names, strict=True))
 
 
 def _gpu(name: str) -> tuple[str, ...]:
@@ -176,6 +180,23 @@ def _wrong_precision(target: str, op: AnyOp) -> str | None:
     """The error if the first operand's element type is not that of the LAPACK routine; None if it is."""
     if not target.startswith("lapack_") or not len(op.operands):
         return None
-    expected = {"s": "f32", "d": "f64", "c": "complex<f32>", "z": "complex<f64>"}[target[len("lapack_")]]
+    expected = _ELEMENTS[target[len("lapack_")]]
     element = getattr(op.operands[0].type, "element_type", None)
     return None if str(element) == expected else f"its elements are {element}, not {expected}"
+
+
+def lapack_call(
+    routine: str, element: ir.Type, operands: Sequence[int], results: Sequence[int]
+) -> dict[str, ir.Attribute]:
+    """The attributes of a call of LAPACK's routine, for operands and results of these ranks, from 0 to 2.
+
+    LAPACK stores matrices column by column.
+    """
+    (letter,) = (letter for letter, name in _ELEMENTS.items() if name == str(element))
+    layouts = ("dense<> : tensor<0xindex>", "dense<0> : tensor<1xindex>", "dense<[0, 1]> : tensor<2xindex>")
+    of_operands, of_results = (", ".join(layouts[rank] for rank in ranks) for ranks in (operands, results))
+    text = (
+        f'{TARGET} = "lapack_{letter}{routine}_ffi", api_version = 4 : i32, backend_config = {{}}, '
+        f"operand_layouts = [{of_operands}], result_layouts = [{of_results}]"
+    )
+    return named_attributes(ir.Attribute.parse(f"{{{text}}}"))

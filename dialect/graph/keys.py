@@ -16,6 +16,7 @@ from typing import Any
 from torch_mlir import ir
 
 from tiduc.dialect.graph.graph import Definition, Value, captured, operations
+from tiduc.dialect.ops.attributes import without
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE
 
@@ -85,11 +86,11 @@ class KeyTable:
         """
         if captures:
             outside = dict(zip(captured(source), captures, strict=True))
-            return _attributes(source), self._regions(source, outside)
+            return without(source.attributes, ACTIVE), self._regions(source, outside)
         number = self._sources.get(source)
         if number is None:
             body = self._bodies.setdefault(self._regions(source, {}), len(self._bodies))
-            number = self._sources[source] = _attributes(source), body
+            number = self._sources[source] = without(source.attributes, ACTIVE), body
         return number
 
     def _regions(self, op: IrOp, outside: Mapping[IrValue, Value]) -> tuple[Any, ...]:
@@ -108,7 +109,7 @@ class KeyTable:
             for inner in operations(block):
                 described.append(inner.name if inner.name not in self._stateful else id(op))
                 described.extend([number[x] for x in inner.operands])
-                described.append(frozenset(_attributes(inner).items()))
+                described.append(frozenset(without(inner.attributes, ACTIVE).items()))
                 _define(inner.results, number, described)
                 self._describe(op, inner.regions, number, described)
         described.append("end")
@@ -118,8 +119,3 @@ def _define(values: Iterable[IrValue], number: dict[IrValue, int | Value], descr
     for x in values:
         number[x] = len(number)
         described.append(x.type)
-
-
-def _attributes(op: IrOp) -> dict[str, ir.Attribute]:
-    attributes = op.attributes
-    return {name: attributes[name] for name in attributes if name != ACTIVE}

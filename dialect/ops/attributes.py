@@ -1,4 +1,4 @@
-"""Attributes that the bindings cannot read: names that are not UTF-8, and arrays of unknown element types."""
+"""Attributes by name; and those that the bindings cannot read: names that are not UTF-8, unknown element types."""
 
 import re
 from collections.abc import Mapping
@@ -27,6 +27,20 @@ def named_attributes(attribute: ir.Attribute) -> dict[str, Any]:
         return {name: attribute[name] for name in names}
     except TypeError as error:
         raise ParseError(f"an attribute cannot be read: {error}") from None
+
+
+def present(
+    attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], *names: str
+) -> dict[str, ir.Attribute]:
+    """The attributes of these names that are present."""
+    return {name: attributes[name] for name in names if name in attributes}
+
+
+def without(
+    attributes: ir.OpAttributeMap | Mapping[str, ir.Attribute], dropped: str
+) -> dict[str, ir.Attribute]:
+    """All attributes but one."""
+    return {name: attributes[name] for name in attributes if name != dropped}
 
 
 def readable(attributes: ir.OpAttributeMap | ir.DictAttr | Mapping[str, ir.Attribute], name: str) -> Any:

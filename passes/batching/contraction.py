@@ -6,6 +6,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.attributes import present
 from tiduc.dialect.ops.contractions import NUMBERS, Contraction
 from tiduc.dialect.shapes.types import i64, rank, shape
 from tiduc.passes.batching.registry import emit_batched, results_of
@@ -35,7 +36,7 @@ def dot_general(
     else:
         place = rank(op.operands[0]) - len(summed[0])
     numbers = Contraction.new(batches, summed).attribute
-    given = {name: op.attributes[name] for name in ("precision_config", "algorithm") if name in op.attributes}
+    given = present(op.attributes, "precision_config", "algorithm")
     type_ = type_of(op.result, [*sizes[:place], k, *sizes[place:]])
     product = b.emit("stablehlo.dot_general", x, type_, {**given, NUMBERS: numbers})
     return [moved_first(b, product, place)]

@@ -26,6 +26,7 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value
+from tiduc.dialect.ops.attributes import without
 from tiduc.dialect.ops.control_ops import TARGET
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
 from tiduc.dialect.ops.verify import ACTIVE
@@ -44,7 +45,7 @@ BatchRule = Callable[[Any, Definition, Sequence[Any], Sequence[bool]], Sequence[
 
 @dataclass(frozen=True)
 class Batched:
-    """The batch of a closed graph, and which of its outputs are batched."""
+    """A batched closed graph, and which of its outputs are batched."""
 
     graph: Graph
     outputs: tuple[bool, ...]
@@ -54,8 +55,8 @@ class Batched:
 class Batching:
     """The services that the batching stage offers to rules, as `b.engine`.
 
-    `size` is the batch size k. `close` makes a closed graph that computes given values. `graph` batches a closed graph:
-    (graph, at, forced) -> `Batched`. `inline` copies the values that a graph computes.
+    `size` is the batch size k. `close` builds a closed graph that computes given values. `graph` batches a closed
+    graph: (graph, at, forced) -> `Batched`. `inline` copies the values that a graph computes.
     """
 
     size: int
@@ -165,15 +166,15 @@ def emit_batched(
 
     The op's regions may capture constants only; use `mapped` otherwise. An attribute changed to None is removed.
     """
-    given = {name: op.attributes[name] for name in op.attributes if name != ACTIVE} | changed
-    given = {name: value for name, value in given.items() if value is not None}
+    replaced = {**without(op.attributes, ACTIVE), **changed}
+    given = {name: value for name, value in replaced.items() if value is not None}
     types = results_of(b, op) if types is None else types
     emitted: tuple[Any, ...] = b.emit_all(op.name, x[: len(op.operands)], types, given, _regions(b, op))
     return emitted
 
 
 Fill = Callable[[Any], None]
-"""Fills a region of an op that is being emitted."""
+"""A function that fills a region of an op that is being emitted."""
 
 _FILLS = Cache[tuple[Any, tuple[Value, ...]], tuple[Fill, ...]]()
 """Keyed by the op that holds the regions, and by the captures."""

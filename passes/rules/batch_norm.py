@@ -38,8 +38,6 @@ def batch_norm_training(b: StablehloBuilder, op: Definition, dx: Tangents) -> li
 
 @linearize("stablehlo.batch_norm_inference")
 def batch_norm_inference(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    if is_empty(op.operands[0]):
-        return [None]
     return expanded(b, op.operands, dx, lambda *v: _inference(b, op, *v))
 
 
@@ -62,7 +60,10 @@ def _inference(
 def gradient(
     b: StablehloOps[V, Never], op: AnyOp, x: V, scale: V, mean: V, variance: V, ct: V
 ) -> tuple[V, V, V]:
-    """With u = (x - mean) / deviation: scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), sum ct."""
+    """The gradients toward x, scale and offset, for the cotangent ct.
+
+    With u = (x - mean) / deviation: scale / deviation (ct - (sum ct + u sum (u ct)) / n), sum (u ct), sum ct.
+    """
     deviation = _deviation(b, op, variance)
     u = b.divide(b.subtract(x, _spread(b, op, mean)), _spread(b, op, deviation))
     to_scale, to_offset = _total(b, op, b.multiply(u, ct)), _total(b, op, ct)

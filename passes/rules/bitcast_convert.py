@@ -1,4 +1,4 @@
-"""bitcast_convert: differentiable only as the identity, since bits are not a smooth function of a float."""
+"""bitcast_convert: differentiable only as the identity, because bits are not a smooth function of a float."""
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value

@@ -69,11 +69,9 @@ class LinearizedCall:
 
 @dataclass(frozen=True)
 class TransposedCall:
-    """The transposed graphs, and which active arguments get a cotangent.
+    """The transposed graphs, which take cotangents and the primal values that the linear graphs read.
 
-    The graphs take cotangents and the values read.
-
-    `masks` says which active arguments also get a mask of their cotangent.
+    `outputs` says which active arguments get a cotangent, and `masks` which ones also get a mask of their cotangent.
     """
 
     graphs: tuple[Graph, ...]
@@ -89,19 +87,23 @@ _TRANSPOSED = Cache[tuple[tuple[Graph, ...], Flags, Flags, Flags], TransposedCal
 may map with an infinite slope."""
 
 _PATTERNS = Cache[tuple[Graph, ...], set[tuple[Flags, ...]]]()
-"""The patterns for which graphs are linearized, or transposed."""
+"""The patterns for which graphs have been linearized or transposed."""
 
 
 def _linearized(b: StablehloBuilder, record: Branches, dx: Tangents) -> list[Value | None]:
     linearized = linearized_graphs(b, record.graphs, dx)
-    residuals: list[Any] = []
-    if linearized.residuals:
-        given = _emit(b, record.index, linearized.primal, record.operands, record.base)
-        residuals = [given[i] for i in linearized.residuals]
-    tangents = [t for t in dx if t is not None]
-    operands = [*tangents, *(record.operands[i] for i in linearized.read), *residuals]
+    operands = [*(t for t in dx if t is not None), *values_read(b, record, linearized)]
     dy = iter(_emit(b, record.index, linearized.linear, operands) if any(linearized.outputs) else ())
     return [next(dy) if flag else None for flag in linearized.outputs]
+
+
+def values_read(b: StablehloBuilder, record: Branches, linearized: LinearizedCall) -> list[Value]:
+    """The arguments and the residuals that the linear graphs read. Emits the op that returns the residuals."""
+    read = [record.operands[i] for i in linearized.read]
+    if not linearized.residuals:
+        return read
+    results = _emit(b, record.index, linearized.primal, record.operands, record.base)
+    return [*read, *(results[i] for i in linearized.residuals)]
 
 
 def _emit(
@@ -331,8 +333,8 @@ def transpose_graph(
 ) -> Graph:
     """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
 
-    The cotangents of the inputs `sums` are added to additional inputs, so that a caller can accumulate them. The masks
-    of the cotangents of the inputs flagged in `steep` follow as further outputs.
+    The cotangents of the inputs `sums` are added to additional inputs, so that a caller can accumulate them. For each
+    input flagged in `steep`, a further output is the mask of its cotangent.
     """
     inputs = list(graph.inputs.values())
     linear = [x for x, flag in zip(inputs, active, strict=True) if flag]

@@ -121,10 +121,7 @@ def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 
 @linearize("chlo.next_after")
 def next_after(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """x plus or minus one unit in the last place, toward the other operand.
-
-    The derivative toward x is 1, the other is 0.
-    """
+    """The result is x plus or minus one unit in the last place, so the derivative is 1 toward x, and 0 toward y."""
     return [dx[0]]
 
 

@@ -9,16 +9,14 @@ Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 from tiduc.dialect.emitters.matrices import adjoint, compare_places, matrix_product, solve, triangle
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
-from tiduc.dialect.shapes.types import is_empty
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.triangular_solve import flag
 
 
 @linearize("stablehlo.cholesky")
-def cholesky(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    y = op.result
-    return [None if is_empty(y) else factor_tangent(b, y, dx[0], flag(op, "lower"))]
+def cholesky(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
+    return [factor_tangent(b, op.result, dx[0], flag(op, "lower"))]
 
 
 def factor_tangent(b: StablehloBuilder, y: Value, dx: Value, lower: bool) -> Value:

@@ -21,6 +21,7 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.emitters.stablehlo_ops import combiner
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.mlir.constants import dense
+from tiduc.dialect.ops.attributes import present
 from tiduc.dialect.shapes.types import element, i64, is_empty, shape, with_shape
 from tiduc.passes.rules.expansion import expanded, of_present
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
@@ -211,7 +212,7 @@ def permuted(b: StablehloBuilder, op: Definition, x: Value, pairs: Sequence[tupl
 def among(op: Definition, *names: str) -> dict[str, ir.Attribute]:
     """The attributes that say which processes communicate."""
     names = names or ("replica_groups", "channel_handle", "use_global_device_ids")
-    return {name: op.attributes[name] for name in names if name in op.attributes}
+    return present(op.attributes, *names)
 
 
 def numbers(op: Definition, name: str) -> NDArray[np.int64]:

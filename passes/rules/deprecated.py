@@ -7,6 +7,7 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.attributes import present
 from tiduc.dialect.shapes.types import element, rank, shape
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import linear, linearize, unsupported
@@ -34,9 +35,10 @@ def einsum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 
 
 def _is_plain(op: Definition, labels: Sequence[str], target: str) -> bool:
-    """Whether each label is one dimension: none is repeated within a tensor, has two sizes, or is in the result alone.
+    """Whether an einsum is a plain sum of products.
 
-    All tensors must have one element type.
+    No label may be repeated in a tensor, have two sizes, or be in the result alone. All tensors must have the same
+    element type.
     """
     tensors, names = (*op.operands, op.result), (*labels, target)
     if [len(of) for of in names] != [rank(x) for x in tensors] or any(len(set(of)) < len(of) for of in names):
@@ -64,7 +66,7 @@ def _contracted(
             for some in (batch, [c for c in shared if c not in batch])
         )
         kept = [c for _, of in summed for c in of if c not in shared]
-        precision = {n: op.attributes[n] for n in ("precision_config",) if n in op.attributes}
+        precision = present(op.attributes, "precision_config")
         y, names = b.dot_general(y, summed[1][0], along, over, precision), [*batch, *kept]
     return b.transpose(y, [names.index(c) for c in target])
 
@@ -76,8 +78,6 @@ def torch_index_select(b: StablehloBuilder, op: Definition, dx: Tangents) -> lis
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
     if not 0 <= batch <= dim < rank(x):
         raise unsupported("jvp", op, "its dim and batch_dims must satisfy 0 <= batch_dims <= dim < rank")
-    if 0 in (*shape(x), *shape(op.result)):
-        return [None]
     after = dim + rank(index) - batch
     offsets = [*range(batch, dim), *range(after, rank(op.result))]
     shared = list(range(batch))

@@ -3,9 +3,9 @@
     low = select(any(d == 0), -inf, sum(log |d|))      the logarithm of a determinant's size
     det = select(any(d == 0), 0, s) * exp(low)         with the sign s
 
-At singular matrices the selects choose constants. Their tangents there are those of the other operand: infinite or NaN
-for the logarithm. The determinant has the derivative of s times the product of |d|, which is finite where the last
-pivot alone is 0.
+At singular matrices, the selects choose constants. The rules use the tangents of the other operands instead: for the
+logarithm, an infinite or NaN tangent; for the determinant, that of s times the product of |d|, which is finite if only
+the last pivot is 0.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ SELECT = "stablehlo.select"
 
 
 def sizes_of_pivots(op: AnyOp) -> Typed | None:
-    """|d|, if a select is the logarithm of a determinant's size; else None. The last dimension of d has the pivots."""
+    """|d|, if a select is the logarithm of a determinant's size; else None. The pivots are along d's last dimension."""
     is_singular, low, total = op.operands
     if not is_lowest(low):
         return None
@@ -44,7 +44,7 @@ def sizes_of_pivots(op: AnyOp) -> Typed | None:
 
 
 def _reduced(x: Typed, name: str) -> Typed | None:
-    """The operand of a reduction of the last dimension by an op of this name."""
+    """The operand of a reduction of the last dimension by an op of this name, starting with zero; else None."""
     reduce = defined_by(x, "stablehlo.reduce")
     if (
         reduce is None
@@ -64,10 +64,7 @@ def of_determinant(b: StablehloBuilder, op: Definition) -> Sequence[Value | None
 
 
 def determinant(b: StablehloBuilder, op: Definition) -> tuple[Value, Value, Value] | None:
-    """Whether a matrix is singular, its sign s, and |d|, if a product of reals is a determinant; else None.
-
-    The sign has no tangent.
-    """
+    """If a product of reals is a determinant: whether the matrix is singular, its sign s without a tangent, and |d|."""
     for sign, size in (op.operands, op.operands[::-1]):
         power = defined_by(size, "stablehlo.exponential")
         low = None if power is None else defined_by(power.operands[0], SELECT)
@@ -81,10 +78,10 @@ def determinant(b: StablehloBuilder, op: Definition) -> tuple[Value, Value, Valu
 
 
 def tangent_of_determinant(b: StablehloBuilder, parts: Sequence[Value]) -> Value | None:
-    """s times the sum of d|d_k| times the product of the other |d_j|.
+    """s times the sum over k of d|d_k| times the product of all other |d_j|.
 
-    The product is the exponential of a sum of logarithms, which overflows only where the product does. Where a pivot is
-    0, it is a product.
+    For regular matrices, the product is computed as the exponential of a sum of logarithms, which overflows only where
+    the product does; for singular ones, by multiplication.
     """
     is_singular, sign, sizes = parts
     tangent: Value | None = b.engine.tangent(sizes)

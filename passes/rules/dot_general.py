@@ -49,7 +49,7 @@ def _is_plain(x: ir.RankedTensorType, y: ir.RankedTensorType, ct: ir.RankedTenso
 def _dimensions(
     side: int, x: ir.RankedTensorType, y: ir.RankedTensorType, of: Contraction
 ) -> tuple[Pair, Pair, tuple[int, ...]]:
-    """For the contraction of ct with y: batching and contracted dimensions, and the permutation to x's layout."""
+    """For the contraction of ct with y: batching and contracted dimensions, and the permutation to the order of x."""
     rank_x, rank_y = len(sizes_in(x)), len(sizes_in(y))
     (xb, xc), (yb, yc) = ((of.batches[i], of.summed[i]) for i in (side, 1 - side))
     xk, yk = of.kept(side, rank_x), tuple(of.kept(1 - side, rank_y))

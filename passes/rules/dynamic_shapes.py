@@ -3,6 +3,7 @@
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.windows import padding
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.attributes import without
 from tiduc.dialect.ops.verify import ACTIVE
 from tiduc.dialect.shapes.origins import entries, sizes_in
 from tiduc.dialect.shapes.sizes import any_dynamic
@@ -39,8 +40,7 @@ def dynamic_conv(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Valu
             op,
             "its padding is known only at run time; make shapes static with stablehlo-refine-shapes",
         )
-    attributes = {name: value for name, value in op.attributes.items() if name != ACTIVE}
-    attributes["padding"] = padding(ends[::2], ends[1::2])
+    attributes = without(op.attributes, ACTIVE) | {"padding": padding(ends[::2], ends[1::2])}
 
     def plain(x: Value, w: Value) -> list[Value]:
         return [b.emit("stablehlo.convolution", (x, w), op.result.type, attributes)]

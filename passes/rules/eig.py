@@ -20,6 +20,7 @@ from tiduc.dialect.emitters.matrices import (
     epsilon,
     gaps,
     inverse_gaps,
+    is_within,
     largest,
     matrix_product,
     rows,
@@ -52,8 +53,6 @@ def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]
     out are computed by a second call. Defective eigenvalues are left out of p.
     """
     *of_w, vl, vr, _ = op.results
-    if 0 in shape(vl):
-        return [None] * len(op.results)
     given = settings(op)
     names = [name for name in ("compute_left", "compute_right", "left", "right") if name in given]
     if len(names) != 2:
@@ -81,11 +80,9 @@ def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]
 @custom_call(*targets("geev of cuSOLVER"))
 def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """As `eig`, without left vectors, which cuSOLVER lacks, and with packed vectors of real matrices."""
-    given, (_, first, vl, vr, _) = settings(op), op.results
+    given, (_, first, _, vr, _) = settings(op), op.results
     if given["left"]:
         raise unsupported("jvp", op, "cuSOLVER has no left eigenvectors")
-    if 0 in shape(vl):
-        return [None] * len(op.results)
     both = op.results if given["right"] else b.reapply(op, {}, with_settings(op, right=True))
     w, v = both[1], _unpacked(b, both[1], both[3])
     inverse, defective = _inverse(b, v)
@@ -105,7 +102,7 @@ def _metric(b: StablehloBuilder, w: Value, metric: Value) -> tuple[Value, Value]
     """
     distances = b.abs(gaps(b, w))
     limit = times(b, epsilon(w) ** 0.5, largest(b, w))
-    near = b.compare(distances, b.broadcast_in_dim(limit, range(rank(limit)), distances.type), "LE")
+    near = is_within(b, distances, limit)
     size = b.abs(diagonal(b, metric))
     small = b.compare(size, b.constant(ROUNDING * epsilon(w), size), "LE")
     defective = some(b, b.and_(near, columns(b, small, near.type)), [rank(w)])
@@ -136,7 +133,7 @@ def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
 
 
 def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Value:
-    """The tangents dw of the eigenvalues `other`, in the order of w: both have the eigenvalues of one matrix.
+    """The tangents dw of the eigenvalues `other`, in the order of w, which are the same eigenvalues in another order.
 
     LAPACK returns eigenvalues in another order when it computes no vectors. Each eigenvalue of w gets the tangent of
     the nearest one of `other`. If w differs from several of them only by rounding, it gets the mean of their tangents,

@@ -1,8 +1,8 @@
 """Eigenvalues and eigenvectors of Hermitian matrices, a v = v diag(w), as LAPACK, cuSOLVER and TPU (XLA) calls.
 
-The call reads one triangle of a, with the real part of its diagonal, and the derivative is toward that
-triangle. The gauge is that v^H dv has a zero diagonal, so the derivative is right for functions that are invariant
-to the phases of vectors. `spectral.py` has what holds for equal eigenvalues.
+The call reads one triangle of a, with the real part of its diagonal, and the derivative is toward that triangle. The
+gauge is that v^H dv has a zero diagonal, so the derivative is right for functions that are invariant to the phases of
+vectors. `spectral.py` has the rules for equal eigenvalues.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -36,8 +36,6 @@ def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
     v, w, *others = op.results
     if shape(v) != shape(op.operands[0]):
         raise unsupported("jvp", op, "only some of the eigenvalues are computed")
-    if 0 in shape(v):
-        return [None] * len(op.results)
     lower, given = _kind(op)
     if not given:
         v = b.reapply(op, {}, with_settings(op, mode=ord("V")))[0]

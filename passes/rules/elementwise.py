@@ -9,13 +9,14 @@ from typing import Never
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.masks import in_shape
 from tiduc.dialect.emitters.protocol import V
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.ir_types import AnyOp
-from tiduc.dialect.shapes.types import element, is_complex, rank
+from tiduc.dialect.shapes.types import element, is_complex
 from tiduc.passes.rules.opset import elementwise, inactive, linearize
 from tiduc.passes.rules.registry import Tangents
 
@@ -53,10 +54,7 @@ def square(b: StablehloBuilder, x: Value) -> Value:
 
 
 def widened(type_: ir.Type) -> ir.Type:
-    """f32 for a narrower float type, for formulas that need more digits or range.
-
-    Other types are returned unchanged.
-    """
+    """f32 for a narrower float type, for formulas that need more digits or range; any other type unchanged."""
     return ir.F32Type.get() if isinstance(type_, ir.FloatType) and type_.width < 32 else type_
 
 
@@ -206,19 +204,14 @@ def sign(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
 def clamp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The tangent of minimum(maximum(low, x), high); scalar bounds are broadcast."""
     x = op.operands[1]
-    low, x, high = (_spread(b, v, x) for v in op.operands)
-    tangents = [None if tangent is None else _spread(b, tangent, x) for tangent in dx]
+    low, x, high = (in_shape(b, v, x) for v in op.operands)
+    tangents = [None if tangent is None else in_shape(b, tangent, x) for tangent in dx]
     raised = _chosen(b, low, x, tangents[:2], MAXIMUM)
     return [_chosen(b, b.maximum(low, x), high, (raised, tangents[2]), MINIMUM)]
 
 
-def _spread(b: StablehloBuilder, v: Value, like: Value) -> Value:
-    """A scalar broadcast to the shape of `like`; v itself if it has that rank already."""
-    return v if rank(v) == rank(like) else b.broadcast_in_dim(v, [], like)
-
-
 MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
-"""How the left operand compares with the right one if the left is chosen, and if the right is chosen."""
+"""How the left operand compares with the right one if the left one is chosen, and if the right one is chosen."""
 
 ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
 """`MAXIMUM` and `MINIMUM` if neither operand is chosen at a tie."""
@@ -248,7 +241,8 @@ def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[s
 
 
 RELU = "tidu.relu"
-"""On a maximum or minimum: where the operands are equal, the derivative is 0. The value `false` says the opposite."""
+"""Attribute of a maximum or minimum: its derivative is 0 where the operands are equal. The value `false` cancels this.
+"""
 
 
 def is_relu(op: AnyOp) -> bool:

@@ -30,6 +30,7 @@ from tiduc.dialect.emitters.matrices import (
     rows_taken,
     solve,
     some,
+    swapped,
     triangle,
     unless,
 )
@@ -55,11 +56,8 @@ def geqrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 def geqp3(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The tangents of the QR factors of the matrix with permuted columns. Columns are counted from one."""
     qr, order, tau = op.results
-    swapped = [*range(rank(qr) - 2), rank(qr) - 1, rank(qr) - 2]
-    if 0 in shape(qr):
-        return [None, None, None]
     at = b.subtract(order, b.constant(1, order))
-    columns = b.transpose(rows_taken(b, b.transpose(dx[0], swapped), at), swapped)
+    columns = b.transpose(rows_taken(b, b.transpose(dx[0], swapped(qr)), at), swapped(qr))
     dqr, dtau = _tangents(b, qr, tau, columns)
     return [dqr, None, dtau]
 
@@ -69,8 +67,6 @@ def _tangents(b: StablehloBuilder, qr: Value, tau: Value, da: Value) -> list[Val
 
     Records the factors that `orgqr` needs in `b.notes.factors`: dQ1 = Q1 (w - c) + da R1^-1.
     """
-    if 0 in shape(qr):
-        return [None, None]
     (m, n), k = shape(qr)[-2:], shape(tau)[-1]
     v, square = reflectors(b, qr, k), _independent(b, corner(b, qr, k, k))
     y = solve(b, square, corner(b, da, m, k), left=False, lower=False, adjoint=False)

@@ -6,9 +6,9 @@ Source: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using 
 
 from tiduc.dialect.emitters.matrices import (
     corner,
-    exchanged,
     matrix_product,
     packed,
+    rows_exchanged,
     rows_taken,
     solve,
     triangle,
@@ -25,29 +25,23 @@ from tiduc.passes.rules.registry import Tangents
 
 @custom_call(*targets("getrf"))
 def getrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The permutation follows from the pivots: row i was swapped with row pivots[i] - 1, for each i in order."""
     lu, pivots, _ = op.results
-    if 0 in shape(lu):
-        return [None, None, None]
-    permutation = exchanged(b, b.subtract(pivots, b.constant(1, pivots)), shape(lu)[-2])
-    return [packed_tangent(b, lu, rows_taken(b, dx[0], permutation)), None, None]
+    return [packed_tangent(b, lu, rows_exchanged(b, dx[0], pivots)), None, None]
 
 
 @custom_call("LuDecomposition")
 def lu_decomposition(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The permutation is the last result."""
     lu, _, permutation = op.results
-    if 0 in shape(lu):
-        return [None, None, None]
     return [packed_tangent(b, lu, rows_taken(b, dx[0], permutation)), None, None]
 
 
 def packed_tangent(b: StablehloBuilder, lu: Value, dx: Value) -> Value:
     """dL below the diagonal and dU on and above it, from dx = dL U + L dU.
 
-    With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), and dU = L^-1 dx -
-    tril(c, -1) U. For tall matrices dL = dx U^-1 - L triu(c). Of other matrices, the last pivot divides only the last
-    column of c, which tril(c, -1) leaves out: their factors have derivatives where this pivot alone is 0.
+    With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), and dU = L^-1 dx - tril(c,
+    -1) U. For tall matrices dL = dx U^-1 - L triu(c). For other matrices, the last pivot divides only the last column
+    of c, which tril(c, -1) leaves out, so their factors have derivatives even where this pivot is 0.
     """
     m, n = shape(lu)[-2:]
     k = min(m, n)

@@ -1,4 +1,4 @@
-"""Tridiagonal solves, as LAPACK and cuSPARSE calls, of the diagonals dl, d and du (of one length) and the right side y.
+"""Tridiagonal solves, as LAPACK and cuSPARSE calls, with diagonals dl, d, du of one length and the right-hand side y.
 
 Row i reads dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last of du are not
 read.

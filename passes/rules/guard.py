@@ -74,7 +74,9 @@ def guarded(
 
 
 def _symbolic(entry: Any) -> Any:
-    """Replaces a constant of zeros by None: a tangent or cotangent, or the result of a function that gives one."""
+    """None instead of a tangent or cotangent that is a constant of zeros, also if a function returns it; else the
+    entry.
+    """
     if callable(entry):
         return lambda: _symbolic(entry())
     return None if isinstance(entry, Value) and is_zeros(entry) else entry
@@ -94,7 +96,7 @@ def of_side(b: StablehloBuilder, result: object, op: Definition, ct: Value, side
 
 
 def of_linear(operands: Sequence[int]) -> Verdict:
-    """Judges a transpose of a linear op: a list of cotangents, which is not None for each of `operands`."""
+    """Judges a transpose of a linear op: a list of cotangents, without None for any of `operands`."""
 
     def verdict(b: StablehloBuilder, result: object, op: Definition, ct: Value) -> str | None:
         return _list(result, op.operands, [i in operands for i in range(len(op.operands))], "operand")
@@ -105,12 +107,12 @@ def of_linear(operands: Sequence[int]) -> Verdict:
 def of_transpose(
     b: StablehloBuilder, result: object, op: Definition, ct: Sequence[Value | None], active: Sequence[bool]
 ) -> str | None:
-    """Judges a transpose rule: a list of cotangents, which is not None for each active operand."""
+    """Judges a transpose rule: a list of cotangents, without None for an active operand."""
     return _list(result, op.operands, active, "operand")
 
 
 def of_linearize(b: StablehloBuilder, result: object, op: Definition, dx: Sequence[Value]) -> str | None:
-    """Judges a linearize rule: a list of tangents, which is not None for each result that has a tangent type."""
+    """Judges a linearize rule: a list of tangents, without None for a result that has a tangent type."""
     wanted = [b.tangent_type(y.type) is not None for y in op.results]
     return _list(result, op.results, wanted, "result")
 

@@ -33,9 +33,7 @@ def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
 
 
 def landed(b: StablehloBuilder, op: Definition, y: Value) -> Value:
-    """For each update of a scatter, the element of y at the place where the update lands.
-
-    Zero if the update is dropped.
+    """For each update of a scatter, the element of y at the position of the update; zero if the update is dropped.
 
     This is the transpose of adding the updates. y is padded for windows that are partly out of range, because a gather
     would clamp them. Windows that are entirely out of range are masked.
@@ -89,10 +87,7 @@ def add_updates(b: StablehloBuilder, op: Definition, x: Value, updates: Value) -
 def scatter_like(
     b: StablehloBuilder, op: Definition, x: Value, updates: Value, reducer: str | None, unique: bool
 ) -> Value:
-    """Combines other updates into another operand at the positions of the op, by `reducer`.
-
-    With None, they overwrite.
-    """
+    """Combines other updates into another operand, at the positions of the op, by `reducer`; None overwrites."""
     indices, numbers = op.operands[len(op.results)], op.attributes["scatter_dimension_numbers"]
     return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)
 

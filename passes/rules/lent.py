@@ -93,11 +93,10 @@ class BatchGraph(Protocol):
 class Linearizing:
     """The functions and data that `linearize` provides to the rules that it calls.
 
-    `batch` gives a closed graph for many values of its inputs. `inline` copies values of other graphs into the graph
-    under construction. `rule` looks up an op's rule, and
-    `tangent` gives the tangent of a primal value that is defined before the op. `scheduled` are the ops being
-    linearized, and `outputs` the values whose tangents are requested. `sites` caches the tangents of each call site of
-    a control-flow op.
+    `batch` gives a closed graph for many values of its inputs. `inline` copies values of other graphs into the
+    graph under construction. `rule` looks up an op's rule, and `tangent` gives the tangent of a primal value that is
+    defined before the op. `scheduled` are the ops being linearized, and `outputs` the values whose tangents are
+    requested. `sites` caches the tangents of each call site of a control-flow op.
     """
 
     split: SplitGraph

@@ -1,10 +1,10 @@
 """Checks that a user's linearize rule computes tangents that are linear in the tangents that it is given.
 
-    b.multiply(dx[0], dx[1])     error: stablehlo.multiply is not linear in two tangents
-    b.add(dx[0], x)              error: stablehlo.add adds a value that is no tangent to one
+    b.multiply(dx[0], dx[1])     error: applies stablehlo.multiply to tangents in which it is not linear
+    b.add(dx[0], x)              error: applies stablehlo.add to a tangent and to a value that is not a tangent
     b.multiply(x, dx[0])         linear, as the transpose rule of stablehlo.multiply says
 
-Otherwise only the VJP would fail, or would disagree with the JVP.
+Without this check, only the VJP would fail, or would disagree with the JVP.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +71,7 @@ def _of_op(b: StablehloBuilder, opset: Rules, op: Definition) -> str | None:
                 continue
             cotangents = _transposed(b, opset, op, (*active[:i], True, *active[i + 1 :]))
             if cotangents is not None and cotangents[i] is not None:
-                return f"applies {op.name} to a tangent and to a value that is none, which is not linear"
+                return f"applies {op.name} to a tangent and to a value that is not a tangent, which is not linear"
     except UnknownSize:
         pass
     return None

@@ -232,13 +232,13 @@ def _backwards(b: StablehloBuilder, record: Loop, ct: Tangents, active: Sequence
 
 
 def _or_zeros(ct: Value | None, x: Value) -> Value | ir.Type:
-    """A cotangent as `close` takes it: the type of the input for a symbolic zero."""
+    """The cotangent of x, or for a symbolic zero the type of x, from which `close` makes zeros."""
     type_: ir.Type = x.type
     return type_ if ct is None else ct
 
 
 def _false(b: StablehloBuilder, type_: ir.RankedTensorType, like: Value) -> Value:
-    """The predicate that is false everywhere: a scalar of the given type, or one of the sizes of `like`."""
+    """A predicate that is false everywhere: a scalar if `type_` is a scalar type, else of the sizes of `like`."""
     scalar = b.zero(with_shape(type_, []))
     return b.broadcast_in_dim(scalar, [], like) if type_.rank else scalar
 

@@ -4,7 +4,7 @@ from tiduc.dialect.emitters.matrices import compare_places
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.graph.graph import Definition, Value
-from tiduc.dialect.shapes.types import predicate, rank, shape
+from tiduc.dialect.shapes.types import predicate, rank
 from tiduc.passes.rules.cholesky import factor_tangent
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import settings
@@ -15,8 +15,6 @@ from tiduc.passes.rules.registry import Tangents
 def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """The tangent of `cholesky` in the triangle that is read, and the tangent of the operand in the other triangle."""
     given, (y, info) = settings(op), op.results
-    if 0 in shape(y):
-        return [None, None]
     lower = given["lower"] if "lower" in given else given["uplo"] == ord("L")
     dy = factor_tangent(b, succeeded(b, y, info), dx[0], lower)
     return [b.select(compare_places(b, y, "GE" if lower else "LE"), dy, dx[0]), None]

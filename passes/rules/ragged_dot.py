@@ -12,14 +12,15 @@ from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.attributes import present
 from tiduc.dialect.shapes.types import element, predicate, rank, shape, with_shape
 from tiduc.passes.rules.opset import linearize, transpose, unsupported
 from tiduc.passes.rules.registry import Tangents
 
 NUMBERS = "ragged_dot_dimension_numbers"
 FORM = (
-    "#chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions "
-    "= [1], "
+    "#chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], "
+    "lhs_contracting_dimensions = [1], "
     "rhs_contracting_dimensions = [{}], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>"
 )
 
@@ -50,8 +51,8 @@ def ragged_dot_transpose(
 def _toward_rows(
     b: StablehloBuilder, op: Definition, ct: Value, y: Value, sizes: Value, contracted: int
 ) -> Value:
-    given = {name: op.attributes[name] for name in ("precision_config",) if name in op.attributes}
-    attributes = {**given, NUMBERS: ir.Attribute.parse(FORM.format(3 - contracted))}
+    numbers = {NUMBERS: ir.Attribute.parse(FORM.format(3 - contracted))}
+    attributes = present(op.attributes, "precision_config") | numbers
     type_ = with_shape(ct.type, shape(op.operands[0]))
     return b.emit(op.name, (ct, y, sizes), type_, attributes)
 

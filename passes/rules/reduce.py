@@ -6,12 +6,12 @@ from math import prod
 
 from torch_mlir import ir
 
+from tiduc.dialect.emitters.associative import everywhere, total
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import ASSOCIATIVE
 from tiduc.dialect.shapes.types import dimensions_in, is_dynamic, is_empty, rank, shape
-from tiduc.passes.rules.associative import everywhere, total
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums
 from tiduc.passes.rules.registry import Tangents

@@ -9,6 +9,7 @@ from typing import Any, Never
 
 import numpy as np
 
+from tiduc.dialect.emitters.associative import over_windows
 from tiduc.dialect.emitters.bodies import reducer
 from tiduc.dialect.emitters.protocol import V
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -17,7 +18,6 @@ from tiduc.dialect.emitters.windows import reduce_window
 from tiduc.dialect.facts.windows import Window, window_of
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_shape
-from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.opset import linearize, transpose
 from tiduc.passes.rules.reduction import linearize_by_body, transpose_of_sums
 from tiduc.passes.rules.registry import Tangents

@@ -8,7 +8,7 @@ from tiduc.dialect.emitters.bodies import reducer, self_contained
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.traits import ASSOCIATIVE
-from tiduc.dialect.shapes.types import element, is_empty
+from tiduc.dialect.shapes.types import element
 from tiduc.passes.rules.expansion import expanded
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
@@ -47,7 +47,7 @@ def linearize_by_body(
         return dy
 
     def rule(i: int) -> Any:
-        if b.tangent_type(op.results[i].type) is None or is_empty(op.results[i]):
+        if b.tangent_type(op.results[i].type) is None:
             return None
         name = reducer(op, i)
         if name == "stablehlo.add":

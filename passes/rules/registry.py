@@ -30,11 +30,14 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
+from torch_mlir import ir
+
 from tiduc.dialect.emitters.builder import Builder
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.facts.identities import Identity
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.ir_types import AnyOp
+from tiduc.dialect.shapes.types import element, is_empty
 from tiduc.passes.rules.guard import (
     guarded,
     of_linear,
@@ -283,7 +286,13 @@ class OpSet:
         return self.callees.get(name, ())
 
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
-        """The op's linearize rule. None if the op is inactive. Raises `Unsupported` if the op has no rule."""
+        """The op's linearize rule. None if the op is inactive. Raises `Unsupported` if the op has no rule.
+
+        An op also counts as inactive if each result is empty or of integers, so that rules need not handle empty
+        results.
+        """
+        if any(map(_is_empty, op.results)) and all(map(_has_no_tangent, op.results)):
+            return None
         key = op.name if op.name not in self.named_by else self.key(op)
         rule = self.linearize_rules.get(key)
         if rule is None and key not in self.inactive_ops:
@@ -306,6 +315,17 @@ class OpSet:
         return Unsupported(
             f"unsupported {rule} AD rule for {key}" + (f": {reason}" if reason else ""), op.location
         )
+
+
+def _is_empty(y: Value) -> bool:
+    return isinstance(y.type, ir.RankedTensorType) and is_empty(y)
+
+
+def _has_no_tangent(y: Value) -> bool:
+    """Whether a result is an empty tensor or a tensor of integers."""
+    return _is_empty(y) or (
+        isinstance(y.type, ir.RankedTensorType) and isinstance(element(y), ir.IntegerType)
+    )
 
 
 def _meant(name: str, names: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from torch_mlir import ir
 from tiduc.dialect.emitters.bodies import returned, self_contained
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value, operations
+from tiduc.dialect.ops.attributes import without
 from tiduc.dialect.ops.verify import ACTIVE
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_element
 from tiduc.passes.rules.elementwise import upcast
@@ -52,7 +53,7 @@ KINDS = frozenset((ADD, SUBTRACT, MULTIPLY, MINIMUM, MAXIMUM))
 @linearize("stablehlo.scatter")
 def scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     count = len(op.results)
-    if is_empty(op.operands[0]) or is_empty(op.operands[-1]):
+    if is_empty(op.operands[-1]):
         return [None if t is None else b.convert(t, element(y)) for t, y in zip(dx, op.results, strict=False)]
     if _promotes(op):
         return expanded(b, op.operands, dx, lambda *xs: _promoted(b, op, xs))
@@ -204,7 +205,7 @@ def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Va
     count, numbers = len(op.results), count_from_one(b, op.operands[-1])
     none = b.zero(with_element(op.operands[0].type, element(numbers)))
     operands = [*op.operands[:count], none, *op.operands[count:], numbers]
-    attributes = {name: op.attributes[name] for name in op.attributes if name != ACTIVE}
+    attributes = without(op.attributes, ACTIVE)
     types = [*(y.type for y in op.results), none.type]
     return b.emit_all(op.name, operands, types, attributes, [numbering(b, op, i, none)])[count], numbers
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.emitters.associative import prefixes
 from tiduc.dialect.emitters.bodies import RegionBuilder
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, i64, shape, with_element, with_shape
-from tiduc.passes.rules.associative import prefixes
 from tiduc.passes.rules.landing import count_from_one, landed
 from tiduc.passes.rules.selection import take_elements
 

@@ -14,6 +14,7 @@ from tiduc.dialect.emitters.matrices import (
     compare_places,
     diagonal,
     gaps,
+    is_within,
     matrix_product,
     solve,
     triangle,
@@ -22,7 +23,7 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.ops.control_ops import CUSTOM_CALL
-from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
+from tiduc.dialect.shapes.types import element, shape, with_element, with_shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.decomposition import equality_margin, settings, with_settings
 from tiduc.passes.rules.opset import refuse
@@ -47,8 +48,6 @@ def schur(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
     y is the strictly lower part of p m p^-1.
     """
     t, z, *_ = op.results
-    if 0 in shape(t):
-        return [None] * len(op.results)
     vectors = settings(op)["mode"] == ord("V")
     if not vectors:
         z = b.reapply(op, {}, with_settings(op, mode=ord("V")))[1]
@@ -56,8 +55,7 @@ def schur(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
     p, w = _eigenvectors(b, t), diagonal(b, t)
     inner = _solved(b, p, matrix_product(b, c, p))
     distances, margin = gaps(b, w), equality_margin(b, op, w)
-    size = b.abs(distances)
-    equal = b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
+    equal = is_within(b, b.abs(distances), margin)
     distances = b.select(equal, b.constant(float("nan"), t.type), distances)
     below = compare_places(b, t, "GT")
     distances = b.select(below, distances, b.constant(1, t.type))

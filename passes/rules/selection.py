@@ -11,6 +11,7 @@ from typing import Any, Never
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
+from tiduc.dialect.emitters.associative import over_windows
 from tiduc.dialect.emitters.bodies import RegionBuilder, returned
 from tiduc.dialect.emitters.protocol import Fill, V
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -19,12 +20,12 @@ from tiduc.dialect.emitters.windows import reduce_window
 from tiduc.dialect.facts.matchers import splat
 from tiduc.dialect.facts.windows import Window
 from tiduc.dialect.graph.graph import Definition, Value, operations
+from tiduc.dialect.ops.attributes import without
 from tiduc.dialect.ops.ir_types import IrValue, Typed
 from tiduc.dialect.ops.traits import NEUTRAL
 from tiduc.dialect.ops.verify import ACTIVE
 from tiduc.dialect.shapes.sizes import Size, product
 from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
-from tiduc.passes.rules.associative import over_windows
 from tiduc.passes.rules.elementwise import widened
 from tiduc.passes.rules.gather import type_range
 
@@ -186,7 +187,7 @@ def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Value:
     at = numbers(b, x)
     operands = [*op.operands[:count], at, *op.operands[count:], none(b, x, at)]
     types = [*(y.type for y in op.results), with_shape(at.type, shape(op.results[0]))]
-    attributes = {name: op.attributes[name] for name in op.attributes if name != ACTIVE}
+    attributes = without(op.attributes, ACTIVE)
     return b.emit_all(op.name, operands, types, attributes, [numbering(b, op, result, at)])[count]
 
 

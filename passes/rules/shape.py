@@ -51,9 +51,9 @@ def unbroadcast(
 ) -> Value:
     """The transpose of a broadcast with dynamic dimensions.
 
-    The dimensions `still` of x are known not to expand, and the dimensions `more` are known to expand. If only the run
-    determines whether a dimension of n elements is broadcast to m (n = 1) or not (n = m), dimension m is reshaped to n
-    and m / n, and the latter is summed.
+    The dimensions `still` of x are known not to expand, and the dimensions `more` are known to expand. If it is known
+    only at run time whether a dimension of n elements is broadcast to m (n = 1) or not (n = m), dimension m is reshaped
+    to n and m / n, and m / n is summed.
     """
     own, sizes, along = shape(x), shape(ct), {d: i for i, d in enumerate(dimensions)}
     groups: list[Any] = []

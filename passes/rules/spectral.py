@@ -17,7 +17,7 @@ is linear in vector j, z_j is linear in the adjoint, and both may depend on w_j 
 `sums` finds these sums among the ops being linearized. It follows the vectors, and proves that they reach the requested
 outputs through such sums only. A sum over some of the vectors is a projector, for example. If the proof fails, the
 program is not known to be a function of the matrix, and the rule makes the tangents of the vectors of equal values
-infinite. The proof is made for each `linearize` anew: derivatives of the terms use the vectors in other ways, so that
+infinite. Each `linearize` needs a new proof. Derivatives of the terms use the vectors in other ways, so that
 derivatives of second order are infinite, unless the program does not use the first tangents of the vectors.
 
 Source: Higham, "Functions of Matrices" (2008), sections 3.2 and 3.3.
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch_mlir import ir
 
-from tiduc.dialect.emitters.matrices import columns, compare_places, gaps, highest, scaled, some
+from tiduc.dialect.emitters.matrices import columns, compare_places, gaps, highest, is_within, scaled, some
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.graph.view import BINDING
@@ -121,8 +121,9 @@ def couple(
 ) -> None:
     """Adds the terms of equal values to the tangents of the sums.
 
-    `equal` is a mask of the pairs of equal values, without the diagonal. A sum over some of the vectors only has no
-    derivative if others have an equal value; `zeros` marks the vectors for which a sum has none for another reason.
+    `equal` is a mask of the pairs of equal values, without the diagonal. A sum over some of the vectors has no
+    derivative if a vector outside the sum has an equal value. `zeros` returns flags of vectors for which a sum has no
+    derivative for another reason.
     """
     coupling = b.select(equal, c, b.zeros_like(c))
     for each in found:
@@ -144,7 +145,7 @@ def couple(
 
 
 def _coupled(b: StablehloBuilder, slope: Value, form: Form, coupling: Value) -> Value:
-    """The sum over i of slope_i c_ij for vectors, of c_ij slope_j over j for their conjugates."""
+    """For vectors, the sum over i of slope_i c_ij; for their conjugates, the sum over j of c_ij slope_j."""
     first, count, last = form.start, shape(slope)[form.number], rank(coupling) - 1
     start, limit = [0] * rank(coupling), list(shape(coupling))
     start[-2:], limit[-2:] = [first] * 2, [first + count] * 2
@@ -160,7 +161,7 @@ def _coupled(b: StablehloBuilder, slope: Value, form: Form, coupling: Value) -> 
 
 
 def _cut(b: StablehloBuilder, equal: Value, each: VectorSum) -> Value | None:
-    """Which vectors of a sum over some of the vectors have a value that equals one of the others."""
+    """For a sum over some of the vectors: which of them have a value that equals that of a vector outside the sum."""
     form = each.forms[0]
     first, count, size = form.start, shape(each.op.operands[0])[form.number], shape(equal)[-1]
     if count == size:
@@ -179,7 +180,7 @@ def _cut(b: StablehloBuilder, equal: Value, each: VectorSum) -> Value | None:
 
 
 def zeros(b: StablehloBuilder, each: VectorSum, zero: Value, is_square: Sequence[bool]) -> Value:
-    """The singular vectors whose value is zero for which a sum has no derivative, of those that it sums.
+    """Flags of the vectors in a sum whose singular value is zero, if the sum has no derivative there.
 
     `zero` says which values are zero, and `is_square` whether u and v are square. A sum has a derivative if its terms
     vanish to first order in the value, or if it is one of products of square u and u^H, or v and v^H, and the terms do
@@ -203,7 +204,7 @@ def zeros(b: StablehloBuilder, each: VectorSum, zero: Value, is_square: Sequence
 
 
 def _vanishes(b: StablehloBuilder, x: Value, form: Form) -> Value:
-    """For each number of a vector, whether all elements of x that belong to the vector are zero."""
+    """For each vector, whether all elements of x that belong to the vector are zero."""
     rest = [d for d in range(rank(x)) if d not in (*form.batch, form.number)]
     ordered = b.transpose(x, [*form.batch, form.number, *rest])
     differs = b.compare(ordered, b.zeros_like(ordered), "NE")
@@ -213,7 +214,7 @@ def _vanishes(b: StablehloBuilder, x: Value, form: Form) -> Value:
 
 
 def vectors_of(x: Value, side: int = 0, is_adjoint: bool = False) -> Form:
-    """The form of matrices whose columns are vectors, or of their adjoints."""
+    """The form of matrices whose columns are vectors, or of the adjoints of such matrices."""
     number = rank(x) - (2 if is_adjoint else 1)
     batch = tuple(range(rank(x) - 2))
     return Form(batch, number, is_vectors=True, is_conjugate=is_adjoint, side=side)
@@ -222,22 +223,22 @@ def vectors_of(x: Value, side: int = 0, is_adjoint: bool = False) -> Form:
 def equal_values(b: StablehloBuilder, w: Value, margin: Value) -> Value:
     """A mask of the pairs of values that count as equal, without the diagonal."""
     distances = b.abs(gaps(b, w))
-    limit = b.broadcast_in_dim(margin, range(rank(margin)), distances.type)
-    return b.and_(b.compare(distances, limit, "LE"), compare_places(b, distances, "NE"))
+    return b.and_(is_within(b, distances, margin), compare_places(b, distances, "NE"))
 
 
 def unless_equal(b: StablehloBuilder, flags: Value, c: Value, dv: Value) -> Value:
-    """The tangents dv of vectors, which are not finite where a flag is set."""
+    """The tangents dv of vectors, replaced by numbers that are not finite where a flag is set."""
     numbers = columns(b, infinite(b, c, flags), dv.type)
     return b.select(columns(b, flags, predicate(dv.type)), numbers, dv)
 
 
 def infinite(b: StablehloBuilder, c: Value, flags: Value, weights: Value | None = None) -> Value:
-    """For each flag that is set, a number that is not finite, and whose transpose gives 0 for 0; for others 0.
+    """A number that is not finite for each flag that is set, else 0.
 
-    The cotangent 0 of a vector therefore does not reach the other cotangents, as 0 * NaN would. The number is a sum of
-    the elements of c that is zero for no c of practical use, times a large number, twice. The large number depends on
-    the flags, so that no compiler multiplies it by itself.
+    Its transpose maps the cotangent 0 to 0, not to NaN.
+
+    The number is a weighted sum of the elements of c, which is not zero in practice, multiplied twice by a large
+    number. The large number depends on the flags, so that no compiler multiplies it by itself.
     """
     row, column = (b.iota(rank(c) - i, b.real(c).type) for i in (2, 1))
     given = b.convert(b.sine(b.add(row, times(b, 1.618, column))), element(c))

@@ -40,7 +40,7 @@ class Form:
     Dimension i of the batch is dimension `batch[i]`, and dimension `number` counts vectors, from number `start` on. A
     matrix with zeros outside of its diagonal has a second such dimension, `other`. A value that `is_vectors` is linear
     in vectors, or in their conjugates if `is_conjugate`. `part` is "real", "imag" or "-imag" for a part of the vectors
-    `source`. Of singular vectors, `side` is 0 for u and 1 for v. If not `is_known`, nothing else is.
+    `source`. Of singular vectors, `side` is 0 for u and 1 for v. If `is_known` is false, nothing else is known.
     """
 
     batch: tuple[int, ...]
@@ -89,7 +89,7 @@ def diagonal_mask(x: Value) -> tuple[int, int] | None:
 
 
 def _index(x: Value) -> int | None:
-    """The dimension whose indices are the elements of x."""
+    """The dimension d of x, if each element of x is its own index along d; else None."""
     while (op := x.definition) is not None:
         if op.name == "stablehlo.iota":
             return int(op.attributes["iota_dimension"].value)
@@ -109,7 +109,7 @@ def _index(x: Value) -> int | None:
 
 
 def splat_of(x: Value) -> complex | None:
-    """The number that fills x, if x is a splat of integers or floats, complex ones included; else None."""
+    """The number that all elements of x equal, if x is a splat of integers, floats or complex numbers; else None."""
     op = x.definition
     while op is not None and (op.name == "stablehlo.convert" or op.name in KEEP_SPLATS):
         op = op.operands[0].definition
@@ -153,7 +153,7 @@ def is_repeated(x: Value, d: int, depth: int = 16) -> bool:
 
 
 def kept_sizes(op: Definition) -> dict[int, int]:
-    """The dimensions of the result by those of the operand, for a reshape that keeps all sizes other than 1."""
+    """Maps dimensions of the operand to dimensions of the result, for a reshape that keeps all sizes other than 1."""
     before, after = ([(d, n) for d, n in enumerate(shape(x)) if n != 1] for x in (op.operands[0], op.result))
     if [n for _, n in before] != [n for _, n in after]:
         return {}

@@ -58,7 +58,7 @@ def _only(form: Form | None) -> Form:
 
 
 def _elementwise(op: Definition, forms: Forms) -> Form:
-    """A function of values: w_j alone, at each place of the vector number j."""
+    """The form of a function of values: an element that belongs to number j depends on w_j alone."""
     known = [form for form in forms if form is not None]
     if any(form != known[0] for form in known) or known[0].other is not None or known[0].is_vectors:
         raise Unproven
@@ -95,7 +95,7 @@ def _imag(op: Definition, forms: Forms) -> Form:
 
 
 def _complex(op: Definition, forms: Forms) -> Form:
-    """Vectors, or their conjugates, of their parts; or a real value as a complex one."""
+    """The form of a complex number: vectors, or their conjugates, from their two parts; or a real value."""
     re, im = forms
     if re is not None and im is not None and re.is_vectors and im.is_vectors:
         if re.part != "real" or re.source is not im.source or replace(re, part=im.part) != im:
@@ -115,7 +115,10 @@ def _conjugated(op: Definition, forms: Forms) -> Form:
 
 
 def _product(op: Definition, forms: Forms) -> Form:
-    """A product or a quotient. A factor of vectors, or of a diagonal, has equal numbers, or repeats along them."""
+    """The form of a product or a quotient of vectors, or of a diagonal, and a factor.
+
+    The factor has the numbers of the vectors, or equal elements along them.
+    """
     x, y = forms
     special = [form is not None and (form.is_vectors or form.other is not None) for form in forms]
     if not any(special):
@@ -220,7 +223,7 @@ def _taken(op: Definition, forms: Forms) -> End:
 
 
 def _reduced(op: Definition, forms: Forms) -> Form | End:
-    """A sum along other dimensions. A reduction of values, without vectors, depends on no single vector."""
+    """The form of a sum along other dimensions. A reduction of all values, without vectors, need not be followed."""
     if len(op.operands) != 2 or forms[1] is not None:
         raise Unproven
     form, dropped = _only(forms[0]), dimensions_in(op.attributes["dimensions"])
@@ -279,7 +282,7 @@ def _contracted_with_constant(op: Definition, side: int, form: Form, of: Contrac
 def _scaled(
     op: Definition, side: int, form: Form, diagonal: Form, of: Contraction, batch: bool = True
 ) -> Form:
-    """Vectors, or values, times a diagonal matrix."""
+    """The form of vectors, or of values, times a diagonal matrix."""
     pairs = [pair[:: 1 if side == 0 else -1] for pair in zip(*of.summed, strict=True)]
     ends = [diagonal.number, diagonal.other]
     used = [e for e in ends if (form.number, e) in pairs]
@@ -297,7 +300,7 @@ def _scaled(
 
 
 def _results(op: Definition, side: int, of: Contraction) -> dict[int, int]:
-    """The dimensions of a contraction's result by those of an operand."""
+    """Maps dimensions of an operand to dimensions of the contraction's result."""
     return of.places(side, [rank(x) for x in op.operands])
 
 

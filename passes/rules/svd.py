@@ -2,8 +2,8 @@
 
 u^H du and v^H dv are skew-Hermitian. This leaves open the phases, the basis for equal singular values, and the columns
 beyond the singular values. There the rule sets u^H du and v^H dv to zero, except that the diagonal of u^H du gets the
-phases of both, as in JAX. The difference u^H du - v^H dv is exact for equal singular values too. `spectral.py` has what
-else holds for equal singular values.
+phases of both, as in JAX. The difference u^H du - v^H dv is exact for equal singular values too. `spectral.py` has
+further rules for equal singular values.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.2; Wan and Zhang,
 "Automatic differentiation for complex valued SVD" (2019).
@@ -22,6 +22,7 @@ from tiduc.dialect.emitters.matrices import (
     diagonal,
     inverse,
     inverse_gaps,
+    is_within,
     matrix_product,
     rows,
     scaled,
@@ -30,6 +31,7 @@ from tiduc.dialect.emitters.matrices import (
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import CallSettings, targets
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.attributes import present
 from tiduc.dialect.ops.control_ops import TARGET, call_target
 from tiduc.dialect.shapes.types import is_complex, rank, shape, with_shape
 from tiduc.passes.rules.custom_call import custom_call
@@ -87,7 +89,7 @@ def svd(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]
     useful, has no tangent.
     """
     layout, s = VectorLayout.of(settings(op), call_target(op)), op.results[1]
-    if 0 in shape(op.operands[0]):
+    if 0 in shape(op.operands[0]):  # the vectors of an empty matrix are constant
         return [None] * len(op.results)
     results = op.results if layout.vectors else _with_vectors(b, op, layout)
     u, v = layout.ordered(*results[2:4])
@@ -123,8 +125,7 @@ def _with_equal_values(
     """
     s, (c, margin) = op.results[1], known
     equal = equal_values(b, s, margin)
-    size = b.abs(s)
-    zero = b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
+    zero = is_within(b, b.abs(s), margin)
     u, v = layout.ordered(*op.results[2:4])
     sizes, count = [shape(x)[-2] for x in tangents], shape(s)[-1]
     forms = {u: vectors_of(u), v: vectors_of(v, 1, not layout.of_v)}
@@ -139,7 +140,7 @@ def _with_equal_values(
     for n, x in zip(sizes, tangents, strict=True):
         bad = flags if n == count else b.or_(flags, zero)
         more = shape(x)[-1] - count
-        if more > 0:  # the columns beyond, which have no values, belong to the zeros
+        if more > 0:  # columns without a singular value count as vectors of the value 0
             any_zero = some(b, zero, [rank(zero) - 1])
             rest = with_shape(zero.type, [*shape(zero)[:-1], more])
             beyond = b.broadcast_in_dim(any_zero, range(rank(any_zero)), rest)
@@ -201,8 +202,7 @@ def _with_vectors(b: StablehloBuilder, op: Definition, layout: VectorLayout) -> 
     types = [a.type, s.type, *[with_shape(a.type, some) for some in sizes], info.type]
     given = settings(op)
     changed = {"mode": ord("S")} if "mode" in given else {"compute_uv": True, "full_matrices": False}
-    attributes = {name: op.attributes[name] for name in _SIZE_INDEPENDENT if name in op.attributes}
-    attributes.update(with_settings(op, **changed))
+    attributes = present(op.attributes, *_SIZE_INDEPENDENT) | with_settings(op, **changed)
     if "result_layouts" in op.attributes:
         first, of_s, *_, of_info = op.attributes["result_layouts"]
         attributes["result_layouts"] = ir.ArrayAttr.get([first, of_s, first, first, of_info])

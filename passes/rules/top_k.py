@@ -2,7 +2,7 @@
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Value
-from tiduc.dialect.shapes.types import is_empty, rank
+from tiduc.dialect.shapes.types import rank
 from tiduc.passes.rules.opset import linearize
 from tiduc.passes.rules.registry import Tangents
 from tiduc.passes.rules.selection import numbers_along, take_elements
@@ -17,6 +17,4 @@ def top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
     The custom calls are the same op: `mhlo.topk`, and `stablehlo.dynamic_top_k`, whose k is a second operand.
     """
     x, indices = op.operands[0], op.results[1]
-    if is_empty(x) or is_empty(indices):
-        return [None, None]
     return [take_elements(b, dx[0], numbers_along(b, x, indices, rank(x) - 1), None), None]

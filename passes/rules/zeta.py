@@ -1,6 +1,6 @@
 """zeta: the Hurwitz zeta function, sum over k >= 0 of (q + k)^(-s).
 
-The derivative toward q is -s zeta(s + 1, q). For large q, where the expansion of that underflows early, it is
+The derivative toward q is -s zeta(s + 1, q). For large q, where the expansion of zeta(s + 1, q) underflows early, it is
 -(s - 1) zeta(s, q) (1 / q + 1 / (2 q^2)). CHLO has no op for the derivative toward s, so the rule linearizes the
 Euler-Maclaurin expansion (DLMF 2.10.1), exact in f64 for q > 0; for q < 0, log(q) makes it NaN. With a = q + N,
 

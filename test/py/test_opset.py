@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from torch_mlir import ir
 
+from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.mlir.context import context
 from tiduc.documents import op_rows
 from tiduc.passes.rules import OPSET
+from tiduc.loading import load
 from tiduc.tables import CHECKED
 
 RULES = Path(__file__).parents[2] / "passes" / "rules"
@@ -97,18 +99,29 @@ def test_rules_are_checked_to_order_two() -> None:
     assert unchecked == set(), "call check_rule in test/py/rules/, then pytest test/py/rules --write-tables"
 
 
+def test_empty_results_have_no_tangents() -> None:
+    """Rules need not handle empty results: even an op without a rule is not refused."""
+    program = """
+    func.func @main(%x: tensor<3xf32>) -> (tensor<0xf32>, tensor<i32>) {
+      %0:2 = stablehlo.custom_call @unknown(%x) : (tensor<3xf32>) -> (tensor<0xf32>, tensor<i32>)
+      return %0#0, %0#1 : tensor<0xf32>, tensor<i32>
+    }"""
+    assert "custom_call @unknown" in load(program).jvp().text
+    with pytest.raises(Unsupported, match="unknown call target"):
+        load(program.replace("tensor<0xf32>", "tensor<1xf32>")).jvp()
+
+
 def test_every_op_has_a_row() -> None:
     rows = {row[0] for row in op_rows()}
     assert rows == {name for name in OPSET.forms if not name.startswith("tidu.")}
 
 
 def test_rules_are_short() -> None:
-    """A rule has less than 15 lines on average, including docstrings.
+    """A declaration averages less than 14.5 lines, docstrings included.
 
     The registry, imports, and the analyses of which parts of a matrix a function reads are not counted.
     """
     others = (
-        "determinant",
         "guard",
         "linearity",
         "registry",
@@ -118,7 +131,7 @@ def test_rules_are_short() -> None:
     )
     files = [file for file in RULES.glob("*.py") if file.stem not in others]
     average = sum(map(lines_of, files)) / len(OPSET.forms)
-    assert average < 15, (
+    assert average < 14.5, (
         "move code that rules share into a form (docs/rules.md) or the builder (dialect/emitters/stablehlo.py)"
     )
 

@@ -7,9 +7,8 @@ import pytest
 from harness import xla
 from harness.compare import compare
 
-from tiduc.dialect.errors import ParseError
-from tiduc.loading import load
-from tiduc.program import Program
+from tiduc.dialect.errors import ParseError, Unsupported
+from tiduc.program import Program, load
 
 V, M = "tensor<2xf64>", "tensor<2x1xf64>"
 ROOT = " attributes {tidu.root = @f}"
@@ -146,6 +145,37 @@ def test_on_iree_in_f64_against_differences() -> None:
 def test_what_import_refuses(old: str, new: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         load(FIXED_POINT.replace(old, new))
+
+
+def test_a_residual_that_no_result_determines_is_refused() -> None:
+    """The Jacobian would be singular; a derivative of zero would be silently wrong."""
+    constant = FIXED_POINT.replace("return %d : tensor<2xf64>", "return %b : tensor<2xf64>")
+    assert constant != FIXED_POINT
+    with pytest.raises(Unsupported, match="a residual of @f does not depend on the results"):
+        load(constant).jvp(["a"])
+
+
+def test_an_empty_result_has_no_equation() -> None:
+    y, e = "tensor<f64>", "tensor<0xf64>"
+    text = f"""
+    func.func @main(%a: {y}) -> {y} {{
+      %0:2 = call @cube_root(%a) : ({y}) -> ({y}, {e})
+      return %0#0 : {y}
+    }}
+    func.func private @cube_root(%a: {y}) -> ({y}, {e}){ROOT} {{
+      %0 = stablehlo.cbrt %a : {y}
+      %1 = stablehlo.constant dense<> : {e}
+      return %0, %1 : {y}, {e}
+    }}
+    func.func private @f(%a: {y}, %y: {y}, %e: {e}) -> ({y}, {e}) {{
+      %0 = stablehlo.multiply %y, %y : {y}
+      %1 = stablehlo.multiply %0, %y : {y}
+      %2 = stablehlo.subtract %1, %a : {y}
+      return %2, %e : {y}, {e}
+    }}"""
+    implicit, explicit = (load(each).vjp().text for each in (text, text.replace(ROOT, "")))
+    arguments = [np.array(0.4), np.array(1.0)]
+    compare(xla.by_xla(implicit, arguments), xla.by_xla(explicit, arguments), 1e-12)
 
 
 def test_half_precision_is_refused() -> None:

@@ -278,7 +278,10 @@ NONLINEAR = {
     ),
     "sine": (lambda b, op, dx: b.sine(dx[0]), "sine to a tangent"),
     "divide": (lambda b, op, dx: b.divide(op.operands[0], dx[0]), "divide to tangents"),
-    "add": (lambda b, op, dx: b.add(dx[0], op.operands[0]), "add to a tangent and to a value that is none"),
+    "add": (
+        lambda b, op, dx: b.add(dx[0], op.operands[0]),
+        "add to a tangent and to a value that is not a tangent",
+    ),
     "select": (
         lambda b, op, dx: b.select(b.compare(*op.operands, "LT"), dx[0], op.operands[0]),
         "select to a tangent and",

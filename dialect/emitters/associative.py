@@ -1,8 +1,8 @@
 """Applies an associative function of elements to whole tensors: reductions, prefixes and windows in few applications.
 
 A function takes two lists of tensors of one shape, the earlier and the later elements, and returns such a list.
-StableHLO allows a body to be applied in any grouping, but not out of order, so neighbours are combined. The numbers of
-combined elements, and of elements kept as residuals, are linear in n, except for windows.
+StableHLO allows a body to be applied in any grouping, but not out of order, so neighbours are combined. For n elements,
+the numbers of combined elements and of residuals are linear in n, except for windows.
 
 Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 """
@@ -21,10 +21,7 @@ Combine = Callable[[Values, Values], Values]
 
 
 def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes: bool = False) -> Values:
-    """Combines all elements along dimension 0, of which there is at least one.
-
-    Neighbours are combined, or two halves if the function commutes.
-    """
+    """Combines all elements along dimension 0, at least one: neighbours, or two halves if the function commutes."""
     while (count := shape(values[0])[0]) > 1:
         pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
         values = pairs if count % 2 == 0 else _joined(b, pairs, part(b, values, 0, count - 1, count), 0)
@@ -63,9 +60,11 @@ def suffixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int
 def over_windows(
     b: StablehloOps[V, Never], combine: Combine, values: Values, inits: Values, window: Window, neutral: bool
 ) -> Values:
-    """Combines the elements of each window, in row-major order. Padding counts as initial values; one more comes first.
+    """Combines an initial value and the elements of each window, in row-major order.
 
-    If the initial values are known to be `neutral`, the one in front and the padding of cumulative windows are omitted.
+    Padding consists of initial values.
+
+    If the initial values are known to be `neutral`, the first one and the padding of cumulative windows are omitted.
     """
     d = window.cumulative(shape(values[0]))
     if d is not None:
@@ -148,7 +147,7 @@ def _cumulative(
 ) -> Values:
     """Prefixes (`forward`) or suffixes along dimension d, combined with the initial values that pad their windows.
 
-    Of n places, place o has n - o initial values before its prefix; a suffix has one before it and o after it.
+    At place o of n, a prefix has n - o initial values before it; a suffix has one before it and o after it.
     """
     y = (prefixes if forward else suffixes)(b, combine, values, d)
     if neutral:
