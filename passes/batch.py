@@ -43,7 +43,7 @@ from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"
-"""Attribute of a batched graph: the graphs of which it is a batch."""
+"""Attribute of a batched graph: the graphs that it batches."""
 
 BATCHED = "tidu.batched"
 """Attribute of a batched graph: for each of its inputs, the key of the input that it batches."""
@@ -82,8 +82,8 @@ def batch(
 ) -> Graph:
     """The graph that computes `outputs` (values, or references) for `size` values of the inputs with these keys.
 
-    Its inputs, under fresh keys, and its outputs have a leading dimension of that size. Outputs that do not depend on
-    the inputs are the unbatched values. Raises `RequestError` if an input is bound, repeated, of dynamic shape or not a
+    Its inputs, under fresh keys, and its outputs have a leading dimension of that size. An output that does not depend
+    on the inputs stays unbatched. Raises `RequestError` if an input is bound, repeated, of dynamic shape or not a
     tensor, or if the size is less than 1. Raises `Unsupported` if an op cannot be batched.
     """
     outputs = view.values(outputs)
@@ -136,7 +136,7 @@ def _batch_ops(
     plain: dict[Value, Value],
     closed: bool,
 ) -> None:
-    """Adds every value that depends on a batched value to `values`; `plain` has replacements of unbatched values.
+    """Adds every value that depends on a batched value to `values`. `plain` maps unbatched values to replacements.
 
     In a closed graph, ops that do not depend on batched values are copied.
     """
@@ -204,7 +204,7 @@ _BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, Ba
 def _batched_graph(
     request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:
-    """The closed graph with the inputs `at` batched. Outputs that `forced` flags are batched in any case."""
+    """The closed graph with the inputs `at` batched. `forced` flags outputs that are batched in any case."""
     key = graph, at, tuple(forced), request.size, request.rules
     return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
 

@@ -208,7 +208,10 @@ def _plan_branches(view: View, opset: OpSet, inner: Inner, record: Branches) -> 
 
 
 def _plan_loop(view: View, opset: OpSet, inner: Inner, record: Loop) -> Inner:
-    """Plans a loop by a least fixed point over its carries: their dependences, and needs of iterations and results."""
+    """Plans a loop.
+
+    A least fixed point gives, for each carry, whether it depends on the batch, and which part is needed.
+    """
     n, m = len(record.inits), len(record.sequences)
     inputs, linear = list(inner.inputs), list(inner.linear)
     outputs = [*inner.outputs[:n], *[need and Need.EACH for need in inner.outputs[n:]]]
@@ -306,7 +309,7 @@ class _Emitter:
                 self._emit_each(op, any(decided.need(y) is Need.SUM for y in op.results))
 
     def _emit_each(self, op: Definition, is_summed: bool) -> None:
-        """Emits an op for each example, or finds that its result is a product of a factor and a core."""
+        """Emits an op for each example, or records its result as a product of a factor and a core (`factors.py`)."""
         if not any(x in self.values or x in self.products for x in op.reads):
             copy_op(self.b, op, self.plain)
             return
@@ -377,7 +380,7 @@ class _Emitter:
 
 
 def _collapsed_graph(request: Request, graph: Graph, inner: Inner) -> Graph:
-    """A closed graph that takes and returns values in the needed forms; a value that is not needed is zero."""
+    """A closed graph whose inputs and outputs are the needed parts of values. A value that is not needed is zero."""
     view = request.view
     b = private_builder(view, request.opset, f"{stem(graph)}.collapsed")
     b.engine = request.engine()

@@ -61,7 +61,10 @@ def _part(
     wanted: Sequence[Value | None],
     primals: Sequence[Value],
 ) -> Graph:
-    """The linear graph from some tangents of `linear`, which become its inputs, to other ones, with their primals."""
+    """The part of `linear` that computes the tangents `wanted` from the tangents `given`, which become its inputs.
+
+    `given` maps tangents to their primal values. `primals` are the primal values of `wanted`.
+    """
     b: Any = opset.builder(view, view.fresh("C"))
     local = {
         t: b.input(f"{b.graph.name}.{i}", t.type, linear=True) for i, t in enumerate(dict.fromkeys(given))
@@ -122,10 +125,10 @@ def plan(
     inputs: Sequence[tuple[Value, float]],
     outputs: Sequence[tuple[Value | None, float]],
 ) -> CutPlan:
-    """The estimated times of the Jacobian of a linear graph, with the number of seeds of each tangent.
+    """The estimated times of a linear graph's Jacobian. Each input and each output comes with its number of seeds.
 
-    The time of a mode is the sum over the linear ops of the op's time (`dialect/facts/costs.py`) times the number of
-    seeds for which the op runs. A cut has one seed for each element in both of its graphs, and ends in a product.
+    The time of a mode is a sum over linear ops: the time of the op (`dialect/facts/costs.py`) times the number of seeds
+    for which it runs. A cut has one seed for each element in both of its graphs, and ends in a product.
     """
     wanted = [dy for dy in linear.outputs if dy is not None]
     ops = active_ops(view, linear, wanted)
@@ -160,7 +163,7 @@ def _time(times: Iterable[float], seeds: Iterable[float]) -> float:
 
 
 def _seeds_before(ops: Sequence[Definition], inputs: Sequence[tuple[Value, float]]) -> list[float]:
-    """For each linear op, the number of seeds of all inputs that reach it."""
+    """For each linear op, the number of seeds of the inputs on which it depends."""
     reached: dict[Value | None, int] = {dx: 1 << i for i, (dx, _) in enumerate(inputs)}
     masks = []
     for op in ops:
@@ -171,7 +174,7 @@ def _seeds_before(ops: Sequence[Definition], inputs: Sequence[tuple[Value, float
 
 
 def _seeds_after(ops: Sequence[Definition], outputs: Sequence[tuple[Value | None, float]]) -> list[float]:
-    """For each linear op, the number of seeds of all outputs that it reaches."""
+    """For each linear op, the number of seeds of the outputs that depend on it."""
     reaching: dict[Value | None, int] = {}
     for i, (dy, _) in enumerate(outputs):
         reaching[dy] = reaching.get(dy, 0) | 1 << i

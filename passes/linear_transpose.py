@@ -69,7 +69,7 @@ def _chosen(
     primals: Sequence[Value],
     what: str,
 ) -> list[tuple[Value, Value | None]]:
-    """The primal values of `wanted`, each with its tangent; those of all tangents if `wanted` is None."""
+    """Pairs of a primal value in `wanted` and its tangent; all pairs of the graph if `wanted` is None."""
     known = list(zip(primals, tangents, strict=True))
     if wanted is None:
         return known
@@ -84,7 +84,7 @@ def _chosen(
 
 
 def _reached(graph: Graph, inputs: Iterable[Value]) -> set[Value]:
-    """The tangents of a linear graph that depend on some of its inputs, and these inputs."""
+    """The given inputs of a linear graph, and the tangents that depend on them."""
     reached = set(inputs)
     for op in graph.definitions:
         if op.active is not None and not reached.isdisjoint(op.reads):
@@ -207,10 +207,9 @@ def _accumulated(b: Builder, bucket: Sequence[Value] | None) -> Value | None:
 def _where(b: Any, x: Value, cotangents: dict[Value, list[Value]], is_summed: bool) -> Value | None:
     """A predicate that is true where the cotangent of an input is not masked; None if it gets no cotangent.
 
-    Replaces its cotangents in `cotangents` by their sum.
-
-    The first cotangent of a summed input comes from the iterations before. The predicate is also true where that
-    cotangent is not masked; for this it reads one more input, unless it is the scalar True.
+    Replaces the input's cotangents in `cotangents` by their sum. The first cotangent of a summed input is the sum over
+    earlier iterations. Their predicate is one more input of the graph, and the result is true where it is true. This
+    input is not needed if the predicate is always true.
     """
     before, own = cotangents[x][:is_summed], _accumulated(b, cotangents[x][is_summed:])
     if own is None:

@@ -50,9 +50,9 @@ def materialize_merge(
 ) -> Graph:
     """Merges graphs into one flat graph whose outputs are the wanted values (or `Zero`s), in order.
 
-    Its first inputs are those with the keys `inputs`, in that order. Other required inputs follow in the order in which
-    they were made: those of a graph come after those of the graphs that it refers to.
-    Without `keep_dead_inputs`, inputs on which no wanted value depends are omitted.
+    Its first inputs are those with the keys `inputs`, in that order. Other required inputs follow in order of creation:
+    those of a graph come after those of the graphs that it refers to. Without `keep_dead_inputs`, inputs on which no
+    wanted value depends are omitted.
     """
     values = _with_sizes(view, opset, wanted)
     read = {x for x in values if not isinstance(x, Zero)}
@@ -159,7 +159,7 @@ def _needed_inputs(
 
 
 def _order_of_graphs(view: View, schedule: Sequence[Definition]) -> dict[Graph, int]:
-    """Numbers the graphs of a view: a graph comes after those that it refers to, and else in the view's order."""
+    """Numbers the graphs of a view in its order, except that a graph comes after those that it refers to."""
     referred: dict[Graph, dict[Graph, None]] = {}
     for op in schedule:
         referred.setdefault(op.graph, {}).update((x.graph, None) for x in op.reads)

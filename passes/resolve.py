@@ -3,8 +3,8 @@
     module A: graph @F0 { p3 = exp(...) }        view.value(@F0::@p3)  ->  the result of exp, in A
     module B: graph @L1 { e = external @F0::@p3; t = mul e, dx }
 
-The view copies nothing, and reads a graph when a reference first leads to it. A name that no module defines is looked
-up on the search path, in the file `NAME.mlir`.
+The view copies nothing. It reads a graph when a reference first leads there. A name that no module defines is looked up
+on the search path, in the file `NAME.mlir`.
 """
 
 from collections.abc import Callable, Sequence

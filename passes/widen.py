@@ -4,8 +4,8 @@
     %1 = stablehlo.convert %x : (tensor<3xbf16>)                %1 = stablehlo.convert %x : (tensor<3xf64>)
            -> tensor<3xf32>                                            -> tensor<3xf64>
 
-The types of values, attributes and regions change. Conversions between float types and `reduce_precision` stay, as
-identities. A LAPACK call becomes a call of the routine for the new type. An op that depends on the bits of a type,
+The types of values, attributes and regions change. Conversions between float types and `reduce_precision` stay, but
+change no value. A LAPACK call becomes a call of the routine for the new type. An op that depends on the bits of a type,
 such as a bitcast or a quantization, keeps its types, between conversions.
 
 `tiduc check` runs the widened program: its rounding errors are far below the error of a wrong rule.
@@ -28,7 +28,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 
 _CONVERT = "stablehlo.convert"
 _LAPACK = re.compile(r"(?<=lapack_)[sc](?=\w+_ffi$)")
-_DOUBLE = {"s": "d", "c": "z"}  # the letters for types in LAPACK's names
+_DOUBLE = {"s": "d", "c": "z"}  # the letters for types in the names of LAPACK's routines
 _BITS = {"exponent_bits": 11, "mantissa_bits": 52}
 _ALGORITHM = "algorithm"  # a dot_general's algorithm, which names the operands' types
 
@@ -112,7 +112,7 @@ def _elements(value: ir.DenseFPElementsAttr) -> Any | None:
         if isinstance(ir.ShapedType(value.type).element_type, ir.F16Type | ir.F32Type):
             return dense(np.array(value), wide)
     text = str(value)
-    if "0x" in text:  # hexadecimal bits, which encode a different number in another type
+    if "0x" in text:  # hexadecimal text gives the bits, which are another number in another type
         return None
     return ir.Attribute.parse(text.removesuffix(str(value.type)) + str(wide))
 

@@ -1,4 +1,4 @@
-"""Aligned dimensions: which dimensions of a value follow those of an input, from which block-diagonal Jacobians follow.
+"""Aligned dimensions of an input and a value: they make the Jacobian of the value in the input block-diagonal.
 
 Dimension e of a value y is aligned with dimension d of an input x if y[j] depends on x[i] only for j_e = i_d.
 An elementwise op keeps all alignments of its operand, a contraction those of its free and batching
@@ -21,7 +21,7 @@ Alignment = dict[int, int]
 """Maps dimensions of the input to the aligned dimensions of a value."""
 
 DimensionRule = Callable[[Definition, int], dict[int, int]]
-"""A rule: gives, for an op and an operand number, a map from the operand's dimensions to those of every result."""
+"""A rule, (op, operand number) -> map from dimensions of the operand to dimensions of all results."""
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
@@ -65,7 +65,7 @@ def _in_place(op: Definition, i: int) -> dict[int, int]:
 
 
 def _barrier(op: Definition, i: int) -> dict[int, int]:
-    """No alignment for a barrier of several operands: each maps to its own result, which these rules cannot express."""
+    """No alignment for a barrier of several operands: a rule cannot say that operand i aligns only with result i."""
     return _in_place(op, i) if len(op.operands) == 1 else {}
 
 
@@ -75,7 +75,7 @@ def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
 
 
 def _reshape(op: Definition, i: int) -> dict[int, int]:
-    """The dimensions of equal size that have equally many elements before them, and therefore behind them."""
+    """Maps the dimensions that a reshape keeps: they have one size, and equally many elements before and after them."""
     before = [_with_entries_in_front(shape(v)) for v in (op.operands[0], op.result)]
     places = {at: e for e, at in enumerate(before[1]) if at[1] > 1}
     return {d: places[at] for d, at in enumerate(before[0]) if at in places}
@@ -95,7 +95,7 @@ def _reverse(op: Definition, i: int) -> dict[int, int]:
 
 
 def _unchanged_sizes(op: Definition, i: int) -> dict[int, int]:
-    """The dimensions that a slice takes, or an update writes, as a whole."""
+    """The dimensions that a slice reads, or an update writes, from the first index to the last."""
     whole, part = shape(op.operands[0]), shape(op.operands[i])
     return {d: d for d, n in enumerate(shape(op.result)) if whole[d] == part[d] == n}
 

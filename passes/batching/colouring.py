@@ -1,4 +1,4 @@
-"""Colouring: columns of a sparse matrix that share a seed, since no row has nonzeros in two of them.
+"""Colouring: columns of a sparse matrix share a seed (a colour) if no row has nonzeros in two of them.
 
     x x . .        colours 0 1 2 0: the sum of the basis vectors 0 and 3 is one seed
     x x x .

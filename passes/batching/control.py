@@ -95,7 +95,7 @@ def call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[b
 
 
 def _same_outputs(b: StablehloBuilder, record: Branches, flags: Flags) -> tuple[list[Graph], Flags]:
-    """The batched branches, all with the same outputs batched."""
+    """The batched branches, and flags of the batched outputs: those that are batched in any branch."""
     batched = [b.engine.graph(graph, flags, [None] * record.width).outputs for graph in record.graphs]
     given = tuple([any(of_one) for of_one in zip(*batched, strict=True)])
     return [b.engine.graph(graph, flags, given).graph for graph in record.graphs], given

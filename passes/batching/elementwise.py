@@ -18,7 +18,7 @@ leading("stablehlo.bitcast_convert")
 
 @batch("stablehlo.map")
 def map_(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """`dimensions` always lists all dimensions, in order."""
+    """Adds the batch dimension to `dimensions`, which must list all dimensions in order."""
     count = len(op.operands)
     whole = dims(range(rank(op.result) + 1))
     return emit_batched(b, op, spread_all(b, x[:count], at[:count]), dimensions=whole)
@@ -40,7 +40,7 @@ def _broadcasting(
             b.broadcast_in_dim(v, [0, *along] if flag else along, with_element(result, _element(source)))
         )
     attributes = {name: op.attributes[name] for name in given if name != "broadcast_dimensions"}
-    # On one shape this is stablehlo.select; CHLO's select with a predicate of that shape is rejected downstream.
+    # On operands of one shape, CHLO's select is stablehlo.select. Later passes reject CHLO's op on such operands.
     name = "stablehlo.select" if op.name == "chlo.broadcast_select" else op.name
     return [b.emit(name, full, result, attributes)]
 

@@ -27,9 +27,9 @@ _SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation
 
 
 def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Factorizations and solves of stacks of matrices; if layouts are given, the batch is the slowest dimension.
+    """Factorizes or solves a stack of matrices. In the layouts, if given, the batch is the slowest dimension.
 
-    Sharding rules list dimensions, so they are dropped.
+    Sharding rules are dropped, because they list the dimensions of one example.
     """
     changed: dict[str, Any] = {SHARDING_RULE: None, **_with_batch_dimension(op)}
     if any(not rank(v) for v in op.operands):
@@ -64,7 +64,7 @@ for _target in OPSET.called(CUSTOM_CALL):
 def _constraint(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """The value itself: a sharding constraint changes no number, and does not apply to a batch."""
+    """The operand, unchanged: a sharding constraint changes no number, and its dimensions do not fit a batch."""
     return [x[0]]
 
 

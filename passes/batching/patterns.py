@@ -51,7 +51,7 @@ def _are_arrays(op: Definition) -> bool:
 
 
 def _through_call(view: View, op: Definition, patterns: dict[Value, Places], known: Known) -> None:
-    """Extends the patterns to the results of a call, by way of the ops of the called graph."""
+    """Extends the patterns to the results of a call, through the ops of the called graph."""
     graph = view.graph(op.attributes[GRAPHS][0].value)
     inputs = list(graph.inputs.values())
     inner = {x: patterns[v] for x, v in zip(inputs, op.operands, strict=True) if v in patterns}
@@ -64,7 +64,9 @@ def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known
     parts = []
     for i, x in enumerate(op.operands):
         if x in patterns:
-            pattern = np.vstack([patterns[x], np.full((1, patterns[x].shape[1]), -1)])  # read by index -1
+            pattern = np.vstack(
+                [patterns[x], np.full((1, patterns[x].shape[1]), -1)]
+            )  # index -1 reads this row
             read = sources(op, i, y, known)
             columns = read.shape[1] * pattern.shape[1]
             if len(read) * columns > MOST:

@@ -27,7 +27,7 @@ MOST = 2**24
 
 
 class TooManyPlaces(Exception):
-    """Raised if a pattern is not sparse, or is too large to be worth a search."""
+    """Raised if a pattern is not sparse, or too large for a search that pays off."""
 
 
 def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
@@ -196,7 +196,7 @@ def _scatter(op: Definition, i: int, known: Known) -> Places | None:
 def _indexed(
     indices: NDArray[Any], vector: int, order: Sequence[int], pairs: Sequence[tuple[int, int]], count: int
 ) -> list[Places]:
-    """For each dimension of the operand, the start of each slice, in the shape of the slices' batch."""
+    """For each dimension of the operand, the starts of the slices, as an array over the slices' batch."""
     indices = indices.astype(np.int64)
     if vector == indices.ndim:
         indices = indices[..., None]
@@ -218,7 +218,10 @@ def _with_windows(
     own: Sequence[int],
     sizes: Sequence[int],
 ) -> Places:
-    """The flat place in the operand of each element of the slices, -1 out of bounds; `windows` are their dimensions."""
+    """The flat index in the operand of each element of the slices; -1 if out of bounds.
+
+    `windows` are the dimensions of the slices that a window spans.
+    """
     batch = [d for d in range(len(sizes)) if d not in windows]
     of_window = iter(windows)
     places, inside = np.zeros(sizes, np.int64), np.ones(sizes, bool)
@@ -236,7 +239,7 @@ def _with_windows(
 
 
 def _inverted(targets: NDArray[Any], count: int) -> Places:
-    """For each target, the numbers of the entries that map to it."""
+    """Row i lists the numbers of the entries of `targets` that equal i, then -1."""
     entries = np.flatnonzero(targets >= 0)
     order = entries[np.argsort(targets[entries], kind="stable")]
     sorted_ = targets[order]
@@ -276,7 +279,7 @@ def _under(
     window: Window,
     batch: dict[int, int] | None = None,
 ) -> Places:
-    """The elements under a window that moves along dimensions of x and y, and all elements along x's other ones."""
+    """The elements of x under a window that moves along the dimensions `of_x`; all elements along other dimensions."""
     xs, ys = shape(x), shape(y)
     count = _size(window.sizes) * _size(
         [n for d, n in enumerate(xs) if d not in of_x and d not in (batch or {})]

@@ -1,4 +1,4 @@
-"""Ops that combine elements by a scalar body: the batch is an extra dimension that they leave alone."""
+"""Ops that combine elements by a scalar body. They do not combine elements along the batch, an extra dimension."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ def _windows(op: Definition) -> dict[str, Any]:
 
 
 def _sort(op: Definition) -> dict[str, ir.IntegerAttr]:
-    """A dimension counted from the end does not shift; the default is the last dimension."""
+    """Shifts the dimension, unless it is counted from the end. The default is the last dimension."""
     if "dimension" not in op.attributes:
         return {}
     return {} if op.attributes["dimension"].value < 0 else {"dimension": next_(op.attributes["dimension"])}

@@ -1,6 +1,4 @@
-"""close: outlines values into a closed graph, whose inputs stand for given values.
-
-Calls, branches and loops have closed graphs as bodies.
+"""close: outlines values into a closed graph, such as the body of a call, whose inputs stand for given values.
 
 close [t2] given [dx, p3]:     C0: dx, p3 = inputs
                                    t2 = mul p3, dx
@@ -35,9 +33,8 @@ def close(
 ) -> Graph:
     """The closed graph, in the view, that computes `wanted` from `given`.
 
-    A type in `wanted` stands for an output of zeros.
-
-    Its inputs have the keys `keys`, or fresh ones. Its name begins with `name`.
+    A type in `wanted` stands for an output of zeros. The inputs have the keys `keys`, or fresh keys. The graph's name
+    begins with `name`.
     """
     b = private_builder(view, opset, name)
     keys = keys or [f"{b.graph.name}.{i}" for i in range(len(given))]

@@ -36,7 +36,7 @@ def cheapest_residuals(
 def _computed_from(
     wanted: Sequence[Value], free: set[Value], cheap: Collection[str]
 ) -> dict[Value, list[Value]]:
-    """Maps each value behind the wanted ones to the operands of the cheap op that recomputes it; [] if there is none.
+    """Maps each value on which `wanted` depends to the operands of the cheap op that recomputes it, or to [].
 
     Leaves out values that cheap ops compute from free values alone.
     """
@@ -68,9 +68,9 @@ def capacity(x: Value) -> int:
 
 
 def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
-    """The induction variables of a loop body: carries of forward loops that grow by a constant integer per iteration.
+    """Maps each induction variable of a loop body to the index of its carry, and to its increment per iteration.
 
-    Each is given as the index of its carry and its increment.
+    An induction variable is a carry of a forward loop to which each iteration adds a constant integer.
     """
     outer = {inner: x for x, inner in step.loop.outside.items()}
     variables = {}

@@ -110,7 +110,7 @@ class LinearSplit:
         return Hoisted(ops, [x for x in read if x in fixed])
 
     def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
-        """The closed linear graph of `wanted`, in which a type is an output of zeros. Discards `linear`.
+        """The closed linear graph that computes `wanted`; a type in `wanted` is an output of zeros. Discards `linear`.
 
         A tangent in `given` takes its dynamic dimensions from its primal, if `given` has the primal too.
         """
@@ -186,7 +186,7 @@ def _levels(opset: OpSet, primal: Sequence[Definition], level: dict[Value, int])
 def _computed_from_barriers(
     opset: OpSet, primal: Sequence[Definition], level: dict[Value, int]
 ) -> set[Value]:
-    """The varying values computed from results of optimization barriers, which are recomputed instead of kept.
+    """The varying values to recompute rather than keep: those that are computed from results of optimization barriers.
 
     `jax.checkpoint` (remat) places barriers for this purpose. Values of functions with `tidu.checkpoint` are
     recomputed, too, but values computed from them are not.
@@ -220,9 +220,9 @@ def _is_smaller(op: Definition) -> bool:
 
 
 def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
-    """Sequences of loops of unknown trip count, with or without a bound, and values computed from them.
+    """Sequences of loops whose trip count is unknown, even if it has a bound, and values computed from these sequences.
 
-    Outside the graph, their number of elements would not be known.
+    They cannot be residuals, because outside the graph their number of elements is not known.
     """
     unbounded: set[Value] = set()
     for op in primal:

@@ -32,7 +32,7 @@ MOST = 2**18
 
 _WITH_VECTORS = frozenset(targets("Eigh", "gesdd", "gesvd", "gesvdj", "syevd"))
 _MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
-"""Ops between a factorization and a result of a function, with the operand that the vectors are."""
+"""Ops that may stand between a factorization and a function's result, with the number of the operand of vectors."""
 
 Calls = dict[str, list[tuple[Any, str]]]
 """For each function, its call ops, each with the name of its callee."""
@@ -108,7 +108,7 @@ def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls
 def _without_calls(
     functions: Mapping[str, IrOp], calls: Calls, order: list[str]
 ) -> tuple[dict[str, ir.Operation], dict[str, int]]:
-    """Copies of functions called in regions that cannot hold calls, with all calls inlined, and the copies' sizes."""
+    """Copies, with all calls inlined, of functions called in regions that cannot hold calls; and the copies' sizes."""
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers come before callees
         for call, callee in calls[name]:
@@ -131,7 +131,7 @@ def _without_calls(
 
 
 def _holder(call: IrOp) -> IrOp | None:
-    """The op around a call whose region cannot hold calls of graphs; None if there is none."""
+    """The op around a call whose region cannot hold calls of graphs; None if the call may become a call of a graph."""
     op = call.operation.parent
     while op is not None and op.name != "func.func":
         if op.name not in CONTROL:
@@ -147,7 +147,7 @@ def _may_be_inlined(function: IrOp) -> bool:
 
 
 def _returns_part(function: IrOp) -> bool:
-    """Whether a result is a logarithm of a determinant, or that of a factorization with vectors, or a view of one."""
+    """Whether a function returns the logarithm of a determinant, the vectors of a factorization, or a view of these."""
     for y in list(operations(function.regions[0].blocks[0]))[-1].operands:
         op = y.owner
         if not isinstance(op, ir.Block) and op.name == SELECT and sizes_of_pivots(op) is not None:

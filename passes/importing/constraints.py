@@ -44,7 +44,7 @@ def _all_gather(op: IrOp) -> None:
 
 
 _OF_REALS = ("chlo.broadcast_next_after", "chlo.broadcast_polygamma")
-"""Ops whose expansion ends the process for element types other than these."""
+"""Ops whose expansion crashes unless the operands are real floats."""
 
 
 def _broadcasting(op: IrOp) -> None:

@@ -1,4 +1,4 @@
-"""Sets the distance, in units in the last place, within which eigen- or singular values count as equal; part of import.
+"""Sets how many units in the last place equal eigenvalues or singular values may differ by; part of import.
 
     custom_call @lapack_dsyevd_ffi(%x)    ->    custom_call @lapack_dsyevd_ffi(%x) {tidu.equal_within = 4.0}
 

@@ -118,7 +118,7 @@ def _expand_draws(
     roots: Collection[str],
     kept: Collection[str],
 ) -> None:
-    """Expands the `rng`s of the roots; refuses those in graphs, and in functions that stay beside the roots."""
+    """Expands the `rng` ops of the root functions. Refuses them in graphs, and in other functions that are kept."""
     for op in symbols:
         if op.name == "tidu.graph" or symbol(op) in kept:
             refuse_rng(op)
@@ -137,7 +137,7 @@ def _is_root(name: str, function: IrOp, only: str | None) -> bool:
 
 
 def _named_by_ops(symbols: Iterable[IrOp]) -> set[str]:
-    """The functions that custom calls and composites in functions and graphs name."""
+    """The names of the functions that custom calls and composites name."""
     names: set[str] = set()
     for op in (op for each in symbols for op in within(each, _NAMING)):
         if op.name == _COMPOSITE:
@@ -164,7 +164,7 @@ def _to_graph(function: IrOp, is_private: bool) -> None:
         raise Unsupported("a function of several blocks cannot be differentiated", function.location)
     block = function.regions[0].blocks[0]
     name = function.attributes["sym_name"]
-    if is_private:  # its inputs are not those of the program, even if the names are equal
+    if is_private:  # its inputs must differ from the program's inputs, even if the names are equal
         keys = [f"{name.value}.{i}" for i in range(len(block.arguments))]
     else:
         keys = _keys(block, function.attributes.get("arg_attrs"))

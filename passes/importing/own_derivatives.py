@@ -52,7 +52,10 @@ def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
 def _check(
     function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation], opset: OpSet
 ) -> str:
-    """The name in a derivative's attribute, after checks that the function exists and has the right signature."""
+    """The name that a derivative's attribute holds.
+
+    Raises `ParseError` unless that function exists and its type is right.
+    """
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
         raise ParseError(
@@ -81,7 +84,7 @@ def _check(
 
 
 def _is_solvable(results: list[ir.RankedTensorType]) -> bool:
-    """Whether LU factorization takes the derivatives of residuals of these types."""
+    """Whether residuals of these types have a Jacobian that LU factorization supports."""
     elements = {x.element_type for x in results}
     wide = all(is_wide(x) for x in elements)
     return len(elements) == 1 and wide and all(x.has_static_shape for x in results)

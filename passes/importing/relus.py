@@ -57,6 +57,6 @@ _KINKS = frozenset(name for extrema in _EXTREMA.values() for name, _ in extrema)
 
 
 def _constant(op: IrOp) -> float | None:
-    """The number that fills one operand; None if neither operand, or both, are known splats of floats."""
+    """The number in the operand that is a known splat of floats; None if neither operand is one, or both are."""
     known = [number for x in op.operands if (number := splat(x)) is not None]
     return known[0] if len(known) == 1 else None

@@ -1,4 +1,4 @@
-"""Random words of dynamic number, in elementwise ops: THREE_FRY, since `rng_bit_generator` needs a static shape.
+"""A dynamic number of random words by THREE_FRY in elementwise ops; `rng_bit_generator` needs a static shape.
 
 The words are those of `rng_bit_generator` with THREE_FRY for 64-bit words: word i is the enciphered counter + i.
 
@@ -53,6 +53,6 @@ def _enciphered(
 
 
 def _two(b: IrEmitter, op: str, x: IrValue, y: IrValue | int) -> IrValue:
-    """An op on two arrays, or on an array and a number."""
+    """Emits an op on two arrays, or on an array and a number."""
     y = b.constant(y, x) if isinstance(y, int) else y
     return b.emit(f"stablehlo.{op}", (x, y), x.type)

@@ -42,7 +42,7 @@ class AppliedRule:
     """The ops that a linearize rule emitted, in a separate graph.
 
     `tangents` has the tangent of each result of the op, or None for a symbolic zero. The inputs of the graph are
-    tangents; `placeholders` maps each to the value whose tangent it is.
+    tangents; `placeholders` maps each input to the value whose tangent it is.
     """
 
     graph: Graph

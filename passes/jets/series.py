@@ -114,7 +114,9 @@ class Series:
         self.extend([source], last + 1)
         for k in range(len(found), last + 1):
             value = self.at(source, k + 1)
-            if value is None and not k and is_dynamic(x.type):  # its sizes are those of further zeros
+            if (
+                value is None and not k and is_dynamic(x.type)
+            ):  # further zeros get their sizes from this value
                 value = self.dense(source, k + 1)
             found.append(self._scaled(value, k + 1) if is_derivative else value)
 
@@ -167,7 +169,10 @@ class Series:
         return self._by_recurrence(by_hand) if by_hand is not None else self._by_rule(op)
 
     def _shares(self, op: Definition, others: Sequence[Value], same: Definition | None = None) -> Step:
-        """Makes the results share the series of `others`, the results of `same`; does nothing if `same` is None."""
+        """Makes the results of `op` share the series of `others`, which are the results of `same`.
+
+        No effect if `same` is None.
+        """
         for x, y in zip(others, op.results, strict=True):
             self.limits[y], self.coefficients[y] = self.limits[x], self.coefficients[x]
         return _nothing if same is None else lambda op, order: self._advance(same, order)
@@ -191,7 +196,7 @@ class Series:
             self.coefficients[y] = [value]
 
     def _is_moved(self, op: Definition) -> bool:
-        """Whether an operand's coefficient of order 0 is another value than the operand."""
+        """Whether the coefficient of order 0 of an operand is a value other than the operand."""
         return any(self.coefficients[x][0] is not x for x in op.reads)
 
     def _copied(self, op: Definition, order: int) -> Sequence[Value | None]:

@@ -39,7 +39,7 @@ _STABLEHLO = "stablehlo-aggressive-simplification"
 _RESULTS = "res_attrs"
 _TYPE = "function_type"
 _HELD = 16
-"""The number of outputs of each op that holds outputs while functions are simplified."""
+"""While a function is simplified, ops hold its outputs, this many per op."""
 
 
 @stage
@@ -66,7 +66,7 @@ def lower(
         writer.write_functions()
     source = view.graphs.get(graph.name, graph) if view is not None else graph
     functions = list(operations(module.body))
-    for op in beside:  # before the functions are verified, since their composites name some of these
+    for op in beside:  # before the verifier runs, because composites of the functions may name these ops
         op.clone(ir.InsertionPoint(module.body))
     for op in functions:
         verify(op, source.location)  # native passes may crash on invalid IR

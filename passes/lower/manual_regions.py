@@ -62,7 +62,7 @@ def manual_regions(function: IrOp) -> None:
 
 
 def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bool:
-    """Whether ops of these names, or of the regions of `definitions`, may be calls that stand for Shardy's ops.
+    """Whether ops of these names, or ops in the regions of `definitions`, may be calls that stand for Shardy's ops.
 
     This is faster than a walk over the lowered module.
     """
@@ -150,7 +150,7 @@ def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
 
 
 def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]], end: IrOp) -> list[IrOp]:
-    """The ops of a phase after which it reads only its own parts: other parts arrive stacked, or as copies."""
+    """The ops of a phase, changed to read only parts of this phase: other parts arrive stacked, or as copies."""
     ops: list[IrOp] = []
     here: dict[IrValue, IrValue] = {}
 
@@ -185,9 +185,9 @@ def _read(op: IrOp, local: Callable[[IrValue], IrValue]) -> None:
 
 
 def _stacked(x: IrValue, phase: list[IrOp], end: IrOp) -> list[IrOp]:
-    """Passes a part of an earlier phase on as a whole array, which stacks the parts of all devices.
+    """Passes the part x of an earlier phase to a later one, as a whole array that stacks the parts of all devices.
 
-    Adds the ops that write the array to `phase`, the earlier phase; returns the ops that read the part back.
+    Adds ops that write the array to `phase`, which is the earlier phase. Returns ops that read the part from the array.
     """
     said = next(op for op in phase if call_target(op) in (TO_PARTS, TO_WHOLE)).attributes
     axes, count = said["manual_axes"], said[DEVICES].value

@@ -2,7 +2,7 @@
 
     dot_general I, x                      -> x, transposed and broadcast, where I is a (broadcast) identity matrix
     dot_general 1, x                      -> reduce-add x, broadcast, where all elements of 1 are ones
-    dot_general x, (broadcast y)          -> dot_general x, y, if the batches of y are equal: x with more rows
+    dot_general x, (broadcast y)          -> dot_general x, y, if y is repeated along batches: x gets more rows
     reduce-add (dot_general x, y)         -> dot_general x, y, which also contracts the batches, if these are added up
 
 The identity matrix holds the basis vectors of a Jacobian or a Laplacian; its product with the weights of a first layer
@@ -42,7 +42,7 @@ def _multiplies_identity(op: IrOp, unit: IrOp) -> bool:
 
 
 def _contracting(op: IrOp, unit: IrOp) -> Pair:
-    """The dimensions that an op contracts: of its operand `unit`, and of the other operand."""
+    """The dimensions that an op contracts, of its operand `unit` and of the other operand."""
     both = Contraction.of(op).summed
     return both if op.operands[0] == unit.result else both[::-1]
 
@@ -83,9 +83,9 @@ def _counts_along(x: IrValue) -> int | None:
 
 
 def without_identity(op: IrOp, unit: IrOp) -> IrValue | None:
-    """The operand beside the identity matrix.
+    """A product with an identity matrix as its other operand, transposed and broadcast. None for other products.
 
-    Its contracted dimension moves to the place of the matrix's free dimension.
+    The contracted dimension of this operand takes the place of the matrix's free dimension.
     """
     if not _multiplies_identity(op, unit):
         return None
@@ -116,7 +116,7 @@ def other_operand(op: IrOp, inner: IrOp) -> IrValue:
 
 
 def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
-    """A product with an array of ones as a sum: the other operand, summed over its contracted dimensions and broadcast.
+    """The product of x with an array of ones, as a sum: x, summed over its contracted dimensions and broadcast.
 
     Sums of narrow floats stay products, which may add them up in a wider type.
     """
@@ -210,7 +210,7 @@ def _adds_batches(op: IrOp, product: IrOp) -> bool:
 
 
 def contracting_batches(op: IrOp, product: IrOp) -> IrValue | None:
-    """The product with the batches contracted that a reduction would sum."""
+    """The product, changed to contract the batches that the reduction `op` sums."""
     if not _adds_batches(op, product):
         return None
     ip = ir.InsertionPoint(op)
@@ -227,7 +227,7 @@ def _copy(
     type_: ir.RankedTensorType,
     of: Contraction,
 ) -> IrValue:
-    """A product with the attributes of another one, but another contraction."""
+    """A copy of a product with other operands, another type and another contraction."""
     given = {name: product.attributes[name] for name in product.attributes}
     given[NUMBERS] = of.attribute
     return ir.Operation.create(_PRODUCT, [type_], operands, given, loc=product.location, ip=ip).result

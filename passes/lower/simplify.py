@@ -5,12 +5,13 @@
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
     the rules of `products.py` for products of matrices
 
-The two rules of `add` occur where a backward loop accumulates the cotangent of an array that each iteration slices: the
-sum is then updated in place, and an iteration costs as much as its slice.
+The two rules of `add` apply where a backward loop accumulates the cotangent of an array that each iteration slices. The
+sum is then updated in place, so that an iteration costs only as much as its slice.
 
-StableHLO's simplification does not apply these to floats. A rule is called only for an op whose operand is the result
-of an op of the right name. When a rule replaces an op, the readers of the op and the new op are put on the list of ops
-to visit. The list holds ops by their results: MLIR's hash of an op depends on the op's operands, which rules replace.
+StableHLO's simplification does not apply these rules to floats. A rule is called only for an op whose operand is the
+result of an op of the right name. When a rule replaces an op, the readers of the op and the new op are put on the list
+of ops to visit. The list holds ops by their results: MLIR's hash of an op depends on the op's operands, which rules
+replace.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ def simplify(operation: IrOp) -> None:
 def _candidates(operation: IrOp) -> list[IrOp]:
     """The ops to which a rule may apply, in order."""
     ops: list[IrOp] = []
-    useless: dict[IrValue, bool] = {}  # by constant: true if it is not a neutral element
+    useless: dict[IrValue, bool] = {}  # for each constant, whether it is not a neutral element
 
     def look(op: IrOp) -> ir.WalkResult:
         if (sides := RULES.get(op.name)) is not None:
@@ -109,7 +110,7 @@ def _may_be_neutral(constant: IrOp) -> bool:
 
 
 def _neutral(op: IrOp, constant: IrOp) -> IrValue | None:
-    """The operand beside a neutral element, if it has the type of both."""
+    """The operand beside a neutral element, if its type is the op's."""
     value, type_, number = constant.attributes["value"], constant.result.type, NEUTRAL[op.name][0]
     return (
         products.other_operand(op, constant)
@@ -128,7 +129,7 @@ def _identity(op: IrOp, _: IrOp) -> IrValue | None:
 
 
 def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
-    """A copy of an update that adds to the other term of the sum `op` instead of to zeros; gives its result."""
+    """The result of a copy of `update` that adds to the other term of the sum `op` instead of to zeros."""
     if not _can_accumulate(op, update):
         return None
     x, ip = products.other_operand(op, update), ir.InsertionPoint(op)

@@ -59,7 +59,7 @@ def _is_movable(op: IrOp, first: IrOp) -> bool:
 
 
 def _later(op: IrOp, first: IrOp) -> list[ir.Operation]:
-    """The ops behind `first` in its block that define operands of `op`."""
+    """The ops after `first` in its block that define operands of `op`."""
     makers = dict.fromkeys(x.owner.operation for x in op.operands if not isinstance(x.owner, ir.Block))
     return [
         x for x in makers if x.block == first.operation.block and not x.is_before_in_block(first.operation)

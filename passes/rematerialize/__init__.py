@@ -5,7 +5,7 @@
     inside.py           the bytes and the time of the regions of loops, branches and calls
     order.py            a schedule of lower peak, at equal cost
     cheap.py            recomputation of values that cost almost nothing, which needs no budget
-    recompute.py        recomputation of further values until the peak is within a budget
+    recompute.py        recomputation of other values until the peak is within a budget
     segments.py         nested segments of values that are recomputed together
     second_runs.py      the schedule with second runs of the values that are not kept
     search.py           the optimum for graphs of a few ops

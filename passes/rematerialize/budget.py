@@ -13,10 +13,10 @@ LEAST = "min"
 
 
 def budget_in_bytes(text: str, peak: int, throughout: int = 0) -> int:
-    """The bytes of a budget, for a program whose peak without a plan is `peak`. The budget `min` gives 0.
+    """The bytes of a budget; 0 for `min`. `peak` is the peak of the program without a memory plan.
 
-    `throughout` is the part of the peak that arguments and results take; a share refers to the other bytes. Raises
-    `RequestError` for a text that is not a budget.
+    `throughout` is the part of the peak that arguments and results take. A budget such as `0.3x` is a share of the
+    rest. Raises `RequestError` for a text that is not a budget.
     """
     if text == LEAST:
         return 0

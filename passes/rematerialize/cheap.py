@@ -84,16 +84,19 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
 
 
 def _before_fused(model: Liveness, peak: int) -> int:
-    """The place of the last op up to the peak that computes no elements: elementwise ops at it may recompute."""
+    """The place of the last op, up to the peak, that is neither virtual nor elementwise.
+
+    Elementwise ops after it are fused, so they can recompute their operands, too.
+    """
     while peak > 0 and (not model.size[peak] or model.ops[peak].name in ELEMENTWISE):
         peak -= 1
     return peak
 
 
 def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) -> dict[Definition, float]:
-    """The estimated time of a second run of each op: for function values, and for the bytes that it moves.
+    """The estimated time of a second run of each op: of its transcendental functions, and of the bytes that it moves.
 
-    Ops in `fused` read the operands of the op in place of its result; for other readers, the result is stored.
+    A reader in `fused` reads the op's operands in place of its result. For any other reader, the result is stored.
     """
     rate, costs = rates(), dict[Definition, float]()
     stored = {j for i in range(peak + 1, len(model.ops)) if i not in fused for j in model.reads[i]}
@@ -109,8 +112,8 @@ def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) 
 class _Candidates:
     """The values up to the place `peak` that readers after it may recompute, and the cost of a second run of each op.
 
-    `recomputing` gives the schedule in which readers recompute the results of these ops. The costs take longer to
-    compute than most schedules, and are needed only if something is recomputed.
+    `recomputing` maps a set of ops to the schedule in which readers recompute the results of these ops. `costs` is a
+    function, because costs take longer to compute than most schedules, and are needed only if something is recomputed.
     """
 
     graph: Graph
@@ -121,7 +124,7 @@ class _Candidates:
     recomputing: Callable[[frozenset[int]], RerunSchedule]
 
     def within_time(self, seconds: Callable[[], float]) -> RerunSchedule:
-        """The schedule that recomputes most within a time."""
+        """The schedule that recomputes the most values in at most this time."""
         best = self._recomputing(0.0)
         if best.model is self.model or self._time(best.model) <= seconds():
             return best
@@ -136,7 +139,7 @@ class _Candidates:
         return best
 
     def _recomputing(self, rate: float) -> RerunSchedule:
-        """The schedule of least bytes, if a second of recomputation is worth `rate` bytes."""
+        """The schedule with the fewest bytes, if a second of recomputation counts as `rate` bytes."""
         return self.recomputing(frozenset(self._evicted(rate)))
 
     def _time(self, model: Liveness) -> float:
@@ -182,7 +185,7 @@ class _Candidates:
 
     @cached_property
     def _kept(self) -> frozenset[Value]:
-        """The values that stay in memory in any case."""
+        """The values that stay in memory whatever is recomputed."""
         kept = {*self.graph.inputs.values(), *(y for y in self.graph.outputs if y is not None)}
         for i, op in enumerate(self.model.ops):
             if i <= self.peak:
@@ -193,7 +196,7 @@ class _Candidates:
 
     @cached_property
     def _before(self) -> dict[Value, tuple[Value, ...]]:
-        """Maps each value behind the wanted ones to the operands of the cheap op that recomputes it, if there is one.
+        """Maps each value on which wanted values depend to the operands of the cheap op that recomputes it, or to ().
 
         An op of the graph may have other operands than the definition of its result (`Definition.reading`).
         """
@@ -211,7 +214,7 @@ class _Candidates:
 
 
 def _fuse_operands(model: Liveness, peak: int) -> set[int]:
-    """The ops after the peak that compilers fuse with the ops of their operands, directly or through renaming ops."""
+    """The ops after the peak that compilers fuse with the ops that compute their operands."""
     readers: dict[int, list[int]] = {}
     fuses: set[int] = set()
     for i in reversed(range(peak + 1, len(model.ops))):

@@ -10,10 +10,11 @@
 A recomputed op is the second run of an op. Without a barrier, a compiler would merge it with the first run, and keep
 the first result in memory until then. The barrier also takes the value that was computed last, so that compilers with
 an order of their own do not move the second run up. A second run that reads the result of another second run differs
-from its first run, and needs no barrier. Otherwise a barrier for one operand, the smallest, is enough.
+from its first run, and needs no barrier. Any other second run needs a barrier for one operand; the smallest operand is
+chosen.
 
-Compilers first bring the operands of a product into another layout, and would keep the converted operands of the first
-run for the second run. All operands of a product that runs again are therefore behind the barrier.
+Compilers convert the operands of a product to another layout, and would keep the converted operands for the second run.
+All operands of a recomputed product are therefore behind the barrier.
 
 Values computed from constants alone are not recomputed: compilers fold them, and would then merge the ops that read
 them.
@@ -39,7 +40,7 @@ _CONVOLUTION = "stablehlo.convolution"
 
 
 def emit(b: StablehloBuilder, graph: Graph, model: Liveness) -> Graph:
-    """The graph with its ops in the order of the model, built with `b`. The first run of an op is the op of `graph`."""
+    """Builds the graph with its ops in the order of the model. The first run of an op is the op of `graph` itself."""
     b.graph.inputs, b.graph.attributes, b.graph.location = (
         dict(graph.inputs),
         graph.attributes,
@@ -59,10 +60,12 @@ class _Emitter:
         self.b, self.model = b, model
         self.results: list[tuple[Value, ...]] = []  # the results at each place
         self.runs: dict[Definition, int] = {}  # the place of each op's first run
-        self.merged: dict[int, int] = {}  # places of runs that are not emitted, with that of the first run
+        self.merged: dict[
+            int, int
+        ] = {}  # maps places of runs that are not emitted to the place of the first run
         self.distinct: set[tuple[Definition, tuple[int, ...]]] = set()
-        self.fused: set[int] = set()  # places of virtual ops in FUSED that have been read
-        self.multiplied: set[Value] = set()  # values that products so far have read, also through virtual ops
+        self.fused: set[int] = set()  # places of the virtual ops in FUSED that a run has read
+        self.multiplied: set[Value] = set()  # values that emitted products read, also through virtual ops
         self.constants: set[Value] = set()  # constants, and values computed from constants alone
         self.latest: Value | None = None
 
@@ -82,7 +85,7 @@ class _Emitter:
             virtual = self._virtual(needs)
             held = self._held([*virtual, place], virtual)
             self._rerun(place, virtual, [min(held, key=size_in_bytes)] if held else [])
-        else:  # a barrier would store a reversed kernel
+        else:  # no barrier, which would store a reversed kernel
             self._rerun(place, self._virtual(needs) if op.name == _CONVOLUTION else (), [])
         self.runs.setdefault(op, place)
         if not op.operands or (self.constants.issuperset(op.operands) and can_rerun(op)):
@@ -96,7 +99,7 @@ class _Emitter:
         self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in FUSED)
 
     def _first(self, place: int) -> tuple[Value, ...]:
-        """The results of the first run of an op: those of the op itself if its operands are results of first runs."""
+        """Adds the first run of an op, which is a copy of the op if it reads second runs. Returns the results."""
         op = self.model.ops[place]
         current = self._current(place)
         operands = tuple([current.get(x, x) for x in op.operands])
@@ -106,7 +109,7 @@ class _Emitter:
         return op.results
 
     def _current(self, place: int) -> dict[Value, Value]:
-        """Maps each operand of the op to the value that the run at a place reads."""
+        """Maps the operands of the op at a place to the values that this run of the op reads."""
         model = self.model
         pairs = (zip(model.ops[j].results, self.results[j], strict=True) for j in model.needs[place])
         return {x: y for both in pairs for x, y in both}
@@ -115,7 +118,7 @@ class _Emitter:
         return self.model.roots[place] != (place,)
 
     def _virtual(self, places: Iterable[int]) -> list[int]:
-        """The places in `places` that hold virtual ops, and those of the virtual ops that they read, in order."""
+        """Those of `places` that hold virtual ops, and the places of the virtual ops that these read, sorted."""
         found: set[int] = set()
         stack = list(places)
         while stack:

@@ -29,7 +29,7 @@ from tiduc.passes.rematerialize.liveness import Liveness, liveness
 
 @dataclass(frozen=True)
 class Inside:
-    """The most bytes that are live in the regions of an op, or in a graph, besides operands and results; and the time.
+    """The memory and the time of an op's regions, or of a graph: the most live bytes besides operands and results.
 
     `seconds` excludes the launches of ops, whose number is `launches`.
     """
@@ -40,13 +40,13 @@ class Inside:
 
 
 _END_REGIONS = "algebra", "call", "order"
-"""The kinds of ops at which IREE ends an execution region."""
+"""The kinds of ops after which IREE starts another execution region."""
 
 _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
 
 
 def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> Liveness:
-    """The model with the bytes that control flow uses inside. `inputs` are values whose memory the ops may overwrite.
+    """The model with the bytes in the regions of control flow. `inputs` are values whose memory the ops may overwrite.
 
     A loop reuses the memory of an initial value that nothing else reads. It does not read an operand that its body
     ignores.
@@ -90,7 +90,7 @@ def _read(record: Loop) -> list[Value]:
 
 
 def with_regions(view: View, model: Liveness) -> Liveness:
-    """The model of a whole program. If nothing else ends an execution region, IREE may run it as two regions.
+    """The model of a whole program, which may be two execution regions if nothing else ends a region.
 
     A region ends at a loop that is not a kernel, a branch, a call, and a barrier other than those of recomputed ops. It
     also ends at a sort, a factorization and a custom call, which `tiduc compile` lowers to loops or puts between
@@ -117,7 +117,7 @@ def total_seconds(view: View, graph: Graph) -> float:
 
 
 def seconds_of_iteration(view: View, body: Graph) -> float:
-    """The estimated time of one iteration of a loop, with the launches of its ops unless the loop is small."""
+    """The estimated time of one iteration of a loop, including launches of its ops unless the loop is one kernel."""
     measured = _of_graph(view, body)
     return measured.seconds + (0 if is_small(view, body) else measured.launches / rates().launches)
 

@@ -2,14 +2,14 @@
 
     t: multiply (4 MiB)  u: reshape t  v: add u, w (4 MiB)        live at v: t, v, and the arguments
 
-An op is a number, its place in the flat graph. All results of an op are one unit, which is live from the op to its last
-reader. Three kinds of results take no memory, since compilers never write them: results of ops that only rename or
-repeat elements or give a contiguous part of an array; results of ops that are fused with all their readers
-(`fused_ops`); and reordered arrays that only products read (transposed matrices, reversed convolution kernels). A
-product and its only reader are one op if the reader adds up the product's batches, or exchanges its rows and columns. A
-reader of such a *virtual* op reads the operands of the virtual op instead. Arguments and results of the graph are live
-throughout, since compilers allocate results before the first op runs. If the graph may be two execution regions, the
-results of the second region are allocated when the first one has ended (`regions.py`). A dynamic dimension counts as 1.
+An op is denoted by a number, its place in the flat graph. All results of an op are one unit, which is live from the op
+to its last reader. An op is *virtual* if its results take no memory, because compilers never write them. Four kinds of
+ops are virtual: ops that only rename or repeat elements or give a contiguous part of an array; ops that are fused with
+all their readers (`fused_ops`); ops that reorder arrays for products alone (transposed matrices, reversed convolution
+kernels); and a product whose only reader adds up its batches, or exchanges its rows and columns. A reader of a virtual
+op reads the operands of the virtual op instead. Arguments and results of the graph are live throughout, since compilers
+allocate results before the first op runs. If the graph may be two execution regions, the results of the second region
+are allocated when the first one has ended (`regions.py`). A dynamic dimension counts as 1.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,9 +37,9 @@ from tiduc.passes.rematerialize.regions import Spans, best_end
 _BROADCASTS = ("stablehlo.broadcast", "stablehlo.broadcast_in_dim")
 _PRODUCT = "stablehlo.dot_general"
 FUSED = ELEMENTWISE | {"stablehlo.pad"}
-"""Ops that compilers compute where an elementwise op reads them; IREE makes concatenations of sums of pads."""
+"""Ops that compilers fuse into an elementwise op that reads them. IREE turns sums of pads into concatenations."""
 MOST_ROOTS = 8
-"""A virtual op stands for at most this many ops; in a longer chain of elementwise ops, some results are written."""
+"""The most roots of a virtual op. In a longer chain of elementwise ops, some results are written."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Liveness:
 
     `size` is in bytes, and 0 for virtual ops. `needs` are the ops whose results an op reads. `reads` are the ops of
     nonzero size that must be live when the op runs; a virtual op has none. `roots` are the ops behind a virtual op;
-    every other op is its own root. `kept` has the roots of the graph's results, each with the bytes of its results that
-    are results of the graph; a loop may have other results. `arguments` is the size of the graph's inputs, and `inside`
-    the size of the values that are live in the regions of control flow while it runs (`inside.py`).
+    every other op is its own root. `kept` maps each root of the graph's results to the bytes that the graph returns,
+    because a loop may have more results. `arguments` is the size of the graph's inputs, and `inside` the size of the
+    values that are live in the regions of control flow while it runs (`inside.py`).
     """
 
     ops: Sequence[Definition]
@@ -78,20 +78,23 @@ class Liveness:
 
     @cached_property
     def compared(self) -> frozenset[int]:
-        """The ops whose results are tested for equality. A second run might round differently (`matchers.py`)."""
+        """The ops whose results are tested for equality.
+
+        They are not recomputed, because recomputation may round differently.
+        """
         tests = [i for i, op in enumerate(self.ops) if compares_equal(op)]
         return frozenset(k for i in tests for j in self.needs[i] for k in self.roots[j])
 
     @cached_property
     def taken(self) -> list[int]:
-        """The bytes that each op allocates when it runs, which exclude results of the graph."""
+        """The bytes that each op allocates when it runs. Results of the graph are excluded."""
         taken = list(self.size)
         for i, count in self.kept.items():
             taken[i] = 0 if self.ops[i] in self.in_place else taken[i] - count
         return taken
 
     def live(self, order: Sequence[int]) -> NDArray[np.float64]:
-        """The live bytes at each place of a schedule. Takes time nearly linear in ops and their operands."""
+        """The live bytes at each place of a schedule. Takes nearly linear time in the number of operands of all ops."""
         spans, found = self._regions(order)
         return (spans.live() if found is None else spans.live_in_two(found[1])) + self.throughout
 
@@ -103,13 +106,13 @@ class Liveness:
         return self.throughout + int(spans.live().max(initial=0))
 
     def region_end(self, order: Sequence[int]) -> int | None:
-        """The place in a schedule after which a region ends in the middle. None if the schedule is one region."""
+        """The place in a schedule after which the first of two regions ends. None if the schedule is one region."""
         _, found = self._regions(order)
         return None if found is None else found[1]
 
     @cached_property
     def _reads_by_op(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ops with readers, and, in the same order, the readers of each."""
+        """All pairs of an op and an op that reads it, as two arrays."""
         counts = [len(reads) for reads in self.reads]
         read = np.fromiter(chain.from_iterable(self.reads), np.int64, sum(counts))
         return read, np.repeat(np.arange(len(counts)), counts)
@@ -123,7 +126,7 @@ class Liveness:
         return np.asarray(self.taken, np.float64), results, np.asarray(inside, np.float64)
 
     def _regions(self, order: Sequence[int]) -> tuple[Spans, tuple[float, int] | None]:
-        """The figures by place, and the result of `best_end` if there may be two regions."""
+        """The bytes and last readers by place, and the result of `best_end` if there may be two regions."""
         ops = np.asarray(order, np.int64)
         place = np.empty(len(self.ops), np.int64)
         place[ops] = np.arange(len(ops))
@@ -133,7 +136,7 @@ class Liveness:
         return spans, best_end(spans, self._ends(place)) if self.may_split else None
 
     def _ends(self, place: NDArray[np.int64]) -> list[int]:
-        """The places of results, where a region may end, except places between an array and an update of it in place.
+        """The places where a region may end: those of results, except between an array and an update of it in place.
 
         `place` maps an op to its place.
         """
@@ -193,7 +196,7 @@ def fused_ops(
 
     All readers must be elementwise ops of one kernel. If several ops of the kernel read its elements, it must be
     elementwise; if a single op does, it may be a pad or an update of zeros. `needs` are by op, and each op comes after
-    the ops that it needs. `results` are stored in any case.
+    the ops that it needs. The `results` are never fused.
     """
     kernel = list(range(len(ops)))  # for each op, the number of the last op of its kernel
     readers = [0] * len(ops)
@@ -216,7 +219,7 @@ def fused_ops(
 def _kept(
     graph: Graph, size: Sequence[int], roots: Sequence[tuple[int, ...]], number: Mapping[Value, int]
 ) -> dict[int, int]:
-    """The roots of the graph's results, each with the bytes of its results that the graph returns."""
+    """Maps each root of the graph's results to the bytes of its results that the graph returns."""
     kept: dict[int, int] = {}
     for y in dict.fromkeys(y for y in graph.outputs if y is not None and y in number):
         behind = roots[number[y]]
@@ -235,7 +238,7 @@ def _in_place(
     size: Sequence[int],
     kept: Mapping[int, int],
 ) -> dict[int, int]:
-    """The ops that write a result of the graph into an array without other readers, each with the op of that array."""
+    """Maps each op that writes a result of the graph into an array without other readers to the op of this array."""
     found: dict[int, int] = {}
     for i in kept:
         array = updated(ops[i])
@@ -250,7 +253,7 @@ def _in_place(
 def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:
     """Whether an op only renames elements, repeats them, or gives a part of an array that is contiguous in memory.
 
-    A result of the graph that repeats elements or is a part is written, and so is a part that a loop reads.
+    If the graph returns repeated elements or a part of an array, they are written. So is a part that a loop reads.
     """
     traits = traits_of(op.name)
     if op.name in _BROADCASTS or traits.kind == "source":
@@ -272,7 +275,7 @@ def _is_identity(op: Definition) -> bool:
 def _written_in_order(
     ops: Sequence[Definition], number: Mapping[Value, int], results: Collection[int]
 ) -> set[int]:
-    """The ops whose result must have its own order in memory, for a reader or as a result of the graph."""
+    """The ops whose result must be in memory in its own order, because a reader needs it or the graph returns it."""
     of_others = {number[x] for op in ops if op.name != _PRODUCT for x in op.reads if x in number}
     written = set(results)
     for i, op in enumerate(ops):

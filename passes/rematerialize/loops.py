@@ -1,8 +1,9 @@
 """loops: decides which loops of a program keep stacks and which keep checkpoints, within a budget.
 
-Each loop that reads residuals of another loop is one decision: stacks of all iterations, or checkpoints of sqrt n or
-log n of them. All loops start with the same choice. Then each loop, those with the largest stacks first, gets its best
-choice given the others. A plan is better if its peak is lower, down to the budget, and then if it takes less time.
+For each loop that reads residuals of another loop, the choice is between stacks of all iterations, and checkpoints of
+sqrt n or log n iterations. All loops start with the same choice. Then each loop gets its best choice given the others,
+loops with the largest stacks first. A plan is better if its peak is lower, down to the budget, and then if it takes
+less time.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,15 +23,16 @@ _GROUPS = 8
 
 
 Planner = Callable[[Graph], Liveness]
-"""Gives the model of a graph in the order of lowest peak."""
+"""Maps a graph to its model, with the ops in the order of lowest peak."""
 
 
 @dataclass(frozen=True)
 class Loops:
     """The loops of a program whose memory option can be chosen, before they are lowered.
 
-    `choices` lists them. `structured` returns the flat graph in which loops have a memory option, one of `MEMORIES`. It
-    also takes a map from loop numbers to options for individual loops. `are_free`: the budget may choose the option.
+    `choices` lists these loops. `structured` maps a memory option, one of `MEMORIES`, to the flat graph in which loops
+    have this option. It also takes a map from loop numbers to options of individual loops. `are_free`: the budget may
+    choose options.
     """
 
     view: View
@@ -56,7 +58,7 @@ class MemoryPlan:
 def planned_within(
     graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner
 ) -> MemoryPlan:
-    """The best plan within a budget: for the given graph, or for graphs whose loops keep fewer residuals.
+    """The best plan within a budget, for the given graph or for one whose loops keep fewer residuals.
 
     `model` is the model of the given graph.
     """
@@ -111,7 +113,7 @@ def recomputation(
 
 
 def _groups(choices: Sequence[LoopChoice]) -> Iterator[list[int]]:
-    """The numbers of the loops in groups that are one decision, those with the largest stacks first."""
+    """The numbers of loops in groups that get one choice together, groups with the largest stacks first."""
     numbers = [choice.number for choice in sorted(choices, key=lambda choice: -choice.bytes)]
     length = -(-len(numbers) // _GROUPS)
     for i in range(0, len(numbers), length):

@@ -75,7 +75,7 @@ def lowest_order(model: Liveness, has_budget: bool = False) -> list[int]:
 
 
 def not_sunk(model: Liveness) -> list[bool]:
-    """For each op, whether it stays in place: it frees more bytes than its result takes, or no other op needs it."""
+    """For each op, whether it is not sunk: it frees more bytes than its result takes, or no other op needs it."""
     last: dict[int, int] = {}
     for i, reads in enumerate(model.reads):
         for j in reads:
@@ -88,7 +88,7 @@ def not_sunk(model: Liveness) -> list[bool]:
 
 
 def _sunk(model: Liveness, stays: Sequence[bool]) -> list[int]:
-    """The ops that are not sunk, in order, each after the sunk ops that it needs and that have not run yet."""
+    """The schedule in which each sunk op runs right before the first op that needs it; other ops keep their order."""
     order: list[int] = []
     done = [False] * len(model.ops)
     for i, is_fixed in enumerate(stays):
@@ -113,7 +113,7 @@ def append_needed(needs: Sequence[Sequence[int]], i: int, done: list[bool], orde
 
 
 def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
-    """The schedule with each virtual op right before its first reader, so that compilers fuse it; keeps the peak."""
+    """The schedule with each virtual op right before its first reader, so that compilers fuse it. The peak stays."""
     late: list[int] = []
     done = [False] * len(model.ops)
     needed = set().union(*model.needs) if model.needs else set()
@@ -144,7 +144,7 @@ def results_last(model: Liveness) -> list[int]:
 
 
 def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
-    """Results that are larger than what they read, each with the ops that only it needs, by the ratio of sizes."""
+    """Yields groups: a result that is larger than its operands, with the ops that only it needs; and the size ratio."""
     readers: list[set[int]] = [set() for _ in model.ops]
     for i, needs in enumerate(model.needs):
         for j in needs:
@@ -183,10 +183,12 @@ class _Hoisting:
         for i in base:
             self.members.setdefault(self.group[i], []).append(i)
         count = len(base)
-        self.waits_for = [0] * count  # by group: its needed ops of other groups that have not run
+        self.waits_for = [
+            0
+        ] * count  # by group: the number of ops of other groups that it needs and that have not run
         self.waiting: list[list[int]] = [[] for _ in base]  # for each op, the groups that wait for it
         self.readers = [0] * count  # for each op, the number of groups that read it and have not run
-        self.sum = [0] * count  # by op: the sum of the numbers of these groups; identifies the last one
+        self.sum = [0] * count  # by op: the sum of these groups' numbers; if one is left, its number
         self.reads: list[Iterable[int]] = [()] * count  # by group: the ops of other groups that it reads
         for g, members in self.members.items():
             needed, reads = set(model.needs[g]), model.reads[g]
@@ -248,7 +250,7 @@ class _Hoisting:
                 yield self.sum[j]
 
     def _frees(self, g: int) -> bool:
-        """Whether a group can run and frees more bytes than its results take, or takes none and reads a dying value.
+        """Whether a group can run and frees more bytes than its results take, or takes none and reads values that do.
 
         Virtual ops take no bytes, and neither do results of the graph, which are live throughout.
         """

@@ -28,25 +28,25 @@ from tiduc.passes.rematerialize.second_runs import RerunSchedule, evicting, unch
 from tiduc.passes.rematerialize.segments import Candidate, Segment, Segments
 
 _PRICES = 5
-"""The number of prices that are tried, from the price of the cheapest candidates to that of all."""
+"""The number of prices that are tried. The lowest price allows a fifth of the candidates, the highest all."""
 
 _STEP = 0.8
-"""The factor between the memories of segments that are tried."""
+"""The factor from one memory size of segments to the next size that is tried."""
 
 _FURTHER, _HALVINGS = 2, 4
-"""The numbers of smaller and of larger memories that are tried after the first one within a budget."""
+"""After the first memory size that fits the budget: how many smaller ones, and how many larger ones, are tried."""
 
 _PATIENCE = 8
-"""The number of schedules without a lower peak after which less memory is not tried; the peak may rise in between."""
+"""Stop after this many schedules in a row that do not lower the peak, which may rise before it falls further."""
 
 _GAIN = 0.99
-"""A further level of recomputation is tried only if the bytes, without arguments and results, fall to this share."""
+"""Another level of recomputation is tried only if the peak, without arguments and results, falls to this share."""
 
 _LEVELS = 4
-"""The most levels, since each takes time in proportion to the ops and their second runs."""
+"""The most levels: the time of a level grows with the number of ops and of their second runs."""
 
 _MOST_OPS = 8
-"""A schedule has at most this many times the ops of the graph, since compilers take time for each op."""
+"""A schedule has at most this many times the ops of the graph, because compilers take time for each op."""
 
 _WORK = 160
 """All schedules that are tried together have at most about this many times the ops of the graph."""
@@ -59,9 +59,9 @@ Evicted = Mapping[int, Segment]
 
 
 def within(model: Liveness, budget: int) -> RerunSchedule:
-    """The fastest schedule found whose peak is within the budget, in bytes. If there is none, the one of lowest peak.
+    """The fastest schedule found whose peak is within the budget, in bytes. If none is, the schedule of lowest peak.
 
-    If the budget gives no bytes, the fastest schedule whose peak is near the lowest.
+    For a budget of 0, the fastest schedule whose peak is near the lowest.
     """
     base = lowest = unchanged(model)
     compared = {model.ops[i] for i in model.compared}
@@ -91,7 +91,7 @@ def within(model: Liveness, budget: int) -> RerunSchedule:
 
 
 def _near_lowest(choices: list[RerunSchedule]) -> list[RerunSchedule]:
-    """The schedules whose peak is near the lowest of them."""
+    """The schedules whose peak is near the lowest peak of all."""
     lowest = min(choice.peak - choice.model.throughout for choice in choices)
     return [choice for choice in choices if choice.peak - choice.model.throughout <= _NEAR * lowest]
 
@@ -108,7 +108,7 @@ def without_checkpointed(model: Liveness) -> RerunSchedule:
 
 
 def curve(model: Liveness) -> list[tuple[int, float]]:
-    """Peaks in bytes, in descending order, each with the least recomputation time in seconds that was found for it."""
+    """Peaks in bytes, in descending order, each with the least recomputation time in seconds that the search found."""
     base = unchanged(model)
     points, work = [(base.peak, 0.0)], Work(len(model.ops))
     for _ in range(_LEVELS):
@@ -124,7 +124,7 @@ def curve(model: Liveness) -> list[tuple[int, float]]:
 
 
 def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    """The peaks, in descending order, each with its least time. No point with a lower peak has less time."""
+    """The peaks, in descending order, each with its least time. Omits points if a lower peak takes no more time."""
     best: list[tuple[int, float]] = []
     for peak, time in sorted(points):
         if not best or time < best[-1][1]:
@@ -134,13 +134,16 @@ def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 @dataclass
 class Work:
-    """The ops of a graph, and those of all schedules that have been tried."""
+    """Counts the ops of all schedules that have been tried, for a limit relative to the ops of the graph."""
 
     ops: int
     done: int = 0
 
     def tried(self, choice: RerunSchedule) -> bool:
-        """Counts the ops of a schedule. Returns whether the total is within the limit."""
+        """Adds the ops of a schedule to the count.
+
+        Returns whether the schedule itself has few enough ops (`_MOST_OPS`).
+        """
         count = len(choice.model.ops)
         self.done += count
         return count <= _MOST_OPS * self.ops
@@ -153,10 +156,10 @@ class Work:
 def _one_level(
     base: RerunSchedule, work: Work, budget: int = 0, every: bool = False
 ) -> Iterator[tuple[float, Evicted, RerunSchedule]]:
-    """The schedules that evict values of a schedule, each with its price and the evicted values.
+    """Yields schedules that evict values of the schedule `base`, each with its price and the evicted values.
 
-    High prices come first. Unless `every` schedule is wanted, skips prices at which too few values are evicted for a
-    peak within the budget, or near the lowest peak so far.
+    High prices come first. Unless `every` schedule is wanted, skips a price that evicts too few values to reach the
+    budget or come near the lowest peak so far.
     """
     peak, model = _peak(base), base.model
     candidates = _candidates(model, peak)
@@ -178,9 +181,9 @@ def _one_level(
 def _of_segments(
     base: RerunSchedule, segments: Segments, work: Work, budget: int
 ) -> Iterator[tuple[Evicted, RerunSchedule]]:
-    """The schedules that evict candidates: first all of them, then those of segments with less and less memory.
+    """Yields schedules: the first evicts all candidates, later ones those of segments with less and less memory.
 
-    When a schedule fits the budget, a few more are tried, and then some with more memory, which recompute less.
+    Once a schedule fits the budget, yields a few more, and then some with more memory, which recompute less.
     """
     peak, memory, fitting = segments.peak, float(segments.held[-1]), 0.0
     evicted: Evicted | None = segments.whole()
@@ -221,7 +224,7 @@ def _peak(base: RerunSchedule) -> int:
 
 
 def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule:
-    """The schedule that evicts as few values as the budget needs, longest-lived values (the first segments) first."""
+    """The schedule that evicts only as many values as the budget requires, values of the first segments first."""
     peak, model = _peak(base), base.model
     ordered = sorted(evicted, key=lambda i: (evicted[i], i))
 
@@ -245,7 +248,7 @@ def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule
 
 
 def _candidates(model: Liveness, peak: int) -> list[Candidate]:
-    """The ops before the peak that can run again and are not read at the peak, in order."""
+    """The ops before the peak that can run again and that the op at the peak does not read, in order."""
     last, is_read_later = list(range(len(model.ops))), [False] * len(model.ops)
     for place, reads in enumerate(model.reads):
         for j in reads:

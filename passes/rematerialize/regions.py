@@ -1,4 +1,4 @@
-"""regions: chooses where an execution region of a schedule ends; results after it are allocated when it has ended.
+"""regions: chooses where an execution region of a schedule ends. Later results are allocated after this end.
 
     x1 x2 x3 c3 g3 c2 g2 c1 g1     ->     x1 x2 x3 c3 g3 | c2 g2 c1 g1        g2 and g1 are allocated at |
 
@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SMALL = 2**20
-"""A region ends amid a program only if the peak falls by so many bytes."""
+"""A program becomes two regions only if the peak falls by at least this many bytes."""
 
 _GAIN = 0.98
-"""A region ends amid a program only if the peak, without arguments, falls to this share."""
+"""A program becomes two regions only if the peak, without arguments, falls to this share."""
 
 _MOST = 128
-"""The most places of which the peak is computed; most schedules need fewer than five."""
+"""The most ends of a region for which the peak is computed; most schedules need fewer than five."""
 
 Bytes = NDArray[np.float64]
-"""Bytes by place; floats, since sizes of invalid programs exceed 64 bits."""
+"""Bytes by place. Floats, because sizes of invalid programs exceed 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Spans:
         return _live(self.taken, self.last) + self.inside
 
     def live_in_two(self, end: int) -> Bytes:
-        """The live bytes besides arguments and results, if a region ends after a place.
+        """The live bytes besides arguments and results, if a region ends after the place `end`.
 
-        The first region has fewer, because results of the second region are allocated later.
+        The results of the second region are subtracted from the bytes in the first, because they are allocated later.
         """
         places = np.arange(len(self.last))
         passes = (places <= end) & (self.last > end)
@@ -57,7 +57,7 @@ class Spans:
 
 
 def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
-    """The bytes of values at each place, if each value is live from its own place to its last one."""
+    """The live bytes at each place, if each value is live from its own place to the place `last`."""
     change = np.append(taken, 0)
     np.subtract.at(change, last + 1, taken)
     live: Bytes = np.cumsum(change)[:-1]
@@ -67,7 +67,7 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
 def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
     """The lowest peak besides arguments, and the place in `ends` after which a region must end to reach it.
 
-    None if one region takes about as little. Values that are live at an op in one region are also live there in two
+    None if one region takes few more bytes. Values that are live at an op in one region are also live there in two
     regions. This gives a lower bound of the peak for each place. The peaks of at most `_MOST` places are computed,
     lowest bounds first, while a bound is below the lowest peak so far.
     """

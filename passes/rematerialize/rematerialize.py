@@ -41,7 +41,7 @@ Compilers place arrays in memory with some waste, which exceeds smaller gains.
 def rematerialize(
     view: View, graph: Graph, opset: OpSet, memory: str = "", loops: Loops | None = None
 ) -> Graph:
-    """The flat graph, of the view, with a lower peak of live bytes. The graph itself if there is nothing to gain.
+    """A flat graph of the view, changed to have a lower peak of live bytes. The graph itself if nothing is gained.
 
     `memory` is the budget: a number of bytes such as "100MB" or "1.5GiB", arguments and results included; a share such
     as "0.3x" of the bytes that the graph takes, without any plan, besides arguments and results; "min" for the lowest
@@ -81,11 +81,12 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Memor
 def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
     """The model of the graph in the order of lowest peak, with second runs of cheap and checkpointed ops.
 
-    The order and the second runs are optimized for one execution region; afterwards some results move to the end.
-    Orders for two regions recompute less, so that one layer of a ViT took 5.8 MiB on IREE instead of 3.5.
+    The order and the second runs are optimized for one execution region; afterwards some results move to the end. An
+    order optimized for two regions would recompute less: with it, a layer of a ViT took 5.8 MiB on IREE instead of 3.5.
 
-    Within a budget, all second runs count as stored. A tight budget makes many ops run again, of which IREE stores more
-    than the model of fused ops predicts: plans that rely on it take up to twice the memory (docs/memory.md).
+    Within a budget, all second runs count as stored. With a tight budget, many ops run again, and IREE stores more of
+    them than the model of fused ops predicts: plans that rely on the model take up to twice the memory
+    (docs/memory.md).
     """
     model = ordered(with_inside(view, liveness(graph)), has_budget)
     seconds = partial(total_seconds, view, graph)  # most graphs are small and have no budget
@@ -95,7 +96,7 @@ def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
 
 
 def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
-    """The graph with its ops in the order of the model; the graph itself if the order is its own."""
+    """The graph with its ops in the order of the model; the graph itself if its ops are in this order."""
     if list(model.ops) == list(graph.definitions):
         return graph
     b: Any = opset.builder(View(ir.Module.create()), graph.name)
@@ -104,7 +105,7 @@ def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """An op that runs more than once within a budget: the number of runs, and the first op that reads a second run.
+    """An op that runs more than once under a budget: the number of runs, and the first op that reads a second run.
 
     `bytes` is the size of the op's results, and `seconds` the time of all runs except the first.
     """
@@ -118,7 +119,7 @@ class Recomputed:
 
 @stage
 def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None) -> list[Recomputed]:
-    """The ops of a flat graph that run again within a budget, in order. Ops that compilers fuse are omitted.
+    """The ops of a flat graph that run more than once under a budget, in order. Ops that compilers fuse are omitted.
 
     Arguments and errors are those of `rematerialize`.
     """
@@ -146,7 +147,7 @@ def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """The peak of a program in bytes, how many of these bytes are live throughout, and the program's time.
+    """The peak of a program in bytes, the part of the peak that is live throughout, and the program's time.
 
     Arguments and results are live throughout. The time is a multiple of the time without a budget.
     """

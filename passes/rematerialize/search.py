@@ -1,9 +1,9 @@
 """search: finds the best schedule of a small graph by a search over the sets of live results.
 
-A state is the set of results that are live; a step runs an op whose operands are live, or drops a result. The search
-returns the schedule whose peak exceeds the budget least; among those within the budget, the fastest one. It is
-Dijkstra's algorithm, so its answer is the optimum of the model, except that results of the graph are never dropped.
-`MOST` ops take up to a second, so larger graphs are planned by `recompute.py`.
+A state is the set of live results. A step runs an op whose operands are live, or drops a result. The search returns the
+fastest schedule within the budget, or else the schedule that exceeds the budget least. It is Dijkstra's algorithm, so
+its answer is the optimum of the model, except that results of the graph are never dropped. `MOST` ops take up to a
+second, so larger graphs are planned by `recompute.py`.
 """
 
 import heapq
@@ -19,13 +19,13 @@ MOST = 16
 """Graphs with more ops whose results take memory are not searched."""
 
 _State = tuple[int, int]
-"""The live results, and those ops that may run only once and have run, as bits."""
+"""Two bit sets: the live results, and the ops that have run among those that may run only once."""
 
 
 def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], bool]) -> Liveness | None:
     """The model of the fastest schedule within the budget, in bytes. If there is none, of the schedule of lowest peak.
 
-    None for a graph that has too many ops, or an op that takes no memory and is not virtual.
+    None for a graph with too many ops, or with an op that takes no memory although it is not virtual.
     """
     runs = [i for i, roots in enumerate(model.roots) if roots == (i,)]
     if len(runs) > MOST or not all(model.size[i] for i in runs):
@@ -48,7 +48,7 @@ def _path(
     inside = {i: model.inside.get(model.ops[i], 0) for i in runs}
 
     def steps(state: _State, held: int) -> Iterator[tuple[int | None, _State, int, float]]:
-        """The op that a step runs, or None for a drop; the next state, its live bytes, and the time of the step."""
+        """Yields steps: the op to run, or None for a drop; the next state; its live bytes; the time of the step."""
         live, done = state
         for i in runs:
             own = bit[i]
@@ -99,7 +99,7 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
         needs.append(tuple([place[j] for j in old.needs[i]]))
 
     def bring(i: int) -> None:
-        """Runs the virtual ops behind op i that have not run since the ops that they read did."""
+        """Runs the virtual ops that op i needs, unless they have run since the latest runs of their operands."""
         stack, behind = [i], set[int]()
         while stack:
             for k in old.needs[stack.pop()]:

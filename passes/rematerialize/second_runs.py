@@ -57,7 +57,9 @@ class _Reruns:
     def __init__(self, model: Liveness, peak: int, evicted: Mapping[int, Segment], stored: bool) -> None:
         self.model, self.peak, self.evicted, self.stored = model, peak, evicted, stored
         self.time = 0.0
-        self.again: dict[int, int] = {}  # by op: the place in the new schedule of the shared second run
+        self.again: dict[
+            int, int
+        ] = {}  # maps an op to the place of its shared second run in the new schedule
         self.repeated: set[int] = set()  # the ops with second runs, shared or temporary
         before = peak + 1 if evicted else 0  # these ops stay where they are
         self.place = list(range(before))  # the place of each op in the new schedule
@@ -66,7 +68,7 @@ class _Reruns:
         self.losable = self._losable()
 
     def _losable(self) -> set[int]:
-        """The evicted ops, and the virtual ops up to the peak that need them, directly or through virtual ops."""
+        """The evicted ops, and the virtual ops up to the peak that need them, also through other virtual ops."""
         size, losable = self.model.size, set(self.evicted)
         for i, needs in enumerate(self.needs):
             if not size[i] and not losable.isdisjoint(needs):
@@ -82,7 +84,7 @@ class _Reruns:
         return self._model()
 
     def _drop_unread(self) -> None:
-        """Drops the first run of an op if all readers read other runs, so that the op runs once less."""
+        """Drops the first run of an op if all readers read other runs."""
         readers = [0] * len(self.taken)
         for needs in self.needs:
             for j in needs:
@@ -103,7 +105,7 @@ class _Reruns:
             self.place = [new.get(place, -1) for place in self.place]
 
     def _append(self, i: int, *runs: Mapping[int, int]) -> int:
-        """Appends a run of an op that reads the given second runs, or else first runs; returns its place."""
+        """Appends a run of an op. It reads second runs in `runs`, or else first runs. Returns its place."""
         place, needs = self.place, self.model.needs[i]
         for of in runs[:-1]:
             if not of.keys().isdisjoint(needs):

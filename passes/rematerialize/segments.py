@@ -7,9 +7,9 @@ divides a segment: the values that cross the cut are stored while the segment is
 then has all the memory of the segment, and the part after the cut has the memory that the crossing values leave. A part
 whose values exceed its memory is cut again, and its values are recomputed once more.
 
-With memory for s values, of which a cut stores one, t recomputations of each value reach C(s + t, t) values. Cuts are
-placed as in this binomial schedule, or near there, where the fewest bytes cross. For chains of equal layers the
-schedule is the optimum: Griewank, Walther, "Algorithm 799: revolve" (2000).
+With memory for s values, of which a cut stores one, and t recomputations of each value, C(s + t, t) values can be
+recomputed. Cuts are placed near the cuts of this binomial schedule, where the fewest bytes cross. For chains of equal
+layers, the binomial schedule is the optimum: Griewank, Walther, "Algorithm 799: revolve" (2000).
 """
 
 import math
@@ -27,10 +27,10 @@ MOST_RUNS = 8
 """The most recomputations of a value for which the cuts of a segment are planned."""
 
 _LEAST, _MOST = 0.5, 1.1
-"""The shares of the wanted length between which a segment is cut."""
+"""The least and the greatest length of a segment's first part, as shares of the wanted length."""
 
 _RARE = 10
-"""Of the places of a segment, one in this many is crossed by few enough bytes for a cut."""
+"""Cuts are assumed to be possible at one place in this many, where the fewest bytes cross."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,12 @@ class Segments:
             crossing
         )  # by place: the bytes that a cut before it stores
         self.stored: NDArray[np.float64] = np.cumsum(stored)  # the part of these bytes that is held
-        self.held: NDArray[np.float64] = np.cumsum(held)  # by place: the held bytes of the ops before it
+        self.held: NDArray[np.float64] = np.cumsum(
+            held
+        )  # by place: the sum of `held` of the candidates before it
 
     def within(self, memory: float) -> Mapping[int, Segment] | None:
-        """Maps each candidate to recompute to its segment, if segments have `memory` bytes. None if nothing is divided.
+        """Maps each candidate to recompute to its segment, if segments have `memory` bytes. None without a cut.
 
         A value belongs to the smallest segment that contains its readers before the peak. The values that the cuts of
         the last segments store need no recomputation, because their first run is right before the peak.
@@ -104,7 +106,7 @@ class Segments:
         return segments
 
     def _length(self, first: int, end: int, memory: float) -> float | None:
-        """The held bytes of the first part of a segment; None if its values fit the memory, or if it cannot be cut."""
+        """The wanted held bytes of a segment's first part. None if the segment fits the memory, or cannot be cut."""
         across = self.crossing[first + 1 : end]
         own = self.held[end] - self.held[first] - (self.stored[end] if end < self.peak else 0)
         if own <= memory or not len(across):
@@ -121,7 +123,7 @@ class Segments:
         return float(unit * max(1, min(math.comb(slots + runs - 1, runs - 1), rest)))
 
     def _cut(self, first: int, end: int, length: float) -> int:
-        """The place in a segment where the fewest bytes cross, near the place that follows `length` held bytes."""
+        """The place to cut a segment: where the fewest bytes cross, near the place after `length` held bytes."""
         least, near, most = (
             int(np.searchsorted(self.held, self.held[first] + share * length)) for share in (_LEAST, 1, _MOST)
         )

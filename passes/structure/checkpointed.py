@@ -6,12 +6,12 @@
 
 Loop memory `log`: for n iterations of W, T stores the carries of O(log n) iterations in a fixed number of slots, and
 recomputes O(n log n) iterations; n need not be known when compiling. To get the carries of iteration k, T starts from
-the last checkpoint and sets new checkpoints, each half-way to k, until one is at k. That one is freed after iteration
-k.
+the last checkpoint and sets new checkpoints, each half-way to k, until one is at k. This checkpoint is freed after
+iteration k.
 
-U (reverse over reverse) recomputes T, and T in turn needs the carries of W, which runs in the other direction. W has
-checkpoints of its own, the first of which is at U's current iteration. U then takes O(n log^2 n) iterations. A
-loop that reads U takes O(n log^3 n).
+U (reverse over reverse) recomputes T, and T in turn needs the carries of W, which runs in the other direction. W
+therefore has a second set of checkpoints, the first of which is at U's current iteration. U takes O(n log^2 n)
+iterations; a loop that reads U takes O(n log^3 n).
 
 Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
 differentiation" (1992), with bisection.
@@ -45,7 +45,7 @@ _MAX_ITERATIONS = 2**31
 
 @dataclass(frozen=True)
 class Level:
-    """One iteration of fused loops that run in one direction. It reads iterations of `below`, in the other direction.
+    """One iteration of fused loops that run in one direction. It reads iterations of `below`, which run the other way.
 
     `graph`: (number, carries, carries below, values from outside) -> (next carries, recorded values). `places` are its
     carries. `slots` is the largest number of checkpoints at any time.
@@ -105,8 +105,8 @@ def _slots(bound: int) -> int:
     """The largest number of checkpoints at a time: the first, one for each halving of the distance, and a spare one.
 
     If a checkpoint is k iterations from the wanted iteration, the next checkpoint is k // 2 iterations from it, and so
-    on. After the wanted iteration, its neighbour is wanted, and the last checkpoint that remains is at most half
-    as far from it as the one before.
+    on. The wanted iteration then moves by one, and the distance from it to each checkpoint is still at most half the
+    distance to the checkpoint before.
     """
     return bound.bit_length() + 2
 
@@ -137,10 +137,10 @@ def _emit_sweep(
     records: Records | None = None,
     used: Sequence[bool] | None = None,
 ) -> list[Any]:
-    """Emits a loop over the iterations from `ends[0]` to before `ends[1]`; gives its last carries, then its records.
+    """Emits a loop over the iterations from `ends[0]` to before `ends[1]`. Returns its last carries, then its records.
 
-    These iterations are reachable from the iteration that the level below has `reached`: in the level's own direction,
-    that iteration comes before them, or is their first.
+    The level below recomputes these iterations from the iteration that it has `reached`. In its direction, the reached
+    iteration is the first of them or comes before them.
     """
     loop = Iteration(scope)
     inner, k, carried = loop.b, loop.carry(ends[0].type), loop.carries(state)

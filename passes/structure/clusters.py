@@ -1,4 +1,4 @@
-"""Chooses the control-flow ops to fuse: ops of one call site, loops that run in lockstep, branches of one index."""
+"""Chooses the control-flow ops to fuse: ops of one call site, loops that run in lockstep, branches with one index."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -26,8 +26,8 @@ from tiduc.passes.rules.registry import OpSet
 class Member:
     """All ops of one call site. They become one op.
 
-    `records` has the record of each op. `used` maps the number of each result that is read to its readers: ops, or None
-    for an output of the graph.
+    `records` has the record of each op. `used` maps the number of a result to its readers: ops, or None for an output
+    of the graph.
     """
 
     records: dict[Definition, Any]
@@ -40,7 +40,7 @@ class Member:
 
 
 MemberResult = tuple[Member, int]
-"""A result of a member, by number: a carry, or a sequence."""
+"""A result of a member, which is a carry or a sequence: the member, and the number of the result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Cluster:
 class Fusion:
     """The ops of a graph, in order, and the clusters of its control flow.
 
-    `places` maps each result of control flow to its member and its number there.
+    `places` maps each result of control flow to its member and its number among the member's results.
     """
 
     order: Sequence[Definition]
@@ -145,7 +145,7 @@ def fuse(
 def _find_members(
     view: View, opset: OpSet, order: Sequence[Definition], outputs: Sequence[Value]
 ) -> tuple[list[Member], dict[Value, MemberResult]]:
-    """Groups the ops of each call site into a member. Also returns the place of each result."""
+    """Groups the ops of each call site into a member. Also returns a map from results to members and numbers."""
     sites: dict[Any, list[Member]] = defaultdict(list)
     members: list[Member] = []
     places: dict[Value, MemberResult] = {}
@@ -182,7 +182,7 @@ def _sum_of_sequences(
 ) -> Loop | None:
     """The sum of two sequences of dynamic length, as a loop that adds their elements; None for other sums.
 
-    Accumulated cotangents are such sums. A loop can be fused with other loops, and then needs no stack of unknown
+    Cotangents are accumulated by such sums. The loop can be fused with other loops, and then needs no stack of dynamic
     length.
     """
     if any(x not in places for x in op.operands):
@@ -205,7 +205,7 @@ def _sum(b: StablehloBuilder, type_: ir.Type) -> Graph:
 
 
 def _site_key(record: Branches | Loop) -> tuple[int | Value | tuple[Value, ...] | None, ...]:
-    """A hashable key; ops with equal keys may share a call site, if `_can_be_one_op` holds for their graphs."""
+    """A hashable key: ops may become one op only if their keys are equal, and `_can_be_one_op` holds."""
     if isinstance(record, Loop):
         return len(record.inits), len(record.sequences), record.reverse, record.cond is None, record.operands
     return record.index, len(record.graphs), record.operands
@@ -220,9 +220,9 @@ def _graphs(record: Branches | Loop) -> tuple[Graph, ...]:
 def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Branches | Loop) -> bool:
     """Whether the results of one op are the first results of the other, so that one op can replace both.
 
-    For ops of the same base (`passes/rules/sites.py`) this holds if one was linearized after the other. It does not
-    hold if the two were linearized separately, with respect to different inputs: then each has its own residuals.
-    Raises `Unsupported` if two such ops draw random numbers, since each would draw its own.
+    Two ops with one base (`passes/rules/sites.py`) become one op if one was linearized after the other. If they were
+    linearized separately, with respect to different inputs, their residuals differ. Raises `Unsupported` if two such
+    ops draw random numbers, because each would draw other numbers.
     """
     same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
@@ -256,7 +256,7 @@ def _find_clusters(
 ) -> list[Cluster]:
     """Adds each member to a cluster whose results it reads iteration by iteration, or else to a new cluster.
 
-    The member's other operands must not depend on that cluster. `separated` is extended to all values that depend on
+    The member's other operands must not depend on the cluster. `separated` is extended to all values that depend on
     values in it. Sets of clusters are bit masks of their numbers.
     """
     if all(is_call(member.record) for member in members):  # each call is a cluster of its own
@@ -264,8 +264,8 @@ def _find_clusters(
     member_of = {op: member for member in members for op in member.records}
     clusters: list[Cluster] = []
     cluster_of: dict[Member, Cluster] = {}
-    depends_on: dict[Value, int] = {}  # the clusters that each value depends on
-    below: dict[int, int] = defaultdict(int)  # by number: the clusters that its operands depend on
+    depends_on: dict[Value, int] = {}  # the clusters on which each value depends
+    below: dict[int, int] = defaultdict(int)  # by cluster number: the clusters on which its operands depend
 
     def fitting(record: Any, is_separated: bool) -> Cluster:
         is_loop = isinstance(record, Loop)
@@ -304,7 +304,7 @@ def _find_clusters(
 
 
 def _with_dependencies(below: Mapping[int, int], read: int) -> int:
-    """The clusters in the bit mask `read` and all clusters that they depend on, as a bit mask."""
+    """A bit mask of the clusters in the bit mask `read`, and of all clusters on which they depend."""
     mask, left = 0, read
     while left:
         number = left.bit_length() - 1
@@ -314,7 +314,7 @@ def _with_dependencies(below: Mapping[int, int], read: int) -> int:
 
 
 def is_last_carry(at: MemberResult) -> bool:
-    """Whether a result of a loop is the final value of a carry, as opposed to a sequence."""
+    """Whether a result of a loop is the final value of a carry rather than a sequence."""
     member, i = at
     return i < len(member.record.inits)
 

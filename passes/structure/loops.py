@@ -1,6 +1,6 @@
 """Emits the loops of a cluster as one loop without sequences, as the plan says.
 
-`_emit_stacked` emits a loop that reads other loops' residuals from stacks, or runs in the direction of these loops.
+`_emit_stacked` emits a loop that reads the residuals of other loops from stacks, or runs in the same direction as they.
 `segmented.py` and `checkpointed.py` emit the loops that recompute residuals.
 """
 
@@ -78,7 +78,7 @@ def _emit_stacked(scope: Scope, cluster: Cluster, step: ClusterIteration, record
     """Emits one loop for the cluster's members and those recomputed for it, all in the same direction."""
     b, plan, leading = scope.b, scope.plan.loops[cluster], _leading(scope, cluster)
     leader = leading.record
-    count: Any = plan.trip_count  # an integer, or a value if only a bound is known
+    count: Any = plan.trip_count  # an integer; a value if only a bound is known
     if leader.cond is None and (count is None or plan.bound is not None):
         count = scope.trip_count(cluster)
     k, inner = step.number, step.b
@@ -114,7 +114,7 @@ def _emit_stacked(scope: Scope, cluster: Cluster, step: ClusterIteration, record
 
 
 def _test(scope: Scope, member: Member, step: ClusterIteration, count: Value | int) -> Test:
-    """The loop's test: the condition of `member`, or a bound on the iteration's number."""
+    """The test of the emitted loop: the condition of `member`, or a comparison of the iteration number with `count`."""
     leader, read = member.record, step.loop.read
     if leader.reverse:
         return index_test(step.number, 0, "GE")

@@ -30,23 +30,23 @@ from tiduc.passes.structure.clusters import (
 )
 
 LIMIT = 2**28
-"""The most bytes of sequences that loop memory `auto` reads from stacks; for more bytes, it uses `sqrt`."""
+"""Loop memory `auto` reads at most this many bytes of sequences from stacks; for more bytes, it uses `sqrt`."""
 
 
 @dataclass(frozen=True)
 class LoopPlan:
     """How a cluster of loops gets the residuals of other loops, and what it stores for other loops.
 
-    `emitter` is a key of `loops.EMITTERS`, and `memory` one of `control_ops.MEMORIES`. `trip_count` is the trip count,
-    or an upper bound of it, if either is known at compile time. If only a bound is known, it is `bound`, and
+    `emitter` is a key of `loops.EMITTERS`, and `memory` one of `control_ops.MEMORIES`. `trip_count` is the trip count
+    or an upper bound of it, if one is known at compile time. If only a bound is known, `bound` is the bound, and
     `trip_count_source` is the cluster that computes the trip count. `needs_trip_count`: other loops read the trip count
     that this loop computes.
 
-    `recomputed` are the clusters whose iterations are recomputed for this loop. `read_whole` and `residuals` are
-    sequences of this loop that are stacked. An op reads each sequence in `read_whole` as a whole. Loops read the
-    sequences in `residuals` one element per iteration, so the stacks may hold other values, from which cheap ops
-    recompute the elements. `sets_checkpoints`: this loop stores checkpoints, from which other loops recompute the
-    elements of the sequences `recomputed_from`.
+    `recomputed` are the clusters whose iterations are recomputed for this loop. `read_whole` and `residuals` are the
+    sequences of this loop that are stacked. Those in `read_whole` are read by ops as whole arrays. Those in `residuals`
+    are read by loops, one element per iteration, so the stacks may hold other values, from which cheap ops recompute
+    the elements. `sets_checkpoints`: this loop stores checkpoints, from which other loops recompute the elements of the
+    sequences `recomputed_from`.
     """
 
     emitter: str
@@ -85,11 +85,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class LoopChoice:
-    """A loop whose memory option can be chosen, by the number of its cluster.
+    """A loop whose memory option can be chosen. `number` is the number of its cluster.
 
-    It reads residuals of the loops `recomputed`.
-
-    `bytes` is the size of the residuals of all iterations.
+    The loop reads residuals of the loops `recomputed`. `bytes` is the size of the residuals of all iterations.
     """
 
     number: int
@@ -133,8 +131,8 @@ def plan(
     """The plan of a graph with the ops `order`. `memory` applies to loops that have no option of their own.
 
     `chosen` has the memory options of individual loops, by the numbers of their clusters. Ops that depend on the values
-    `separated` are not fused with ops that do not. Raises `Unsupported` if a loop would have to be recomputed that
-    draws random numbers, or that runs backwards for more iterations than 32 bits can number.
+    `separated` are not fused with ops that do not. Raises `Unsupported` if a loop must be recomputed and draws random
+    numbers, or must run backwards for more iterations than 32 bits can number.
     """
     fusion = fuse(view, opset, order, outputs, separated)
     nodes = fusion.nodes()
@@ -188,9 +186,10 @@ def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_
 
 
 def _memory(cluster: Cluster, read: Sequence[Value], given: str) -> str:
-    """The loop memory of a cluster that reads these sequences: `log` if their length is dynamic, else the loop's own.
+    """The loop memory of a cluster that reads these sequences: `log` if their length is dynamic.
 
-    A loop without an attribute for its memory gets the `given` memory; `auto` decides by size.
+    Otherwise, it is the memory that an attribute of the loop states, or else the `given` memory; `auto` decides by
+    size.
     """
     if any(not x.type.has_static_shape for x in read):
         return "log"
@@ -207,7 +206,7 @@ def _recomputed(
     read: Sequence[Value],
     recomputed: Mapping[Cluster, tuple[Cluster, ...]],
 ) -> tuple[Cluster, ...]:
-    """The clusters that compute the sequences `read`, and the clusters that they recompute in turn."""
+    """The clusters to recompute: those that compute the sequences `read`, and the clusters that these recompute."""
     sources = [source for x in dict.fromkeys(read) if (source := _source(fusion, x)) is not None]
     clusters = tuple(dict.fromkeys(c for source in sources for c in (*recomputed[source], source)))
     if any(draws(view, m.record.body) for source in clusters for m in source.members):
@@ -219,9 +218,9 @@ def _recomputed(
 
 
 def _source(fusion: Fusion, x: Value) -> Cluster | None:
-    """The cluster whose iterations compute the elements of a sequence; None for an array that exists as a whole.
+    """The cluster whose iterations compute the elements of a sequence; None for any other array.
 
-    The last carry of a loop is such an array, for example a sum of cotangents over its iterations.
+    An array that is the last carry of a loop, such as a sum of cotangents over its iterations, has no such cluster.
     """
     at = fusion.places.get(x)
     if at is None or not isinstance(at[0].record, Loop) or is_last_carry(at):
@@ -235,9 +234,9 @@ def _source(fusion: Fusion, x: Value) -> Cluster | None:
 def _stacked(
     fusion: Fusion, cluster: Cluster, recomputed: Mapping[Cluster, tuple[Cluster, ...]]
 ) -> tuple[tuple[MemberResult, ...], tuple[MemberResult, ...]]:
-    """The sequences of a cluster that other ops read: as a whole, and element by element.
+    """The sequences of a cluster that other ops read: first those read as whole arrays, then those read by element.
 
-    The cluster itself, and loops that recompute it, read the elements without stacks.
+    Loops of this cluster, and loops that recompute it, read the elements without stacks.
     """
 
     def needs_stack(op: Definition | None) -> bool:
@@ -255,7 +254,7 @@ def _stacked(
 
 
 def _reads_elements(fusion: Fusion, op: Definition | None, at: MemberResult) -> bool:
-    """Whether the reader is a loop that reads a sequence only one element per iteration."""
+    """Whether the reader is a loop that reads a sequence only element by element, one per iteration."""
     member = fusion.member_of.get(op)
     if member is None or not isinstance(member.record, Loop):
         return False
@@ -266,7 +265,7 @@ def _reads_elements(fusion: Fusion, op: Definition | None, at: MemberResult) -> 
 def _recomputed_from(
     fusion: Fusion, readers: Sequence[Cluster], recomputed: Mapping[Cluster, tuple[Cluster, ...]]
 ) -> tuple[MemberResult, ...]:
-    """The sequences that `readers` read, and those that the loops recomputed for them read."""
+    """The sequences that `readers` read, and the sequences that the loops recomputed for them read."""
     recomputing = dict.fromkeys(c for reader in readers for c in (*recomputed[reader], reader))
     sequences = (x for c in recomputing for m in c.members for x in m.record.sequences)
     return tuple(dict.fromkeys(fusion.places[x] for x in sequences if x in fusion.places))

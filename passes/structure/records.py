@@ -1,4 +1,4 @@
-"""The arrays that a loop writes: stacks, for other loops to read, and checkpoints, to recompute the loop from."""
+"""The arrays that a loop writes: stacks that other loops read, and checkpoints from which they recompute the loop."""
 
 from collections.abc import Mapping, Sequence
 from math import isqrt
@@ -20,11 +20,11 @@ class Records:
     stacks hold the fewest bytes from which cheap ops recompute the elements.
 
     Checkpoints are carries on entry to each segment, one entry per segment. Each iteration writes its initial carries
-    to the entry of the segment that starts next, or with this iteration. The first iteration of a segment is therefore
-    the last to write the segment's entry. Forwards, segment j is in entry j. Backwards, it is in entry
-    j + 1; an entry that no iteration writes holds the initial carries.
+    to the entry of the segment that it starts or that starts next, so the last write to an entry is by the first
+    iteration of its segment. Forwards, segment j is in entry j. Backwards, it is in entry j + 1; an entry that no
+    iteration writes holds the initial carries.
 
-    `stacked` are the values of an iteration that are stacked, `values` these and the checkpoints.
+    `stacked` are the values of an iteration that are stacked. `values` are these values, then the checkpoints.
     """
 
     def __init__(self, scope: Scope, cluster: Cluster, step: ClusterIteration) -> None:
@@ -72,7 +72,7 @@ class Records:
     def give(self, carries: Mapping[MemberResult, Value], arrays: Sequence[Value]) -> None:
         """Records the results of the loop in the scope: its final carries, or NaN if the trip count exceeds its bound.
 
-        Later loops find in `scope.residuals` how to recompute elements, and in `scope.checkpoints` the checkpoints.
+        For later loops, sets `scope.residuals`, from which they recompute elements, and `scope.checkpoints`.
         """
         scope, b, plan, results = self._scope, self._scope.b, self._plan, dict(carries)
         if plan.trip_count_source is not None and plan.memory != "log":

@@ -18,7 +18,7 @@ from tiduc.passes.structure.plan import Plan
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """The emission of one graph by its plan.
+    """The state while one graph is emitted as its plan says.
 
     `b` builds the new graph, and `local` maps values of the old graph to values of the new one. `structured` structures
     a closed graph. Emitted loops leave their residuals, trip counts and checkpoints here for later loops: `residuals`

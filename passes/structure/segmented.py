@@ -5,8 +5,8 @@
 
 Loop memory `sqrt`: of n iterations, every s-th stores its carries, where s = sqrt n, and the stacks hold one segment.
 Each iteration runs twice, and memory holds the values of about 2 sqrt n iterations. The reverse pass U of T runs
-forwards and reads T. It has checkpoints of T's carries, and carries W's carries itself: over each segment, first W,
-then T, then U runs.
+forwards and reads T. U has checkpoints of T's carries, and W's carries are carries of U's loop: in each segment, first
+W runs, then T, then U.
 
 Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
 """
@@ -34,7 +34,7 @@ from tiduc.passes.structure.while_loops import (
 )
 
 Starts = Mapping[Value, tuple[Value, int]]
-"""For each induction variable of a step: its initial value, from outside the step, and its increment per iteration."""
+"""Maps each induction variable of a step to its initial value, which is outside the step, and its increment."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def emit_segmented(scope: Scope, cluster: Cluster, step: ClusterIteration, recor
 
 
 def _entering(scope: Scope, loop: Iteration, at: MemberResult, entry: Value) -> Value:
-    """A carry on entry to a segment, from its checkpoints; its initial value if it has none."""
+    """The value of a carry on entry to a segment, from its checkpoints. Without checkpoints, its initial value."""
     checkpoints = scope.checkpoints[scope.plan.fusion.cluster_of[at[0]]]
     if at not in checkpoints:
         return loop.read(scope.init(at))
@@ -145,7 +145,7 @@ def _sweep(
 
 
 def _boundary(scope: Scope, step: ClusterIteration, wanted: Sequence[Value], reverse: bool) -> list[Value]:
-    """The values of loops in the other direction that wanted values read through ops of this direction, or are."""
+    """The values of the other direction that are wanted, or that ops of this direction read for wanted values."""
     way = step.backwards.get
     read = list(wanted)
     for op in scope.view.schedule(wanted):
@@ -155,7 +155,7 @@ def _boundary(scope: Scope, step: ClusterIteration, wanted: Sequence[Value], rev
 
 
 def _without_stack(step: ClusterIteration, own: Sequence[Value], starts: Starts) -> set[Value]:
-    """The values that need no stack: values from outside, a sweep's own carries, and values computed from these."""
+    """The values that need no stack: outer values, the sweep's own carries, and values computed from either."""
     given, mine = {step.number, *step.inputs, *starts}, set(own)
     known = set(given)
     for op in step.b.graph.definitions:
@@ -175,7 +175,9 @@ def _emit_sweep(
     records: Records | None = None,
     arrays: Sequence[Value] = (),
 ) -> list[Any]:
-    """Emits a sweep over a segment, from its carries `state` at one end and the carries `state_below` at the other end.
+    """Emits a sweep over a segment.
+
+    `state` are its carries at one end, `state_below` those of the sweep below at the other.
 
     Returns the carries after the segment, then the sweep's stacks, or, with `records`, the arrays of all iterations.
     """

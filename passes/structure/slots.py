@@ -1,4 +1,4 @@
-"""Removes carries and sums of cotangents that a backward loop reads or writes one slot per iteration.
+"""Removes carries and sums of cotangents if each iteration of a backward loop reads or writes one slot of them.
 
 Take ys = dynamic_update_slice(ys, y, i) for i = 0, 1, ... The transposed iteration reads slot i of the cotangent of
 ys, then sets it to zero, since the update overwrote the slot's previous value. If no two iterations use the same slot,
@@ -21,9 +21,9 @@ Affine = tuple[int, int]
 
 
 def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_count: int) -> None:
-    """Turns a carry that each iteration reads at one disjoint slot into a loop invariant, unless it is used later.
+    """Turns a carry into a loop invariant if each iteration reads a slot of its own, and nothing reads the final value.
 
-    Also replaces the addition to a carry by a write, if each iteration adds at one disjoint slot.
+    Also replaces an addition to a carry by a write, if each iteration adds to a slot of its own.
     """
     readers: dict[Value, list[Definition]] = {x: [] for x in step.carries.values()}
     for op in step.b.graph.definitions:
@@ -44,7 +44,7 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_
 def _is_read_once_per_slot(
     step: ClusterIteration, at: MemberResult, readers: Sequence[Definition], trip_count: int
 ) -> bool:
-    """Whether iterations only read slots of a carry and set them to zero, and no two iterations use one slot."""
+    """Whether iterations only read slots of a carry and set them to zero, and no two iterations use the same slot."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
         return False
@@ -59,7 +59,7 @@ def _is_read_once_per_slot(
 
 
 def _replace_sum(step: ClusterIteration, at: MemberResult, trip_count: int) -> None:
-    """Replaces a sum that adds to one slot, in a carry whose slots are still zero, by a write of that slot."""
+    """Replaces an addition to one slot of a carry by a write, if the slots are zero before and disjoint."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return

@@ -46,7 +46,7 @@ class ClusterIteration:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """The residuals of a loop: stacks of values of its step, from which readers recompute the `wanted` values.
+    """The residuals of a loop: stacks of values of its iterations, from which readers recompute the `wanted` values.
 
     `starts` has the initial value, in the outer graph, and the increment of each induction variable of the step.
     """
@@ -57,10 +57,7 @@ class Residuals:
     starts: dict[Value, tuple[Value, int]]
 
     def element(self, reader: ClusterIteration, at: MemberResult) -> Value:
-        """The element of a sequence in the iteration `reader.number`.
-
-        It is emitted into `reader`, an iteration of another loop.
-        """
+        """Emits the element of a sequence in iteration `reader.number` into `reader`, an iteration of another loop."""
         local = reader.recomputed.get(self)
         if local is None:
             stacks = {
@@ -70,7 +67,7 @@ class Residuals:
             local = reader.recomputed[self] = (
                 self.free_inputs(reader.b, reader.number, reader.loop.read) | stacks
             )
-            # Copies all wanted values at once. Dead values are dropped later.
+            # Copies all wanted values at once; dead values are removed later.
             inline(reader.b, reader.b.view, self.wanted, local)
         return local[self.step.elements[at]]
 
@@ -85,9 +82,9 @@ class Residuals:
 
 
 def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
-    """Builds one iteration of a cluster's loop. The iterations recomputed for it come first.
+    """Builds one iteration of a cluster's loop, after the iterations of other loops that are recomputed for it.
 
-    All have the same iteration number, in either direction.
+    All of these have the same iteration number, whatever the directions of their loops.
     """
     loop = Iteration(scope)
     step, b = ClusterIteration(loop, loop.carry(index_type())), loop.b
@@ -113,10 +110,7 @@ def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
 
 
 def unchanged_carries(loop: Loop) -> set[int]:
-    """The carries that are the same in all iterations, and become loop invariants.
-
-    An example is the cotangent of a sum over the iterations.
-    """
+    """The numbers of the carries that no iteration changes, such as the cotangent of a sum over the iterations."""
     inputs = list(loop.body.inputs.values())[: len(loop.inits)]
     return {i for i, (x, y) in enumerate(zip(inputs, loop.body.outputs, strict=False)) if x is y}
 
@@ -127,7 +121,7 @@ def _element(scope: Scope, step: ClusterIteration, x: Value) -> Value:
     if at in step.elements:
         return step.elements[at]
     b = step.b
-    if 0 in x.type.shape[1:]:  # such a sequence only has a length
+    if 0 in x.type.shape[1:]:  # a sequence of empty elements has only a length
         return b.zero(element_type(x.type))  # type: ignore[no-any-return]
     if at in scope.residuals:
         return scope.residuals[at].element(step, at)  # type: ignore[no-any-return]
@@ -137,7 +131,7 @@ def _element(scope: Scope, step: ClusterIteration, x: Value) -> Value:
 def state_of(
     scope: Scope, step: ClusterIteration, wanted: Sequence[Value], excluded: Collection[Value] = ()
 ) -> list[MemberResult]:
-    """The carries, except `excluded`, on which wanted values of an iteration depend, over any number of iterations."""
+    """The carries, except `excluded`, on which wanted values depend, directly or through earlier iterations."""
     places = {x: at for at, x in step.carries.items() if x not in excluded}
     nexts = {x: step.nexts[at] for x, at in places.items()}
     return [places[x] for x in carries_read(scope, nexts, wanted)]
@@ -150,9 +144,9 @@ def own_places(
     more: Sequence[Value],
     excluded: Collection[Value] = (),
 ) -> list[MemberResult]:
-    """The carries of a cluster's loop: those used after it, and those on which these, or the values `more`, depend.
+    """The carries of a cluster's loop: those used after the loop, and those on which these or the values `more` depend.
 
-    Carries of loops that are recomputed in the same direction are included. Carries in `excluded` are not.
+    Includes carries of loops that are recomputed in the same direction. Leaves out `excluded`.
     """
     used = [at for at in step.carries if cluster.is_used(at)]
     needed = state_of(scope, step, [*(step.nexts[at] for at in used), *more], excluded)

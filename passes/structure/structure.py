@@ -6,7 +6,7 @@
 
 A `tidu.loop` reads and returns *sequences*, one element per iteration; a `stablehlo.while` cannot. This stage removes
 them. Ops of one call site become one op, which returns only the results that are read. Loops that run in lockstep, in
-the same direction, are fused, and so are branches with the same index, so that one reads the other's values directly.
+the same direction, are fused, and so are branches with the same index; fused ops read each other's values directly.
 Between loops that run in opposite directions, residuals are stored in stacks (`loops.py`), or recomputed from
 checkpoints (`segmented.py`, `checkpointed.py`). `plan.py` chooses between these.
 """
@@ -37,13 +37,13 @@ from tiduc.passes.structure.scope import Scope
 from tiduc.passes.structure.while_loops import read_inputs
 
 _STRUCTURED = Cache[tuple[Graph, str], Graph]()
-"""Structured forms, keyed by the graph and the loop memory."""
+"""Structured forms. The key is the graph and the loop memory."""
 
 _FUSED = Cache[tuple[tuple[Any, ...], tuple[tuple[int, int], ...], str], Graph]()
-"""Fused branches, keyed by each member's graph and arguments, the results, and the loop memory."""
+"""Fused branches. The key is the graph and the arguments of each member, the results, and the loop memory."""
 
 _NARROWED = Cache[tuple[Graph, tuple[int, ...]], Graph]()
-"""Graphs with fewer inputs, keyed by the graph and the numbers of these inputs."""
+"""Graphs without some of their inputs. The key is the graph, and the numbers of the inputs that are left."""
 
 _READ = Cache[Graph, set[Value]]()
 """The inputs that a graph reads."""
@@ -85,7 +85,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
         result, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
         if named or any(is_control(op) for op in graph.definitions):
             result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
-        # Cached before its derivatives, which may call the graph, are structured. The result is in structured form.
+        # Cached before the graph's derivatives, which may call the graph, are structured.
         results[graph, memory] = results[result, memory] = result
         if FUNCTION in graph.attributes:
             result.attributes |= graph.attributes
@@ -119,7 +119,9 @@ def _build(
     else:
         local = {x: b.input(key, x.type) for key, x in graph.inputs.items()}
     outputs = [y for y in graph.outputs if y is not None]
-    order = live(graph.definitions, outputs)  # not `y.definition`: merging gave some ops other operands
+    order = live(
+        graph.definitions, outputs
+    )  # not `y.definition`, because merging has given some ops other operands
     decided = plan(view, opset, order, outputs, memory, separated, chosen)
 
     def of_memory(memory: str) -> Callable[[Graph], Graph]:
@@ -186,7 +188,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
 def _branch(
     scope: Scope, cluster: Cluster, i: int, wanted: Sequence[MemberResult], arguments: Sequence[Value]
 ) -> Graph:
-    """Branch i of all members in one graph, one after another; for a single member, its own graph."""
+    """One graph that runs branch i of all members, one after another. For a single member, its own graph."""
     first = cluster.members[0]
     graph = first.record.graphs[i]
     every = [(first, j) for j in range(len(graph.outputs))]
@@ -217,7 +219,7 @@ def _branch(
 
 
 def _narrowed(scope: Scope, graph: Graph, read: Sequence[int]) -> Graph:
-    """The graph without the inputs that no branch reads; `read` has the numbers of the others."""
+    """The graph without the inputs that no branch reads. `read` has the numbers of the inputs that are read."""
     if len(read) == len(graph.inputs):
         return graph
     inputs = list(graph.inputs.values())

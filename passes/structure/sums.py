@@ -1,11 +1,11 @@
-"""Moves sums of products out of loops: one product of stacks after the loop replaces a product and a sum per iteration.
+"""Moves sums of products out of loops: a product of stacks after the loop replaces a product and a sum per iteration.
 
     loop { c' = c + transpose (dot_general a_k, b_k) }   ->   c = c0 + transpose (dot_general as, bs)
 
 `as` and `bs` hold the a_k and b_k of all iterations k; the product also contracts the dimension of k. The cotangent of
 a weight that each iteration multiplies is such a sum. Inside the loop, each iteration would read and write the whole
-sum, and its product contracts few elements. The loop reads or writes these stacks anyway. The loop writes new ones only
-if they take no more bytes than the sum.
+sum, and its product contracts few elements. The loop reads or writes most of these stacks anyway. New stacks are
+written only if they take no more bytes than the sum.
 """
 
 from collections import Counter
@@ -69,7 +69,7 @@ class MovedSums:
             self._move(at)
 
     def _move(self, at: MemberResult) -> None:
-        """Moves the product terms of a carry's sum out; a carry without other terms leaves the loop."""
+        """Moves the product terms of a carry's sum out of the loop. Removes the carry if it has no other terms."""
         step, x = self._step, self._step.carries[at]
         leaves = list(self._leaves(step.nexts[at]))
         if leaves.count(x) != 1 or self._reads[x] != 1:
@@ -91,7 +91,7 @@ class MovedSums:
         return sum((stored_bytes(x.type) or 0) * (self._count or 0) for x in rows)
 
     def _leaves(self, y: Value) -> Iterator[Value]:
-        """The terms of a sum whose partial sums have no other readers."""
+        """The terms of a sum. A partial sum with other readers counts as one term."""
         op = y.definition
         if op is None or op.name != "stablehlo.add" or self._reads[y] != 1:
             yield y
@@ -100,7 +100,7 @@ class MovedSums:
             yield from self._leaves(x)
 
     def _term(self, y: Value) -> Term | None:
-        """A term of a sum as a product of values that change in each iteration; None for any other term."""
+        """A term of a sum, if it is a product of values that change in each iteration; None for any other term."""
         op, after = y.definition, list[Definition]()
         while op is not None and _is_linear(op) and self._reads[op.result] == 1:
             after.append(op)
@@ -111,11 +111,11 @@ class MovedSums:
         return Term(op, tuple(after[::-1])) if static and self._varying.issuperset(op.operands) else None
 
     def _is_stacked(self, row: Value) -> bool:
-        """Whether the loop reads or writes a stack with this value of all iterations."""
+        """Whether the loop reads or writes a stack that has this value of each iteration as an entry."""
         return row in self._written or row in self._filled or self._stack_read(row) is not None
 
     def _stack_read(self, row: Value) -> Value | None:
-        """The array outside the loop whose entry k is the value in iteration k; None if there is none."""
+        """The array outside the loop from which iteration k reads the value, as entry k. None for any other value."""
         entry = row.definition
         if entry is None or entry.name != "stablehlo.reshape":
             return None
@@ -126,7 +126,7 @@ class MovedSums:
         return self._outer.get(stack) if self._is_entry(stack, read.result, start) else None
 
     def _row_written(self, at: MemberResult) -> Value | None:
-        """The value in iteration k that becomes entry k of a carry; None if the carry is not a stack."""
+        """The value that iteration k writes to entry k of a carry; None if the carry is not a stack."""
         write = self._step.nexts[at].definition
         if write is None or write.name != "stablehlo.dynamic_update_slice":
             return None
@@ -146,7 +146,7 @@ class MovedSums:
 
     @property
     def read(self) -> set[MemberResult]:
-        """The carries whose final values `results` reads, in addition to those used after the loop."""
+        """The carries whose final values `results` needs although they are not used after the loop."""
         rows = (
             self._same[x] for terms in self._terms.values() for term in terms for x in term.product.operands
         )
@@ -179,7 +179,7 @@ class MovedSums:
 
 
 def _representatives(scope: Scope, step: ClusterIteration) -> dict[Value, Value]:
-    """Maps each value of a step to the first value of the step that is computed in the same way."""
+    """Maps each value of a step to the first equal value of the step."""
     table = KeyTable(scope.opset.stateful, scope.opset.commutative)
     same = {x: x for x in step.b.graph.inputs.values()}
     for op in step.b.graph.definitions:
@@ -189,7 +189,7 @@ def _representatives(scope: Scope, step: ClusterIteration) -> dict[Value, Value]
 
 
 def _is_linear(op: Definition) -> bool:
-    """Whether an op negates or moves the elements of its only operand, so that the sum may come first."""
+    """Whether an op negates or moves the elements of its only operand, so that it may be applied to the sum."""
     return len(op.operands) == 1 and (op.name == "stablehlo.negate" or op.name in VIEWS)
 
 

@@ -54,11 +54,12 @@ class Carry:
 
 
 Test = Callable[[Any, dict[Value, Value]], Value]
-"""Emits a loop's test, given a builder and the test's inputs for the inputs of an iteration."""
+"""A function that emits a loop's test. It takes a builder, and a map from an iteration's inputs to the test's inputs.
+"""
 
 
 Results = tuple[dict[MemberResult, Value], list[Value]]
-"""The results of the loop of a cluster: its last carries that are live, and the arrays of its `Records`."""
+"""The results of a cluster's loop: the final values of its live carries, and the arrays of its `Records`."""
 
 
 def emit_while(
@@ -70,7 +71,7 @@ def emit_while(
     memory: str | None = None,
     bound: int | None = None,
 ) -> dict[Value, Value]:
-    """Emits a loop. Returns its final carries, by `Carry.x`, without dead ones.
+    """Emits a loop without its dead carries. Returns a map from `Carry.x` to the final value of the carry.
 
     `memory` and `bound` are the options that the program gives for the loop.
     """
@@ -99,7 +100,7 @@ def emit_while(
 
 
 def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Value]) -> list[Value]:
-    """The carries on which wanted values of an iteration depend, over any number of iterations.
+    """The carries on which wanted values depend, directly or through earlier iterations.
 
     `nexts` maps each carry to its value in the next iteration.
     """
