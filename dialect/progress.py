@@ -60,7 +60,7 @@ def during(stage: str, *arguments: object) -> Iterator[None]:
 
 
 def begin(stage: str) -> str:
-    """As `enter`, and notifies the watchers."""
+    """Does what `enter` does, and notifies the watchers."""
     for watcher in _watchers:
         watcher.entered(stage)
     return enter(stage)

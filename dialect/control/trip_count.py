@@ -59,7 +59,10 @@ def most_iterations(loop: CountedLoop) -> int | None:
 
 
 def _iterations(loop: CountedLoop, cond: Graph, test: Value | None) -> int | None:
-    """The number of iterations for which a comparison of an induction variable with a constant holds."""
+    """The number of iterations for which `test` holds.
+
+    None unless an induction variable is compared with a constant.
+    """
     op = None if test is None else test.definition
     if op is None or op.name != "stablehlo.compare":
         return None
@@ -114,9 +117,7 @@ def _step(loop: CountedLoop, i: int) -> int | None:
 def increment(x: Value, after: Value | None, outside: Callable[[Value], Value | None]) -> int | None:
     """The constant integer that an iteration adds to a carry x, whose next value is `after`.
 
-    None for any other `after`.
-
-    `outside` gives the value that an input of the body has outside the loop.
+    None for any other `after`. `outside` maps an input of the body to its value outside the loop.
     """
     op = None if after is None else after.definition
     if op is None or op.name not in ("stablehlo.add", "stablehlo.subtract"):

@@ -1,4 +1,4 @@
-"""Analysis of dynamic dimensions: which sizes ops require, and emitters of sizes.
+"""Analysis of dynamic dimensions: where sizes come from, and what ops require of them.
 
     results.py                  where each dimension of a result comes from; extends ../shapes/origins.py
     known.py                    sizes of one value in terms of another's

@@ -123,7 +123,7 @@ class FunctionSizes:
 
     def _require(self, op: IrOp, definition: Definition, known: Known, top: bool) -> None:
         if not is_understood(op.name):
-            self.beyond = self.beyond or (op, "what it requires of dynamic dimensions is not known")
+            self.beyond = self.beyond or (op, "its requirements on dynamic dimensions are not known")
             return
         rule = ORIGINS.get(op.name)
         for number, y in enumerate(definition.results):
@@ -283,7 +283,7 @@ _CONTROL = {
 
 
 class _Translation:
-    """Translates sizes of a called function to sizes of a call's arguments."""
+    """Translates sizes in a called function to sizes in terms of a call's arguments."""
 
     def __init__(self, callee: FunctionSizes, arguments: Sequence[Value], known: Known) -> None:
         self._atoms, self._known = callee.atoms, known
@@ -314,7 +314,7 @@ class _Translation:
 
 
 class ModuleSizes:
-    """The sizes that the functions of a module require."""
+    """The checks of sizes that the functions of a module need."""
 
     def __init__(
         self, module: ir.Module | IrOp, given: Mapping[str, Iterable[KnownSize]] | None = None

@@ -62,9 +62,8 @@ def over_windows(
 ) -> Values:
     """Combines an initial value and the elements of each window, in row-major order.
 
-    Padding consists of initial values.
-
-    If the initial values are known to be `neutral`, the first one and the padding of cumulative windows are omitted.
+    Padding consists of initial values. If these are known to be `neutral`, the first value and the padding of
+    cumulative windows are omitted.
     """
     d = window.cumulative(shape(values[0]))
     if d is not None:

@@ -62,7 +62,7 @@ class Builder(Emits[Value, Never]):
     # ---- the graph's ends -------------------------------------------------------------------------------------
 
     def input(self, key: str, type_: ir.Type, linear: bool = False) -> Value:
-        """The input with this key. A linear input is new and active, and so is every value computed from it.
+        """The input with this key. A linear input is new; it and all values computed from it are active.
 
         Raises `RequestError` if the view has an input with this key and `linear` is set or the types differ.
         """

@@ -22,7 +22,7 @@ def solve(
 ) -> V:
     """The solution x of op(a) x = y (`left`), or of x op(a) = y.
 
-    op(a) is the lower or upper triangle of a, with a `unit` diagonal or its own, or its adjoint.
+    op(a) is the lower or upper triangle of a, or its adjoint. With `unit`, the diagonal of a counts as ones.
     """
     turned = "ADJOINT" if is_complex(a) else "TRANSPOSE"
     attributes = {

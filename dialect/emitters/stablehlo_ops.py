@@ -237,7 +237,10 @@ class StablehloOps(Elementwise[V, N]):
         return self.emit("stablehlo.dot_general", (x, y), type_, given)
 
     def dynamic_slice(self, x: V, start: Sequence[V], sizes: Sequence[int]) -> V:
-        """The slice of x of these sizes at `start`, scalars that are clamped so that the slice is in bounds."""
+        """The slice of x of these sizes at `start`.
+
+        The scalars in `start` are clamped, so that the slice is in bounds.
+        """
         attributes = {"slice_sizes": dims(sizes)}
         return self.emit("stablehlo.dynamic_slice", (x, *start), with_shape(x.type, sizes), attributes)
 
@@ -254,7 +257,7 @@ class StablehloOps(Elementwise[V, N]):
         type_: ir.Type,
         sorted_: bool = False,
     ) -> V:
-        """Slices of the operand of the given sizes, at indices that are clamped to be in bounds."""
+        """The slices of these sizes of the operand, at indices that are clamped so that slices are in bounds."""
         attributes: dict[str, ir.Attribute] = {
             "dimension_numbers": numbers,
             "indices_are_sorted": ir.BoolAttr.get(sorted_),

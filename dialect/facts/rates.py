@@ -23,7 +23,7 @@ VARIABLE = "TIDUC_COSTS"
 class Rates:
     """Bytes moved, floating-point operations, transcendental function values, and op launches, per second.
 
-    `launches` counts ops in a loop that the host runs.
+    `launches` is the rate at which the host launches the ops of a loop.
     """
 
     bytes: float = 1e10

@@ -60,10 +60,10 @@ class Definition:
     `operands` are values of any graph, never references. `captures` are the values that the op's regions read from
     outside. `active` flags the operands that depend on the inputs of a linear graph; it is None if no operand does.
 
-    `source` is the `ir.Operation` that holds the regions, and None for an op without regions, whose attributes are
+    `source` is the `ir.Operation` that holds the regions. It is None for an op without regions, whose attributes are in
     `given`. The source of an op that a rule emitted holds the regions only. The source of an op that was read is the
-    original op; `given` overrides its attributes. An op that a rule emits has the location of the op that the rule
-    was called for.
+    original op; `given` overrides its attributes. An op that a rule emits has the location of the op that the rule was
+    called for.
     """
 
     __slots__ = ("active", "captures", "given", "graph", "location", "name", "operands", "results", "source")

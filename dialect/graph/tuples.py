@@ -43,7 +43,7 @@ def _flattened(op: IrOp) -> Any:
 
 
 def _parts(type_: ir.TupleType) -> Iterator[Any]:
-    """The types in a tuple type, those of nested tuples included."""
+    """The types in a tuple type, including those in nested tuple types."""
     for i in range(type_.num_types):
         part = type_.get_type(i)
         if isinstance(part, ir.TupleType):
@@ -55,7 +55,7 @@ def _parts(type_: ir.TupleType) -> Iterator[Any]:
 def _packed(
     type_: ir.Type, values: Iterator[IrValue], location: ir.Location, ip: ir.InsertionPoint
 ) -> IrValue:
-    """The tuple of a type that holds the next values."""
+    """A tuple of this type, built from the next values. If the type is not a tuple type, the next value."""
     if not isinstance(type_, ir.TupleType):
         return next(values)
     parts = [_packed(type_.get_type(i), values, location, ip) for i in range(type_.num_types)]

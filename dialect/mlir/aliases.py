@@ -2,7 +2,7 @@
 
     #a1 = [#a0, #a0]   #a2 = [#a1, #a1]   ...   #a40 = [#a39, #a39]
 
-MLIR keeps equal attributes once, so that these take little memory; the text of `#a40` has 2^40 copies of `#a0`.
+MLIR stores equal attributes once, so these attributes take little memory. Printed, `#a40` has 2^40 copies of `#a0`.
 """
 
 import re
@@ -19,7 +19,7 @@ MOST = 2**16
 """The most attributes, types and locations that one attribute, type or location may consist of."""
 
 _DEFINED = re.compile(rb"[#!][\w$.]+\s*=")
-# Strings, comments, the begin of an op, and aliases, with "=" where an alias is defined.
+# Matches strings, comments, the beginnings of ops, and aliases, with "=" where an alias is defined.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|(module |func\.func )|([#!][\w$.]+)(\s*=)?', re.DOTALL)
 
 
@@ -39,7 +39,7 @@ class _Place:
 
 
 _Part = bytes | _Place | ir.Type | ir.Attribute
-"""Something with a size: an alias in a text, a location, a type or an attribute."""
+"""Anything that has parts: an alias in a text, a location, a type or an attribute."""
 
 
 def may_share(source: str | bytes) -> bool:
@@ -124,7 +124,7 @@ def _size(
     sizes: dict[_Part, int],
     parts_of: Callable[[Any], Sequence[_Part] | None],
 ) -> int:
-    """The number of parts of something, itself included, at most `MOST` + 1; it is added to `sizes`."""
+    """The number of parts of `first`, itself included, but at most `MOST` + 1. Adds the number to `sizes`."""
     stack = [first]
     while stack:
         x = stack[-1]

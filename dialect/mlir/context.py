@@ -38,7 +38,7 @@ _NO_TEXT = "a name is not UTF-8 text"
 
 
 class _Every(frozenset[str]):
-    """All names, as a collection."""
+    """A collection that contains every name."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -231,7 +231,7 @@ def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] 
 
 
 def _name_arguments(module: ir.Module, source: str | bytes, file: str) -> None:
-    """Keeps the names of arguments in a text, of which `file` is the name in locations."""
+    """Keeps the names that the text gives to arguments. `file` is the name of the text in locations."""
     text = source.encode("utf-8", "surrogateescape") if isinstance(source, str) else source
     if not text.startswith(BYTECODE):
         name_arguments(module, text, file)
@@ -258,7 +258,7 @@ def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> N
 
 def _unread(error: ir.MLIRError | MemoryError, file: str | None, source: str | bytes) -> Exception:
     """The error for a source that MLIR cannot read: MLIR's diagnostic, or the name of the source's format."""
-    if isinstance(error, MemoryError):  # a number in damaged bytecode may ask for any memory
+    if isinstance(error, MemoryError):  # a number in damaged bytecode may request any amount of memory
         if not isinstance(source, bytes) or not source.startswith(BYTECODE):
             return error
         return ParseError("this bytecode takes more memory than there is; it may be damaged", file)

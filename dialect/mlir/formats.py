@@ -1,8 +1,8 @@
-"""The formats of files that hold models or weights and that tiduc does not read, and how to get a file that it reads.
+"""File formats of models and weights that tiduc does not read, and how to convert them to formats that it reads.
 
-    file name, or the first bytes -> `Format` -> what the file is, and two lines that make an importable file of it
+    file name, or the first bytes -> `Format` -> a description, and two lines that convert the file to an importable one
 
-`tiduc import`, `import_model` and the readers of MLIR files report them.
+`tiduc import`, `import_model` and the readers of MLIR files print this description.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 _ZIP = b"PK\x03\x04"
 _ENDS = 2**20
-"""The number of bytes at each end of a file that are looked at."""
+"""The number of bytes at each end of a file that are read to recognize its format."""
 
 _EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
 _JAX = (
@@ -23,7 +23,7 @@ _JAX = (
 
 @dataclass(frozen=True)
 class Format:
-    """A format: what a file of it is, and the lines of Python or of a shell that make an importable file."""
+    """A file format: its description, and the lines of Python or of a shell that make an importable file."""
 
     what: str
     lines: tuple[str, str]

@@ -179,7 +179,10 @@ def _sections(contents: bytes | bytearray) -> dict[int, range]:
 
 
 def _number(contents: bytes | bytearray, at: int) -> tuple[int, int]:
-    """A number in bytecode, and the place after it. The zeros at the end of its first byte count its other bytes."""
+    """A number in bytecode, and the place after it.
+
+    The trailing zero bits of its first byte count its further bytes.
+    """
     first = contents[at]
     more = 8 if not first else (first & -first).bit_length() - 1
     end = at + 1 + more

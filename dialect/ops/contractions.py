@@ -50,7 +50,10 @@ class Contraction:
         return [d for d in range(count) if d not in self.batches[side] and d not in self.summed[side]]
 
     def places(self, side: int, ranks: Sequence[int]) -> dict[int, int]:
-        """The dimensions of the result by those of operand 0 or 1, for operands of these ranks."""
+        """Maps the dimensions of operand 0 or 1 that are not contracted to dimensions of the result.
+
+        `ranks` are the ranks of both operands.
+        """
         count = len(self.batches[0])
         first = count if side == 0 else count + len(self.kept(0, ranks[0]))
         places = {d: i for i, d in enumerate(self.batches[side])}

@@ -63,7 +63,7 @@ SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
 
 
 def shardings_among(attributes: ir.Attribute | None) -> Any:
-    """The sharding attributes among the attributes of an argument or a result; None for None."""
+    """The sharding attributes among the attributes of an argument or a result. None if `attributes` is None."""
     if attributes is None:
         return None
     return ir.DictAttr.get(

@@ -82,7 +82,7 @@ def _origin(x: Value, d: int) -> Origin:
         origin = _asserted(x.graph).get((x, d))
     elif (rule := RULES.get(op.name)) is not None:
         origin = rule(op, op.results.index(x), d)
-    elif op.name == CUSTOM_CALL:  # the call is not in RULES, so its requirements on sizes are unknown
+    elif op.name == CUSTOM_CALL:  # not in RULES, because the requirements of such calls on sizes are unknown
         origin = _custom_call(op, op.results.index(x), d)
     return origin or _always(atom("dimension", x, d))
 
@@ -223,7 +223,7 @@ def _rank(x: Value) -> int:
 
 
 def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
-    """A dimension of an operand of the result's rank; prefers dynamic dimensions, and primal operands."""
+    """A dimension of an operand whose rank is the result's. Prefers a dynamic dimension, then a primal operand."""
     alike = [i for i, x in enumerate(op.operands) if _rank(x) == _rank(op.results[result])]
     if not alike:
         return None
@@ -233,7 +233,7 @@ def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
 
 
 def _as_operand(number: int | None) -> Rule:
-    """The rule that a result has the sizes of operand `number`; with None, of the operand with the result's number."""
+    """A rule: a result has the sizes of operand `number`, or if None, of the operand with the result's number."""
     return lambda op, result, d: _at(op.operands[result if number is None else number], d)
 
 
@@ -311,7 +311,10 @@ def _set_dimension_size(op: Definition, result: int, d: int) -> Origin:
 
 
 def _custom_call(op: Definition, result: int, d: int) -> Origin | None:
-    """The shape operand for the result, whose number JAX states; for `stablehlo.dynamic_top_k`, k is the last size."""
+    """The origin of a size of a custom call's result. JAX states which operand holds the result's shape.
+
+    For `stablehlo.dynamic_top_k`, the last size is the operand k.
+    """
     if SHAPE_OPERANDS in op.attributes:
         return entry(op.operands[list(op.attributes[SHAPE_OPERANDS])[result]], d)
     if call_target(op) != DYNAMIC_TOP_K:

@@ -1,4 +1,4 @@
-"""Aligned dimensions of an input and a value: they make the Jacobian of the value in the input block-diagonal.
+"""Aligned dimensions of an input and a value, along which the value's Jacobian in the input is block-diagonal.
 
 Dimension e of a value y is aligned with dimension d of an input x if y[j] depends on x[i] only for j_e = i_d.
 An elementwise op keeps all alignments of its operand, a contraction those of its free and batching

@@ -90,7 +90,7 @@ class _Emitter(IrEmitter):
         return self.constants[key]
 
     def bits(self, state: IrValue, sizes: Sequence[int], width: int = 64) -> tuple[IrValue | None, IrValue]:
-        """The next state, and an array of random words."""
+        """The next state of the generator, and an array of random words."""
         type_ = ir.RankedTensorType.get(sizes, ir.IntegerType.get_unsigned(width))
         if is_dynamic(type_):
             wide = threefry(self, state, self.count)
@@ -142,7 +142,7 @@ def refuse_rng(op: IrOp) -> None:
 
 
 def _draws(block: ir.Block) -> list[ir.Operation]:
-    """The `rng`s in a block and its branches, and the loops around other `rng`s, in order."""
+    """The `rng` ops in a block and its branches, and the loops that contain other `rng` ops, in order."""
     draws: list[Any] = []
     for op in operations(block):
         if op.name == RNG:

@@ -139,7 +139,7 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
 
 
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
-    """The numbers of the batches along which operand 2 is repeated; none if the result's order would change."""
+    """The numbers of the batches along which operand 2 is repeated; [] if the result would need another order."""
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)
     ):

@@ -48,9 +48,9 @@ class Liveness:
 
     `size` is in bytes, and 0 for virtual ops. `needs` are the ops whose results an op reads. `reads` are the ops of
     nonzero size that must be live when the op runs; a virtual op has none. `roots` are the ops behind a virtual op;
-    every other op is its own root. `kept` maps each root of the graph's results to the bytes that the graph returns,
-    because a loop may have more results. `arguments` is the size of the graph's inputs, and `inside` the size of the
-    values that are live in the regions of control flow while it runs (`inside.py`).
+    every other op is its own root. `kept` maps each root of the graph's results to the bytes that the graph returns; a
+    loop may have further results. `arguments` is the size of the graph's inputs, and `inside` the size of the values
+    that are live in the regions of control flow while it runs (`inside.py`).
     """
 
     ops: Sequence[Definition]

@@ -18,7 +18,8 @@ EQUAL_WITHIN = "tidu.equal_within"
 """Attribute of a call: the units in the last place of the largest value by which equal values may differ."""
 
 ROUNDING = 1024
-"""A divisor of fewer units in the last place counts as zero: its quotient would have fewer than 3 correct digits."""
+"""A divisor below this many units in the last place counts as zero: a quotient would have fewer than 3 correct digits.
+"""
 
 
 def config(op: Definition) -> tuple[str, ir.DictAttr]:

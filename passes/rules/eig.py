@@ -133,7 +133,7 @@ def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
 
 
 def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Value:
-    """The tangents dw of the eigenvalues `other`, in the order of w, which are the same eigenvalues in another order.
+    """The tangents dw of the eigenvalues `other`, reordered to match w: the same eigenvalues in another order.
 
     LAPACK returns eigenvalues in another order when it computes no vectors. Each eigenvalue of w gets the tangent of
     the nearest one of `other`. If w differs from several of them only by rounding, it gets the mean of their tangents,

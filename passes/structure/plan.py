@@ -284,7 +284,9 @@ def _trip_count(cluster: Cluster) -> int | None:
             trip_count = int(known[0])
             break
     if cluster.leader.cond is None and trip_count is not None and trip_count >= 2**31:
-        message = f"a loop of {trip_count} iterations runs backwards, whose induction variable has 32 bits"
+        message = (
+            f"a loop of {trip_count} iterations cannot run backwards: its induction variable has 32 bits"
+        )
         raise Unsupported(message, cluster.ops[0].location)
     return trip_count
 

@@ -219,7 +219,7 @@ def call(target: str, settings: str, results: str, sizes: str = "3x3xf64") -> st
         ),
         (
             call("lapack_dpotrf_ffi", "{uplo = 76 : ui8}", "tensor<?x3xf64>, tensor<i32>", "?x3xf64"),
-            "what it requires of dynamic dimensions is not known",
+            "its requirements on dynamic dimensions are not known",
         ),
     ],
 )
