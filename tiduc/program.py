@@ -9,8 +9,16 @@ from torch_mlir import ir
 
 from tiduc.backends.backend import LOOPS, CompileOptions, Lowered, Options, Runnable, compile_program
 from tiduc.calling import Call
-from tiduc.derivatives.jacobians import Sparsity, hessian, jacobian, laplacian
+from tiduc.derivatives.jacobians import Sparsity, hessian, jacobian
 from tiduc.derivatives.jets import derivatives_of, flow_of, jet_of
+from tiduc.derivatives.optimization import (
+    gauss_newton,
+    hvp,
+    lagrangian,
+    laplacian,
+    patterns_of,
+    second_directional,
+)
 from tiduc.derivatives.products import grad, jvp, vjp
 from tiduc.derivatives.tensors import tensor
 from tiduc.derivatives.together import together
@@ -88,13 +96,6 @@ class Program:
         return self._with_results(grad(self, wrt, conjugate), value)
 
     @stage
-    def hvp(self, wrt: Wrt = None) -> "Program":
-        """(primals..., tangents of wrt...) -> Hessian times tangent, by forward over reverse; errors as in `grad`."""
-        gradient = self.grad(wrt)
-        both = gradient.jvp([port.name for port in self.differentiated(wrt)])
-        return replace(both, outputs=both.outputs[len(gradient.outputs) :])
-
-    @stage
     def jet(self, order: int, wrt: Wrt = None) -> "Program":
         """(primals..., x.series of wrt...) -> (outputs..., y.series of the differentiable outputs...): Taylor mode.
 
@@ -124,43 +125,36 @@ class Program:
         return self._with_results(flow_of(self, order, wrt), value=False)
 
     @stage
-    def tensor(self, order: int, wrt: Wrt = None, sparsity: str | None = None) -> "Program":
-        """(primals...) -> (y, its partial derivatives of order 1, ..., of this order) for each differentiable output y.
-
-        The derivatives of order k have the shape [shape of y..., count]. Equal derivatives occur once, ordered as in
-        `itertools.combinations_with_replacement(range(n), k)` for the n entries of wrt. "block-diagonal" omits
-        derivatives across rows. Raises `RequestError` for over 2048 of the highest order, and as in `jacobian`.
-        """
-        return self._with_results(tensor(self, order, wrt, sparsity), value=False)
-
-    @stage
     def jacobian(
-        self, wrt: Wrt = None, mode: str = "auto", value: bool = False, sparsity: Sparsity = None
+        self,
+        wrt: Wrt = None,
+        mode: str = "auto",
+        value: bool = False,
+        sparsity: Sparsity = None,
+        compressed: str | None = None,
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        A derivative has the shape of its output, then of its input. `mode` is "forward", "reverse" or "auto", the
-        cheapest of both and a product of Jacobians at a bottleneck. With `sparsity` "auto" or a pattern, columns or
-        rows without common nonzeros share a seed; "diagonal" and "block-diagonal" return only these parts. Raises
-        `RequestError` for complex inputs or dynamic shapes.
+        A derivative has the shape of its output, then of its input. `mode` is "forward", "reverse", or "auto", the
+        cheapest of both and a cut at a bottleneck. With `sparsity` "auto" or a pattern, seeds are shared where zeros
+        allow it; "diagonal" and "block-diagonal" give these parts. With `compressed` "csr" or "csc", a derivative is
+        the vector of its nonzeros; `patterns` has their places. `RequestError` for complex inputs or dynamic shapes.
         """
-        return self._with_results(jacobian(self, wrt, mode, sparsity), value)
+        return self._with_results(jacobian(self, wrt, mode, sparsity, compressed), value)
 
     @stage
-    def hessian(self, wrt: Wrt = None, value: bool = False, sparsity: Sparsity = None) -> "Program":
+    def hessian(
+        self,
+        wrt: Wrt = None,
+        value: bool = False,
+        sparsity: Sparsity = None,
+        compressed: str | None = None,
+    ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
 
-        Each has the shape of its output, then the shapes of its two inputs. `sparsity` and errors are as in `jacobian`.
+        Each has the shape of its output, then the shapes of its two inputs. Options and errors are as in `jacobian`.
         """
-        return self._with_results(hessian(self, wrt, sparsity), value)
-
-    @stage
-    def laplacian(self, wrt: Wrt = None, value: bool = False) -> "Program":
-        """(primals...) -> ((outputs..., if `value`), the trace of the Hessian of each output, over all of wrt...).
-
-        A trace has the shape of its output. Errors are those of `jacobian`.
-        """
-        return self._with_results(laplacian(self, wrt), value)
+        return self._with_results(hessian(self, wrt, sparsity, compressed), value)
 
     def rematerialize(self, memory: str) -> "Program":
         """The program within a memory budget, which its derivatives inherit.
@@ -182,6 +176,12 @@ class Program:
         return replace(self, inputs=tuple(inputs), outputs=tuple(outputs))
 
     together = stage(together)
+    hvp = stage(hvp)
+    laplacian = stage(laplacian)
+    lagrangian = stage(lagrangian)
+    gauss_newton = stage(gauss_newton)
+    second_directional = stage(second_directional)
+    tensor = stage(tensor)
 
     # ---- graphs and text -----------------------------------------------------------------------------------
 
@@ -252,6 +252,8 @@ class Program:
     def signature(self) -> Signature:
         """The names and types of its inputs and outputs. Raises `RequestError` if one is not a tensor."""
         return signature_of(self)
+
+    patterns = property(stage(patterns_of))
 
     def cost(self) -> "Cost":
         """The FLOPs, transcendentals and bytes of the lowered program; docs/explain.md has the formulas."""

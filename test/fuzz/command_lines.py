@@ -76,8 +76,10 @@ def _derivative(draw: Random, file: str) -> list[str]:
 
 
 def _whole(draw: Random, file: str) -> list[str]:
-    line = [draw.choice(["jacobian", "hessian", "laplacian"]), file]
-    return line + (["--sparsity", "auto"] if line[0] != "laplacian" and draw.randrange(3) == 0 else [])
+    line = [draw.choice(["jacobian", "hessian", "laplacian", "gauss-newton"]), file]
+    if line[0] != "laplacian" and draw.randrange(3) == 0:
+        line += draw.choice([["--sparsity", "auto"], ["--compressed", draw.choice(["csr", "csc"])]])
+    return line
 
 
 def _jet(draw: Random, file: str) -> list[str]:
@@ -233,6 +235,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "--pass-pipeline": _PIPELINES,
     "--graph": ("main", "none", "", "f0"),
     "--mode": ("forward", "reverse", "none"),
+    "--compressed": ("csr", "csc", "coo"),
     "--sparsity": ("auto", "diagonal", "block-diagonal"),
     "--expect": ("input.mlir", "none.npz", ".", ""),
     "--search-path": (".", "none", "", "input.mlir"),

@@ -50,6 +50,12 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "jacobian": ("jacobians", "Full Jacobians of each output with respect to each input."),
         "hessian": ("jacobians", "Full Hessians of each output with respect to each pair of inputs."),
         "laplacian": ("jacobians", "The Laplacian of each output: the trace of its Hessian."),
+        "lagrangian": ("optimization", "The sum of the outputs times multipliers, to be differentiated."),
+        "gauss-newton": (
+            "optimization",
+            "Gauss-Newton matrices of residuals, or their products with tangents.",
+        ),
+        "second-directional": ("optimization", "Second derivatives of the outputs along two tangents."),
         "jet": ("orders", "Taylor coefficients, or derivatives in one variable, of any order."),
         "batch": ("batching", "A program for many values of some inputs at once (vmap)."),
     },

@@ -9,7 +9,7 @@ from tiduc.cli.stored_help import options_of_commands
 _CLOSE = 0.7
 """The least similarity of the names, without dashes, of an option and its misspelling."""
 
-_DERIVATIVES = ("jvp", "vjp", "grad", "hvp", "jacobian", "hessian", "laplacian")
+_DERIVATIVES = ("jvp", "vjp", "grad", "hvp", "jacobian", "hessian", "laplacian", "gauss-newton")
 _HIGHER = "a derivative is a program that can be differentiated again: tiduc {0} FILE | tiduc {0} -, or tiduc hvp FILE"
 
 _PLACES = {

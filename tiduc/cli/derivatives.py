@@ -66,7 +66,6 @@ _Option = Callable[[Callable[..., None]], Callable[..., None]]
 def _derivative(
     file: str,
     entry: str | None,
-    wrt: tuple[str, ...],
     opset: OpSet,
     inline: bool,
     loop_memory: str,
@@ -76,6 +75,7 @@ def _derivative(
     output: str,
     as_data: bool,
     name: str,
+    wrt: tuple[str, ...] = (),
     **options: object,
 ) -> None:
     with about(file), waiting(f"differentiating {file}"):
@@ -124,16 +124,17 @@ def derived(
     """The program of a derivative up to a stage, and the module after that stage."""
     if stop_after != "import":
         by_then = DERIVATIVES.get(name, {}).get(stop_after or "", name)
-        program = getattr(program, by_then)(wrt=positions, **(options if by_then == name else {}))
+        given = {} if positions is None else {"wrt": positions}
+        program = getattr(program, by_then)(**given, **(options if by_then == name else {}))
     return program, program.module_after(stop_after or "lower")
 
 
-def command(name: str, help: str, more: Sequence[_Option] = ()) -> click.Command:
+def command(name: str, help: str, more: Sequence[_Option] = (), has_wrt: bool = True) -> click.Command:
     """Creates the command for a method of `Program`, with the options that all derivatives share, then `more`."""
     options: list[_Option] = [
         FILE,
         ENTRY,
-        WRT,
+        *([WRT] if has_wrt else []),
         RULES,
         click.option(
             "--inline",
@@ -151,9 +152,9 @@ def command(name: str, help: str, more: Sequence[_Option] = ()) -> click.Command
         EMIT,
         JSON,
     ]
-    if name == "grad":
+    if name in ("grad", "hvp"):
         options.append(
-            click.option("--value", is_flag=True, help="Also return the value, before the gradient.")
+            click.option("--value", is_flag=True, help="Also return the value, before its derivative.")
         )
     if name in ("grad", "vjp"):
         options.append(
@@ -173,7 +174,7 @@ def command(name: str, help: str, more: Sequence[_Option] = ()) -> click.Command
                 "K.",
             )
         )
-    function: Callable[..., None] = watched()(functools.partial(_derivative, name=name))
+    function: Callable[..., None] = watched()(functools.partial(_derivative, name=name.replace("-", "_")))
     for option in reversed([*options, *more]):
         function = option(function)
     return click.command(name, help=help)(function)

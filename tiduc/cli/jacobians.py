@@ -6,6 +6,7 @@ import click
 
 from tiduc.cli.derivatives import command
 from tiduc.derivatives.jacobians import MODES, SPARSITIES
+from tiduc.dialect.ops.compressed import FORMATS
 from tiduc.runtime.arrays import read_npz
 
 
@@ -46,20 +47,28 @@ SPARSITY = click.option(
     "for each result, by name, which is nonzero where the derivative may be nonzero; tiduc does not check this.",
 )
 
+COMPRESSED = click.option(
+    "--compressed",
+    type=click.Choice(FORMATS),
+    help="Return the nonzeros of a sparse matrix in compressed sparse row (csr) or column (csc) form, as in scipy. "
+    "The attribute tidu.compressed of the result has their places; so have Program.patterns in Python and the header "
+    "of a static library. Without --sparsity, the places follow from the program.",
+)
+
 COMMANDS = {
     "jacobian": command(
         "jacobian",
         """Write the derivatives: (primals...) -> (derivative of each output in each of wrt...).
 
         The shape of a derivative is that of its output, then that of its input. Inputs must be real.""",
-        (VALUE, MODE, SPARSITY),
+        (VALUE, MODE, SPARSITY, COMPRESSED),
     ),
     "hessian": command(
         "hessian",
         """Write the second derivatives: (primals...) -> (one of each output in each pair of wrt...).
 
         The shape of a derivative is that of its output, then those of both inputs. Inputs and outputs must be real.""",
-        (VALUE, SPARSITY),
+        (VALUE, SPARSITY, COMPRESSED),
     ),
     "laplacian": command(
         "laplacian",

@@ -29,8 +29,25 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tiduc jacobian model.mlir --wrt x -o jacobian.mlir",
         ),
         ("The diagonal only", "tiduc jacobian model.mlir --sparsity diagonal"),
+        ("The nonzeros, row by row", "tiduc jacobian model.mlir --compressed csr -o jacobian.mlir"),
     ),
     "hessian": (("All four blocks for two inputs", "tiduc hessian loss.mlir --wrt 0,1 -o hessian.mlir"),),
+    "lagrangian": (
+        (
+            "The Hessian of the Lagrangian in x",
+            "tiduc lagrangian problem.mlir | tiduc hessian - --wrt x --compressed csc -o hessian.mlir",
+        ),
+    ),
+    "gauss-newton": (
+        (
+            "The residuals, the gradient and the matrix, weighted",
+            "tiduc gauss-newton residuals.mlir --wrt x --value --gradient --weights -o step.mlir",
+        ),
+        ("The product with a tangent", "tiduc gauss-newton residuals.mlir --wrt x --product -o product.mlir"),
+    ),
+    "second-directional": (
+        ("Along two tangents of x", "tiduc second-directional model.mlir --wrt x -o second.mlir"),
+    ),
     "laplacian": (("The Laplacian of a field in its coordinates", "tiduc laplacian field.mlir --wrt x"),),
     "jet": (
         (

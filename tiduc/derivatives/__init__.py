@@ -5,6 +5,8 @@
     modes.py        chooses forward mode, reverse mode, or both through a bottleneck, for the blocks of a Jacobian
     blocks.py       a block of a Jacobian: one output by one input, for all basis vectors
     coloured.py     sparse Jacobians, whose columns share seeds by colour
+    results.py      the form of a derivative: whole, a diagonal, or nonzeros of a compressed sparse matrix
+    optimization.py hvp, laplacian, lagrangian, gauss_newton, second_directional; gauss_newton.py has the matrices
     jets.py         jet, derivatives, flow: Taylor mode
     tensors.py      tensor: all partial derivatives up to an order, from Taylor coefficients
     together.py     several derivatives of one program as one program

@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch_mlir import ir
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
-from tiduc.dialect.shapes.types import element, rank, shape, with_element, with_shape
+from tiduc.dialect.shapes.types import element, rank, shape
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.alignment import Alignment, alignments
 from tiduc.passes.diagonal import batch_diagonal
@@ -20,11 +22,17 @@ from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Port
 
-_MOST_ELEMENTS = 2**63 - 1
-"""The most elements of one derivative: MLIR counts elements in 64-bit integers."""
-
 MOST_SEEDS = 2**31 - 1
 """The largest number of seeds of one derivative; their indices are 32-bit integers."""
+
+
+@dataclass(frozen=True)
+class Nonzeros:
+    """The places of the nonzeros of a derivative: entry (rows[k], columns[k]) is element at[k] of a flattened value."""
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    at: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,13 +41,15 @@ class Block:
 
     `aligned` maps dimensions of the input to the output dimensions that they are aligned with: J[j, i] is zero unless
     the indices of aligned dimensions are equal. It is None if the whole derivative is zero. `value` holds the remaining
-    entries, without the aligned dimensions of the input: its shape is [output..., free...].
+    entries, without the aligned dimensions of the input: its shape is [output..., free...]. With `nonzeros`, it holds
+    the nonzeros in another order.
     """
 
     output: OutputPort
     input: InputPort
     aligned: Alignment | None
     value: Value | None = None
+    nonzeros: Nonzeros | None = None
 
     @property
     def free(self) -> list[int]:
@@ -284,47 +294,3 @@ def _basis(b: StablehloBuilder, type_: ir.RankedTensorType, free: Sequence[int])
     return b.broadcast_in_dim(
         b.reshape(unit, [count, *sizes]), [0, *(1 + d for d in free)], stacked(type_, count)
     )
-
-
-# ---- results -----------------------------------------------------------------------------------------------
-
-
-def result_of(program: Function, block: Block, sparsity: str | None) -> OutputPort:
-    """A block in the requested form: the whole derivative, its diagonal, or its diagonal blocks."""
-    x, y = block.input, block.output
-    name = f"{y.name}.jacobian.{x.name}"
-    free = [shape(x)[d] for d in block.free]
-    if sparsity == "diagonal" and block.aligned is not None and prod(free) != 1:
-        raise RequestError(f"{name} is not known to be diagonal; use sparsity auto for the full Jacobian")
-    if sparsity == "block-diagonal" and not block.aligned:
-        raise RequestError(
-            f"{name} is not known to be block-diagonal; use sparsity auto for the full Jacobian"
-        )
-    sizes = {"diagonal": shape(y), "block-diagonal": [*shape(y), *free]}.get(
-        sparsity or "", [*shape(y), *shape(x)]
-    )
-    aligned = max((shape(x)[d] for d in block.aligned or {}), default=0)
-    if prod(sizes) > _MOST_ELEMENTS or aligned > MOST_SEEDS and prod(sizes) > prod(shape(y)):
-        raise RequestError(
-            f"{name} would have {prod(sizes)} elements; choose fewer inputs, or use a JVP or a VJP"
-        )
-    type_ = with_shape(y.type, sizes)
-    if block.value is None:
-        return OutputPort(name, type_, Zero(type_))
-    b: Any = program.opset.builder(program.view, program.view.fresh("J"))
-    is_whole = sparsity in (None, "auto")
-    array = _dense(b, block, block.value, type_) if is_whole else b.reshape(block.value, sizes)
-    b.finish([array])
-    return OutputPort(name, type_, array)
-
-
-def _dense(b: StablehloBuilder, block: Block, value: Value, type_: ir.RankedTensorType) -> Value:
-    """The whole derivative: the values of the block in their places, and zeros elsewhere."""
-    first = rank(block.output)
-    places = [*range(first), *(first + d for d in block.free)]
-    spread = b.broadcast_in_dim(value, places, type_) if block.aligned else value
-    numbers = with_element(type_, ir.IntegerType.get_signless(32))
-    for d, e in (block.aligned or {}).items():
-        same = b.compare(b.iota(e, numbers), b.iota(first + d, numbers), "EQ")
-        spread = b.select(same, spread, b.constant(0, type_))
-    return spread

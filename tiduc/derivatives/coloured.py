@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
-from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.backends.reference.interpreter import evaluate
-from tiduc.derivatives.blocks import Block, linear_in, with_seeds
+from tiduc.derivatives.blocks import Block, Nonzeros, linear_in, with_seeds
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import element, shape, with_shape
@@ -32,6 +31,11 @@ from tiduc.ports import Function, InputPort, OutputPort, Port
 
 KnownPatterns = Mapping[tuple[str, str], NDArray[np.bool_]]
 """Patterns by the names of an output and an input, with the shape [output..., input...]."""
+
+KnownEntries = Mapping[tuple[str, str], Entries | None]
+"""The nonzeros of each block by the names of its output and input; None for a block whose nonzeros are not known."""
+
+_NONE: Entries = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 _MOST_PAIRS = 10**7
 """A pattern is not coloured if more pairs of nonzeros than this share a row, counted over all rows."""
@@ -56,24 +60,42 @@ class Coloured:
         return int(self.colours.max(initial=-1)) + 1
 
 
-def entries_of(
+def found_entries(
+    program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], given: KnownPatterns
+) -> dict[tuple[str, str], Entries | None]:
+    """The nonzeros of all blocks, by output and input. None for a block that has too many to enumerate."""
+    return {
+        (y.name, x.name): entries
+        for x in inputs
+        for y, entries in zip(outputs, _entries_of(program, outputs, x, given), strict=True)
+    }
+
+
+def _entries_of(
     program: Function, outputs: Sequence[OutputPort], x: InputPort, given: KnownPatterns
-) -> list[Entries] | None:
-    """The nonzeros of the blocks of some outputs and one input. None if the graph has too many to enumerate."""
+) -> list[Entries | None]:
+    """The nonzeros of the blocks of one input."""
     if all((y.name, x.name) in given for y in outputs):
         return [_of_array(y, x, given) for y in outputs]
     linear, tangents = linear_in(program, outputs, x)
     (dx,) = linear.inputs.values()
-    wanted = [dy for dy in dict.fromkeys(tangents.values()) if dy is not None]
-    try:
-        found = dict(zip(wanted, patterns(program.view, wanted, dx, _Indices(program)), strict=True))
-    except TooManyPlaces:
-        return None
-    of_y = [None if (dy := tangents[y.name]) is None else found.get(dy) for y in outputs]
+    found = _patterns(program, [dy for dy in dict.fromkeys(tangents.values()) if dy is not None], dx)
+    of_outputs = [_NONE if (dy := tangents[y.name]) is None else found[dy] for y in outputs]
     return [
-        _of_array(y, x, given) if (y.name, x.name) in given else _of_pattern(pattern)
-        for y, pattern in zip(outputs, of_y, strict=True)
+        _of_array(y, x, given) if (y.name, x.name) in given else known
+        for y, known in zip(outputs, of_outputs, strict=True)
     ]
+
+
+def _patterns(program: Function, wanted: Sequence[Value], dx: Value) -> dict[Value, Entries | None]:
+    """The nonzeros of each value in dx; None for a value that has too many. One by one if the values together do."""
+    try:
+        found = patterns(program.view, wanted, dx, _Indices(program))
+    except TooManyPlaces:
+        if len(wanted) == 1:
+            return {wanted[0]: None}
+        return {dy: _patterns(program, [dy], dx)[dy] for dy in wanted}
+    return {dy: _of_pattern(pattern) for dy, pattern in zip(wanted, found, strict=True)}
 
 
 def _of_array(y: Port, x: Port, given: KnownPatterns) -> Entries:
@@ -83,7 +105,7 @@ def _of_array(y: Port, x: Port, given: KnownPatterns) -> Entries:
 
 def _of_pattern(pattern: Places | None) -> Entries:
     if pattern is None:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return _NONE
     rows, at = np.nonzero(pattern >= 0)
     return rows, pattern[rows, at]
 
@@ -119,7 +141,7 @@ def coloured(
     """Colours the elements of `seeded` for the blocks. None if the colouring needs `least` seeds or more.
 
     The second array of each pair in `entries` has indices into the seeded port. With `symmetric`, the only block is a
-    symmetric matrix.
+    symmetric matrix, whose entries are those of `symmetrized`.
     """
     starts = np.cumsum([0, *(int(rows.max(initial=-1)) + 1 for rows, _ in entries)])
     rows = np.concatenate([r + first for (r, _), first in zip(entries, starts, strict=False)])
@@ -135,17 +157,23 @@ def coloured(
     return best if best is not None and best.count < least else None
 
 
+def symmetrized(entries: Entries, count: int) -> Entries:
+    """The entries of a square matrix and their transposed places, each once, row by row."""
+    rows, columns = entries
+    keys = np.unique(np.concatenate([rows * count + columns, columns * count + rows]))
+    return keys // max(count, 1), keys % max(count, 1)
+
+
 def _symmetric(
     blocks: Sequence[Block], entries: Entries, count: int, other: Coloured | None
 ) -> Coloured | None:
-    """The block with a star colouring of its symmetrized pattern; `other` if that needs no more colours."""
+    """The block with a star colouring of its symmetric pattern; `other` if that needs no more colours."""
     rows, columns = entries
-    keys = np.unique(np.concatenate([rows * count + columns, columns * count + rows]))
-    both = keys // count, keys % count
-    colours = star_colours(both, count)
-    own = is_alone(both, colours)
-    place = np.searchsorted(keys, both[1] * count + both[0])
-    star = Coloured(tuple(blocks), (both,), colours, ~own)
+    keys = rows * count + columns
+    colours = star_colours(entries, count)
+    own = is_alone(entries, colours)
+    place = np.searchsorted(keys, columns * count + rows)
+    star = Coloured(tuple(blocks), (entries,), colours, ~own)
     if not (own | own[place]).all() or (other is not None and other.count <= star.count):
         return other
     return star
@@ -168,9 +196,9 @@ def forward_coloured(program: Function, group: Coloured) -> list[Block]:
                 np.where(group.transposed_entries, rows, columns),
                 np.where(group.transposed_entries, columns, rows),
             )
-        value = _expanded(b, block, (rows, columns), dy, group.count, group.colours[seeded], read)
-        blocks.append(block.with_value(value))
-    b.finish([block.value for block in blocks if block.value is not None])
+        nonzeros = _nonzeros(group, (rows, columns), seeded, read, prod(shape(block.output)))
+        blocks.append(replace(block, value=dy, nonzeros=nonzeros))
+    b.finish([])
     return blocks
 
 
@@ -185,10 +213,18 @@ def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
     b, of_seeds = with_seeds(program, transposed.keys, _seed(group, y), group.count, list(transposed.outputs))
     blocks = []
     for block, (columns, rows), cx in zip(group.blocks, group.entries, of_seeds, strict=True):
-        value = _expanded(b, block, (rows, columns), cx, group.count, group.colours[rows], columns)
-        blocks.append(block.with_value(value))
-    b.finish([block.value for block in blocks if block.value is not None])
+        nonzeros = _nonzeros(group, (rows, columns), rows, columns, prod(shape(block.input)))
+        blocks.append(replace(block, value=cx, nonzeros=nonzeros))
+    b.finish([])
     return blocks
+
+
+def _nonzeros(group: Coloured, entries: Entries, seeded: Numbers, read: Numbers, size: int) -> Nonzeros:
+    """The places of the entries of a block: entry k is element `read[k]` of the value for the seed of `seeded[k]`.
+
+    A value has `size` elements for each seed.
+    """
+    return Nonzeros(*entries, group.colours[seeded] * size + read)
 
 
 def _seed(group: Coloured, port: Port) -> Callable[[StablehloBuilder], Value]:
@@ -203,44 +239,3 @@ def _seed(group: Coloured, port: Port) -> Callable[[StablehloBuilder], Value]:
         return seeds if count > 1 else b.reshape(seeds, sizes)
 
     return emit
-
-
-def _expanded(
-    b: StablehloBuilder,
-    block: Block,
-    entries: Entries,
-    values: Value | None,
-    count: int,
-    colours: Numbers,
-    at: Numbers,
-) -> Value | None:
-    """The whole block: entry k is element `at[k]` of `values` for the seed `colours[k]`; all other entries are zero.
-
-    `values` have a leading dimension of `count` seeds if `count` is not 1. None for a block of zeros.
-    """
-    rows, columns = entries
-    if values is None or not len(rows):
-        return None
-    y, x = block.output, block.input
-    total = prod(shape(values))
-    flat = b.reshape(values, [total])
-    numbers = hlo.GatherDimensionNumbers.get([], [0], [], [], [0], 1)
-    taken = b.gather(
-        flat,
-        _indices(b, colours * (total // count) + at, total),
-        numbers,
-        [1],
-        with_shape(values.type, [len(rows)]),
-    )
-    size = prod(shape(y)) * prod(shape(x))
-    zeros = b.zero(with_shape(y.type, [size]))
-    into = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
-    places = _indices(b, rows * prod(shape(x)) + columns, size)
-    whole = b.scatter(zeros, places, b.convert(taken, element(y)), into, None, unique=True)
-    return b.reshape(whole, [*shape(y), *shape(x)])
-
-
-def _indices(b: StablehloBuilder, at: Numbers, size: int) -> Value:
-    """Indices into an array of this size as the constant operand of a gather or scatter: one index per row."""
-    integer = ir.IntegerType.get_signless(32 if size < 2**31 else 64)
-    return b.constant(at[:, None], ir.RankedTensorType.get([len(at), 1], integer))

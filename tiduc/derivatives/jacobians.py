@@ -13,23 +13,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tiduc.derivatives.blocks import (
+    Block,
     linear_in,
     number_of_seeds,
     on_basis_vectors,
-    result_of,
     sparse_blocks,
     with_common_input_dimensions,
 )
-from tiduc.derivatives.coloured import KnownPatterns
+from tiduc.derivatives.coloured import KnownEntries, KnownPatterns, found_entries, symmetrized
 from tiduc.derivatives.modes import computed_blocks
+from tiduc.derivatives.results import compressed_result, known_entries, result_of
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Value
+from tiduc.dialect.ops.compressed import FORMATS
 from tiduc.dialect.ops.control_ops import DERIVATIVES
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
 from tiduc.dialect.shapes.types import is_complex, is_dynamic, rank, shape
@@ -49,12 +52,18 @@ Pattern = Mapping[str, ArrayLike] | NDArray[Any]
 Sparsity = str | Pattern | None
 
 
-def jacobian(program: Function, wrt: Wrt, mode: str = "auto", sparsity: Sparsity = None) -> list[OutputPort]:
+def jacobian(
+    program: Function,
+    wrt: Wrt,
+    mode: str = "auto",
+    sparsity: Sparsity = None,
+    compressed: str | None = None,
+) -> list[OutputPort]:
     """The derivative of each differentiable output in each input of `wrt`."""
     _check_option("mode", mode, MODES)
     inputs, outputs = program.differentiated(wrt), program.outputs
-    kind, given = _patterns(sparsity, inputs, smooth(program, outputs))
-    return _jacobian(program, inputs, outputs, mode, kind, given)
+    kind, given = given_patterns(sparsity, inputs, smooth(program, outputs))
+    return _jacobian(program, inputs, outputs, mode, kind, given, compressed)
 
 
 def _jacobian(
@@ -64,17 +73,51 @@ def _jacobian(
     mode: str,
     sparsity: str | None,
     given: KnownPatterns | None = None,
+    compressed: str | None = None,
     symmetric: bool = False,
 ) -> list[OutputPort]:
     outputs = smooth(program, outputs)
     check_types("jacobian", inputs, outputs, mode)
-    derivatives = computed_blocks(program, inputs, outputs, mode, sparsity is not None, given, symmetric)
-    order = {(block.output.name, block.input.name): block for block in derivatives}
-    wanted = [order[y.name, x.name] for y in outputs for x in inputs]
-    return [result_of(program, block, sparsity) for block in wanted]
+    blocks, entries = jacobian_blocks(program, inputs, outputs, mode, sparsity, given, compressed, symmetric)
+    if compressed is None:
+        return [result_of(program, block, sparsity) for block in blocks.values()]
+    return [compressed_result(program, block, entries, compressed) for block in blocks.values()]
 
 
-def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[OutputPort]:
+def jacobian_blocks(
+    program: Function,
+    inputs: Sequence[InputPort],
+    outputs: Sequence[OutputPort],
+    mode: str,
+    sparsity: str | None,
+    given: KnownPatterns | None,
+    compressed: str | None,
+    symmetric: bool = False,
+) -> tuple[dict[tuple[str, str], Block], KnownEntries]:
+    """The blocks with their values, and the nonzeros of each, by output and input.
+
+    Nonzeros are None if they are not known, which they are for compressed derivatives.
+    """
+    entries: KnownEntries = {}
+    if compressed is not None:
+        _check_option("compressed", compressed, FORMATS)
+        if sparsity not in (None, "auto"):
+            raise RequestError(f"a derivative is either compressed or {sparsity}; leave out one of them")
+        entries = known_entries(program, inputs, outputs, given or {})
+    elif given is not None:
+        entries = found_entries(program, inputs, outputs, given)
+    seeded, is_sparse = entries, sparsity is not None and compressed is None
+    if symmetric:
+        count = prod(shape(inputs[0]))
+        seeded = {key: known and symmetrized(known, count) for key, known in entries.items()}
+    computed = computed_blocks(program, inputs, outputs, mode, is_sparse, seeded or None, symmetric)
+    order = {(block.output.name, block.input.name): block for block in computed}
+    return {(y.name, x.name): order[y.name, x.name] for y in outputs for x in inputs}, entries
+
+
+def hessian(
+    program: Function, wrt: Wrt, sparsity: Sparsity = None, compressed: str | None = None
+) -> list[OutputPort]:
     """The second derivatives of each output in each pair of `wrt`: the forward Jacobian of the reverse Jacobian."""
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("hessian", inputs, outputs, "reverse")
@@ -84,14 +127,14 @@ def hessian(program: Function, wrt: Wrt, sparsity: Sparsity = None) -> list[Outp
         for (y, x), dy in zip(product(outputs, inputs), first, strict=True)
         for z in inputs
     }
-    kind, given = _patterns(sparsity, inputs, first, names)
+    kind, given = given_patterns(sparsity, inputs, first, names)
     has_own = any(name in graph.attributes for graph in program.view.graphs.values() for name in DERIVATIVES)
     is_symmetric = len(inputs) == len(outputs) == 1 and not rank(outputs[0]) and not has_own
-    second = _jacobian(program, inputs, first, "forward", kind, given, is_symmetric)
+    second = _jacobian(program, inputs, first, "forward", kind, given, compressed, is_symmetric)
     return [replace(port, name=name) for port, name in zip(second, names.values(), strict=True)]
 
 
-def laplacian(program: Function, wrt: Wrt) -> list[OutputPort]:
+def laplacian_of(program: Function, wrt: Wrt) -> list[OutputPort]:
     """The sum of the second derivatives of each output in the entries of `wrt`.
 
     Uses forward over forward mode: the first tangents are batched over all basis vectors, and only the sum of the
@@ -168,7 +211,7 @@ def batched(
 # ---- requests ----------------------------------------------------------------------------------------------
 
 
-def _patterns(
+def given_patterns(
     sparsity: Sparsity,
     inputs: Sequence[InputPort],
     outputs: Sequence[OutputPort],

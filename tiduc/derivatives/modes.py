@@ -27,9 +27,8 @@ from tiduc.derivatives.blocks import (
 )
 from tiduc.derivatives.coloured import (
     Coloured,
-    KnownPatterns,
+    KnownEntries,
     coloured,
-    entries_of,
     forward_coloured,
     reverse_coloured,
 )
@@ -58,14 +57,13 @@ def computed_blocks(
     outputs: Sequence[OutputPort],
     mode: str,
     sparse: bool,
-    given: KnownPatterns | None = None,
+    entries: KnownEntries | None = None,
     symmetric: bool = False,
 ) -> list[Block]:
     """The blocks of all outputs and inputs with their values, computed by the given mode. "auto" chooses the cheapest.
 
-    With `sparse`, positions along aligned dimensions share their seeds. If `given` is not None, it has the patterns
-    that the user specified; columns and rows then share seeds by colour where that takes fewer seeds. With `symmetric`,
-    the only block is a symmetric matrix.
+    With `sparse`, positions along aligned dimensions share their seeds. With `entries`, columns and rows share seeds by
+    colour where that takes fewer seeds. With `symmetric`, the only block is a symmetric matrix.
     """
     blocks = blocks_of(program, inputs, outputs, sparse)
     by_input = [with_common_input_dimensions([block for block in blocks if block.input is x]) for x in inputs]
@@ -74,8 +72,8 @@ def computed_blocks(
     ]
     columns = [_Group(g, g[0].seeds_of_input) for g in by_input if g]
     rows = [_Group(g, g[0].seeds_of_output) for g in by_output if g]
-    if given is not None:
-        columns, rows = _coloured(program, columns, rows, given, symmetric, mode)
+    if entries is not None:
+        columns, rows = _coloured(columns, rows, entries, symmetric, mode)
         if mode != "reverse":
             columns = [_with_diagonal(program, group, "forward") for group in columns]
         if mode != "forward":
@@ -119,36 +117,38 @@ class _Group:
 
 
 def _coloured(
-    program: Function,
-    columns: list[_Group],
-    rows: list[_Group],
-    given: KnownPatterns,
-    symmetric: bool,
-    mode: str,
+    columns: list[_Group], rows: list[_Group], entries: KnownEntries, symmetric: bool, mode: str
 ) -> tuple[list[_Group], list[_Group]]:
     """The groups, coloured if their patterns are known and colouring needs fewer seeds."""
     xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
-    entries = [entries_of(program, ys, x, given) for x in xs]
     if mode != "reverse":
         columns = [
-            group if of_x is None else _with_colours(group, [Block(y, x, {}) for y in ys], of_x, x, symmetric)
-            for group, x, of_x in zip(columns, xs, entries, strict=True)
+            _with_colours(
+                group, [Block(y, x, {}) for y in ys], [entries[y.name, x.name] for y in ys], x, symmetric
+            )
+            for group, x in zip(columns, xs, strict=True)
         ]
-    known = [of_x for of_x in entries if of_x is not None]
-    if mode != "forward" and len(known) == len(xs):
+    if mode != "forward":
         rows = [
             _with_colours(
-                group, [Block(y, x, {}) for x in xs], [(of_x[i][1], of_x[i][0]) for of_x in known], y, False
+                group, [Block(y, x, {}) for x in xs], [_turned(entries[y.name, x.name]) for x in xs], y, False
             )
-            for i, (group, y) in enumerate(zip(rows, ys, strict=True))
+            for group, y in zip(rows, ys, strict=True)
         ]
     return columns, rows
 
 
+def _turned(entries: Entries | None) -> Entries | None:
+    return entries and (entries[1], entries[0])
+
+
 def _with_colours(
-    group: _Group, blocks: Sequence[Block], entries: Sequence[Entries], port: Port, symmetric: bool
+    group: _Group, blocks: Sequence[Block], entries: Sequence[Entries | None], port: Port, symmetric: bool
 ) -> _Group:
-    found = coloured(blocks, entries, port, group.seeds, symmetric)
+    known = [each for each in entries if each is not None]
+    if len(known) < len(entries):
+        return group
+    found = coloured(blocks, known, port, group.seeds, symmetric)
     return group if found is None else replace(group, seeds=found.count, coloured=found)
 
 

@@ -20,11 +20,12 @@ series" (2000).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations_with_replacement, product
 from math import comb, prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Value
 from tiduc.dialect.shapes.types import element, rank, shape, with_shape
 from tiduc.passes.materialize_merge import Zero
-from tiduc.ports import Function, InputPort, OutputPort, Wrt, smooth
+from tiduc.ports import Function, InputPort, OutputPort, Wrt, smooth, with_ports
 
 MOST_DIRECTIONS = 2048
 """The largest number of directions; the weights are a matrix with at most this many rows and columns."""
@@ -47,12 +48,23 @@ MOST_DIRECTIONS = 2048
 Exponents = tuple[int, ...]
 
 
-def tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None = None) -> list[OutputPort]:
-    """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt.
+P = TypeVar("P", bound=Function)
 
-    With `sparsity` "block-diagonal", derivatives across rows are omitted. Raises `RequestError` if no rows are
-    independent.
+
+def tensor(self: P, order: int, wrt: Wrt = None, sparsity: str | None = None) -> P:
+    """(primals...) -> (y, its partial derivatives of order 1, ..., of this order) for each differentiable output y.
+
+    They have the shape [shape of y..., count]. Equal ones occur once, ordered as
+    `itertools.combinations_with_replacement(range(n), k)` over the n entries of wrt. "block-diagonal" leaves out
+    derivatives across rows. Raises `RequestError` for over 2048 of the highest order, if no rows are independent, and
+    as in `jacobian`.
     """
+    results: Any = {"outputs": with_ports((), _tensor(self, order, wrt, sparsity))}
+    return replace(self, **results)  # type: ignore[type-var]
+
+
+def _tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None) -> list[OutputPort]:
+    """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt."""
     check_order(order)
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("tensor", inputs, outputs, "forward")

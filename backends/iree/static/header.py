@@ -5,7 +5,7 @@ int step(float *w, const float *x, float *loss);     // w is donated: its new va
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from torch_mlir import ir
@@ -13,6 +13,7 @@ from torch_mlir import ir
 from tiduc.backends.backend import Lowered
 from tiduc.dialect.graph.functions import functions_in, symbol
 from tiduc.dialect.ops.attributes import readable
+from tiduc.dialect.ops.compressed import CSR, Compressed, compressed_in
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.verify import ROLE
 from tiduc.runtime.signature import Signature, SignatureValue, TensorType
@@ -68,6 +69,13 @@ def _attributes(function: IrOp) -> Sequence[ir.Attribute]:
     return list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else ()
 
 
+def _patterns(function: IrOp, signature: Signature) -> dict[int, Compressed]:
+    """The patterns of the outputs that are nonzeros of a sparse matrix, by number."""
+    stored = list(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
+    read = ((i, compressed_in(each, signature.outputs[i].name)) for i, each in enumerate(stored))
+    return {i: pattern for i, pattern in read if pattern is not None}
+
+
 def donations(program: Lowered) -> dict[int, int]:
     """The donated inputs of a program's first function; see `Interface`."""
     return _donations(functions_in(program.module)[0])
@@ -82,13 +90,15 @@ def _donations(function: IrOp) -> dict[int, int]:
 class Interface:
     """A C function: its name, its inputs and outputs, the donated inputs by number, and the roles of inputs.
 
-    `donated` has the number of the output that is written to the memory of each donated input.
+    `donated` has the number of the output that is written to the memory of each donated input. `patterns` has the
+    patterns of outputs that are nonzeros of a sparse matrix, by number.
     """
 
     name: str
     signature: Signature
     donated: Mapping[int, int]
     roles: Mapping[int, str]
+    patterns: Mapping[int, Compressed] = field(default_factory=dict)
 
     @staticmethod
     def each_of(program: Lowered, name: str) -> "list[Interface]":
@@ -101,7 +111,10 @@ class Interface:
         known |= {
             f"{name}_{key}": (op, program.others[key]) for op in rest if (key := symbol(op)) in program.others
         }
-        return [Interface(c, signature, _donations(op), _roles(op)) for c, (op, signature) in known.items()]
+        return [
+            Interface(c, signature, _donations(op), _roles(op), _patterns(op, signature))
+            for c, (op, signature) in known.items()
+        ]
 
     def values(self) -> list[SignatureValue]:
         """The inputs and outputs that are C parameters: all but outputs that are written to an input's memory."""
@@ -124,6 +137,11 @@ class Interface:
         own = {output: inputs[i] for i, output in self.donated.items()}
         return inputs, [own[i] if i in own else next(rest) for i in range(len(self.signature.outputs))]
 
+    def arrays(self) -> dict[str, tuple[str, Compressed]]:
+        """The results that are nonzeros of a sparse matrix: the prefix of their arrays' names, and the pattern."""
+        _, results = self.pointers()
+        return {results[i]: (f"{self.name}_{results[i]}", pattern) for i, pattern in self.patterns.items()}
+
     def declaration(self) -> str:
         """The function without its body."""
         return f"int {self.name}({', '.join(self.parameters())})"
@@ -133,6 +151,34 @@ def run_statement(function: str, taken: Sequence[str], given: Sequence[str]) -> 
     """The statement that runs a function of the module on pointers to its arguments and to its results."""
     arrays = [f"{{{', '.join(pointers) or 'NULL'}}}" for pointers in (taken, given)]
     return f"return tiduc_run(call_{function}, (const void *const[]){arrays[0]}, (void *const[]){arrays[1]});"
+
+
+def pattern_declarations(interface: Interface) -> str:
+    """The sizes and arrays of the header that say where the nonzeros of sparse results are."""
+    lines = []
+    for name, (prefix, pattern) in interface.arrays().items():
+        major, minor = ("row", "column") if pattern.format == CSR else ("column", "row")
+        sizes = dict(
+            zip(("rows", "columns", "nonzeros"), (*pattern.shape, len(pattern.indices)), strict=True)
+        )
+        constants = ", ".join(f"{prefix}_{what} = {size}" for what, size in sizes.items())
+        lines += [
+            f"// {name}: the nonzeros of a sparse matrix, {major} by {major}. {major.capitalize()} i has those from",
+            f"// {prefix}_indptr[i] to {prefix}_indptr[i + 1]; {prefix}_indices has their {minor}s.",
+            f"enum {{ {constants} }};",
+            *(f"extern const int32_t {prefix}_{what}[];" for what in ("indptr", "indices")),
+            "",
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def pattern_definitions(interface: Interface) -> str:
+    """The arrays of `pattern_declarations`."""
+    return "".join(
+        f"const int32_t {prefix}_{what}[] = {{{', '.join(map(str, numbers.tolist())) or '0'}}};\n"
+        for prefix, pattern in interface.arrays().values()
+        for what, numbers in (("indptr", pattern.indptr), ("indices", pattern.indices))
+    )
 
 
 def header_of(interface: Interface, heap: int | None, structs: str = "") -> str:
@@ -157,7 +203,7 @@ def header_of(interface: Interface, heap: int | None, structs: str = "") -> str:
 extern "C" {{
 #endif
 
-{most}{structs}// {name}{interface.signature}
+{most}{structs}{pattern_declarations(interface)}// {name}{interface.signature}
 //
 {described}
 //

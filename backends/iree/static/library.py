@@ -16,7 +16,15 @@ from torch_mlir import ir as mlir
 from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.build import build_objects
 from tiduc.backends.iree.modules.ops import IrValue
-from tiduc.backends.iree.static.header import C_TYPES, Interface, header_of, is_c_name, run_statement, size_of
+from tiduc.backends.iree.static.header import (
+    C_TYPES,
+    Interface,
+    header_of,
+    is_c_name,
+    pattern_definitions,
+    run_statement,
+    size_of,
+)
 from tiduc.backends.iree.static.host import CFunction, Host, global_name
 from tiduc.backends.iree.static.state import State
 from tiduc.backends.iree.targets import find_target
@@ -124,6 +132,7 @@ def _host_code(
             f'#include "{name}.h"\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <string.h>\n',
             _shared("prelude.c"),
             *(_linked(query, host) if host.called else ()),
+            pattern_definitions(interfaces[0]),
             *(_array(i, data) for i, data in enumerate(host.constants)),
             *functions.variables,
             *functions.initializers,

@@ -218,6 +218,7 @@ SCRIPTS: dict[str, str] = {
     "from_torch.py": "",
     "in_a_browser.py": "net.html",
     "models.py": "read: the models that export.py exports",
+    "optimal_control.py": "",
     "pinn_beam.py": "--steps 20",
     "taylor_ode.py": "",
     "train_on_device.py": "train --steps 5",

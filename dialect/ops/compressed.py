@@ -1,0 +1,81 @@
+"""`tidu.compressed`: the pattern of a sparse matrix whose nonzeros a function returns, an attribute of the result.
+
+    format = "csr", shape = array<i64: 2, 3>, indptr = dense<[0, 1, 3]>, indices = dense<[0, 1, 2]>
+
+The form is that of scipy's `csr_array` and `csc_array`: `indices` has the column of each nonzero, row by row, and row i
+has the nonzeros from `indptr[i]` to `indptr[i + 1]`. With "csc", rows and columns change places.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.ops.attributes import readable
+
+COMPRESSED = "tidu.compressed"
+"""Attribute of a result of a function: the pattern of the sparse matrix whose nonzeros the result has."""
+
+CSR, CSC = "csr", "csc"
+FORMATS = (CSR, CSC)
+
+
+@dataclass(frozen=True, eq=False)
+class Compressed:
+    """The pattern of a sparse matrix in compressed sparse row (csr) or column (csc) form, as in scipy.
+
+    `scipy.sparse.csr_array((values, pattern.indices, pattern.indptr), pattern.shape)` is the matrix.
+    """
+
+    format: str
+    shape: tuple[int, int]
+    indptr: NDArray[np.int32]
+    indices: NDArray[np.int32]
+
+    def attribute(self) -> ir.Attribute:
+        """The pattern as an attribute."""
+        integer = ir.IntegerType.get_signless(32)
+        numbers = {
+            name: ir.DenseElementsAttr.get(array, type=integer)
+            for name, array in (("indptr", self.indptr), ("indices", self.indices))
+        }
+        shape = ir.DenseI64ArrayAttr.get(self.shape)
+        return ir.DictAttr.get({"format": ir.StringAttr.get(self.format), "shape": shape, **numbers})
+
+
+def compressed(
+    format: str, shape: tuple[int, int], rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> Compressed:
+    """The pattern with these nonzeros, which are in the order of the form."""
+    major, minor, count = (rows, columns, shape[0]) if format == CSR else (columns, rows, shape[1])
+    indptr = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(major, minlength=count), out=indptr[1:])
+    return Compressed(format, shape, indptr, minor.astype(np.int32))
+
+
+def compressed_in(attributes: ir.Attribute | None, name: str) -> Compressed | None:
+    """The pattern that the attributes of the result `name` hold. Raises `RequestError` if it is malformed."""
+    found = None if attributes is None else readable(ir.DictAttr(attributes), COMPRESSED)
+    if found is None:
+        return None
+    try:
+        return _read(ir.DictAttr(found))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RequestError(f"result {name!r} has a malformed {COMPRESSED}: {error}") from None
+
+
+def _read(stored: ir.DictAttr) -> Compressed:
+    format = ir.StringAttr(stored["format"]).value
+    shape = tuple(ir.DenseI64ArrayAttr(stored["shape"]))
+    indptr, indices = (
+        np.array(ir.DenseIntElementsAttr(stored[name])).reshape(-1) for name in ("indptr", "indices")
+    )
+    if format not in FORMATS or len(shape) != 2 or indptr.dtype != np.int32 or indices.dtype != np.int32:
+        raise ValueError("expects a format, a shape of two numbers, and numbers of i32")
+    many, few = shape if format == CSR else shape[::-1]
+    is_range = len(indptr) == many + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
+    if not is_range or (np.diff(indptr) < 0).any() or ((indices < 0) | (indices >= few)).any():
+        raise ValueError("its numbers are not those of a matrix of its shape")
+    return Compressed(format, (shape[0], shape[1]), indptr, indices)
