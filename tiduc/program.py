@@ -135,10 +135,11 @@ class Program:
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        A derivative has the shape of its output, then of its input. `mode` is "forward", "reverse", or "auto", the
-        cheapest of both and a cut at a bottleneck. With `sparsity` "auto" or a pattern, seeds are shared where zeros
-        allow it; "diagonal" and "block-diagonal" give these parts. With `compressed` "csr" or "csc", a derivative is
-        the vector of its nonzeros; `patterns` has their places. `RequestError` for complex inputs or dynamic shapes.
+        A derivative has the shape of its output, then of its input. `mode` is "forward", "reverse" or "auto", the
+        cheapest of both and a product of Jacobians at a bottleneck. With `sparsity` "auto" or a pattern, columns or
+        rows without common nonzeros share a seed; "diagonal" and "block-diagonal" return only these parts. With
+        `compressed` "csr" or "csc", a derivative is the vector of its nonzeros, whose positions are in `patterns`.
+        Raises `RequestError` for complex inputs or dynamic shapes.
         """
         return self._with_results(jacobian(self, wrt, mode, sparsity, compressed), value)
 

@@ -10,8 +10,8 @@ from torch_mlir import ir
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.mlir.context import context
 from tiduc.documents import op_rows
-from tiduc.passes.rules import OPSET
 from tiduc.loading import load
+from tiduc.passes.rules import OPSET
 from tiduc.tables import CHECKED
 
 RULES = Path(__file__).parents[2] / "passes" / "rules"

@@ -25,7 +25,8 @@ from tiduc.backends.backend import Options
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.ops.compressed import Compressed
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)

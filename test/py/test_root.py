@@ -8,7 +8,8 @@ from harness import xla
 from harness.compare import compare
 
 from tiduc.dialect.errors import ParseError, Unsupported
-from tiduc.program import Program, load
+from tiduc.loading import load
+from tiduc.program import Program
 
 V, M = "tensor<2xf64>", "tensor<2x1xf64>"
 ROOT = " attributes {tidu.root = @f}"
