@@ -6,7 +6,6 @@ func.func @main(%x: tensor<?x3xf32>)    called with a 2x3 array    ->    func.fu
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from numpy.typing import ArrayLike
 from torch_mlir import ir
@@ -67,12 +66,13 @@ class AtEachShape:
         return self._compiled(refined(self._program, shapes))
 
 
-def _array(argument: Any, value: SignatureValue, index: int) -> Any:
+def _array(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
     """The argument as an array whose type is checked; an array on a device stays there."""
     if not (hasattr(argument, "shape") and hasattr(argument, "dtype")):
         return checked(argument, value, index)
-    check_type(argument, value, index)
-    return argument
+    array: Array = argument  # type: ignore[assignment]  # it has a shape and a dtype
+    check_type(array, value, index)
+    return array
 
 
 @stage
