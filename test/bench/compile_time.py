@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def measured(name: str, without_xla: bool) -> Sequence[float]:
-    """The figures of a network, in the order of the columns."""
+    """The figures of a network, in the order of the table's columns."""
     module, image = made(name)
     names = [name for name, _ in module.named_parameters()]
     gradient = tiduc.from_torch(module, (image,), lift_constants=True).grad(names)
@@ -93,7 +93,7 @@ def timed(source: Source, phase: str = "") -> tuple[bool, float, bytes]:
 
 
 def bodies(text: str) -> list[str]:
-    """The texts of the executables of a program, without names and constants."""
+    """The texts of a program's executables, without names and constants."""
     return [_CONSTANT.sub(r"\1C\2", _NAME.sub("@", body)) for body in _EXECUTABLE.findall(text)]
 
 

@@ -139,7 +139,7 @@ def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], lis
     """PyTorch's convolution or gradient. The call returns arrays in JAX's layout."""
     orders = [(0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)]
     tensors = [torch.from_numpy(np.asarray(x)) for x in given]
-    if s.last:  # permute changes the order of dimensions, not of the elements in memory
+    if s.last:  # permute reorders dimensions, but not the elements in memory
         tensors = [x.permute(order) for x, order in zip(tensors, orders, strict=False)]
     numbers = [s.stride] * 2, [s.padding] * 2, [s.dilation] * 2, s.transposed, [0, 0], s.groups
 

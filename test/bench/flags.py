@@ -40,7 +40,7 @@ FLAGS = {
     "channels-last": "--iree-preprocessing-pass-pipeline="
     "builtin.module(util.func(iree-preprocessing-convert-conv-to-channels-last))",
 }
-"""Flags of IREE's compiler, by a short name."""
+"""Flags of IREE's compiler, keyed by short names."""
 
 
 def main() -> None:
@@ -100,7 +100,7 @@ def in_one_thread() -> Iterator[None]:
 
 
 def sources_of(program: tiduc.Program) -> list[Source]:
-    """The sources of the attempts at a program for one thread."""
+    """The sources of the attempts to compile a program for one thread."""
     with in_one_thread():
         return [*prepare.Prepared(program.lower(), Options()).applicable()]
 

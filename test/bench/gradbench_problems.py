@@ -35,10 +35,10 @@ class Problem(NamedTuple):
     objective: Callable[[Json], Callable[..., Any]]
     arrays: tuple[str, ...]  # fields of an input, in the order of the objective's arguments
     wrt: tuple[int, ...]
-    functions: dict[str, str]  # GradBench's name of each function, and its request
-    output: Form  # a derivative in GradBench's form
+    functions: dict[str, str]  # GradBench's function names, and the kinds of results that they request
+    output: Form  # returns a derivative in GradBench's form
     inputs: Callable[[np.random.Generator], list[tuple[str, Json]]]
-    value: Form = lambda _, results: results[0].tolist()  # the objective in GradBench's form
+    value: Form = lambda _, results: results[0].tolist()  # returns the objective in GradBench's form
     whole: Callable[[Json], Json] = lambda given: given  # the input, with arrays in place of abbreviations
 
 

@@ -72,7 +72,7 @@ class Bottleneck(nn.Module):
 
 
 def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module:
-    """The identity, or a 1x1 convolution where sizes change."""
+    """The identity, or a 1x1 convolution if sizes change."""
     if inputs == outputs and stride == 1:
         return nn.Identity()
     return nn.Sequential(convolved(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))

@@ -15,7 +15,7 @@ import models  # noqa: E402  (it is not in a package)
 
 
 class Program(NamedTuple):
-    """A function of arrays with a scalar result, its arguments, and the positions `wrt` of the differentiated ones."""
+    """A function of arrays with a scalar result, its arguments, and the positions `wrt` of differentiated arguments."""
 
     function: Callable[..., Any]
     arguments: list[Any]

@@ -12,7 +12,7 @@ from jax import lax
 import tiduc
 
 Program = Callable[[], tuple[str, Sequence[Any]]]
-"""Returns a StableHLO text and the arguments of its function."""
+"""A function that returns a StableHLO text and the arguments of the text's function."""
 
 
 class Rewrite(NamedTuple):

@@ -174,7 +174,7 @@ def mutated(parts: Parts, draw: Random, others: Sequence[Parts]) -> bytes:
 
 
 def _json(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Changes a field of a part that is JSON."""
+    """Changes a field in a JSON part."""
     named = [name for name in (MODEL, MODEL, MODEL, WEIGHTS, CONSTANTS) if name in parts]
     if not named:
         return

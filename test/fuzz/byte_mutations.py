@@ -13,7 +13,7 @@ _NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFF
 
 
 def mutated(data: bytes, draw: Random, others: Sequence[bytes], most: int = 4) -> bytes:
-    """The bytes after one to `most` mutations; `others` are files whose parts may be spliced in."""
+    """The bytes after at most `most` mutations. Parts of the files in `others` may be spliced in."""
     mutant = bytearray(data)
     for _ in range(draw.randint(1, most)):
         _mutate(mutant, draw, others)
@@ -85,7 +85,7 @@ def in_stored_archive(data: bytes, draw: Random) -> bytes:
 
 
 def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
-    """A zip archive with a stored member replaced by contents of equal length, with their checksum."""
+    """A zip archive with the stored member `name` replaced by contents of equal length; the checksum is corrected."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         member = archive.getinfo(name)
     lengths = struct.unpack_from("<HH", data, member.header_offset + 26)

@@ -149,7 +149,7 @@ def of_model(draw: Random, file: str) -> list[str]:
 
 
 def of_cache(draw: Random, file: str) -> list[str]:
-    """A command line about the cache."""
+    """A command line of `tiduc cache`."""
     return ["cache", draw.choice(["info", "clear"]), *draw.choice([[], ["--json"]])]
 
 

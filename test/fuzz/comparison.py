@@ -26,7 +26,7 @@ from tiduc.passes.rules.registry import OpSet
 STEPS = (1e-3, 2.5e-4)
 _MULTIPLES = (1, -1, 2, -2)
 _CLOSE = 1e-8
-"""The relative error allowed in a derivative in addition to the error of the differences themselves."""
+"""The relative error allowed in a derivative, in addition to the error of the differences."""
 _SURE = 1e-6
 """If the relative error of differences is larger, they decide nothing."""
 _EXACT = 1e-11

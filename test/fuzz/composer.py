@@ -154,7 +154,7 @@ class Composer:
         return self.emit(text, shape, x.is_complex, x.bound)
 
     def fit(self, x: Value, shape: tuple[int, ...], is_complex: bool = False) -> Value:
-        """x with another shape and kind: reshaped, broadcast, or summed and broadcast."""
+        """x converted to a shape and kind: reshaped, broadcast, or summed and then broadcast."""
         if x.is_complex and not is_complex:
             x = self.emit(f"stablehlo.abs {x.name} : ({x.type}) -> {tensor(x.shape)}", x.shape, bound=x.bound)
             x = self.binary("multiply", x, x, x.bound**2)  # squared, because the modulus has a kink

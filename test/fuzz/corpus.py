@@ -137,7 +137,7 @@ def _in_child(export: Callable[[], bytes]) -> bytes:
 @functools.cache
 def archive_parts() -> tuple[dict[str, bytes], ...]:
     """The parts of `.pt2` archives: one archive written without PyTorch, and exports of PyTorch."""
-    exports = _in_child(_archives)  # empty without PyTorch
+    exports = _in_child(_archives)  # empty if PyTorch is missing
     return plain(), *map(parts_of, pickle.loads(exports) if exports else ())
 
 

@@ -152,7 +152,7 @@ def select(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def concatenate(c: DynamicProgram) -> tuple[str, Shape]:
-    """Concatenates along a static dimension, or along a dynamic one, which is then summed."""
+    """Concatenates along a static dimension, or along a dynamic dimension that is then summed."""
     name, shape = c.any(1)
     y = c.random.choice((name, c.like(shape)))
     d = c.random.randrange(len(shape))
@@ -211,7 +211,7 @@ def flatten(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def loop(c: DynamicProgram) -> tuple[str, Shape]:
-    """A loop over an array of static shape; the trip count is the dynamic size, or three."""
+    """A loop that carries an array of static shape; the trip count is the dynamic size or three."""
     name, shape = c.any()
     if DYNAMIC in shape:  # reverse mode refuses a stack of dynamic arrays
         name, shape = c.reduced(name, shape, [i for i, n in enumerate(shape) if n == DYNAMIC])

@@ -241,7 +241,7 @@ def complex_(c: Composer) -> Value:
 
 
 def _right_half(c: Composer, op: str, x: Value) -> Value:
-    """An op on a value whose real part is at least 0.5 and whose imaginary part is at most 1 in size."""
+    """An op on a value whose real part is at least 0.5, and whose imaginary part has a magnitude of at most 1."""
     y = c.complex(c.positive(c.fit(c.real(), x.shape)), c.unary("tanh", c.fit(c.real(), x.shape), 1.0))
     if op == "divide":
         return c.binary(op, x, y, 2 * x.bound)

@@ -1,7 +1,7 @@
 """Runs random programs on XLA, IREE or the reference interpreter, many functions at once.
 
-`COMPILERS[name](texts, arguments)` compiles all functions as one module and returns a callable. Compilation
-dominates the time of a random program, and most of its cost is per module.
+`COMPILERS[name](texts, arguments)` compiles all functions as one module and returns a callable. Compilation takes most
+of the time of a random program, and most of its cost is per module.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -25,7 +25,7 @@ from operations import OTHER, PROGRAM, Subject
 from outcomes import Outcome, exited, raised
 
 MEMORY = 4 << 30
-"""Bytes that an operation may take in addition to the libraries' memory."""
+"""Bytes of memory that an operation may use in addition to the libraries."""
 PROCESSOR_SECONDS = 30
 """The processor time that an operation may take, in seconds."""
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
@@ -206,7 +206,7 @@ def attempted(case: Case, operation: str | tuple[str, ...], draw: Random, isolat
 
 
 def _commanded(arguments: list[str], kind: str) -> Outcome:
-    """The outcome of a command line, run in a child."""
+    """The outcome of a command line that runs in a child process."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         child = os.fork()
         if child == 0:

@@ -40,7 +40,7 @@ class Case:
 
 
 def case_of(kind: str, seed: int, number: int) -> Case:
-    """The input of a kind with this number."""
+    """The input with this kind, seed and number."""
     return KINDS[kind](Random(f"{seed} {kind} {number}"))
 
 

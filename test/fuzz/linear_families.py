@@ -76,7 +76,7 @@ def fft(c: Composer) -> Value:
 
 
 def call(c: Composer, target: str, config: str, operands: list[Value], results: list[tuple[int, ...]]) -> str:
-    """A LAPACK call; returns the name of its results. Results of rank 1 hold integers."""
+    """Emits a LAPACK call and returns the name of its results. Results of rank 1 hold integers."""
     shapes = [x.shape for x in operands], results
     layouts = [", ".join(LAYOUTS[len(s)] for s in each) for each in shapes]
     types = [tensor(s, "i32" if len(s) == 1 else "f64") for s in results]

@@ -21,8 +21,8 @@ CATEGORIES = (*EXPECTED, *FINDINGS)
 
 _PLACED = re.compile(r":\d+:\d+$")
 _NO_PLACE = (
-    "neither MLIR text, bytecode nor",  # about the file as a whole
-    "Failure while executing pass pipeline",  # a pass of MLIR does not say why
+    "neither MLIR text, bytecode nor",  # the error is about the whole file
+    "Failure while executing pass pipeline",  # an MLIR pass failed without a location
     "reading ",  # another process died, or took too long
     "StableHLO's reference interpreter cannot run it",
 )

@@ -93,7 +93,7 @@ class Run:
         return Worker(self._home / str(self._started))
 
     def _progress(self) -> None:
-        """Prints the progress from time to time."""
+        """Prints the progress after each `_TELL` seconds."""
         if time.monotonic() - self._told > _TELL:
             self._told = time.monotonic()
             done = sum(self.inputs.values())
@@ -143,13 +143,13 @@ class Run:
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
         outcome = self._confirmed(request, at, outcome)
         if outcome.is_finding and (request, at) not in self.repeated:
-            self.repeated.add((request, at))  # earlier operations or a busy machine may be the reason
+            self.repeated.add((request, at))  # the cause may be earlier operations or a busy machine
             self._waiting.appendleft((request, at))
             self._next(self._worker())
             return
         self._note(request, at, outcome)
         operations, after = case_of(*request).operations, at + 1
-        if operations[at] == "load":  # other Python operations would load the file too
+        if operations[at] == "load":  # other Python operations load the file too
             after += next((i for i, each in enumerate(operations[after:]) if not isinstance(each, str)), 99)
         self._waiting.appendleft((request, after))
         self._next(self._worker())

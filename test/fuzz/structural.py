@@ -1,4 +1,4 @@
-"""Valid programs: of all op families, with control flow, with custom calls, and with dynamic dimensions."""
+"""Valid random programs: with all op families, control flow, custom calls, and dynamic dimensions."""
 
 from random import Random
 

@@ -54,7 +54,7 @@ def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) 
         os.close(writer)
         return process, reader
     try:
-        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # no worker outlives its parent
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # ends the worker when its parent ends
         gc.freeze()  # keeps the collector from scanning imported objects again
         resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
         with open(os.devnull, "w") as nothing:  # keeps library output apart from results

@@ -24,8 +24,8 @@ from tiduc.tables import Refusal
 FLAGS = f"--xla_force_host_platform_device_count=8 {XLA_FLAGS}"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
-# The tests of a session share compiled programs in a folder of their own, and leave nothing in the user's cache.
-IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ  # of pytest-xdist, with the folder of the session
+# The tests of a session share a temporary cache of compiled programs, and do not use the user's cache.
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ  # a pytest-xdist worker, which inherits the session's cache
 if not IS_WORKER:
     os.environ["TIDUC_CACHE"] = tempfile.mkdtemp(prefix="tiduc-tests-")
 
@@ -42,7 +42,7 @@ class _Session:
     """The state of a session: whether all tests of rules ran, and how the tables differ."""
 
     whole = False
-    deselected = False  # some tests of rules
+    deselected = False  # some tests of rules were deselected
     lines: list[str] = []
 
 
@@ -72,7 +72,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture
 def double_precision() -> Iterator[None]:
-    """Runs JAX in double precision for one test; `jax.config.update` would change later tests of the process."""
+    """Runs JAX in double precision for one test. `jax.config.update` would also affect later tests of the process."""
     import jax  # most tests do not need JAX
 
     with jax.enable_x64(True):

@@ -9,7 +9,7 @@ EVERY = 96
 
 
 def test_rows() -> None:
-    """Each op that has a program has one row."""
+    """Each op with a program has exactly one row."""
     assert [row.op for row in ACCEPTED.read()] == list(programs())
 
 

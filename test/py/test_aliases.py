@@ -51,7 +51,7 @@ def test_aliases_that_name_aliases(place: str) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_bytecode(place: str) -> None:
-    """Bytecode has each attribute once, without aliases."""
+    """Bytecode stores each attribute once, without aliases."""
     with context():
         written = io.BytesIO()
         ir.Module.parse(program(place, 40)).operation.write_bytecode(written)

@@ -218,7 +218,7 @@ SUM = """({
     ],
 )
 def test_collective(op: str, attributes: str, after: tuple[int, int], region: str) -> None:
-    """Eight processes, each with its own row."""
+    """Runs eight processes, each with its own row."""
     u = f"tensor<{after[0]}x{after[1]}xf64>"
     body = f'  %y = "stablehlo.{op}"(%x) {region} {{{attributes}}} : (tensor<4x3xf64>) -> {u}'
     program = load(function("%x: tensor<4x3xf64>", body, u))
@@ -246,7 +246,7 @@ WHILE = """func.func @main(%x: tensor<f64>, %n: tensor<i32>, %w: tensor<f64>) ->
 
 
 def test_while_with_a_batch_of_conditions() -> None:
-    """Each example runs as many iterations as it runs alone."""
+    """Each example runs as many iterations as without a batch."""
     program = load(WHILE)
     x, n, w = random(3), np.array([0, 4, 2], np.int32), random(3)
     y, count = by_xla(batched(program, [0, 1, 2]).text, [x, n, w])

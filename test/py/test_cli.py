@@ -303,7 +303,7 @@ def test_a_command_may_replace_its_own_input(file):
 
 
 def on_terminal(*arguments):
-    """The exit status, and the text of both standard streams on a terminal."""
+    """Runs a command on a terminal; returns the exit status, and the text of both output streams."""
     pid, terminal = pty.fork()
     if not pid:
         os.execv(sys.executable, [*TIDUC, *arguments])

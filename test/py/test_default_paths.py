@@ -186,14 +186,14 @@ FURTHER = {
     "view": "--format text",
 }
 READERS = [name for name in NAMES if "--trust" in options(name)]
-"""The commands that read programs of all kinds."""
+"""The commands that read all kinds of program files."""
 
 WRITERS = [name for name in READERS if name != "run" and "--output" in options(name)]
 """The readers that write a file for any program; `run` is not one, because it writes arrays."""
 
 
 def write_kinds(place: Path) -> None:
-    """Writes the file of each kind that the installed packages can write."""
+    """Writes a file of each kind, if the installed packages can write it."""
     import jax
 
     def f(x: Any) -> Any:

@@ -76,7 +76,7 @@ def loaded(function: Callable[..., Any]) -> tiduc.Program:
 def derivatives(
     program: tiduc.Program, run: Callable[..., Any]
 ) -> tuple[Array, list[Array], list[Array], list[Array]]:
-    """The JVP along the direction, the gradient, its JVP (forward over reverse) and its VJP (reverse over reverse)."""
+    """The JVP, the gradient, the gradient's JVP (forward over reverse), and its VJP (reverse over reverse)."""
     gradient = program.grad()
     (_, dy) = run(program.jvp().text, [*POINT, *DIRECTION])
     return (

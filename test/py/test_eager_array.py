@@ -1,4 +1,4 @@
-"""Eager arrays: views, writes, and the behaviour of `grad`."""
+"""Eager arrays: complex values, views, writes, and the results of `grad`."""
 
 import copy
 import math

@@ -254,7 +254,7 @@ def said(source: str) -> Iterator[str]:
 
 
 def named_ops(source: str) -> list[str]:
-    """The dialects and ops, other than tidu's, that a file names."""
+    """The dialects and ops that a file names, except those of tidu."""
     names = []
     for text in said(source):
         owner, _, name = text.partition(".")

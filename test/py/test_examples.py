@@ -18,7 +18,7 @@ TOLERANCE = {"f32": 1e-5, "f64": 1e-10}  # relative to the largest entry of each
 
 
 class Example:
-    """A program and its stored arrays; `name` is the name of the file."""
+    """An example program and its stored arrays; `name` is the file's name."""
 
     def __init__(self, name: str) -> None:
         self.program = load(EXAMPLES / f"{name}.mlir")

@@ -101,7 +101,7 @@ SLICE_OF_SCALAR = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_a_slice_of_a_scalar_can_be_read_again() -> None:
-    """MLIR cannot parse its own form of this slice: derivatives omit the slice, modules print the generic form."""
+    """MLIR cannot parse the short form in which it prints this slice, so modules print the generic form."""
     module = tiduc.parse(SLICE_OF_SCALAR)
     with pytest.raises(ParseError):
         tiduc.parse(str(module))

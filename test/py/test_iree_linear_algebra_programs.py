@@ -71,7 +71,7 @@ def test_on_several_threads() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORS)
 def test_on_vulkan(name: str) -> None:
-    """Real matrices in f32."""
+    """Runs factorizations of real f32 matrices on Vulkan."""
     skip_without_device("vulkan:llvmpipe")
     a = normal(5, 5).astype(np.float32)
     a += a.T

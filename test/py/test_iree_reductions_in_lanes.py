@@ -53,7 +53,7 @@ def reduction_to_a_number(op: str, shape: str, element: str) -> str:
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_in_lanes(name: str, together: Joined) -> None:
-    """The initial value counts once; a NaN affects the result."""
+    """The initial value enters the result once, and a NaN affects the result."""
     op, shape, element = REDUCTIONS[name]
     assert lanes_of(reduction_to_a_number(*REDUCTIONS[name]))
     x = RNG.uniform(0.9, 1.1, [int(n) for n in shape.split("x")]).astype(element.replace("f", "float"))

@@ -69,7 +69,7 @@ def total_order(x: Array) -> Array:
 
 
 def by_two() -> Array:
-    """The permutation that sorts by KEYS, then by SECOND in descending order."""
+    """The permutation that sorts by KEYS, and equal keys by SECOND in descending order."""
     return np.lexsort((-SECOND, KEYS), axis=1)
 
 

@@ -54,7 +54,7 @@ LOCATIONS = "", "loc(unknown)"
 
 
 class Counted:
-    """A pattern that counts its matches."""
+    """A regular expression that counts its matches."""
 
     def __init__(self, pattern: re.Pattern[str], name: str, counts: Counter[str]) -> None:
         self._pattern, self._name, self._counts = pattern, name, counts

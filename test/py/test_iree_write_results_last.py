@@ -1,4 +1,4 @@
-"""Results that reuse the memory of a donated argument that other results read as well."""
+"""Results that reuse the memory of a donated argument, which other results also read."""
 
 from collections.abc import Callable
 from typing import Any

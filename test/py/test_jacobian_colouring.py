@@ -67,7 +67,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], int]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_patterns(name: str) -> None:
-    """Fewer seeds than columns, and equal values, in each mode."""
+    """In each mode, there are fewer seeds than columns, and values are equal."""
     function, sizes, most = PROGRAMS[name]
     program = load(exported(function, np.zeros(sizes)))
     x = RNG.standard_normal(sizes)

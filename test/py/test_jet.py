@@ -131,7 +131,7 @@ func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
 
 
 def test_a_power_with_two_series() -> None:
-    """x^p = exp(p log x), at a quadratic cost; its VJP is finite at x_0 > 0 and p < 1."""
+    """x^p = exp(p log x) has quadratic cost, and its VJP is finite at x_0 > 0 and p < 1."""
     text = f"""
     func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
       %0 = stablehlo.log %x : {F64}

@@ -95,7 +95,7 @@ def test_batches_of_hard_matrices(dtype: Any) -> None:
 
 @pytest.mark.slow
 def test_values_of_the_loops() -> None:
-    """Results that do not depend on the choice of vectors equal those of the compiled loops."""
+    """Results that do not depend on the choice of vectors equal the results of the compiled loops."""
     a = normal(np.float64, 2, 5, 5)
 
     def numbers(a: Any) -> Any:
@@ -356,7 +356,7 @@ func.func @main(%w: tensor<2x2xf64>) -> tensor<f64> {
 
 
 def test_training_at_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A training step whose factorization uses the callback."""
+    """Runs a training step whose factorization uses the callback."""
     monkeypatch.chdir(tmp_path)
     Path("model.mlir").write_text(MODEL)
     options = ["--loss=none", "--train=w", "--lapack=callback", "-o", "step.vmfb"]

@@ -1,4 +1,4 @@
-"""lower: StableHLO without graphs or masks that needs no further simplification."""
+"""lower: emits StableHLO without graphs and masks, and without anything left to simplify."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A sample of `test/sweep/torch_degenerate.py`: functions of PyTorch at zeros, ties, kinks and the ends of indices."""
+"""A sample of `test/sweep/torch_degenerate.py`: PyTorch functions at zeros, ties, kinks and extreme indices."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ PLACES = np.random.default_rng(0).integers(0, STATE, (TIMES, 3))  # some indices
 
 
 def mutated(how: str) -> tuple[Callable[..., Any], list[Array]]:
-    """A loop that updates a slice of three entries in place, as a function of other entries."""
+    """A loop that updates three entries of a state in place; the new values depend on other entries."""
 
     def f(x: Any, w: Any) -> Any:
         def body(i: Any, c: Any) -> Any:

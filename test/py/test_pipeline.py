@@ -22,7 +22,7 @@ func.func @main(%x: tensor<f64>) -> tensor<f64> {
 }
 """
 OTHER = ("batch", "jet")
-"""The stages that a gradient does not run."""
+"""Stages that a gradient does not run."""
 
 
 def path(stage: Stage) -> str:

@@ -147,7 +147,7 @@ def test_steps_differ(dropouts: Any) -> None:
     u = np.array([dropouts(x, seed(step=k)) for k in range(1000)])
     assert (
         len(np.unique(u[:, :, 0])) > 1995 and len(np.unique(u)) > 7980
-    )  # of 2^23 numbers, few are drawn twice
+    )  # few of 2^23 numbers are drawn twice
     assert abs(u.mean() - 0.5) < 4 / np.sqrt(12 * u.size) and abs(u.var() * 12 - 1) < 4 * np.sqrt(
         0.8 / u.size
     )
@@ -171,7 +171,7 @@ def test_iterations_differ(name: str) -> None:
     y = program(x, seed())
     np.testing.assert_array_equal(y, by_xla(program.text, [x, seed()])[0])
     assert len(np.unique(y[:, 0])) > 0.999 * len(y) and len(np.unique(y)) > 0.999 * y.size
-    assert np.isin(y, program(x, seed(8))).mean() < 0.003  # of 2^23 numbers, few are drawn twice
+    assert np.isin(y, program(x, seed(8))).mean() < 0.003  # few of 2^23 numbers are drawn twice
     if name == "loop":
         assert abs(y.mean() - 0.5) < 4 / np.sqrt(12 * y.size) and abs(y.var() * 12 - 1) < 4 * np.sqrt(
             0.8 / y.size

@@ -136,7 +136,7 @@ def test_a_refusal_is_an_outcome_and_spoils_no_other() -> None:
 
 
 def test_the_end_of_a_worker_is_an_outcome() -> None:
-    """This test runs in its own process, which has no threads when it forks."""
+    """Runs in a new process, because a process must not have threads when it forks."""
     code = f"""
 import os, sys, time
 sys.path.insert(0, {str(EVALUATE.parent)!r})

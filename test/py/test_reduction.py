@@ -1,4 +1,4 @@
-"""The reducer: what it drops, that candidates are valid, its limits, and its command."""
+"""The reducer: the ops that it drops, the validity of candidates, its limits, and its command."""
 
 import re
 import time

@@ -159,7 +159,7 @@ def asserting(text: str) -> bytes:
 
 
 def test_assertions_of_the_module() -> None:
-    """The assertions protect C programs, and check sizes that depend on data, loops and branches."""
+    """Assertions in the module protect C programs, and check sizes that depend on data, loops and branches."""
     text = "\n".join(
         CASES[name][0].replace("@main", f"@{key}").replace("@f", f"@f_{key}")
         for key, name in (

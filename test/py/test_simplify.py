@@ -1,4 +1,4 @@
-"""simplify: each pattern, and similar ops that it must not change."""
+"""simplify: tests each pattern, and similar ops that must not change."""
 
 from collections.abc import Callable
 from typing import Any

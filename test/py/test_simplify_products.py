@@ -1,4 +1,4 @@
-"""Products of repeated batches, sums of batches of products, and conversions of constants, by `simplify`."""
+"""`simplify` of products with repeated batches, sums of batched products, and conversions of constants."""
 
 from collections.abc import Sequence
 from typing import Any

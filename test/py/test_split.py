@@ -1,4 +1,4 @@
-"""The VJP in two programs: their composition equals the VJP, and their residuals are listed."""
+"""A VJP split into two programs: their composition equals the VJP, and the residuals are listed."""
 
 from pathlib import Path
 from typing import Any

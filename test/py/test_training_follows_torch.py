@@ -72,7 +72,7 @@ class Adapted(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 @dataclass(frozen=True)
 class Case:
-    """A network, the shape of a row, the optimizer, the learning rate, and the layers with adapters."""
+    """A network, the shape of an input row, the optimizer, the learning rate, and the layers with adapters."""
 
     make: Callable[[], Any]
     row: tuple[int, ...]

@@ -62,7 +62,7 @@ def test_outputs_that_are_one_input() -> None:
 
 
 def test_an_output_that_is_another_output_s_operand() -> None:
-    """(u, exp u) for u = x x: the seed of u and the cotangent through exp are summed."""
+    """For the outputs (u, exp u) with u = x x, the seed of u and the cotangent through exp are summed."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.exponential %0 : {F64}", "%0, %1")
     compare(run(p.vjp(), [0.5, 2.0, 3.0])[-1:], [2 * 0.5 * (2 + 3 * np.exp(0.25))])
 

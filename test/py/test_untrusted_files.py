@@ -205,7 +205,7 @@ def test_an_import_that_takes_all_memory() -> None:
 
 
 def external(folder: Path, location: str, element: str) -> Path:
-    """A model that adds an array from a file."""
+    """A model that adds an array from an external file."""
     onnx = pytest.importorskip("onnx")
     kind = onnx.TensorProto.DataType.Value(element)
     tensor = onnx.TensorProto(name="w", data_type=kind, dims=[2], data_location=onnx.TensorProto.EXTERNAL)

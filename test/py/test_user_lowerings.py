@@ -108,7 +108,7 @@ def test_zero_is_explicit(mine: OpSet) -> None:
 
 
 def add_lowering(opset: OpSet) -> None:
-    """Adds a lowering erfcx(x) = x^2 / 2 whose sum is another custom op."""
+    """Adds a lowering erfcx(x) = x^2 / 2, in which another custom op computes the sum."""
     opset.elementwise("foreign.erfcx", lambda b, x, y: x)
 
     @opset.lowering("foreign.erfcx")

@@ -53,9 +53,9 @@ def test_many_layers_in_a_row_are_one_box() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["sgd_mlp.mlir"],  # parts side by side, without arrows between them
-        ["convnet_f32.mlir", "--derivative", "jet"],  # twenty inputs that several parts read
-        ["convnet_f32.mlir", "--derivative", "hvp"],  # many arrows from other graphs
+        ["sgd_mlp.mlir"],  # independent parts side by side
+        ["convnet_f32.mlir", "--derivative", "jet"],  # several parts read twenty inputs
+        ["convnet_f32.mlir", "--derivative", "hvp"],  # has many arrows from other graphs
     ],
 )
 def test_first_pages_fit_a_window(command: list[str], tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_signal_ends_native_code_that_ignores_it(number: str, status: int, fol
     Path("endless.mlirbc").write_bytes(ENDLESS)
     heeding = partial(
         signal.signal, getattr(signal, number), signal.SIG_DFL
-    )  # a run under nohup ignores SIGHUP
+    )  # under nohup, SIGHUP would be ignored
     command = [*TIDUC, "opt", "endless.mlirbc"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeding) as process:
         worker = worker_of(process.pid)

@@ -96,7 +96,7 @@ def arguments(program: Program) -> list[Any]:
 
 
 def compiled(op: str, text: str, kind: str, target: str) -> Any:
-    """The compiled program's results, or the reason of a refusal; None for an op without a program."""
+    """The compiled program's results, or the reason of a refusal. None if the op has no program."""
     program = program_of(op, text, kind)
     if program is None:
         return None
@@ -167,7 +167,7 @@ def verdict(worker: Worker, op: str, text: str, kind: str, target: str = "cpu") 
 
 
 def sweep(ops: Sequence[str], target: str = "cpu") -> Iterator[Accepted]:
-    """Yields the rows of some ops."""
+    """Yields the table's rows for these ops."""
     worker, texts = Worker(), programs()
     for op in ops:
         if op in texts:

@@ -58,7 +58,7 @@ Record = dict[str, Any]
 
 
 def serve() -> None:
-    """Answers requests (title, engine, names of sizes, number of shapes) with records."""
+    """Runs a worker: answers requests (title, engine, names of sizes, number of shapes) with records."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEBIBYTES * 2**20,) * 2)
     warnings.simplefilter("ignore")
     import torch

@@ -12,7 +12,7 @@ BITS = {
     **{"f16": 16, "bf16": 16, "f32": 32, "f64": 64},
 }
 EXACT_TO = {"bf16": 1 << 8, "f16": 1 << 11, "f32": 1 << 24, "f64": 1 << 53}
-"""The largest integer up to which a float type holds all integers."""
+"""For each float type, the largest n such that it represents all integers up to n."""
 
 
 def is_integer(element: str) -> bool:
@@ -94,7 +94,7 @@ class Choices(Statements):
         return all(Kind(tuple(shape), "i1").size <= self.limit for shape in shapes)
 
     def _with(self, kind: Kind, d: int, size: int) -> Kind:
-        """The kind with another size of one dimension."""
+        """The kind with the size of dimension `d` replaced."""
         return Kind((*kind.shape[:d], size, *kind.shape[d + 1 :]), kind.element)
 
     def _index_element(self, sizes: Sequence[int]) -> str:

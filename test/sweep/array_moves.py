@@ -162,8 +162,8 @@ class Moves(Choices):
     def _scattered(self, scope: Scope, kind: Kind) -> list[Value] | None:
         """A scatter of one or two arrays that sets distinct elements, or combines elements with the updates.
 
-        For windows partly in range, the specification keeps the part in range, but XLA drops the window. The indices of
-        wide windows are therefore clamped.
+        If a window is partly in range, the specification keeps the part in range, but XLA drops the window. The indices
+        of wide windows are therefore clamped.
         """
         numbers = self._indexing(kind.shape)
         if not self._fits(numbers.windows, numbers.indices) or Kind(tuple(numbers.windows), "i1").size > 5000:

@@ -28,7 +28,7 @@ SMALL = 0, 1, 1, 2, 2, 3, 3, 4, 4, 5
 ODD = 1, 2, 3, 5, 7, 8, 9, 11, 13, 16, 17, 19, 31, 33, 40
 LARGE = (16411,), (20000,), (129, 131), (3, 5563), (5563, 3), (64, 300), (1024, 17), (7, 65, 40), (2, 3, 3001)
 LIMIT = 60_000
-"""The most elements in an array."""
+"""The largest number of elements in an array."""
 _FINITE = (
     Moves._sorted,
     Numbers._complex,

@@ -54,7 +54,7 @@ def magnitudes(dtype: Any, count: int) -> NDArray[Any]:
 
 
 def texts(function: Function, dtype: Any, count: int) -> list[str]:
-    """The derivatives of orders one and two, as programs of x and of one or two tangents."""
+    """The texts of the derivatives of orders one and two, which take x and one or two tangents."""
     t = f"tensor<{count}x{np.dtype(dtype).name.replace('bfloat', 'bf').replace('float', 'f')}>"
     first = load(f"""
     func.func @main(%x: {t}) -> {t} {{

@@ -99,7 +99,7 @@ def case_of(harness: Any, wide: bool = False) -> Case:
 
 
 def in_double(arrays: Sequence[Array]) -> list[Array]:
-    """The arrays in double precision; integers stay."""
+    """The arrays in double precision; integers do not change."""
     return [x.astype(WIDER.get(x.dtype.name, x.dtype)) for x in arrays]
 
 

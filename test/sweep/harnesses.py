@@ -37,7 +37,7 @@ from harness_outcome import Outcome, check
 from xla_flags import XLA_FLAGS
 
 CATEGORIES = ("ok", "expected", "wrong", "refused", "crash", "undecided", "n/a")
-SECONDS = 90  # per harness
+SECONDS = 90  # time limit of a harness
 LIFE = 250  # harnesses per worker
 
 
@@ -66,7 +66,7 @@ def selected(pattern: str = "", sample: int | None = None) -> list[str]:
 
 
 def work(order: int) -> None:
-    """A worker: reads names of harnesses and writes outcomes, one per line."""
+    """Runs a worker: reads names of harnesses and writes outcomes, one per line."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keeps library output apart from outcomes
     for line in sys.stdin:
@@ -97,7 +97,7 @@ def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Ite
 
 
 def start(order: int) -> Any:
-    """A worker; its XLA compiles quickly."""
+    """Starts a worker, with flags that make XLA compile quickly."""
     return subprocess.Popen(
         [sys.executable, __file__, "--worker", "--order", str(order)],
         stdin=subprocess.PIPE,

@@ -11,7 +11,7 @@ Scope = list[Value]
 
 
 class Statements(Text):
-    """A text that grows by one statement at a time, on arrays of a few kinds."""
+    """A program text that grows by one statement at a time, on arrays of a few kinds."""
 
     kinds: list[Kind]
 

@@ -176,7 +176,7 @@ def tried(request: Sequence[str]) -> Outcome:
 
 
 def new_worker() -> Worker:
-    """A worker; its XLA compiles quickly."""
+    """Starts a worker, with flags that make XLA compile quickly."""
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     return Worker([sys.executable, __file__, "--work"])
 

@@ -33,7 +33,7 @@ _ROW = re.compile(r"^\| `([^`]+)` \| .*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run of a sweep: the counts that it printed at its end, its exit status and its seconds of wall time."""
+    """A run of a sweep: the counts that it printed at the end, its exit status, and its wall time in seconds."""
 
     name: str
     commit: str

@@ -47,7 +47,7 @@ _REFINED = (
 
 @stage
 def arguments(text: str) -> tuple[list[Array], int]:
-    """Random arguments for a program's function `main`, and the number of leading arguments that stand for sizes."""
+    """Random arguments for a program's function `main`, and the number of leading arguments that are sizes."""
     module = parse(text)  # the context must outlive its operations
     types = _types(_main(module))
     is_dynamic = any(not type_.has_static_shape for type_ in types)

@@ -109,7 +109,7 @@ def _rewrite(function: Any) -> bool:
 
 
 def _is_size(op: Any) -> bool:
-    """Whether a constant is only used as a size; hiding it would change the program."""
+    """Whether a constant is only used as a size. Such a constant must not be hidden."""
     users = [(use.owner.operation.name, use.operand_number) for use in op.results[0].uses]
     return all(i and "dynamic" in name and name not in SLICES for name, i in users)
 

@@ -39,7 +39,7 @@ BY_IREE = (
 
 @dataclass(frozen=True)
 class Versions:
-    """A combination of versions: what pip installs last, and the tests that run with it."""
+    """A combination of versions: the packages that pip installs last, and the tests that run with them."""
 
     name: str
     packages: Sequence[str]

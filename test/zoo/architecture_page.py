@@ -69,7 +69,7 @@ def write(records: Mapping[str, Record]) -> None:
 
 
 def page(records: Mapping[str, Record], listed: int) -> str:
-    """The text of the section; `listed` is the number of all architectures, whether they have a record or not."""
+    """The text of the section; `listed` is the number of all architectures, with or without a record."""
     packages = sorted({title.partition("/")[0] for title in records})
     lines = [
         f"{len(records)} of {listed} architectures have been tried so far.",

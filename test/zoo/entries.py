@@ -35,7 +35,7 @@ def tokens(vocabulary: int, length: int, batch: int = 1) -> torch.Tensor:
 class Loss(torch.nn.Module):
     """The scalar mean of y² + sin(i) y over each float output y of a module, where i numbers the entries of y.
 
-    The weights sin(i) keep the gradient of a normalized output from being zero.
+    Without the weights sin(i), the gradient of a normalized output would be zero.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:

@@ -241,7 +241,7 @@ ENTRIES = [
             hidden_size=32,
             num_hidden_layers=2,
             attention_hidden_size=32,
-            rescale_every=0,  # otherwise the forward pass changes the weights
+            rescale_every=0,  # otherwise, the forward pass would change the weights
         ),
     ),
     Entry(

@@ -40,8 +40,8 @@ from verdict import is_close  # noqa: E402
 
 import tiduc  # noqa: E402
 
-MARK = "FIGURES "  # before each line of figures
-CALLS = 3  # at least this many, whatever the time
+MARK = "FIGURES "  # prefix of each line of figures
+CALLS = 3  # least number of calls, whatever the time
 
 
 def figures(entry: Entry, engine: str, seconds: float) -> Iterator[dict[str, Any]]:
@@ -153,7 +153,7 @@ def _peak(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _memory(name: str) -> int:
-    """A figure of this process in KiB."""
+    """A figure from this process's status file, in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-_LIBRARIES: list[Any] = []  # a library unregisters its operators when it is deleted
+_LIBRARIES: list[Any] = []  # kept alive: a library unregisters its operators when it is deleted
 
 
 def import_torchvision() -> Any:

@@ -3,7 +3,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// The linear loop reads a residual in each iteration. Fused with the primal loop, it needs no stack; in reverse, it does.
+// The linear loop reads a residual in each iteration. Fused with the primal loop, it needs no stack. The reverse loop needs one.
 
 // LIN:      sym_name = "B.primal0"
 // LIN:      sym_name = "B.jvp0"

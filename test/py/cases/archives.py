@@ -44,7 +44,7 @@ def tensor(name: str) -> dict[str, Any]:
 
 
 def model() -> dict[str, Any]:
-    """The program, as `torch.export.save` of PyTorch 2.13 writes it."""
+    """The program's JSON, as `torch.export.save` of PyTorch 2.13 writes it."""
     leaf = {"type": None, "context": None, "children_spec": []}
     arguments = {"type": "builtins.tuple", "context": "null", "children_spec": [leaf]}
     keywords = {"type": "builtins.dict", "context": "[]", "children_spec": []}

@@ -293,7 +293,7 @@ def scan_of_scan(xs: Any) -> Any:
 
 @program((3,))
 def switch_in_loop(x: Any) -> Any:
-    """A switch on the induction variable; one branch holds a loop with a branch on a value."""
+    """A switch on the induction variable. One of its branches has a loop with a branch on a value."""
 
     def body(i: Any, c: Any) -> Any:
         def deep(c: Any) -> Any:
@@ -306,7 +306,7 @@ def switch_in_loop(x: Any) -> Any:
 
 @program((2,), (2,))
 def shared_layer(x: Any, w: Any) -> Any:
-    """A function with a loop in it, called inside a loop and outside."""
+    """A function with a loop, which is called inside and outside another loop."""
 
     @jax.jit
     def layer(x: Any, w: Any) -> Any:

@@ -174,7 +174,7 @@ def _call(w: Writer, scope: dict[str, str], depth: int) -> None:
     scope.update(zip(results, given, strict=True))
 
 
-COUNTERS = (  # start, step, limit, direction: 0 to 5 iterations
+COUNTERS = (  # (start, step, limit, direction) of counters with 0 to 5 iterations
     (0, 1, 3, "LT"),
     (0, 1, 0, "LT"),
     (1, 2, 5, "LE"),

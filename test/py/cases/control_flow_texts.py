@@ -26,7 +26,7 @@ def text(name: str, body: str, *arguments: Any, of: dict[str, Any] = TEXTS) -> N
 
 
 def counting_loop(limit: int) -> str:
-    """The condition, and the start of the body, of a loop with the counter %i."""
+    """The text of a loop with the counter %i: its condition, and the start of its body."""
     return f"""cond {{
       %limit = stablehlo.constant dense<{limit}> : !i
       %p = stablehlo.compare LT, %i, %limit : (!i, !i) -> !b

@@ -132,11 +132,11 @@ func.func @main(%x: tensor<4x4x4xf64>, %d: tensor<3xf64>, %y: tensor<3x1xf64>)
 
 
 def lapack(function: Callable[..., Any], *arguments: Array) -> tuple[Array, ...]:
-    """The results of JAX itself."""
+    """The results of a JAX function, computed by JAX."""
     with jax.enable_x64(True):
         return tuple(np.asarray(y) for y in jax.tree.leaves(function(*arguments)))
 
 
 def slow(*values: Any) -> Any:
-    """A case for `-m slow`."""
+    """A parameter of a test that only `-m slow` runs."""
     return pytest.param(*values, marks=pytest.mark.slow)

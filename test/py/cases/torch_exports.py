@@ -130,7 +130,7 @@ N = torch.export.Dim("n", min=3, max=64)
 M = torch.export.Dim("m", min=2)
 
 Case = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
-"""A module, its arguments, its keywords, and the dynamic shapes of the export."""
+"""A module, its positional and keyword arguments, and the dynamic shapes of the export."""
 
 
 def _case(module: Any, *arguments: Any, shapes: Any = None, **keywords: Any) -> Case:

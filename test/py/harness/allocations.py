@@ -13,7 +13,7 @@ import numpy as np
 def allocated(vmfb: bytes, arguments: Sequence[Any]) -> float:
     """The peak allocation of a call in KiB, its arguments included.
 
-    Runs in its own process, since the statistics cover all devices since the start.
+    Runs in its own process, because the statistics cover all devices since the process started.
     """
     with tempfile.TemporaryDirectory() as folder:
         module, stored = Path(folder, "module.vmfb"), Path(folder, "arguments.npz")

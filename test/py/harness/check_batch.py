@@ -25,7 +25,7 @@ SIZE = 3
 
 @stage
 def batched(program: Program, positions: Sequence[int], size: int = SIZE) -> Program:
-    """The program, batched in the inputs at these positions."""
+    """The program with a batched dimension in the inputs at these positions."""
     keys = [program.inputs[i].key for i in positions]
     outputs = [port.value for port in program.outputs]
     graph = batch(program.view, list(dict.fromkeys(outputs)), keys, size, OPSET)

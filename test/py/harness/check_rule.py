@@ -80,7 +80,7 @@ def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def run_at(program: Program, points: Sequence[Sequence[Array]]) -> Sequence[tuple[Array, ...]]:
-    """The program's results at several points, which the reference interpreter's process evaluates in one call."""
+    """The program's results at several points, for which the reference interpreter's process is called once."""
     text = str(program)
     by_compiler = chosen(text)
     if by_compiler is None:

@@ -1,4 +1,4 @@
-"""Shared by tests of eager programs: a minimal frontend on scalars, and a check against NumPy and JAX."""
+"""Helpers for tests of eager programs: a minimal frontend on scalars, and a comparison with NumPy and JAX."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,9 +23,9 @@ from tiduc.eager.graphs import Data, Emit
 
 F64 = np.dtype("f8")
 SESSION = Session(Interpreter())
-"""One session for all these tests, so that each graph structure is derived once."""
+"""The session that all these tests share, so that each graph structure is differentiated once."""
 
-# Points: matrices of one shape, and a vector and a matrix of matching sizes.
+# Arguments: two matrices of the same shape, and a vector and a matrix of matching sizes.
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
 Y = np.array([[0.5, 1.4, 0.8], [-0.6, 1.1, 0.7]])
 V = np.array([0.6, -1.3, 0.4])

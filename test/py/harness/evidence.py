@@ -61,7 +61,7 @@ class Notes:
 
     def __init__(self) -> None:
         self._taken = False
-        self.rules: set[tuple[str, str, str, int]] = set()  # a rule's kind, its op, an element type, an order
+        self.rules: set[tuple[str, str, str, int]] = set()  # (kind of rule, op, element type, order)
         self.refusals: set[Refusal] = set()
 
     def checked(self, recorder: Recorder, order: int) -> None:
@@ -100,7 +100,7 @@ class Notes:
             self._taken, Unsupported.__init__ = False, init  # type: ignore[method-assign]
 
     def tables(self) -> dict[Table[Any], list[Any]]:
-        """The rows of both tables."""
+        """The rows of the tables `CHECKED` and `REFUSALS`."""
         return {CHECKED: _checked(self.rules), REFUSALS: sorted(self.refusals)}
 
 

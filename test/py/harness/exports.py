@@ -31,7 +31,7 @@ def random(*sizes: int, complex_: bool = False) -> Any:
 
 
 def exported(function: Callable[..., Any], *arguments: Any, platform: str = "cpu") -> str:
-    """The StableHLO text of a JAX function of arrays of these types."""
+    """The StableHLO text of a JAX function for arguments of these types."""
     with jax.enable_x64(True):
         traced = jax.jit(function, keep_unused=True).trace(*arguments)
         return str(traced.lower(lowering_platforms=(platform,)).as_text())

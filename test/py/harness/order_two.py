@@ -14,7 +14,7 @@ from harness.evidence import Recorder
 from tiduc.program import Program
 
 _OP = re.compile(r"\b(?:stablehlo|chlo|tidu)\.\w+|@[\w.]+")
-"""A kind of op, or the target of a custom call."""
+"""Matches the name of an op, or the target of a custom call."""
 
 
 class OrderTwo:

@@ -1,4 +1,4 @@
-"""Programs and their pictures by `tiduc view`, for the tests of pictures."""
+"""Programs for tests of `tiduc view`, and the command's output."""
 
 from pathlib import Path
 from typing import Any

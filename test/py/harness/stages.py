@@ -54,7 +54,7 @@ EXP_AX = graph(
 
 
 def view_of(*texts: str) -> Any:
-    """The view of the graphs in these modules."""
+    """A view of the graphs in these texts."""
     return resolve(*map(parse, texts))
 
 
@@ -64,12 +64,12 @@ def reference(view: Any, value: Any) -> str:
 
 
 def lowered(view: Any, wanted: Sequence[Any], inputs: Sequence[str]) -> str:
-    """The StableHLO text of a function from these inputs to the wanted values."""
+    """The StableHLO text of a function from these inputs to the requested values."""
     return str(lower(materialize_merge(view, wanted, inputs, OPSET)))
 
 
 def numbers(view: Any, wanted: Sequence[Any], inputs: dict[str, Any]) -> list[NDArray[Any]]:
-    """The wanted values, computed from these inputs."""
+    """The requested values, computed from these inputs."""
     arguments = [np.asarray(x) for x in inputs.values()]
     return list(evaluate(lowered(view, wanted, list(inputs)), arguments))
 

@@ -11,7 +11,7 @@ AVX2 = "cpu:x86-64-v3"
 SSE4 = "cpu:x86-64-v2"
 
 HERE, THREADS_HERE = "cpu", "cpu-threads"
-"""This machine's CPU, for programs that run."""
+"""The targets of this machine's CPU, for programs that run."""
 
 
 def named(target: str) -> str:

@@ -1,4 +1,4 @@
-"""ApproxTopK as JAX exports it; on CPUs it returns exactly the largest values, in order."""
+"""ApproxTopK as JAX exports it. On CPUs, it returns exactly the largest values in order."""
 
 from typing import Any
 

@@ -66,7 +66,7 @@ CUTS = {"acos": 2.0, "acosh": -2.0, "asin": -2.0, "atanh": 3.0}
 @pytest.mark.parametrize("op", CUTS)
 @pytest.mark.parametrize("side", [1, -1])
 def test_along_a_branch_cut(op: str, side: int) -> None:
-    """On a branch cut, the derivative belongs to the side that the sign of zero selects, as the value does."""
+    """On a branch cut, the sign of zero selects the side of the derivative, as it does for the value."""
     text = program(op, COMPLEX.replace("3x", "1x"))
     near, on = (np.array([complex(CUTS[op], side * e)]) for e in (1e-9, 0.0))
     value, slope = run(load(text).jvp(), [on, np.array([1 + 0j])])

@@ -99,7 +99,7 @@ def test_products_need_groups_of_one_size(groups: str) -> None:
 
 
 def test_several_operands() -> None:
-    """Each subset of active operands; a single collective sums all tangents."""
+    """Tests each subset of active operands. A single collective sums all tangents."""
     text = f"""
     func.func @main(%x: tensor<2xf64>, %y: tensor<3xf64>, %z: tensor<2xi32>) -> (tensor<2xf64>, tensor<3xf64>) {{
       %0:2 = "stablehlo.all_reduce"(%x, %y) {body("add")} {{{FOURS}}}
@@ -179,7 +179,7 @@ def test_collective_broadcast(groups: list[list[int]]) -> None:
 
 
 def test_ids_do_not_vary() -> None:
-    """A value computed from a process number is a constant of that process."""
+    """A value computed from a process number is constant for that process."""
     text = f"""
     func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{
       %id = stablehlo.replica_id : tensor<ui32>

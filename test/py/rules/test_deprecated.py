@@ -1,4 +1,4 @@
-"""broadcast, einsum, unary_einsum and torch_index_select."""
+"""Deprecated ops: broadcast, einsum, unary_einsum and torch_index_select."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ops on dynamic dimensions and ops with shape operands: their derivatives equal those of the static ops."""
+"""Ops on dynamic dimensions and ops with shape operands: derivatives equal those of the static ops."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ func.func @main(%x: tensor<4x3xf64>, %n: tensor<i32>) -> tensor<4xf64> {{
 
 
 def test_elements_cut_off_have_derivative_zero() -> None:
-    """IREE runs this test, since the interpreter aborts on bounded sizes."""
+    """IREE runs the program, because the interpreter aborts on bounded sizes."""
     p, x, dx, ct = load(FIRST_COLUMNS), a(4, 3), a(4, 3), a(4)
     derivatives = {"jvp": p.jvp(), "vjp": p.vjp(), "hvp": p.vjp().jvp([0])}
     run = compiled_together({name: q.text for name, q in derivatives.items()})

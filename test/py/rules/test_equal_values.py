@@ -217,7 +217,7 @@ def test_taylor_mode() -> None:
 
 
 def test_singular_values_of_zero() -> None:
-    """A pseudo-inverse of constant rank is smooth; a root, or the polar factor, is not."""
+    """A pseudo-inverse is smooth while the rank is constant. A root and the polar factor are not smooth."""
     x = np.diag([2.0, 1, 0, 0])[:, :3]
     dx = like(x, np.random.default_rng(0))
     dx[2:, 2:] = 0  # preserves the rank to first order

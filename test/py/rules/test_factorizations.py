@@ -81,7 +81,7 @@ def test_cholesky_as_jax(complex_: bool) -> None:
 
 
 def test_failed_cholesky_factorizations() -> None:
-    """JAX's export selects NaN after a failure; differentiating only the select would give cotangents of zero."""
+    """After a failure, JAX's export selects NaN. Differentiating only the select would give zero cotangents."""
     a = np.stack([positive(2, 2), -positive(2, 2)])
     cotangent = run(load(exported(jnp.linalg.cholesky, a)).vjp(), [a, random(2, 2, 2)])[1]
     assert np.all(np.isfinite(cotangent[0])) and np.all(np.isnan(cotangent[1]))
@@ -269,4 +269,4 @@ def test_exports_for_platforms(function: Any, sizes: Any, platform: str) -> None
 
 
 UNSTABLE = ("lapack_sormqr_ffi", "cusolver_ormqr_ffi", "hipsolver_ormqr_ffi", "hipsparse_gtsv2_ffi")
-"""Names that JAX may change."""
+"""Names of call targets that JAX may change."""

@@ -54,7 +54,7 @@ def test_large_unsigned_indices(index: str) -> None:
 
 @pytest.mark.parametrize(("case", "kept"), [("rows", True), ("elements", False)])
 def test_sorted_indices(case: str, kept: bool) -> None:
-    """Clamping can change the order of pairs: (9, 2) < (10, 1), but then (3, 2) > (3, 1)."""
+    """Clamping can change the order of pairs: (9, 2) < (10, 1), but after clamping to 3, (3, 2) > (3, 1)."""
     text = str(load(CASES[case].gather(sorted_=True)).vjp())
     assert ("indices_are_sorted = true" in text.split("stablehlo.scatter")[1]) == kept
 

@@ -14,7 +14,7 @@ S = "tensor<f64>"
 
 
 def program(*lines: str, count: int = 2, returned: str = "%r", sizes: str = "2x3x", before: str = "") -> str:
-    """A map of `count` operands %x0, %x1, ..., which the region names %a0, %a1, ..."""
+    """A map of `count` operands %x0, %x1, ..., which are %a0, %a1, ... in the region."""
     t, numbers = f"tensor<{sizes}f64>", range(count)
     dimensions = str(list(range(sizes.count("x"))))[1:-1]
     dimensions = f"array<i64{':' if dimensions else ''} {dimensions}>"

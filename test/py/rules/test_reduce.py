@@ -17,7 +17,7 @@ INF = "0xFFF0000000000000"
 def text(
     op: str, sizes: tuple[int, ...], dims: list[int], init: str | None = None, element: str = "f64"
 ) -> str:
-    """A reduce by one op, from a constant, or from a second argument if `init` is None."""
+    """A reduce by one op. The initial value is a constant, or the second argument if `init` is None."""
     x, kept = tensor(sizes, element), tensor(tuple(n for i, n in enumerate(sizes) if i not in dims), element)
     argument = f", %init: tensor<{element}>" if init is None else ""
     constant = "" if init is None else f"%init = stablehlo.constant dense<{init}> : tensor<{element}>"

@@ -37,7 +37,7 @@ class Case:
         return tuple(counts)
 
     def text(self, op: str, init: str | None = None, element: str = "f64") -> str:
-        """The program, with a constant initial value, or a second argument if `init` is None."""
+        """The program. The initial value is a constant, or the second argument if `init` is None."""
         x, y, scalar = tensor(self.size, element), tensor(self.places, element), f"tensor<{element}>"
         argument = f", %init: {scalar}" if init is None else ""
         constant = "" if init is None else f"%init = stablehlo.constant dense<{init}> : {scalar}"

@@ -39,7 +39,7 @@ def test_scan(attributes: str) -> None:
 
 
 def test_two_scans_one_in_a_branch() -> None:
-    """Each scan gets its own function, under a free name."""
+    """Each scan gets its own function, under a name that is not in use."""
     text = scan().replace("@main", "@scan0")
     body = scan()[scan().index("%0:2") : scan().rindex("return")]
     program = load(f"""

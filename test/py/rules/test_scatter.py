@@ -43,7 +43,7 @@ def test_other_bodies(case: Indexing, op: str) -> None:
 
 @pytest.mark.parametrize("op", ["add", "set", "multiply", "minimum"])
 def test_unique_indices(op: str) -> None:
-    """Some of the indices are out of range, at each end."""
+    """Some indices are out of range at each end."""
     check(ROWS, np.array([[2], [-1], [0], [9], [3]], np.int32), op, unique=True)
     check(CASES["windows"], np.array([[0, 0], [2, 4], [4, -1]], np.int32), op, unique=True)
 
@@ -291,7 +291,7 @@ def test_extrema_of_complex_values(op: str) -> None:
 
 
 def test_many_ties_in_low_precision() -> None:
-    """There are 300 ties, a number that bf16 rounds."""
+    """There are 300 ties, a number that bf16 cannot represent."""
     case = Indexing([1], [300, 1], [1], [], [0], [0], 1)
     text = (
         case.scatter("maximum", "bf16")

@@ -134,7 +134,7 @@ def test_scatters(scatter: str, init: float, case: tuple[Sizes, Sizes, Sizes, Pa
 @pytest.mark.parametrize("name", ["overlap", "empty_source"])
 @pytest.mark.parametrize("scatter", ["add", "multiply", "maximum"])
 def test_active_initial_value(scatter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """XLA adds the initial value once, the interpreter once more for each source."""
+    """XLA adds the initial value once. The interpreter adds it again for each source."""
     monkeypatch.setattr("harness.check_rule.chosen", lambda text: by_xla)
     case = CASES[name]
     program = with_argument(text(*case, scatter=scatter)).replace("(%x, %source, %init)", "(%x, %source, %t)")

@@ -91,7 +91,7 @@ CONVOLUTION = """stablehlo.convolution(%x, %w) dim_numbers = [b, f]x[i, o]->[b, 
 
 @pytest.mark.parametrize("op", [DOT, CONVOLUTION])
 def test_quantized_weights(op: str) -> None:
-    """A product with quantized weights: the cotangent is multiplied by the dequantized weights."""
+    """In a product with quantized weights, the cotangent is multiplied by the dequantized weights."""
     rng = np.random.default_rng(0)
     w_type = "tensor<3x4x!quant.uniform<i8:f32, 0.5>>"
     p = load(f"""

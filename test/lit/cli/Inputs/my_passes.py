@@ -1,4 +1,4 @@
-"""Passes of a user's own, for `tiduc opt --load-passes`."""
+"""Passes that a user defines, for `tiduc opt --load-passes`."""
 
 from tiduc.opt import Option, Pass
 
