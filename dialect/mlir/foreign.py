@@ -38,7 +38,7 @@ _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 
 
 def without_words(source: str) -> tuple[str, int] | None:
-    """The reason and the offset for text that MLIR rejects without a message because of an unquoted word of `tidu`."""
+    """The reason and the offset if MLIR would reject the text without a message, because of an unquoted `tidu.` op."""
     if match := _DIALECT_OP.search(source):
         return f'{match[1]} must be written in generic form: "{match[1]}"(...)', match.start(1)
     if match := _DIALECT_WORD.search(source):

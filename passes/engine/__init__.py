@@ -1,6 +1,6 @@
 """Functions on graphs that stages, vmap, and the rules of calls, branches and loops share.
 
-    close.py        makes a closed graph of values; inlines one
+    close.py        makes a closed graph that computes given values; inlines such a graph
     split.py        separates the linear part of a graph from the primal values that it reads
     recompute.py    chooses residuals by a minimum cut; the other values are recomputed from them
 

@@ -32,7 +32,7 @@ MOST = 2**18
 
 _WITH_VECTORS = frozenset(targets("Eigh", "gesdd", "gesvd", "gesvdj", "syevd"))
 _MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
-"""Ops that may stand between a factorization and a function's result, with the number of the operand of vectors."""
+"""Ops that may stand between a factorization and a function's result, each with the operand that it passes on."""
 
 Calls = dict[str, list[tuple[Any, str]]]
 """For each function, its call ops, each with the name of its callee."""

@@ -1,6 +1,6 @@
 """The stage that converts a flat graph to a `func.func` of StableHLO, and simplifies it.
 
-lower.py        the stage; it repeats MLIR's and StableHLO's passes and the patterns until the function stays
+lower.py        the stage: repeats MLIR's and StableHLO's passes and the patterns until the function no longer changes
 simplify.py     patterns that those passes lack
 sorts.py        fuses sorts
 """

@@ -3,7 +3,7 @@
     e = exp s; p = e / r | ct ... reads e and p       ->      e = exp s; p = e / r | ct ... p' = e / r
 
 A value that is live at the peak is recomputed for its readers after the peak if cheap ops compute it from values that
-are kept in any case, and if all these readers are elementwise ops or reductions. Compilers fuse the recomputed op with
+stay in memory anyway, and if all these readers are elementwise ops or reductions. Compilers fuse the recomputed op with
 its reader. The values to keep are a minimum cut (`engine/recompute.py`).
 """
 

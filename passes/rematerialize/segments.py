@@ -106,7 +106,7 @@ class Segments:
         return segments
 
     def _length(self, first: int, end: int, memory: float) -> float | None:
-        """The wanted held bytes of a segment's first part. None if the segment fits the memory, or cannot be cut."""
+        """How many bytes the first part of a segment should hold. None if the segment needs no cut, or allows none."""
         across = self.crossing[first + 1 : end]
         own = self.held[end] - self.held[first] - (self.stored[end] if end < self.peak else 0)
         if own <= memory or not len(across):

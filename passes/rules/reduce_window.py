@@ -1,4 +1,4 @@
-"""reduce_window: each result by its own sum, extremum or selection; other bodies by windows that double.
+"""reduce_window: a rule per kind of body: sum, extremum, selection; for any other, windows that double in size.
 
 An initial value enters each window once, and once more for each padding element in the window.
 """

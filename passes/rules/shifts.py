@@ -177,7 +177,7 @@ def _converted(op: Definition, forms: _Forms) -> _Form | None:
 
 
 def _compared(op: Definition, forms: _Forms) -> _Form | None:
-    """The form of a comparison of v exp(c m) with 0, whose result does not depend on m."""
+    """The form of a comparison of v exp(c m) with 0. The result does not depend on m."""
     for x, other in (forms, forms[::-1]):
         if x is not None and x.exp and other is None and 0 in map(splat, op.operands):
             return replace(x, c=0)

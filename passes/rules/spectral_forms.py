@@ -2,9 +2,9 @@
 
 Elements of a value of known form belong to one vector, number j, each:
 
-    a function of w_j                       such as w, sqrt(w) + x, and matrices that repeat these along rows
-    linear in vector number j, times that   such as v, b v, v^H b, v * w
-    a function of w_j on a diagonal         such as diag(w)
+    a function of w_j                        such as w, sqrt(w) + x, and matrices that repeat these along rows
+    linear in vector j, times that function  such as v, b v, v^H b, v * w
+    a function of w_j on a diagonal          such as diag(w)
 """
 
 from collections.abc import Mapping, Sequence

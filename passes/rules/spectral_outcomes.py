@@ -95,7 +95,7 @@ def _imag(op: Definition, forms: Forms) -> Form:
 
 
 def _complex(op: Definition, forms: Forms) -> Form:
-    """The form of a complex number: vectors, or their conjugates, from their two parts; or a real value."""
+    """The form of a complex value, composed of two parts: of vectors, of their conjugates, or of a real value."""
     re, im = forms
     if re is not None and im is not None and re.is_vectors and im.is_vectors:
         if re.part != "real" or re.source is not im.source or replace(re, part=im.part) != im:
@@ -327,4 +327,4 @@ _RULES: dict[str, Callable[[Definition, Forms], Form | End]] = {
 """The rules of forms, by op: (op, forms of its operands) -> form of its result."""
 
 _OF_PARTS = ("stablehlo.complex", "stablehlo.negate", BINDING)
-"""Ops that may read a part of vectors."""
+"""Ops that may read the real or the imaginary part of vectors."""

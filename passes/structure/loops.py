@@ -1,7 +1,8 @@
 """Emits the loops of a cluster as one loop without sequences, as the plan says.
 
-`_emit_stacked` emits a loop that reads the residuals of other loops from stacks, or runs in the same direction as they.
-`segmented.py` and `checkpointed.py` emit the loops that recompute residuals.
+`_emit_stacked` emits a loop that recomputes no residuals: it reads those of other loops from stacks, or is fused with
+these loops because it runs in the same direction. `segmented.py` and `checkpointed.py` emit the loops that recompute
+residuals.
 """
 
 from collections.abc import Callable, Mapping
