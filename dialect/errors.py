@@ -59,7 +59,7 @@ class ResolveError(TiducError):
 
 
 class RequestError(TiducError):
-    """A request that does not fit the program: an unknown `wrt`, a repeated output, a wrong entry."""
+    """A request that does not fit the program: an unknown `wrt`, a repeated output, an unknown entry function."""
 
 
 class Unsupported(TiducError):

@@ -101,8 +101,7 @@ def active_ops(
 class CutPlan:
     """Estimated seconds of a whole Jacobian in forward mode, in reverse mode, and through a cut at the values `at`.
 
-    `at` is empty, and `through` infinite, if no values of static shape with any elements separate the inputs from the
-    outputs.
+    `at` is empty, and `through` infinite, if no nonempty values of static shape separate the inputs from the outputs.
     """
 
     forward: float

@@ -38,8 +38,8 @@ def batch_diagonal(
 ) -> tuple[Graph, list[Value]]:
     """The outputs of a linear graph for each seed along a dimension of an input, with a leading dimension of seeds.
 
-    Bind the input to the sum of the seeds. The new ops are added to the graph. Raises `Unsupported` if an op cannot be
-    batched.
+    The caller binds the input to the sum of the seeds. Also returns the graph of the new ops. Raises `Unsupported` if
+    an op cannot be batched.
     """
     x = view.input(key)
     b: Any = opset.builder(view, view.fresh("B"))

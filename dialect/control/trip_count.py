@@ -135,7 +135,7 @@ def _invariant(loop: CountedLoop, inputs: list[Value], x: Value) -> Value | None
 
 
 def _count(start: int, step: int, stop: int, direction: str, type_: ir.IntegerType) -> int | None:
-    """The number of leading k = 0, 1, ... for which `start + k step DIRECTION stop` holds; None if it might wrap."""
+    """The first k = 0, 1, ... for which `start + k step DIRECTION stop` fails; None if the sum might wrap around."""
     if direction == "EQ":
         return 0 if start != stop else (1 if step else None)
     if direction == "NE":

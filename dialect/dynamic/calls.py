@@ -111,7 +111,7 @@ def _reduce_window(call: IrOp, functions: dict[str, IrOp]) -> None:
 
 
 def _copy(body: ir.Block, region: ir.Region) -> None:
-    """Copies the ops of a function's block to a new block of a region; its return becomes StableHLO's."""
+    """Copies the ops of a function's block to a new block of a region. The return becomes a `stablehlo.return`."""
     types = [x.type for x in body.arguments]
     block = region.blocks.append(*types, arg_locs=[x.location for x in body.arguments])
     values, ip = dict(zip(body.arguments, block.arguments, strict=True)), ir.InsertionPoint(block)

@@ -34,7 +34,7 @@ KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
 class Placed:
     """A check, the op that requires it, and the op before which it runs, or None for the start of the function.
 
-    `always` is false for a check in a loop or branch, which may not run.
+    `always` is false for a check in a loop or branch, because it may not run.
     """
 
     check: Check
@@ -140,7 +140,7 @@ class FunctionSizes:
     def _check(
         self, requirement: Requirement, op: IrOp, known: Known, top: bool, before: IrOp | None = None
     ) -> None:
-        """Places a check of a requirement. Before it, places checks that the sizes that it compares are in range."""
+        """Places a check of a requirement, after checks that the sizes in the requirement are in range."""
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
         for form in map(known.form, sizes):

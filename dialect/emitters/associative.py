@@ -21,7 +21,7 @@ Combine = Callable[[Values, Values], Values]
 
 
 def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes: bool = False) -> Values:
-    """Combines all elements along dimension 0, at least one: neighbours, or two halves if the function commutes."""
+    """Combines all elements along dimension 0 (at least one), by neighbours, or by halves if the function commutes."""
     while (count := shape(values[0])[0]) > 1:
         pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
         values = pairs if count % 2 == 0 else _joined(b, pairs, part(b, values, 0, count - 1, count), 0)

@@ -83,7 +83,7 @@ def unless_masked(
 
 
 def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) -> Sequence[Value]:
-    """Shortens a sum: adds up the terms that one predicate masks before masking them."""
+    """Shortens a sum: terms that one predicate masks are added first, and masked once."""
     if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # the common case
         return terms
     summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()

@@ -257,7 +257,7 @@ class StablehloOps(Elementwise[V, N]):
         type_: ir.Type,
         sorted_: bool = False,
     ) -> V:
-        """The slices of these sizes of the operand, at indices that are clamped so that slices are in bounds."""
+        """The slices of the operand with these sizes, at indices that are clamped so that slices are in bounds."""
         attributes: dict[str, ir.Attribute] = {
             "dimension_numbers": numbers,
             "indices_are_sorted": ir.BoolAttr.get(sorted_),

@@ -5,7 +5,7 @@
 All operands and results share leading batching dimensions, which a signature omits. A type without brackets is a
 scalar without batching dimensions. "|" separates alternatives.
 
-    elements    T: any float or complex type; R: a float; C: a complex type; E: any type; each implies the others
+    elements    T: any float or complex type; R: a float; C: a complex type; E: any type; one determines the others
     sizes       k: min(m, n); u: m or k; v: n or k; r: at most k; s: at most n;
                 p: m, or n if the call applies its matrix from the right; other letters: any size
 

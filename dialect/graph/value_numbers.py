@@ -8,7 +8,7 @@ from tiduc.dialect.graph.view import View
 
 
 class ValueNumbers:
-    """The number of a value is the first equal value in any graph, if inputs at equal positions are equal.
+    """Numbers values: the number of a value is the first equal value in any graph. Inputs at equal positions are equal.
 
     Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
     """

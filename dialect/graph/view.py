@@ -115,7 +115,7 @@ class View:
 
     @in_turn
     def graph(self, name: str, location: ir.Location | None = None) -> Graph:
-        """The graph of that name, read; raises `ResolveError` if there is none."""
+        """The graph of that name, which is read if needed; raises `ResolveError` if there is none."""
         graph = self._find(name, location)
         self._index(graph)
         self._read_indexed()

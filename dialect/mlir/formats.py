@@ -105,7 +105,7 @@ def format_at(path: str) -> Format | None:
 def format_of(contents: bytes) -> Format | None:
     """The format that the bytes of a file show, or None.
 
-    The directory at the end of a zip archive names its members.
+    The format of a zip archive shows in the names of its members, which are in the directory at its end.
     """
     if contents.startswith(_ZIP):
         members = contents[-_ENDS:]

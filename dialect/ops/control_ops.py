@@ -38,7 +38,7 @@ GRAPH_CALLS = frozenset({CALL, CALL_VJP, CASE, LOOP})
 """Ops that call graphs, written as custom calls: IRDL cannot declare an op with operands of any number and type."""
 
 FUNCTION = "tidu.function"
-"""On a graph: the name of the function that it remains in the output, because rules or other files refer to it."""
+"""On a graph: its name as a function in the output. It stays a function because rules or other files refer to it."""
 
 MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
 """Attributes that a program may set on a loop: how residuals are stored, and an upper bound of the trip count."""

@@ -42,7 +42,7 @@ class Shardy(ext.Dialect, name="shardy"):
 
 
 class ManualBody(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
-    """Holds the region of the manual computation that follows: MLIR looks up no symbols inside an unregistered op."""
+    """Holds the region of the next manual computation, because MLIR looks up no symbols inside an unregistered op."""
 
     body: ir.Region
 

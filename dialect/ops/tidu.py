@@ -32,9 +32,9 @@ class GraphOp(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]
 
     `inputs` holds an input key for each block argument. Equal keys in two graphs denote one input.
 
-    A *linear* graph has three more attributes. `tidu.input_of` and `tidu.output_of` are the references of the values
-    that its inputs and outputs are tangents (or cotangents) of. `tidu.active_outputs` says which of its outputs are
-    active; only active outputs are operands of its `stablehlo.return`.
+    A *linear* graph has three more attributes. `tidu.input_of` and `tidu.output_of` refer to the primal values of its
+    inputs and outputs, which are tangents or cotangents. `tidu.active_outputs` says which of its outputs are active;
+    only active outputs are operands of its `stablehlo.return`.
     """
 
     sym_name: ir.StringAttr

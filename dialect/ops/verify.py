@@ -22,11 +22,11 @@ NAME = "tidu.name"
 """Attribute of an argument or result of a function: the name that a program shows for it."""
 
 HELD = "tidu.held"
-"""Attribute of an argument that is a weight: a string that says why training updates it only if it is named."""
+"""Attribute of a weight that training updates only if the user names it: a string with the reason."""
 
 FROZEN = "tidu.frozen"
-"""Attribute of an argument that is a weight, like `tidu.held`, for a weight that the model itself marks as having no
-gradient. Derivatives omit the argument, too, unless it is named."""
+"""Attribute of a weight, like `tidu.held`, if the model itself marks the weight as having no gradient. Derivatives,
+too, omit the weight unless the user names it."""
 
 ROLE = "tidu.role"
 """Attribute of an argument of a training step: its role; tiduc/training/roles.py lists the roles."""

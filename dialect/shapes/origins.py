@@ -348,4 +348,4 @@ RULES: dict[str, Rule] = {
     "stablehlo.transpose": _transpose,
     "tidu.bind": _as_operand(0),
 }
-"""Shape rules by op name; ops that are not here, such as loops and most custom calls, have sizes of their own."""
+"""Shape rules by op name. Results of other ops, such as loops and most custom calls, have sizes of their own."""

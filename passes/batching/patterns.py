@@ -76,7 +76,7 @@ def _of_result(op: Definition, y: Value, patterns: Mapping[Value, Places], known
 
 
 def _distinct(places: Places) -> Places:
-    """The places, sorted, with each index once per row; drops columns that hold only -1."""
+    """The places with sorted rows, in which no index occurs twice. Drops columns that hold only -1."""
     if places.shape[1] < 2:
         return places
     places = np.sort(places, axis=1)

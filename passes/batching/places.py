@@ -23,7 +23,7 @@ Places = NDArray[np.int64]
 Known = Callable[[Value], "NDArray[Any] | None"]
 
 MOST = 2**24
-"""The most entries of a pattern, and elements of a value that has one; larger patterns are abandoned."""
+"""The most entries of a pattern, and the most elements of a value with a pattern. For more, the search gives up."""
 
 
 class TooManyPlaces(Exception):

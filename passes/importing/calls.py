@@ -170,7 +170,7 @@ def _grow(sizes: dict[str, int], name: str, more: int, call: IrOp) -> None:
 
 
 def _inline(call: IrOp, function: IrOp) -> None:
-    copy = function.clone()  # the clone of the whole function has ops that read each other's copies
+    copy = function.clone()  # in a clone of the whole function, ops read each other's copies
     block = copy.regions[0].blocks[0]
     for argument, x in zip(block.arguments, list(call.operands), strict=True):
         argument.replace_all_uses_with(x)

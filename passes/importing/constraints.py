@@ -76,7 +76,7 @@ def _broadcasting(op: IrOp) -> None:
 
 
 def _dynamic_conv(op: IrOp) -> None:
-    """Batching and feature dimensions must be as in `convolution`; MLIR's verifier checks only that op."""
+    """Batching and feature dimensions must be as in `convolution`, the only one of the two ops that MLIR verifies."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     groups, batches = (
         ir.IntegerAttr(op.attributes[f"{of}_group_count"]).value for of in ("feature", "batch")
@@ -152,7 +152,7 @@ def _shape_operand(op: IrOp) -> None:
 
 
 def _torch_index_select(op: IrOp) -> None:
-    """Dimension `dim` of the operand must be replaced by the index's dimensions behind its batching dimensions."""
+    """In the result, the index's dimensions after the batching ones must replace the operand's dimension `dim`."""
     (x, index), y = (v.type for v in op.operands), op.results[0].type
     dim, batch = (ir.IntegerAttr(op.attributes[name]).value for name in ("dim", "batch_dims"))
     if not 0 <= batch <= dim < x.rank:

@@ -45,7 +45,7 @@ SEED = "seed"
 _LOOP, _BRANCHES = "stablehlo.while", ("stablehlo.if", "stablehlo.case")
 
 _DIGITS = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
-"""The binary digits of the types of floats that can be drawn."""
+"""The number of binary digits of each float type that can be drawn."""
 
 _ONE = {32: 127 << 23, 64: 1023 << 52}
 """The bits of the number 1, by the width of the type."""
@@ -175,7 +175,7 @@ def _add_seed(function: IrOp) -> IrValue:
 
 
 def _expand(draws: Sequence[IrOp], streams: Sequence[IrValue]) -> None:
-    """Expands ops, each with the state of its own stream; streams may be left over."""
+    """Expands ops, each with the state of its own stream. There may be more streams than ops."""
     for op, state in zip(draws, streams, strict=False):
         if op.name == _LOOP:
             _expand_loop(op, state)

@@ -24,10 +24,10 @@ from tiduc.passes.rematerialize.recompute import can_rerun
 from tiduc.passes.rematerialize.second_runs import RerunSchedule, evicting, unchanged
 
 _RECOMPUTED = CHEAP | VECTORIZED
-"""The ops that readers recompute. A GELU, for example, needs only its argument, not also `erf` of the argument."""
+"""The ops that readers recompute. A GELU, for example, then keeps only its argument, and not `erf` of the argument."""
 
 _SHARE = 0.02
-"""The largest share of a graph's estimated time that recomputation takes."""
+"""The largest share of a graph's estimated time that recomputation may take."""
 
 _LARGE = 2**20
 _SHARE_OF_SMALL = 0.015

@@ -109,9 +109,9 @@ def with_regions(view: View, model: Liveness) -> Liveness:
 
 
 def total_seconds(view: View, graph: Graph) -> float:
-    """The estimated time of a graph, including the launches of ops in loops only.
+    """The estimated time of a graph. Launches are included only for ops in loops.
 
-    A loop of unknown trip count counts as one iteration, or as many as its bound.
+    A loop of unknown trip count counts as many iterations as its bound, or one iteration if it has no bound.
     """
     return sum(inside(view, op).seconds if is_control(op) else seconds(op) for op in graph.definitions)
 

@@ -19,7 +19,7 @@ from tiduc.passes.rematerialize.second_runs import RerunSchedule
 from tiduc.passes.structure.plan import LIMIT, LoopChoice
 
 _GROUPS = 8
-"""The most groups of loops; the loops of a group are one decision."""
+"""The most groups of loops. The loops of a group get the same memory option."""
 
 
 Planner = Callable[[Graph], Liveness]
@@ -113,7 +113,7 @@ def recomputation(
 
 
 def _groups(choices: Sequence[LoopChoice]) -> Iterator[list[int]]:
-    """The numbers of loops in groups that get one choice together, groups with the largest stacks first."""
+    """Yields groups of loop numbers, groups with the largest stacks first. The loops of a group get the same option."""
     numbers = [choice.number for choice in sorted(choices, key=lambda choice: -choice.bytes)]
     length = -(-len(numbers) // _GROUPS)
     for i in range(0, len(numbers), length):

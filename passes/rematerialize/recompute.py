@@ -49,7 +49,7 @@ _MOST_OPS = 8
 """A schedule has at most this many times the ops of the graph, because compilers take time for each op."""
 
 _WORK = 160
-"""All schedules that are tried together have at most about this many times the ops of the graph."""
+"""The schedules that are tried have, in total, at most about this many times the ops of the graph."""
 
 _NEAR = 1.02
 """A schedule may be best if its bytes, without arguments and results, are at most this multiple of the fewest."""

@@ -18,8 +18,8 @@ from tiduc.passes.rules.registry import Tangents
 def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
     """1 - x^2, as (1 - x) (1 + x) from |x| = 1/2 on.
 
-    Near |x| = 1, the product is accurate; near 0, the derivative of 1 - x^2 is. For complex x, the sign of a zero in
-    the result follows from the side of the branch cut on which x lies.
+    Near |x| = 1, the product is more accurate than 1 - x^2; near 0, the derivative of 1 - x^2 is more accurate. For
+    complex x, the sign of a zero in the result follows from the side of the branch cut on which x lies.
     """
     if is_complex(x):
         return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))

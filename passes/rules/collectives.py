@@ -34,7 +34,7 @@ BODIES = "its body must be one of add, maximum, minimum, multiply"
 
 @linearize("stablehlo.all_reduce")
 def all_reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """A sum sums the tangents. A maximum or minimum shares ties evenly. A product multiplies gathered factors."""
+    """Sums the tangents for a sum. Ties of a maximum or minimum share evenly. A product multiplies gathered factors."""
     name = reducer(op)
     if name == ADD:
         return sums(b, op, dx, op.results)
@@ -120,7 +120,7 @@ def reduce_scatter_transpose(
 @linearize("stablehlo.collective_permute")
 @linearize("stablehlo.cross-replica-sum")
 def moved(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
-    """The op itself on the operands that have a tangent."""
+    """Applies the op to the tangents that are not None."""
     return of_present(b, op.name, dx, op.results, op.attributes)
 
 

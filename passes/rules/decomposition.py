@@ -15,7 +15,7 @@ from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 
 EQUAL_WITHIN = "tidu.equal_within"
-"""Attribute of a call: the units in the last place of the largest value by which equal values may differ."""
+"""Attribute of a call: by how many units in the last place of the largest value equal values may differ."""
 
 ROUNDING = 1024
 """A divisor below this many units in the last place counts as zero: a quotient would have fewer than 3 correct digits.

@@ -54,7 +54,7 @@ def _transform(b: StablehloBuilder, x: Value, kind: str, length: list[int], type
 
 
 def _weights(b: StablehloBuilder, x: Value, count: int) -> Value:
-    """The number of points, 1 or 2, that each point of x's last dimension stands for, of `count` points."""
+    """For each point of x's last dimension, how many of the `count` points of the transform it stands for: 1 or 2."""
     last = shape(x)[-1]
     alone = 2 - count % 2 if count > 1 else 1
     two, one = (b.constant(n, with_shape(x.type, sizes)) for n, sizes in ((2, [last - alone]), (1, [])))

@@ -1,4 +1,4 @@
-"""The linearization of reduce and reduce_window, chosen by the body's effect on each result, or by the whole body."""
+"""The linearization of reduce and reduce_window. What the body computes for a result determines the result's rule."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

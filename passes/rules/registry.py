@@ -288,8 +288,8 @@ class OpSet:
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
         """The op's linearize rule. None if the op is inactive. Raises `Unsupported` if the op has no rule.
 
-        An op also counts as inactive if each result is empty or of integers, so that rules need not handle empty
-        results.
+        An op with an empty result counts as inactive, too, if all other results are empty or integers. Rules therefore
+        need not handle empty results.
         """
         if any(map(_is_empty, op.results)) and all(map(_has_no_tangent, op.results)):
             return None

@@ -213,7 +213,7 @@ def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Va
 def _winner(
     b: StablehloBuilder, op: Definition, i: int, of: tuple[Value, Value], dx: Value | None, du: Value | None
 ) -> Value:
-    """The tangent of the update with each element's number, or of the operand where the number is zero.
+    """For each element, the tangent of the update with the element's number, or of the operand if the number is zero.
 
     Numbers and updates are scattered alike, so a deterministic target picks the same winner for both.
     """

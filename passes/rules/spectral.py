@@ -45,7 +45,7 @@ _MOST = 4096
 
 @dataclass(frozen=True)
 class VectorSum:
-    """A sum over the number of a vector: an op whose operands have these forms.
+    """A sum over the vectors: an op that contracts the number of the vector. Its operands have these forms.
 
     `slopes` are the derivatives of the operands with respect to the value of each vector, at constant vectors.
     """
@@ -183,8 +183,8 @@ def zeros(b: StablehloBuilder, each: VectorSum, zero: Value, is_square: Sequence
     """Flags of the vectors in a sum whose singular value is zero, if the sum has no derivative there.
 
     `zero` says which values are zero, and `is_square` whether u and v are square. A sum has a derivative if its terms
-    vanish to first order in the value, or if it is one of products of square u and u^H, or v and v^H, and the terms do
-    not depend on the value.
+    vanish to first order in the value. A sum of products of u and u^H (u square), or of v and v^H (v square), also has
+    one if its terms do not depend on the value.
     """
     form = each.forms[0]
     count, flags = shape(each.op.operands[0])[form.number], zero

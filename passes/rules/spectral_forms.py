@@ -1,10 +1,10 @@
 """Forms of values that depend on the eigenvalues or singular values of a matrix, or on its vectors; for `spectral.py`.
 
-Elements of a value of known form belong to one vector, number j, each:
+If a value has a known form, each of its elements belongs to one vector, number j. The value is
 
-    a function of w_j                        such as w, sqrt(w) + x, and matrices that repeat these along rows
+    a function of w_j                       such as w, sqrt(w) + x, and matrices that repeat these along rows
     linear in vector j, times that function  such as v, b v, v^H b, v * w
-    a function of w_j on a diagonal          such as diag(w)
+    a function of w_j on a diagonal         such as diag(w)
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class Form:
         return (*self.batch, self.number, *(() if self.other is None else (self.other,)))
 
     def placed(self, dimensions: Sequence[int] | Mapping[int, int]) -> "Form":
-        """The form of a value that has dimension d of this one as dimension `dimensions[d]`."""
+        """The form of a value in which dimension d of this value is dimension `dimensions[d]`."""
         try:
             return replace(
                 self,
@@ -78,7 +78,7 @@ UNKNOWN = Form((), -1, is_known=False)
 
 
 def diagonal_mask(x: Value) -> tuple[int, int] | None:
-    """The two dimensions whose indices are equal where a mask is true, if x is such a mask."""
+    """The two dimensions whose indices are equal exactly where the mask x is true; None for any other x."""
     op = defined_by(x, "stablehlo.compare")
     if op is None or hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value != "EQ":
         return None

@@ -202,7 +202,7 @@ def _padded(op: Definition, forms: Forms) -> Form:
 def _sliced(op: Definition, forms: Forms) -> Form | End:
     form = _only(forms[0])
     if not form.is_vectors and form.other is None and shape(op.result)[form.number] == 1:
-        return End.HARMLESS  # one of the values, such as the largest one
+        return End.HARMLESS  # a single value, such as the largest one
     start, strides = dimensions_in(op.attributes["start_indices"]), dimensions_in(op.attributes["strides"])
     whole = [d for d in form.tracked if d != form.number]
     if strides[form.number] != 1 or any(shape(op.operands[0])[d] != shape(op.result)[d] for d in whole):

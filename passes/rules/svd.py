@@ -120,8 +120,8 @@ def _with_equal_values(
     """The tangents of u and v, which are not finite where values are equal, unless only sums of vectors are used.
 
     Where values are equal, the Hermitian part of c separates them. Where a value is zero, vectors of a matrix that is
-    not square have no derivative. Sums of products of v and v^H, or of u and u^H, have one if they are square
-    and the terms do not depend on the value; any sum has one if the terms vanish to first order.
+    not square have no derivative. A sum of products of v and v^H (v square), or of u and u^H (u square), has one if its
+    terms do not depend on the value; any sum has one if its terms vanish to first order.
     """
     s, (c, margin) = op.results[1], known
     equal = equal_values(b, s, margin)

@@ -299,7 +299,7 @@ def _bound(cluster: Cluster) -> int | None:
 
 
 def _trip_count_source(fusion: Fusion, cluster: Cluster, read: Sequence[Value]) -> Cluster | None:
-    """A cluster that determines this cluster's trip count: it computes the sequences, directly or through ops."""
+    """A cluster with the trip count of this cluster: it computes the sequences `read`, directly or through ops."""
     unread, seen = list(read), set(read)
     while unread:
         x = unread.pop()
