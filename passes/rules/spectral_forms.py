@@ -2,9 +2,9 @@
 
 If a value has a known form, each of its elements belongs to one vector, number j. The value is
 
-    a function of w_j                       such as w, sqrt(w) + x, and matrices that repeat these along rows
+    a function of w_j                        such as w, sqrt(w) + x, and matrices that repeat these along rows
     linear in vector j, times that function  such as v, b v, v^H b, v * w
-    a function of w_j on a diagonal         such as diag(w)
+    a function of w_j on a diagonal          such as diag(w)
 """
 
 from collections.abc import Mapping, Sequence
