@@ -1,4 +1,4 @@
-"""The losses of 200 training steps follow PyTorch's: a perceptron, batch norm, a GPT, and LoRA on the GPT."""
+"""The losses of 200 training steps follow PyTorch's: a perceptron, batch norm, a GPT, LoRA, and LoRA on integers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import pytest
 import tiduc
 import tiduc.runtime
 from tiduc.training.lora import with_lora
+from tiduc.training.quantization import dequantized
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
@@ -72,19 +73,20 @@ class Adapted(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 @dataclass(frozen=True)
 class Case:
-    """A network, the shape of an input row, the optimizer, the learning rate, and the layers with adapters."""
+    """A network, the shape of a row, the optimizer, the learning rate, layers with adapters, and the base's type."""
 
     make: Callable[[], Any]
     row: tuple[int, ...]
     optimizer: str
     rate: float
     adapters: tuple[str, ...] = ()
+    quantize: str = ""
 
     def batches(self, dtype: Any) -> tuple[Any, Any]:
         """The inputs and targets of all steps."""
-        rng, places = np.random.default_rng(0), self.row[:1] if self.make is Gpt else ()
+        rng, places = np.random.default_rng(0), self.row if self.row == (WORDS,) else ()
         x = rng.standard_normal((STEPS, ROWS, *self.row)).astype(dtype)
-        if self.make is Gpt:
+        if places:
             x = rng.integers(0, CLASSES, (STEPS, ROWS, *self.row))
         return x, rng.integers(0, CLASSES, (STEPS, ROWS, *places)).astype(np.int32)
 
@@ -94,6 +96,8 @@ CASES = {
     "convolutions": Case(convolutions, (1, 6, 6), "adam", 1e-3),
     "gpt": Case(Gpt, (WORDS,), "adamw", 1e-3),
     "lora": Case(Gpt, (WORDS,), "adamw", 1e-3, ("*.q", "*.v", "*.up")),
+    "lora on int8": Case(lambda: Gpt(32), (WORDS,), "adamw", 1e-3, ("*.q", "*.v", "*.up"), "int8"),
+    "lora on int4": Case(lambda: Gpt(32), (WORDS,), "adamw", 1e-3, ("*.q", "*.v", "*.up"), "int4:16"),
 }
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 RANK, ALPHA = 2, 4.0
@@ -107,7 +111,13 @@ def losses(case: Case, dtype: Any) -> tuple[Any, Any]:
     model = tiduc.from_torch(net, (torch.tensor(x[0]),), lift_constants=True)
     if case.adapters:
         model = with_lora(model, case.adapters, rank=RANK, alpha=ALPHA)
-    step = tiduc.train_step(model, "softmax-cross-entropy", case.optimizer)
+    step = tiduc.train_step(model, "softmax-cross-entropy", case.optimizer, quantize=case.quantize)
+    base = {name: x for name, x in dequantized(step.weights).items() if name in model.weights}
+    changed = [name for name, x in base.items() if not np.array_equal(x, model.weights[name])]
+    assert bool(changed) == bool(case.quantize)
+    with torch.no_grad():
+        for name in changed:
+            net.get_parameter(name).copy_(torch.tensor(base[name]))
     for name in [
         name.removesuffix(".lora_A.weight") for name in step.weights if name.endswith(".lora_A.weight")
     ]:

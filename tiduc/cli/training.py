@@ -44,6 +44,7 @@ class _Settings(TypedDict, total=False):
     clip_norm: float
     accumulate: int
     precision: str
+    quantize: str
     train: tuple[str, ...]
     identity: str
 
@@ -128,6 +129,12 @@ class _Settings(TypedDict, total=False):
 )
 @click.option(
     "--alpha", type=float, default=8.0, show_default=True, help="Scale of the adapters, times their rank."
+)
+@click.option(
+    "--quantize",
+    metavar="TYPE",
+    help="Type of the frozen weights of linear layers: int8 or int4, with a scale for each row, or for each group of "
+    "summed elements, as in int4:32.",
 )
 @click.option(
     "--infer",

@@ -10,6 +10,7 @@ optimizers     the update of a parameter, given its gradient and its state
 accumulate     sums of gradients over several batches, before an update
 precision      products in a narrower type, and the loss scale for f16
 lora           adapters of low rank beside linear layers
+quantization   frozen weights as integers and scales, with function_inputs.py
 schedules      the learning rate of each step, which the caller passes to the program
 roles          what each input of a step is: a parameter, state of the optimizer, an input of the model, ...
 runs           fit: epochs of steps, with batches.py, checkpoints.py and plots.py

@@ -20,10 +20,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tiduc.dialect.errors import InputError, RequestError
-from tiduc.dialect.graph.functions import functions_in
-from tiduc.dialect.mlir.context import parse, stage
-from tiduc.dialect.mlir.emit import bytecode
-from tiduc.dialect.ops.verify import FROZEN, NAME
+from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.shapes.types import is_float
 from tiduc.models.model import Model, model_of
 from tiduc.runtime.arrays import Array
@@ -31,7 +28,9 @@ from tiduc.runtime.files import written_whole
 from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue, TensorType
 from tiduc.runtime.weights import write_weights
+from tiduc.training.function_inputs import FunctionInputs
 from tiduc.training.precision import NAMES
+from tiduc.training.quantization import dequantized
 
 Tensor = ir.Value[ir.RankedTensorType]
 ALPHA = "lora_alpha"
@@ -51,10 +50,7 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
     if rank < 1:
         raise RequestError(f"the rank of an adapter is at least 1, not {rank}")
     names = _matched(model, layers)
-    module = parse(bytecode(model.module))
-    function = next(op for op in functions_in(module) if op.attributes["sym_name"].value == model.name)
-    inputs = _Inputs(function)
-    place = {port.name: i for i, port in enumerate(model.inputs)}
+    inputs = FunctionInputs(model)
     added = {ALPHA: np.array(alpha, np.float32)}
     scale = inputs.add(ALPHA, [], ir.F32Type.get(), "the scale of the adapters")
     for name in names:
@@ -68,10 +64,11 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
         element = ir.F64Type.get() if wide == np.float64 else ir.F32Type.get()
         a = inputs.add(layer + _A, [rank, columns], element)
         b = inputs.add(layer + _B, [rows, rank], element)
-        for product in list(_products(name, inputs.block.arguments[place[name]])):
+        for product in list(_products(name, inputs[name])):
             _adapt(product, a, b, scale)
-    inputs.finish({port.name for port in model.inputs if port.name in model.weights and is_float(port.type)})
-    adapted = model_of(module, {**model.weights, **added}, model.name, model.opset)
+    base = [port.name for port in model.inputs if port.name in model.weights and is_float(port.type)]
+    inputs.freeze(base, "the base of adapters")
+    adapted = model_of(inputs.finish(), {**model.weights, **added}, model.name, model.opset)
     return replace(adapted, loop_memory=model.loop_memory, memory=model.memory)
 
 
@@ -86,39 +83,6 @@ def _matched(model: Model, layers: Sequence[str]) -> list[str]:
         if model.weights[name].ndim != 2:
             raise RequestError(f"an adapter needs a linear layer, and {name} is {model.weights[name].ndim}-D")
     return names
-
-
-class _Inputs:
-    """Adds inputs to a function."""
-
-    def __init__(self, function: ir.Operation) -> None:
-        self._function = function
-        self.block = function.regions[0].blocks[0]
-        empty = [ir.DictAttr.get({})] * len(self.block.arguments)
-        self._attributes = (
-            list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else empty
-        )
-
-    def add(self, name: str, sizes: Sequence[int], element: ir.Type, frozen: str = "") -> Tensor:
-        texts = {NAME: name, FROZEN: frozen}
-        self._attributes.append(ir.DictAttr.get({k: ir.StringAttr.get(x) for k, x in texts.items() if x}))
-        type_ = ir.RankedTensorType.get(sizes, element)
-        argument: Tensor = self.block.add_argument(type_, ir.Location.unknown())
-        return argument
-
-    def finish(self, base: set[str]) -> None:
-        """Writes the signature; the inputs `base` are frozen."""
-        for i, each in enumerate(self._attributes):
-            own = {key: each[key] for key in [x.name for x in each]}
-            if NAME in own and own[NAME].value in base and FROZEN not in own:
-                own[FROZEN] = ir.StringAttr.get("the base of adapters")
-            self._attributes[i] = ir.DictAttr.get(own)
-        self._function.attributes["arg_attrs"] = ir.ArrayAttr.get(self._attributes)
-        type_ = ir.FunctionType(ir.TypeAttr(self._function.attributes["function_type"]).value)
-        types = [x.type for x in self.block.arguments]
-        self._function.attributes["function_type"] = ir.TypeAttr.get(
-            ir.FunctionType.get(types, type_.results)
-        )
 
 
 def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Operation]:
@@ -246,7 +210,7 @@ def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -
 
 def merged(state: Mapping[str, Array]) -> dict[str, Array]:
     """The weights of the model, by their names in the model, with the adapters added: W + alpha / r B A."""
-    adapters = adapters_in(state)
+    adapters, state = adapters_in(state), dequantized(state)
     # These inputs of a training step are not weights.
     own = {ALPHA, *(_last(state, name) for name in ("step", "batches", *NAMES))}
     own |= {name for name, x in state.items() if is_random_seed(SignatureValue(name, TensorType.of(x)))}

@@ -34,14 +34,12 @@ from tiduc.training.losses import UPDATED, wide, with_loss
 from tiduc.training.optimizers import Optimizer, clipping, scaled, without_decay
 from tiduc.training.optimizers import optimizer as optimizer_of
 from tiduc.training.precision import F16, F32, LossScale, Unscaled, with_precision
+from tiduc.training.quantization import quantized
 from tiduc.training.roles import (
-    BUFFER,
     FROZEN,
     INPUT,
-    OPTIMIZER,
-    PARAMETER,
     RATE,
-    SEED,
+    STATE,
     TARGET,
     with_role,
 )
@@ -66,6 +64,7 @@ def train_step(
     clip_norm: float | None = None,
     accumulate: int = 1,
     precision: str = F32,
+    quantize: str = "",
     seed: int = 0,
     infer: Program | None = None,
     identity: str = "",
@@ -82,39 +81,48 @@ def train_step(
     "adamw" (also weight_decay) or "lion" (beta1, beta2, weight_decay); its `settings` are in parentheses. Weight decay
     applies only to parameters that match `decay`. With `clip_norm`, the gradient of all parameters has at most this
     norm. With `accumulate` K, every K-th call updates the parameters by the mean of the gradients of K batches.
-    `precision` is the type of products in the step: "f32", "bf16", or "f16", with a loss scale in the state. `train`
-    are patterns, as for file names, of the parameters to train; the default is all float weights of a `Model` that are
-    not in `Model.held`. Parameters that match `freeze`, and parameters that do not affect the loss, are not updated.
-    Raises `RequestError` if there are no parameters, or if a parameter is not float.
+    `precision` is the type of products in the step: "f32", "bf16", or "f16", with a loss scale in the state. `quantize`
+    is "int8" or "int4", or "int4:32" for groups of 32: frozen matrices of products are then integers with scales.
+    `train` are patterns, as for file names, of the parameters to train; the default is all float weights of a `Model`
+    that are not in `Model.held`. Parameters that match `freeze`, and parameters that do not affect the loss, are not
+    updated. Raises `RequestError` if there are no parameters, or if a parameter is not float.
     """
     check_identity(identity)
     chosen = optimizer_of(optimizer, **settings)
+    names = trained_names(model, train, freeze)
+    if quantize:
+        model, infer = quantized(model, quantize, names), infer and quantized(infer, quantize, names)
+    weights = dict(model.weights) if isinstance(model, Model) else {}
     lossy = with_loss(with_precision(model, precision), loss)
     scale = _scale(lossy, precision, accumulate)
-    weights = dict(model.weights) if isinstance(model, Model) else {}
     updated = {port.name.removesuffix(UPDATED): port for port in lossy.outputs[1:]}
-    names = trained_names(model, weights, train, freeze, updated)
     gradient, parameters = _gradient(lossy, scale, names)
     added, values = _update(gradient, parameters, chosen, decay, clip_norm, accumulate, scale)
     *states, rate = with_ports(gradient.inputs, added)[len(gradient.inputs) :]
     scales = [port for port in gradient.inputs if scale and port.key in scale.keys]
     buffers = [port for port in gradient.inputs if port.name in updated]
     seeds = [port for port in gradient.inputs if is_random_seed(described(port))]
-    roles = {PARAMETER: parameters, OPTIMIZER: [*states, *scales], BUFFER: buffers, SEED: seeds}
-    places = [with_role(port, role) for role, ports in roles.items() for port in ports]
-    of_buffers = [updated[port.name].value for port in buffers]
-    results = [*values, *of_buffers, *_next_seeds(gradient, seeds)]
+    places = _with_roles(parameters, [*states, *scales], buffers, seeds)
+    results = [*values, *(updated[port.name].value for port in buffers), *_next_seeds(gradient, seeds)]
     rest = [port for port in gradient.inputs if port not in (*parameters, *scales, *buffers, *seeds)]
-    rest.sort(key=lambda port: port.name not in weights)  # frozen weights come before inputs and targets
-    fixed = [_fixed(port, model, weights, names) for port in rest]
+    fixed = [_fixed(port, model, weights, names) for port in _weights_first(rest, weights)]
     donated = [_donated(port, i) for i, port in enumerate(places, start=1)]
     new = [OutputPort(port.name, port.type, value) for port, value in zip(places, results, strict=True)]
     inputs = (*donated, *fixed, with_role(rate, RATE))
     program = replace(gradient, inputs=inputs, outputs=(gradient.outputs[0], *new))
-    arrays = {**weights, **{port.name: _zeros(port) for port in states}, **_seeds(seed, seeds)}
-    arrays |= scale.initial() if scale else {}
+    arrays = {**weights, **_zeros(states), **_seeds(seed, seeds), **(scale.initial() if scale else {})}
     step = as_step(program, arrays, identity or identity_of(model))
     return step if infer is None else with_inference(step, infer, loss)
+
+
+def _with_roles(*ports: Sequence[InputPort]) -> list[InputPort]:
+    """The inputs that a step updates, by their roles: parameters, the optimizer's state, buffers and seeds."""
+    return [with_role(port, role) for role, each in zip(STATE, ports, strict=True) for port in each]
+
+
+def _weights_first(ports: Sequence[InputPort], weights: Mapping[str, Array]) -> list[InputPort]:
+    """The inputs that are weights, before inputs of the model and targets."""
+    return sorted(ports, key=lambda port: port.name not in weights)
 
 
 def _seeds(seed: int, ports: Sequence[InputPort]) -> dict[str, Array]:
@@ -232,25 +240,30 @@ def _next_seeds(program: Program, seeds: Sequence[InputPort]) -> list[Value]:
     return new
 
 
-def trained_names(
-    model: Program,
-    weights: Mapping[str, Array],
-    train: Sequence[str],
-    freeze: Sequence[str],
-    updated: Mapping[str, OutputPort],
-) -> list[str]:
-    """The names of the parameters to train, in the order of the inputs."""
+def trained_names(model: Program, train: Sequence[str], freeze: Sequence[str]) -> list[str]:
+    """The names of the parameters to train, in the order of the inputs: floats, and of a model with weights, weights.
+
+    Raises `RequestError` if no input is a parameter, and for a name in `train` of an input that cannot be one.
+    """
     trained: list[str] = []
     frozen: list[str] = []
+    weights = model.weights if isinstance(model, Model) else {}
     held = model.held if isinstance(model, Model) else {}
+    left = {
+        *held,
+        *(port.name.removesuffix(UPDATED) for port in model.outputs if port.name.endswith(UPDATED)),
+    }
     for port in model.inputs:
-        wanted = any(fnmatchcase(port.name, pattern) for pattern in train)
-        wanted = wanted and not is_random_seed(described(port))
-        if train and wanted and not is_float(port.type):
+        is_able = is_float(port.type) and not is_random_seed(described(port))
+        if port.name in train and not is_able:
             raise RequestError(f"input {port.name!r} of type {port.type} cannot be trained")
-        if not train:
-            wanted = port.name in weights and is_float(port.type) and port.name not in {*updated, *held}
-        if wanted:
+        if port.name in train and weights and port.name not in weights:
+            raise RequestError(f"{port.name!r} is an input of the model, not a weight: it cannot be trained")
+        is_able = is_able and (port.name in weights or (bool(train) and not weights))
+        is_wanted = (
+            any(fnmatchcase(port.name, pattern) for pattern in train) if train else port.name not in left
+        )
+        if is_able and is_wanted:
             is_frozen = any(fnmatchcase(port.name, pattern) for pattern in freeze)
             (frozen if is_frozen else trained).append(port.name)
     if not trained and frozen:
@@ -272,6 +285,6 @@ def _donated(port: InputPort, output: int) -> InputPort:
     return with_attributes(port, {DONATED: ir.IntegerAttr.get(ir.IndexType.get(), output)})
 
 
-def _zeros(port: InputPort) -> Array:
-    type_ = described(port).type
-    return np.zeros(type_.shape, type_.dtype)
+def _zeros(ports: Sequence[InputPort]) -> dict[str, Array]:
+    types = {port.name: described(port).type for port in ports}
+    return {name: np.zeros(type_.shape, type_.dtype) for name, type_ in types.items()}

@@ -25,6 +25,7 @@ from tiduc.runtime.arrays import Array
 from tiduc.runtime.files import written_whole
 from tiduc.runtime.weights import FORMATS, write_weights
 from tiduc.training.lora import is_adapted, merged
+from tiduc.training.quantization import dequantized
 
 
 def write_trained(model: Model, file: str, state: Mapping[str, Array], output: str) -> None:
@@ -35,7 +36,7 @@ def write_trained(model: Model, file: str, state: Mapping[str, Array], output: s
     """
     if not model.weights:
         raise RequestError("the model has no weights that could be trained")
-    given = merged(state) if is_adapted(state) else dict(state)
+    given = merged(state) if is_adapted(state) else dequantized(state)
     trained = model.with_weights({name: given[name] for name in model.weights if name in given}).weights
     suffix, own = Path(output).suffix.lower(), Path(file).suffix.lower()
     if own == ".pt2" and suffix in (own, *FORMATS):

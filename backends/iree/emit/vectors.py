@@ -95,8 +95,8 @@ class Vectors(Kernel):
 
     def load(self, x: IrValue, place: Sequence[SizeLike], mask: IrValue | None = None) -> IrValue:
         """The vector of elements of x that starts at `place`, along the last dimension. Masked-off lanes are 0."""
-        operands = x, *map(self.index, place), self.number(0, self.element_type), *_given(mask)
-        type_ = ir.VectorType.get([self.width], self.element_type)
+        operands = x, *map(self.index, place), self.number(0, element(x)), *_given(mask)
+        type_ = ir.VectorType.get([self.width], element(x))
         return self.emit(
             "vector.transfer_read", operands, type_, _transfer(len(place), False, mask is not None)
         )

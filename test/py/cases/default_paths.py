@@ -187,6 +187,7 @@ VALUES: dict[str, str] = {
     "--parameters": "w.safetensors",
     "--pass-pipeline": "tidu-import,tidu-linearize,cse",
     "--plot": "loss.png",
+    "--quantize": "int8",
     "--rank": "2",
     "--rate": "0.01",
     "--rtol": "1e-3",
@@ -241,7 +242,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
         "--clip-norm",
         "--accumulate",
     ),
-    ("--lora", "--rank", "--alpha"),
+    ("--lora", "--rank", "--alpha", "--quantize"),
     ("--infer", "--identity"),
     (
         "--epochs",

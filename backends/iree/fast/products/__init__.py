@@ -1,1 +1,1 @@
-"""Large dense products on CPUs: the passes flat_products and products_in_tiles, and their files matrices and tiles."""
+"""Large dense products on CPUs: the passes flat_products and products_in_tiles, and the files that they need."""

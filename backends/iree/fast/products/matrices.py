@@ -1,9 +1,11 @@
 """`MatrixOperand`: an operand of a product, with its dimensions in any order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiduc.backends.iree.emit.sizes import SizeLike
+from tiduc.backends.iree.emit.vectors import Vectors
+from tiduc.backends.iree.fast.products.computed import Formula
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape
 
@@ -12,18 +14,34 @@ from tiduc.dialect.shapes.types import shape
 class MatrixOperand:
     """An operand of a matrix product: batch dimensions, one free dimension, and one contracted dimension.
 
-    An operand without batch dimensions is one matrix for all batches of the other operand.
+    An operand without batch dimensions is one matrix for all batches of the other operand. The second operand may have
+    a formula, by which the code computes it from `arrays`.
     """
 
     value: IrValue
     batches: tuple[int, ...]
     kept: int
     summed: int
+    formula: Formula | None = None
+    arrays: tuple[IrValue, ...] = ()
 
     @property
     def last(self) -> int:
         """The dimension whose elements are adjacent in memory."""
         return len(self.value.type.shape) - 1
+
+    @property
+    def read(self) -> tuple[IrValue, ...]:
+        """The arrays that code for the matrix reads."""
+        return self.arrays if self.formula else (self.value,)
+
+    def reading(self, arrays: Sequence[IrValue]) -> "MatrixOperand":
+        """The matrix with other arrays in place of `read`."""
+        return replace(self, arrays=tuple(arrays)) if self.formula else replace(self, value=arrays[0])
+
+    def load(self, k: Vectors, place: Sequence[SizeLike], mask: IrValue | None = None) -> IrValue:
+        """The vector of elements from a place on, along the last dimension; masked-off lanes have any numbers."""
+        return self.formula.at(k, self.arrays, place) if self.formula else k.load(self.value, place, mask)
 
     def of(self, d: int) -> int:
         """The size of a dimension, which must be static."""

@@ -11,12 +11,15 @@ up to 50 times as long.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch_mlir import ir
 
 from tiduc.backends.iree.emit.emitter import Emitter, are_floats, is_directly_in, is_in_loop, rewrite
 from tiduc.backends.iree.emit.kernels import KERNEL
+from tiduc.backends.iree.emit.vectors import lanes
 from tiduc.backends.iree.fast.products import tiles
+from tiduc.backends.iree.fast.products.computed import formula_of
 from tiduc.backends.iree.fast.products.matrices import MatrixOperand
 from tiduc.backends.iree.fault import slow
 from tiduc.backends.iree.settings import Settings
@@ -58,7 +61,13 @@ def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
         return None
     sizes = [left.of(left.kept), left.of(left.summed), right.of(right.kept)]
     is_taken = is_large(sizes, math.prod(left.of(d) for d in left.batches))
-    return [in_tiles(b, left, right)] if is_taken else None
+    return [in_tiles(b, left, _computed(b, right))] if is_taken else None
+
+
+def _computed(b: Emitter, y: MatrixOperand) -> MatrixOperand:
+    """The operand, with a formula if the code can compute it from smaller arrays."""
+    found = None if y.batches else formula_of(y.value, lanes(y.value, b.settings.registers))
+    return y if found is None else replace(y, formula=found[0], arrays=tuple(found[1]))
 
 
 def is_large(sizes: Sequence[int], count: int = 1) -> bool:

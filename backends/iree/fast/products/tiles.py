@@ -25,7 +25,9 @@ from tiduc.backends.iree.emit.emitter import Emitter
 from tiduc.backends.iree.emit.sizes import N, RunTimeSize, SizeLike, smaller
 from tiduc.backends.iree.emit.vectors import Vectors, cycles_of_step, lanes
 from tiduc.backends.iree.emit.workgroups import ArrayPart, SharedNumbers, in_workgroups
+from tiduc.backends.iree.fast.products.computed import Formula
 from tiduc.backends.iree.fast.products.matrices import MatrixOperand
+from tiduc.backends.iree.fast.products.parts import Parts, parts, parts_in_vectors
 from tiduc.backends.iree.settings import Registers
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, with_shape
@@ -47,32 +49,6 @@ _WORKGROUPS = 8
 """The least number of workgroups, if more cost nothing: two threads take 1.3 times as long for three workgroups."""
 _RESIDENT = 2**20
 """The most bytes of a part of y that stay in a cache. A smaller part is read in place if its rows are contiguous."""
-
-
-@dataclass(frozen=True)
-class Parts(Generic[N]):
-    """A number of items divided into `count` parts.
-
-    Each part has `low` items, and the first `more` parts have one more.
-    """
-
-    count: N
-    low: N
-    more: N
-
-    def start(self, i: SizeLike) -> SizeLike:
-        """The number of the first item in part i."""
-        return i * self.low + smaller(i, self.more)
-
-    def size(self, i: SizeLike) -> SizeLike:
-        """The number of items in part i."""
-        return self.start(i + 1) - self.start(i)
-
-
-def parts(n: int, most: int, least: int = 1) -> Parts[int]:
-    """Divides n items into the fewest parts of at most `most` items, but into at least min(`least`, n) parts."""
-    count = max(-(-n // most), min(n, least))
-    return Parts(count, *divmod(n, count))
 
 
 @dataclass(frozen=True)
@@ -100,6 +76,8 @@ class ProductForm:
     """The elements of a vector."""
     bytes: int
     """The bytes of a vector."""
+    formula: Formula | None
+    """The formula of y, if the code computes y."""
 
     @property
     def width(self) -> int:
@@ -143,8 +121,14 @@ def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[i
     rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
     height, vectors = _tile(rows, -(-columns // vector), registers.number)
     depths = parts(summed, 2 * _DEPTH)
-    copied = x.kept != x.last or y.kept != y.last or -(-summed // depths.count) * columns * size > _RESIDENT
+    copied = (
+        bool(y.formula)
+        or x.kept != x.last
+        or y.kept != y.last
+        or -(-summed // depths.count) * columns * size > _RESIDENT
+    )
     depths = parts(summed, _DEPTH) if copied else depths
+    depths = parts_in_vectors(summed, _DEPTH, vector) if y.formula and y.summed == y.last else depths
     form = ProductForm(
         tuple((each.batches, each.kept, each.summed) for each in (x, y)),
         height,
@@ -156,6 +140,7 @@ def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[i
         next(depth for depth in _DEPTHS if summed <= depth or depth == _DEPTH) if copied else 2 * _DEPTH,
         vector,
         registers.bits // 8,
+        y.formula,
     )
     panels = -(-columns // form.width)
     least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
@@ -197,16 +182,17 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
     batches = _batches(x, y)
     type_ = with_shape(x.value.type, [math.prod(batches), p.rows, p.columns])
     counts = math.prod(batches), p.blocks.count, p.panels.count
-    sizes = ((x.kept, 0), (x.summed, 2)), ((y.kept, 1), (y.summed, 2)), ((1, 0), (2, 1))
+    of_y = [()] * len(y.read) if y.formula else [((y.kept, 1), (y.summed, 2))]
+    sizes = ((x.kept, 0), (x.summed, 2)), *of_y, ((1, 0), (2, 1))
     shared = SharedNumbers(p.numbers, tuple(tuple(sorted(each)) for each in sizes))
 
     def part(
         k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[IrValue], numbers: Sequence[SizeLike]
     ) -> ArrayPart:
-        matrices = replace(x, value=inputs[0]), replace(y, value=inputs[1])
+        matrices = x.reading(inputs[:1]), y.reading(inputs[1:])
         return _workgroup(k, p.reading(numbers), matrices, place, batches).product(k)
 
-    return in_workgroups(b, "product", p.form, (x.value, y.value), type_, counts, part, shared)
+    return in_workgroups(b, "product", p.form, (*x.read, *y.read), type_, counts, part, shared)
 
 
 @dataclass(frozen=True)
@@ -287,7 +273,7 @@ class _Workgroup:
         def column(k: Vectors, j: SizeLike) -> IrValue:
             j = self.column + i * form.width + j
             j = j if form.whole else smaller(j, p.columns - 1)  # no op reads beyond the last column
-            return k.load(y.value, y.place(self.batches, j, s.start + at), mask)
+            return y.load(k, y.place(self.batches, j, s.start + at), mask)
 
         def square(k: Vectors, first: RunTimeSize, panels: IrValue) -> Sequence[IrValue]:
             columns = [column(k, first + j) for j in range(k.width)]
@@ -368,7 +354,7 @@ class _Workgroup:
         summed, columns = k.held(s.start + at), [i * form.width + v * k.width for v in range(form.vectors)]
         masks = [None if form.whole else k.first(self.columns - column) for column in columns]
         places = [y.place(self.batches, self.column + column, summed) for column in columns]
-        return [k.load(y.value, *each) for each in zip(places, masks, strict=True)]
+        return [y.load(k, *each) for each in zip(places, masks, strict=True)]
 
 
 def _workgroup(

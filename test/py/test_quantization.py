@@ -1,0 +1,246 @@
+"""Frozen weights as integers and scales: their values, the kernels that read them, states and merged weights."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from harness.one_module import Joined, compiled_as_one, selected
+from harness.sources import source_of
+from harness.variants import AVX512
+
+import tiduc
+from tiduc.backends.iree.fast.products.products_in_tiles import products_in_tiles
+from tiduc.backends.iree.settings import Settings
+from tiduc.cli import run as cli
+from tiduc.dialect.errors import RequestError
+from tiduc.dialect.mlir.context import parse
+from tiduc.models.model import Model, model_of
+from tiduc.runtime.weights import read_weights, write_weights
+from tiduc.training.lora import merged, with_lora
+from tiduc.training.quantization import Quantization, dequantized, quantized
+from tiduc.training.step import train_step
+
+RNG = np.random.default_rng(0)
+
+
+class Case(NamedTuple):
+    """A quantization, the rows and columns of the weight, the dimension to sum over, and its element type."""
+
+    kind: str
+    sizes: tuple[int, int]
+    axis: int = 1
+    type: str = "f32"
+
+    def model(self) -> Model:
+        """The product of 40 rows with the weight `w`, which has a row of zeros."""
+        dtype = np.dtype(f"f{int(self.type[1:]) // 8}")
+        x, y = (f"tensor<40x{n}x{self.type}>" for n in (self.sizes[self.axis], self.sizes[1 - self.axis]))
+        w = f"tensor<{self.sizes[0]}x{self.sizes[1]}x{self.type}>"
+        text = f"""func.func @main(%w: {w} {{tidu.name = "w"}}, %x: {x} {{tidu.name = "x"}}) -> {y} {{
+          %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [{self.axis}] : ({x}, {w}) -> {y}
+          return %0 : {y}
+        }}"""
+        weight = RNG.standard_normal(self.sizes).astype(dtype)
+        weight[1, :], weight[:, 2] = 0, 0
+        return quantized(model_of(parse(text), {"w": weight}), self.kind)
+
+
+CASES = {
+    "rows": Case("int8", (70, 272)),
+    "columns": Case("int8", (272, 80), 0),
+    "f64": Case("int8:32", (56, 160), 1, "f64"),
+    "f64, columns": Case("int8:16", (80, 48), 0, "f64"),
+    "groups": Case("int8:16", (90, 176)),
+    "4 bits": Case("int4", (80, 160)),
+    "4 bits, columns": Case("int4", (96, 64), 0),
+    "4 bits in groups": Case("int4:32", (90, 160)),
+    "4 bits in groups of columns": Case("int4:32", (96, 64), 0),
+}
+
+
+@pytest.fixture(scope="module")
+def products(request: pytest.FixtureRequest) -> tuple[dict[str, Model], Joined]:
+    models = {name: CASES[name].model() for name in selected(request, "test_values")}
+    return models, compiled_as_one({name: model.text for name, model in models.items()})
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str, products: tuple[dict[str, Model], Joined]) -> None:
+    """The product is that with the weight for which the integers stand; its kernel reads them and stores no weight."""
+    models, compiled = products
+    (rows, columns), axis, model = CASES[name].sizes, CASES[name].axis, models[name]
+    source = str(source_of(tiduc.load(model.text), AVX512).stablehlo)
+    (dispatch,) = (line for line in source.splitlines() if '"flow.dispatch"(' in line)
+    assert "xi8>" in dispatch and f"tensor<{rows}x{columns}xf" not in dispatch
+    weight = dequantized(model.weights)["w"]
+    x = RNG.standard_normal((40, CASES[name].sizes[axis])).astype(weight.dtype)
+    wanted = x.astype(np.float64) @ weight.astype(np.float64).swapaxes(0, axis)
+    tolerance = 8 * np.finfo(weight.dtype).eps * abs(wanted).max()
+    given = {**model.weights, "x": x}
+    (found,) = compiled[name](*(given[port.name] for port in model.inputs))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("count", [8, 64])
+def test_other_operands_are_stored(count: int) -> None:
+    """A matrix of long computations, each of which reads the last one twice, is stored; so is a kernel's result."""
+    of, codes = "tensor<64x64xf32>", "tensor<64x64xi8>"
+    lines = [f"%{i + 1} = stablehlo.add %{i}, %{i} : {of}" for i in range(1, count)]
+    text = f"""func.func @main(%x: {of}, %a: {codes}) -> {of} {{
+      %1 = stablehlo.convert %a : ({codes}) -> {of}
+      {" ".join(lines)}
+      %y = stablehlo.dot_general %x, %{count}, contracting_dims = [1] x [0] : ({of}, {of}) -> {of}
+      %z = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : ({of}, {of}) -> {of}
+      return %z : {of}
+    }}"""
+    module = parse(text)
+    assert products_in_tiles(module, Settings(vectors="512x32")) == 2
+    first, second = (line for line in str(module).splitlines() if '"flow.dispatch"(' in line)
+    assert codes not in first and first.count(of) == second.count(of) == 2
+
+
+def test_shifts_by_many_bits() -> None:
+    """A shift by all bits, which gives 0, is not computed in a kernel, where it would give any number."""
+    of, codes = "tensor<64x64xf32>", "tensor<64x64xi8>"
+    for bits in (7, 8):
+        module = parse(f"""func.func @main(%x: {of}, %a: {codes}) -> {of} {{
+          %c = stablehlo.constant dense<{bits}> : {codes}
+          %0 = stablehlo.shift_left %a, %c : {codes}
+          %1 = stablehlo.convert %0 : ({codes}) -> {of}
+          %y = stablehlo.dot_general %x, %1, contracting_dims = [1] x [0] : ({of}, {of}) -> {of}
+          return %y : {of}
+        }}""")
+        products_in_tiles(module, Settings(vectors="512x32"))
+        assert ("arith.shli" in str(module)) == (bits == 7)
+
+
+@pytest.mark.parametrize("kind, axis", [("int8", 0), ("int8:16", 1), ("int4:8", 0), ("int4", 1)])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_codes(kind: str, axis: int, dtype: str) -> None:
+    """Each weight differs from the nearest code by at most half a scale; a group without weights is zero."""
+    weight = (RNG.standard_normal((32, 48)) * np.logspace(-2, 0, 48)).astype(dtype)
+    weight[:16] = 0
+    quantization = Quantization.named(kind)
+    codes, scales = quantization.coded(weight, axis)
+    assert codes.dtype == np.int8 and codes.nbytes == weight.size * quantization.bits // 8
+    assert scales.shape[axis] == weight.shape[axis] // (quantization.group or weight.shape[axis])
+    found = dequantized({f"w.int{quantization.bits}": codes, "w.scales": scales, "b": weight})
+    assert found["w"].dtype == weight.dtype and found["b"] is weight and set(found) == {"w", "b"}
+    half = np.repeat(scales.astype(float), weight.shape[axis] // scales.shape[axis], axis) / 2
+    rounding = np.finfo(weight.dtype).eps * abs(weight.astype(float)).max() * quantization.most
+    assert np.all(abs(found["w"].astype(float) - weight.astype(float)) <= half * (1 + 1e-6) + rounding)
+    largest = abs(dequantized({f"w.int{quantization.bits}": codes, "w.scales": scales * 0 + 1})["w"]).max()
+    assert largest == quantization.most
+
+
+LAYERS = """func.func @main(%a: tensor<64x32xf32> {tidu.name = "first.weight"},
+    %b: tensor<16x64xf32> {tidu.name = "second.weight"}, %c: tensor<16x16xf32> {tidu.name = "table"},
+    %x: tensor<8x32xf32> {tidu.name = "x"}) -> tensor<8x16xf32> {
+  %0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<64x32xf32>) -> tensor<32x64xf32>
+  %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0]
+    : (tensor<8x32xf32>, tensor<32x64xf32>) -> tensor<8x64xf32>
+  %2 = stablehlo.transpose %b, dims = [1, 0] : (tensor<16x64xf32>) -> tensor<64x16xf32>
+  %3 = stablehlo.dot_general %1, %2, contracting_dims = [1] x [0]
+    : (tensor<8x64xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+  %4 = stablehlo.slice %c [0:8, 0:16] : (tensor<16x16xf32>) -> tensor<8x16xf32>
+  %5 = stablehlo.add %3, %4 : tensor<8x16xf32>
+  return %5 : tensor<8x16xf32>
+}"""
+
+
+def layers() -> Model:
+    """Two linear layers, and a matrix that is no operand of a product."""
+    sizes = {"first.weight": (64, 32), "second.weight": (16, 64), "table": (16, 16)}
+    return model_of(parse(LAYERS), {n: RNG.standard_normal(size, np.float32) for n, size in sizes.items()})
+
+
+def test_state() -> None:
+    """Frozen matrices of products are quantized; trained ones and others are not. Merged weights have their names."""
+    model = layers()
+    step = train_step(model, freeze=["first*", "table"], quantize="int4:16")
+    kinds = {name: (x.dtype.name, x.shape) for name, x in step.weights.items()}
+    codes = {"first.weight.int4": ("int8", (64, 16)), "first.weight.scales": ("float32", (64, 2))}
+    assert kinds == {"second.weight": ("float32", (16, 64)), "table": ("float32", (16, 16)), **codes}
+    assert {step.held[name] for name in codes} == {"quantized"}
+    step = train_step(
+        with_lora(model, ["second"], rank=2),
+        optimizer="adam",
+        quantize="int8",
+        infer=with_lora(model, ["second"], rank=2),
+    )
+    assert {name for name, x in step.weights.items() if x.dtype == np.int8} == {
+        "first.weight.int8",
+        "second.weight.int8",
+    }
+    assert "infer" in step.further
+    b = np.ones((16, 2), np.float32)
+    weights = merged({**step.weights, "base_model.model.second.lora_B.weight": b})
+    assert set(weights) == set(model.weights)
+    added = 4 * b @ step.weights["base_model.model.second.lora_A.weight"]
+    for name, x in (("first.weight", 0), ("second.weight", added), ("table", 0)):
+        scale = step.weights.get(f"{name}.scales", 0)
+        assert np.all(abs(weights[name] - x - model.weights[name]) <= scale / 2 + 1e-5)
+
+
+def test_refused() -> None:
+    for text, message in (
+        ("int5", "unknown quantization 'int5'; there are int8, int4, int8:GROUP and int4:GROUP"),
+        ("int4:4", "a group of 'int4:4' has at least 8 elements, not 4"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            train_step(layers(), freeze=["first*"], quantize=text)
+    taken = {**layers().weights, "first.weight.scales": np.zeros(2, np.float32)}
+    text = LAYERS.replace("%x:", '%d: tensor<2xf32> {tidu.name = "first.weight.scales"}, %x:')
+    with pytest.raises(RequestError, match="the model has an input 'first.weight.scales'"):
+        train_step(model_of(parse(text), taken), freeze=["first*"], quantize="int8")
+    for freeze, kind in (("table", "int8"), ("first*", "int8:24")):
+        with pytest.raises(RequestError, match="no matrix is left to quantize"):
+            train_step(layers(), freeze=[freeze], quantize=kind)
+    with pytest.raises(
+        RequestError, match="only weights with values can be quantized, and the model has none"
+    ):
+        train_step(tiduc.load(LAYERS), train=["second*"], quantize="int8")
+    model = layers()
+    weights = {**model.weights, "first.weight": np.full((64, 32), np.inf, np.float32)}
+    with pytest.raises(RequestError, match="'first.weight' has numbers that are not finite"):
+        train_step(model.with_weights(weights), freeze=["first*"], quantize="int8")
+
+
+@pytest.mark.more
+def test_trained_and_exported(tmp_path: Any, capsys: Any) -> None:
+    """The command trains adapters on integers; the exported weights give the outputs of `infer`."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 16))
+    file, state, step = (str(tmp_path / name) for name in ("net.pt2", "state.safetensors", "step.vmfb"))
+    torch.export.save(torch.export.export(net, (torch.ones(32, 64),)), file)
+    options = ["--lora", "2", "--rank", "2", "--quantize", "int4:16", "--optimizer", "adam"]
+    assert cli(["train-step", file, *options, "--infer", file, "--state", state, "-o", step]) == 0
+    assert "0.weight.int4 (quantized), 0.weight.scales (quantized)" in capsys.readouterr().err
+    data = {
+        "x": RNG.standard_normal((96, 64), np.float32),
+        "target": RNG.standard_normal((96, 16), np.float32),
+    }
+    data[next(n for n in signature(step) if n not in ("target", "rate"))] = data.pop("x")
+    run = tiduc.training.fit(step, data, state=read_weights(state), rate=0.01, epochs=4)
+    write_weights(tmp_path / "trained.npz", run.state)
+    out = str(tmp_path / "new.pt2")
+    assert cli(["export", file, str(tmp_path / "trained.npz"), "-o", out]) == 0
+    x = next(x for name, x in data.items() if name != "target")[:32]
+    with tiduc.runtime.load(step) as module:
+        infer = module["infer"]
+        given = {
+            **run.state,
+            **{port.name: x for port in infer.signature.inputs if port.name not in run.state},
+        }
+        (y,) = infer(*(given[port.name] for port in infer.signature.inputs))
+    wanted = torch.export.load(out).module()(torch.tensor(x)).detach()
+    np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-5)
+    assert np.abs(net(torch.tensor(x)).detach() - wanted).max() > 1e-2
+
+
+def signature(step: str) -> list[str]:
+    """The names of the inputs of a step that its state lacks."""
+    with tiduc.runtime.load(step) as module:
+        return [port.name for port in module["step"].signature.inputs][-3:]
