@@ -247,7 +247,7 @@ def test_requirements_that_no_sizes_meet_are_refused() -> None:
         '%0 = "stablehlo.unary_einsum"(%x) {einsum_config = "ij->i"} : (tensor<?x3xf32>) -> tensor<?xf32>\n'
         f"return %0 : {V}",
     )
-    with pytest.raises(Unsupported, match="requires of dynamic dimensions is not known") as refused:
+    with pytest.raises(Unsupported, match="its requirements on dynamic dimensions are not known") as refused:
         asserting(text)
     assert refused.value.location == "-:2:6"
     text = branch(f"stablehlo.return %x : {V}", f"stablehlo.return %y : {V}")
