@@ -154,7 +154,7 @@ def of_cache(draw: Random, file: str) -> list[str]:
 
 
 def mistaken(draw: Random, file: str) -> list[str]:
-    """A command line with options that may be wrong. Most of them are options that the command has."""
+    """A command line with options that may be wrong. Most of the options belong to the command."""
     line = of_program(draw, file)
     known = {option for parameter in command(line[0]).params for option in parameter.opts}
     for _ in range(draw.randint(1, 3)):

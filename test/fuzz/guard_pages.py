@@ -59,7 +59,7 @@ _LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def guarded(array: Array) -> Array:
-    """A copy whose end touches an inaccessible page, as closely as the alignment of its start permits."""
+    """A copy that ends at an inaccessible page, or as close to it as the alignment of its start permits."""
     pages = max(-(-array.nbytes // mmap.PAGESIZE), 1)
     memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
     end = pages * mmap.PAGESIZE

@@ -94,7 +94,7 @@ def test_a_link_to_a_folder_is_looked_at_where_it_leads(folder: Path, tmp_path: 
 def test_the_folder_that_was_checked_is_used(
     folder: Path, of_parent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a path is redirected after the check, as by its owner changing a link, no other folder's entry is read."""
+    """If a path leads to another folder after the check, as when a link changes, that folder's entry is not read."""
     cache.write(KEY, b"module")
     monkeypatch.setenv("TIDUC_CACHE", str(tmp_path / "theirs" / "cache"))
     cache.write(KEY, b"another")

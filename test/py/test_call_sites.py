@@ -55,7 +55,7 @@ DERIVATIVES: dict[str, Callable[[Program], Program]] = {
 
 
 def check(derivative: str, first: Program, second: Program, factor: float = 1.0) -> None:
-    """The derivatives of two programs agree, of which the first computes `factor` times the second."""
+    """Asserts that the derivatives of two programs agree; the first program computes `factor` times the second."""
     one, other = DERIVATIVES[derivative](first), DERIVATIVES[derivative](second)
     draw = np.random.default_rng(4).standard_normal
     arguments = [0.5 * draw(port.type.shape) for port in one.inputs]

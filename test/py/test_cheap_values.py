@@ -290,7 +290,10 @@ def test_loops_keep_masks_of_equal_numbers() -> None:
 
 
 def test_reversed_kernels_are_not_stored_for_a_second_run() -> None:
-    """A barrier precedes a recomputed convolution; its kernel is reversed again, which stores nothing."""
+    """A barrier precedes the second run of a convolution.
+
+    The second run reverses its kernel again, behind the barrier.
+    """
     x, w = "tensor<1x4x5x5xf32>", "tensor<4x4x3x3xf32>"
 
     def convolved(y: str, image: str, kernel: str) -> str:

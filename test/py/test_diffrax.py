@@ -1,8 +1,8 @@
 """Solvers of differential equations, exported from diffrax, which have loops whose trip counts depend on the data.
 
 `DirectAdjoint` differentiates the solver's steps; JAX can do so only if `max_steps` bounds them. diffrax treats
-adaptive step sizes as constants, but an exported program does not record this choice, so these tests use central
-differences.
+adaptive step sizes as constants, but an exported program does not record this choice, so the tests of adaptive steps
+use central differences.
 """
 
 from collections.abc import Callable

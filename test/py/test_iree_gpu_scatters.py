@@ -1,4 +1,4 @@
-"""Scatters of rows in the form for NVIDIA's GPUs: values on the CPU."""
+"""Scatters of rows in their form for NVIDIA's GPUs, computed on the CPU."""
 
 from typing import Any
 

@@ -24,7 +24,10 @@ from tiduc.backends.iree.fast.memory.stored_values import BARRIER
 
 @pytest.mark.more
 def test_a_second_and_a_third_run_stay_two() -> None:
-    """Two selects of one value test for a number. IREE merges the runs behind them, unless the numbers are hidden."""
+    """Two selects give one value to two runs.
+
+    IREE merges these runs unless the numbers that the selects test are hidden.
+    """
 
     def again(x: Any, y: Any) -> Any:
         return jnp.exp(jnp.sin(y) @ x)

@@ -292,7 +292,7 @@ def test_choice_of_tiles_toward_kernels() -> None:
 
 @pytest.mark.parametrize(("size", "padding"), [(1, 1), (3, 3), (3, 5)])
 def test_wide_padding(size: int, padding: int) -> None:
-    """Positions of the result are distinct positions of a plane, even if whole windows lie in the padding."""
+    """A row of a plane has room for each position of the result, even if whole windows lie in the padding."""
     places = 9 + 2 * padding - size + 1
     planes = Planes((places,) * 2, (size,) * 2, (1, 1), (1, 1), (padding,) * 2, (9, 9))
     assert planes.pitch >= places

@@ -287,7 +287,7 @@ MASKED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
 
 
 def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a merged graph, the operands of an op may be other values than those in its definition."""
+    """Merging removes the broadcast, so in the merged graph the select reads another value than in its definition."""
     recomputing, _ = network(8, 512, 64, MASKED)
     assert BARRIER in recomputing.text
     monkeypatch.setattr(cheap, "_GAIN", 0.0)

@@ -315,6 +315,6 @@ def test_equal_meshes_are_linked_into_one() -> None:
     linked = link(
         [("f.mlir", parse(f"{mesh}\n{functions[0]}")), ("g.mlir", parse(f"{mesh}\n{functions[1]}"))]
     )
-    assert str(linked).count("sdy.mesh") == 2  # the op, and its attribute
+    assert str(linked).count("sdy.mesh") == 2  # its keyword and its attribute
     with pytest.raises(ResolveError, match="@mesh is ambiguous"):
         link([("f.mlir", parse(f"{mesh}\n{functions[0]}")), ("g.mlir", parse(f"{other}\n{functions[1]}"))])

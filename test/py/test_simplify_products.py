@@ -99,7 +99,7 @@ def test_sums_of_batches_are_contracted() -> None:
 
 
 def test_other_sums_stay() -> None:
-    """Unchanged: sums of rows, of a product with another reader, and with an initial value other than zero."""
+    """Sums of rows, sums of a product with another reader, and sums with an initial value other than zero stay."""
     for text in (
         total(*BATCHED, [0, 1]),
         total(*BATCHED, [1]),

@@ -1,4 +1,4 @@
-"""Untrusted files of all kinds except `.pt2`: their code cannot run, they cannot read other files, and limits hold."""
+"""Untrusted files of all kinds except `.pt2`: they cannot run code, read other files, or exceed limits."""
 
 import io
 import os

@@ -236,7 +236,7 @@ def test_keys_of_a_terminal() -> None:
     worker = worker_of(worker_of(shell))
     os.write(terminal, b"\x1a")
     shown(terminal, b"stopped 148")
-    assert becomes(lambda: state(worker) == "T")  # the shell may report the driver first
+    assert becomes(lambda: state(worker) == "T")  # the driver may stop before the worker
     assert becomes(lambda: state(worker) != "T")
     os.write(terminal, b"\x03")
     shown(terminal, b"ended 130")

@@ -146,7 +146,10 @@ def main() -> int:
         "--only", default="", help="only architectures whose titles match this regular expression"
     )
     parser.add_argument(
-        "--size", choices=SIZES, default="published", help="published: reduced only where none is known"
+        "--size",
+        choices=SIZES,
+        default="published",
+        help="published: the published size, or a reduced size where the catalog knows none",
     )
     parser.add_argument(
         "--shapes", type=int, default=0, help="skip modules whose weights have more shapes than this"

@@ -23,7 +23,7 @@ _FORK = multiprocessing.get_context("fork")  # fork: a new interpreter would imp
 
 
 def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
-    """The records with one of the given witnesses, or all records, whose witness can run with IREE."""
+    """The records whose witness can run with IREE; if witnesses are given, only the records with one of them."""
     wanted = set(witnesses)
     witnessed_records = [record for record in records() if record.fault.witness and not record.fault.untested]
     return [record for record in witnessed_records if not wanted or record.fault.witness in wanted]

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: the cotangent to both operands.
+// The transpose gives the cotangent to both operands.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.add %arg0, %arg1

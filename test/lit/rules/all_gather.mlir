@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Transposed: a reduce_scatter, which sums the cotangents and gives each process its part.
+// The transpose is a reduce_scatter, which sums the cotangents and gives each process its part.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = "stablehlo.all_gather"(%arg0) <{all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<{{\[\[}}0, 2], [1, 3{{\]\]}}> : tensor<2x2xi64>, use_global_device_ids}> : (tensor<4x6xf64>) -> tensor<4x12xf64>

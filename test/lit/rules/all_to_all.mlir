@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Transposed: split and concatenation dimensions are swapped. One op may have several operands.
+// The transpose has split and concatenation dimensions swapped. One op may have several operands.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]]:2 = "stablehlo.all_to_all"(%arg0, %arg1) <{concat_dimension = 0 : i64, replica_groups = dense<{{\[\[}}0, 2], [1, 3{{\]\]}}> : tensor<2x2xi64>, split_count = 2 : i64, split_dimension = 1 : i64}> : (tensor<4x6xf64>, tensor<4x6xf64>) -> (tensor<8x3xf64>, tensor<8x3xf64>)

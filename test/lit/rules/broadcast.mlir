@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: the sum over the new dimensions.
+// The transpose is the sum over the new dimensions.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.broadcast %arg0, sizes = [2, 4] : (tensor<3xf64>) -> tensor<2x4x3xf64>

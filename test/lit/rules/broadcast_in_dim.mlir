@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: a sum over new and expanded dimensions, then a transpose to the operand's order.
+// The transpose sums over new and expanded dimensions, then transposes to the operand's order.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [1, 2, 0] : (tensor<3x1x2xf64>) -> tensor<2x3x4xf64>

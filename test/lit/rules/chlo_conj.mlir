@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Linear over the reals; transposed: the conjugate.
+// The op is linear over the reals. The transpose is the conjugate.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = chlo.conj %arg0

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The product rule; transposed: toward the rows, a ragged_dot; toward the matrices, a dot_general of masked rows.
+// The product rule. The transpose for rows is a ragged_dot, and for the matrices a dot_general of masked rows.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = "chlo.ragged_dot"(%arg0, %arg1, %arg2) <{precision_config = [#chlo<precision HIGHEST>, #chlo<precision DEFAULT>], ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<5x3xf64>, tensor<2x3x4xf64>, tensor<2xi64>) -> tensor<5x4xf64>

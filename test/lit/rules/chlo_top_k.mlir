@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// A gather of the tangents at the selected indices; transposed: a scatter that adds.
+// A gather of the tangents at the selected indices. The transpose is a scatter that adds.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[VALUES:.*]], %[[INDICES:.*]] = chlo.top_k(%arg0, k = 2) : tensor<3x4xf64> -> (tensor<3x2xf64>, tensor<3x2xi32>)

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Transposed: a sum along a tree of processes; only the source keeps it.
+// The transpose is a sum along a tree of processes; only the source keeps it.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = "stablehlo.collective_broadcast"(%arg0) <{replica_groups = dense<{{\[\[}}0, 1, 2{{\]\]}}> : tensor<1x3xi64>}> : (tensor<4x6xf64>) -> tensor<4x6xf64>

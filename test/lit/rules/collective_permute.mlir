@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Transposed: the inverse permutation.
+// The transpose is the inverse permutation.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = "stablehlo.collective_permute"(%arg0) <{source_target_pairs = dense<{{\[\[}}0, 1], [1, 2{{\]\]}}> : tensor<2x2xi64>}> : (tensor<4x6xf64>) -> tensor<4x6xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// An operand without a tangent becomes zeros; transposed: a slice for each active operand.
+// An operand without a tangent becomes zeros. The transpose takes a slice for each active operand.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.concatenate %arg0, %arg1, %arg0, dim = 0 : (tensor<2xf64>, tensor<3xf64>, tensor<2xf64>) -> tensor<7xf64>

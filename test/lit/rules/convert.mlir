@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Linear; transposed: converted back.
+// The op is linear. The transpose converts back.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.convert %arg0 : (tensor<3xf64>) -> tensor<3xf32>

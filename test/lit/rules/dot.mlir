@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The product rule; transposed: a dot_general with the cotangent in place of an operand.
+// The product rule. The transpose is a dot_general with the cotangent in place of an operand.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.dot %arg0, %arg1 : (tensor<2x3xf64>, tensor<3x4xf64>) -> tensor<2x4xf64>

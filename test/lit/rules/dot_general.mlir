@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The product rule; transposed: the cotangent replaces an operand on the same side, so each precision keeps its side.
+// The product rule. In the transpose, the cotangent replaces an operand, and each precision keeps its side.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.dot_general %arg0, %arg1, batching_dims = [0] x [2], contracting_dims = [2] x [0], precision = [HIGHEST, DEFAULT] : (tensor<2x5x3xf32>, tensor<3x4x2xbf16>) -> tensor<2x5x4xf32>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --input 3xf64=1,2,3 --input 2x3xf64=1,2,3,4,5,6 --engine reference
 
-// Transposed: a sum over expanded dimensions, with the operand's size; a tangent has its primal's size.
+// The transpose sums over expanded dimensions, with the operand's size; a tangent has its primal's size.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?xf64>) -> tensor<i32>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: the update gets its slice of the cotangent, and the operand gets zeros there.
+// The transpose gives the update its slice of the cotangent, and the operand zeros there.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.dynamic_update_slice %arg0, %arg1, %arg2 : (tensor<5xf64>, tensor<2xf64>, tensor<i32>) -> tensor<5xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// The transform of the tangent; transposed: the inverse transform, not divided by the number of points.
+// The transform of the tangent. The transpose is the inverse transform, not divided by the number of points.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.fft %arg0, type = FFT, length = [3, 3] : (tensor<3x3xcomplex<f64>>) -> tensor<3x3xcomplex<f64>>

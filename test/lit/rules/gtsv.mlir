@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
 // The tangents of the diagonals are multiplied by neighbouring entries of x. A solve with the primal diagonals follows.
-// Transposed: a solve with the adjoint, whose outer diagonals are swapped and shifted by one.
+// The transpose is a solve with the adjoint, whose outer diagonals are swapped and shifted by one.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f64>

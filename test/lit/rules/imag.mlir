@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Linear; transposed: 0 + ct i, since Re(conj(ct i) dx) = ct Im(dx).
+// The op is linear. The transpose gives 0 + ct i, since Re(conj(ct i) dx) = ct Im(dx).
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.imag %arg0 : (tensor<3xcomplex<f64>>) -> tensor<3xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s --wrt 1 | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --wrt 1 --engine reference
 
-// Transposed: the product with the conjugate of the other operand.
+// The transpose multiplies by the conjugate of the other operand.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.multiply %arg0, %arg1

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// A barrier around the tangents; transposed: one around the cotangents.
+// A barrier around the tangents. The transpose is a barrier around the cotangents.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]]:3 = stablehlo.optimization_barrier %arg0, %arg1, %arg2

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: dropped elements get zeros; the padding value gets the sum over the padding.
+// The transpose gives zeros to dropped elements, and the sum over the padding to the padding value.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.pad %arg0, %arg1, low = [-1], high = [2], interior = [1] : (tensor<4xf64>, tensor<f64>) -> tensor<8xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// A sum is linear; transposed: broadcast.
+// A sum is linear. The transpose is a broadcast.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f64>

@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// Transposed: the parts of the cotangent, gathered.
+// The transpose gathers the parts of the cotangent.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = "stablehlo.reduce_scatter"(%arg0) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<{{\[\[}}0, 2], [1, 3{{\]\]}}> : tensor<2x2xi64>, scatter_dimension = 1 : i64, use_global_device_ids}> ({

@@ -3,7 +3,7 @@
 // RUN: tiduc -q check %s --engine reference
 
 // The tangent of the element that attains the maximum, found by a window over elements and their indices.
-// Transposed: a scatter.
+// The transpose is a scatter.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[C:.*]] = stablehlo.constant dense<7> : tensor<i32>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Linear; transposed: the cotangent to the chosen operand, and zero to the other.
+// The op is linear. The transpose gives the cotangent to the chosen operand, and zero to the other.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.select %arg0, %arg1, %arg2

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Linear in the source; transposed: a gather from the selected elements.
+// The op is linear in the source. The transpose gathers from the selected elements.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f64>

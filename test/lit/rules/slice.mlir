@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: a pad with zeros before, between and after the elements.
+// The transpose is a pad with zeros before, between and after the elements.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.slice %arg0 [1:6:3] : (tensor<7xf64>) -> tensor<2xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: the cotangent, and its negative.
+// The transpose gives the cotangent, and its negative.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.subtract %arg0, %arg1

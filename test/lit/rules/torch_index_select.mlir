@@ -1,7 +1,7 @@
 // RUN: tiduc jvp %s | filecheck %s --check-prefix=JVP
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 
-// A gather; transposed: a scatter that adds.
+// A gather. The transpose is a scatter that adds.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = "stablehlo.torch_index_select"(%arg0, %arg1) <{batch_dims = 1 : i64, dim = 1 : i64}> : (tensor<2x5x3xf64>, tensor<2x4xi32>) -> tensor<2x4x3xf64>

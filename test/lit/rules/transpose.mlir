@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// Transposed: the inverse permutation.
+// The transpose is the inverse permutation.
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[V0:.*]] = stablehlo.transpose %arg0, dims = [2, 0, 1] : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>

@@ -2,7 +2,7 @@
 // RUN: tiduc vjp %s | filecheck %s --check-prefix=VJP
 // RUN: tiduc -q check %s --engine reference
 
-// dx = op(a)^-1 (dy - op(da) x), with the triangle of da that is read; transposed: solves with the adjoint of op(a).
+// dx = op(a)^-1 (dy - op(da) x), with the triangle of da that is read. The transpose solves with the adjoint of op(a).
 
 // JVP-LABEL: func.func @main
 // JVP-NEXT:    %[[CST:.*]] = stablehlo.constant dense<(0.000000e+00,0.000000e+00)> : tensor<3x3xcomplex<f64>>

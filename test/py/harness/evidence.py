@@ -65,7 +65,7 @@ class Notes:
         self.refusals: set[Refusal] = set()
 
     def checked(self, recorder: Recorder, order: int) -> None:
-        """Records that the derivatives that requested these rules are checked up to an order.
+        """Records rules as checked up to an order; `recorder` has the rules that the checked derivatives requested.
 
         Call it before the derivatives of higher order are made, because they also request rules of ops that rules emit.
         If a check fails later, the session fails and no tables are compared.

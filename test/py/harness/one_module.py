@@ -63,7 +63,7 @@ def _compiled(program: Lowered, options: Options, kernels: bool) -> bytes:
 
 
 def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> set[str]:
-    """The values of the parameter `name` in the selected cases of a test of this file that have these other parameters.
+    """The values of the parameter `name` in the selected cases of a test whose other parameters are these.
 
     Cases that `-k` or a sample leaves out are not compiled.
     """

@@ -33,7 +33,7 @@ def skip_without_device(target: str) -> None:
 
 
 def module_for_gpus(text: str, target: str) -> bytes:
-    """The module of programs of which some copy from arguments or to results.
+    """The compiled module of programs, at least one of which copies from an argument or to a result.
 
     Sets the flag for such programs on SPIR-V targets, so that the compiler does not run again to add it.
     """

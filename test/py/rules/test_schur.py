@@ -39,7 +39,7 @@ def test_complex(sizes: tuple[int, ...], order: int) -> None:
 
 
 def test_form_alone() -> None:
-    """A call without vectors has the same derivative as a call with vectors, which the rule adds."""
+    """The rule of a call without vectors computes them, so the derivative equals that of a call with vectors."""
     x = matrix(3, 3, kind="c")
     form = exported(lambda x: jnp.abs(lax.linalg.schur(x, compute_schur_vectors=False)[0]) ** 2, x)
     check_rule(form, x, order=1)

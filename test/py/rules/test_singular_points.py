@@ -250,7 +250,7 @@ RANK_3 = np.array([[1.0, 2, 3, 4], [2, 5, 1, 0], [3, 7, 4, 4], [1, 1, 0, 2]])
 
 
 def adjugate(x: Any) -> Any:
-    """The adjugate, the transpose of the derivative of the determinant, of a real matrix."""
+    """The adjugate of a real matrix. It is the transpose of the gradient of the determinant."""
     u, s, vh = np.linalg.svd(x)
     others = [np.prod(np.delete(s, i)) for i in range(len(s))]
     return np.linalg.det(u @ vh) * (vh.T * others) @ u.T

@@ -101,7 +101,7 @@ def test_with_itself() -> None:
 
 
 def test_a_solution_is_not_linear_in_its_matrix() -> None:
-    """A linear graph in which the matrix is active, which no rule emits, is refused."""
+    """Transposition refuses a linear graph in which the matrix is active. No rule emits such a graph."""
     from tiduc.passes.rules import OPSET
 
     class Op:
