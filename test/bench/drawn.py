@@ -1,10 +1,10 @@
 """Gradients of architectures that are drawn by a seed: python test/bench/drawn.py [--help]
 
-A benchmark that no kernel can be fitted to. The seed, by default the date, draws architectures of transformers, timm,
-torchvision and diffusers (`test/zoo/catalog.py`) in the published widths and layers, the side of the images, and the
-length of the texts. The gradient of a scalar toward all weights, in f32 and on one thread, is measured as in
-`real_sizes.py`, in a process for each architecture. The journal keeps the rows of all runs. With --write, their table
-goes to docs/benchmarks.md.
+No kernel can be fitted to this benchmark, because each seed draws other architectures. The seed, by default the date,
+draws architectures of transformers, timm, torchvision and diffusers (`test/zoo/catalog.py`) with their published widths
+and numbers of layers. It also draws the side of the images and the length of the texts. The gradient of a scalar toward
+all weights, in f32 and on one thread, is measured as in `real_sizes.py`, in a process for each architecture. The
+journal keeps the rows of all runs. With --write, their table goes to docs/benchmarks.md.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def run(given: argparse.Namespace) -> None:
     """Measures architectures of the draw until `count` of them have figures; appends their records to the journal."""
     from catalog import architectures, draw
 
-    every = [each for each in architectures() if not each.training]  # PyTorch draws other masks of dropout
+    every = [each for each in architectures() if not each.training]  # dropout masks differ from PyTorch's
     random, measured = Random(given.seed), 0
     known = {(each["seed"], each["title"]) for each in records(given.journal)}
     for architecture in draw(given.seed, len(every), every):
@@ -150,11 +150,13 @@ def main() -> int:
     )
     parser.add_argument("journal", type=Path, nargs="?", default=JOURNAL)
     parser.add_argument("--seed", type=int, default=int(f"{date.today():%Y%m%d}"))
-    parser.add_argument("--count", type=int, default=20, help="how many networks with figures")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for the calls of each network")
-    parser.add_argument("--limit", type=float, default=1800, help="seconds for a network")
+    parser.add_argument("--count", type=int, default=20, help="number of networks that have figures")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of calls of each network")
+    parser.add_argument("--limit", type=float, default=1800, help="time limit of a network in seconds")
     parser.add_argument("--without", nargs="+", choices=OTHERS[1:], default=(), metavar="WAY")
-    parser.add_argument("--write", action="store_true", help="only put the table into docs/benchmarks.md")
+    parser.add_argument(
+        "--write", action="store_true", help="measure nothing; write the table to docs/benchmarks.md"
+    )
     given = parser.parse_args()
     if not given.write:
         run(given)
