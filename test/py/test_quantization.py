@@ -67,7 +67,10 @@ def products(request: pytest.FixtureRequest) -> tuple[dict[str, Model], Joined]:
 @pytest.mark.more
 @pytest.mark.parametrize("name", CASES)
 def test_values(name: str, products: tuple[dict[str, Model], Joined]) -> None:
-    """The product is that with the weight for which the integers stand; its kernel reads them and stores no weight."""
+    """The product equals that with the weight that the integers represent.
+
+    Its kernel reads them and stores no weight.
+    """
     models, compiled = products
     (rows, columns), axis, model = CASES[name].sizes, CASES[name].axis, models[name]
     source = str(source_of(tiduc.load(model.text), AVX512).stablehlo)
@@ -84,7 +87,7 @@ def test_values(name: str, products: tuple[dict[str, Model], Joined]) -> None:
 
 @pytest.mark.parametrize("count", [8, 64])
 def test_other_operands_are_stored(count: int) -> None:
-    """A matrix of long computations, each of which reads the last one twice, is stored; so is a kernel's result."""
+    """Stored: a matrix of long computations, each of which reads the previous one twice, and the result of a kernel."""
     of, codes = "tensor<64x64xf32>", "tensor<64x64xi8>"
     lines = [f"%{i + 1} = stablehlo.add %{i}, %{i} : {of}" for i in range(1, count)]
     text = f"""func.func @main(%x: {of}, %a: {codes}) -> {of} {{
@@ -101,7 +104,7 @@ def test_other_operands_are_stored(count: int) -> None:
 
 
 def test_shifts_by_many_bits() -> None:
-    """A shift by all bits, which gives 0, is not computed in a kernel, where it would give any number."""
+    """A shift by all bits gives 0. It is not computed in a kernel, where its result would be undefined."""
     of, codes = "tensor<64x64xf32>", "tensor<64x64xi8>"
     for bits in (7, 8):
         module = parse(f"""func.func @main(%x: {of}, %a: {codes}) -> {of} {{
@@ -150,13 +153,13 @@ LAYERS = """func.func @main(%a: tensor<64x32xf32> {tidu.name = "first.weight"},
 
 
 def layers() -> Model:
-    """Two linear layers, and a matrix that is no operand of a product."""
+    """Two linear layers, and a matrix that no product reads."""
     sizes = {"first.weight": (64, 32), "second.weight": (16, 64), "table": (16, 16)}
     return model_of(parse(LAYERS), {n: RNG.standard_normal(size, np.float32) for n, size in sizes.items()})
 
 
 def test_state() -> None:
-    """Frozen matrices of products are quantized; trained ones and others are not. Merged weights have their names."""
+    """Only frozen matrices that products read are quantized. Merged weights have the names of the matrices."""
     model = layers()
     step = train_step(model, freeze=["first*", "table"], quantize="int4:16")
     kinds = {name: (x.dtype.name, x.shape) for name, x in step.weights.items()}
