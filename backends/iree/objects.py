@@ -66,7 +66,8 @@ def compile_objects(
 def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> bytes:
     """The bytecode of a program after its dispatches are scheduled, with its arrays placed."""
     flags = f"--compile-to={DISPATCHED}", "--mlir-print-debuginfo"
-    dispatched = _run(source, target, kernels, limits, folder, *flags)
+    declared = replace(source, workgroups={})  # `put_in_workgroups` replaces the declarations
+    dispatched = _run(declared, target, kernels, limits, folder, *flags)
     program = SteppedProgram(
         source, target, Changes.of(source, target), [find_tool("iree-compile"), *target.flags, *source.flags]
     )

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from cases.random_numbers import DROPOUTS, seed
 from harness.example_files import EXAMPLES
+from harness.sources import source_of
 from harness.static_libraries import run_library
+from harness.variants import AVX512
 
 from tiduc.backends.backend import CALLBACK, Options
 from tiduc.backends.iree.elf import read_elf
+from tiduc.backends.iree.objects import compile_objects
 from tiduc.backends.iree.static.header import HEAP_BYTES, donations
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.cli import run
@@ -173,6 +176,25 @@ def test_arrays_of_a_library_are_placed_by_size() -> None:
     gradient = load(EXAMPLES / "mlp_f32.mlir").grad(value=True)
     heap = HEAP_BYTES.search(compile_library(gradient.lower(), "net", Options()).header)
     assert heap is not None and int(heap[1]) < 80_000
+
+
+@pytest.mark.more
+def test_a_library_with_placed_arrays_has_kernels() -> None:
+    """The first attempt compiles: its kernels of products are in the object file, and its arrays are placed."""
+    text = """func.func @main(%x: tensor<128x128xf32>) -> tensor<128x128xf32> {
+      %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+        : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
+      %1 = stablehlo.tanh %0 : tensor<128x128xf32>
+      %2 = stablehlo.dot_general %1, %x, contracting_dims = [1] x [0]
+        : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
+      return %2 : tensor<128x128xf32>
+    }"""
+    program = load(text)
+    source = source_of(program, AVX512)
+    assert source.places and source.workgroups
+    compiled = compile_objects(source, lambda _: None)
+    for name in source.workgroups:
+        assert name.removesuffix("_workgroup").encode() in compiled.kernels
 
 
 def test_random_numbers(tmp_path: Path) -> None:
