@@ -16,7 +16,7 @@ from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import parse
 from tiduc.models.model import Model, model_of
 from tiduc.runtime.weights import read_weights, write_weights
-from tiduc.training.lora import merged, with_lora
+from tiduc.training.lora import merged, with_lora, write_adapters
 from tiduc.training.quantization import Quantization, dequantized, quantized
 from tiduc.training.step import train_step
 
@@ -241,6 +241,60 @@ def test_trained_and_exported(tmp_path: Any, capsys: Any) -> None:
     wanted = torch.export.load(out).module()(torch.tensor(x)).detach()
     np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-5)
     assert np.abs(net(torch.tensor(x)).detach() - wanted).max() > 1e-2
+
+
+@pytest.mark.more
+def test_adapters_on_the_integers_of_a_file(tmp_path: Any) -> None:
+    """Layers whose weights a model computes from integers, as torchao's do, train adapters with PyTorch's losses."""
+    torch = pytest.importorskip("torch")
+
+    class Integers(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self, rows: int, columns: int) -> None:
+            super().__init__()
+            self.register_buffer("codes", torch.randint(-8, 8, (rows, columns), dtype=torch.int8))
+            self.register_buffer("zeros", torch.randint(-2, 2, (rows, 1), dtype=torch.int8))
+            self.scales = torch.nn.Parameter(torch.rand(rows, 1) / 8, requires_grad=False)
+            self.bias = torch.nn.Parameter(torch.zeros(rows))
+
+        def forward(self, x: Any) -> Any:
+            weight = (self.codes.float() - self.zeros.float()) * self.scales
+            return torch.nn.functional.linear(x, weight, self.bias)
+
+    torch.manual_seed(0)
+    net = torch.nn.ModuleDict({"first": Integers(96, 64), "second": Integers(16, 96)})
+    net.forward = lambda x: net["second"](torch.tanh(net["first"](x)))
+    x, target = torch.randn(64, 64), torch.randn(64, 16)
+    model = tiduc.from_torch(net, (x,), lift_constants=True)
+    with pytest.raises(RequestError, match="the layers are first, second"):
+        with_lora(model, ["third"])
+    step = train_step(with_lora(model, ["*"], rank=4, alpha=8.0), "mse", "adam")
+    prefix = "base_model.model."
+    lora = {
+        n: torch.nn.Parameter(torch.tensor(x))
+        for n, x in step.weights.items()
+        if n.endswith(("A.weight", "B.weight"))
+    }
+    assert len(lora) == 4 and lora[f"{prefix}first.lora_A.weight"].shape == (4, 64)
+    optimizer = torch.optim.Adam(lora.values(), lr=3e-3)
+
+    def adapted(name: str, y: Any) -> Any:
+        a, b = (lora[f"{prefix}{name}.lora_{each}.weight"] for each in "AB")
+        return net[name](y) + 2 * y @ a.T @ b.T
+
+    compiled, state = step.compile(), dict(step.weights)
+    for _ in range(20):
+        given = [state[name] for name in step.weights]
+        loss, *new = compiled(*given, x.numpy(), target.numpy(), np.float32(3e-3))
+        state |= {port.name: y for port, y in zip(step.outputs[1:], new, strict=True)}
+        optimizer.zero_grad()
+        wanted = torch.nn.functional.mse_loss(adapted("second", torch.tanh(adapted("first", x))), target)
+        wanted.backward()
+        optimizer.step()
+        assert abs(loss - wanted.item()) <= 1e-6 * wanted.item()
+    write_adapters(state, tmp_path)
+    assert set(read_weights(tmp_path / "adapter_model.safetensors")) == set(lora)
+    with pytest.raises(RequestError, match="the weight of 'first' is integers in the model's file"):
+        merged(state)
 
 
 def signature(step: str) -> list[str]:

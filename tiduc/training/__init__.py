@@ -9,7 +9,7 @@ losses         the loss, as a scalar output of the model's program; compose, for
 optimizers     the update of a parameter, given its gradient and its state
 accumulate     sums of gradients over several batches, before an update
 precision      products in a narrower type, and the loss scale for f16
-lora           adapters of low rank beside linear layers
+lora           adapters of low rank beside linear layers, also those of integer_layers.py
 quantization   frozen weights as integers and scales, with function_inputs.py
 schedules      the learning rate of each step, which the caller passes to the program
 roles          what each input of a step is: a parameter, state of the optimizer, an input of the model, ...

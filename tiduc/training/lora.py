@@ -21,6 +21,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import InputError, RequestError
 from tiduc.dialect.mlir.context import stage
+from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.shapes.types import is_float
 from tiduc.models.model import Model, model_of
 from tiduc.runtime.arrays import Array
@@ -29,6 +30,7 @@ from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue, TensorType
 from tiduc.runtime.weights import write_weights
 from tiduc.training.function_inputs import FunctionInputs
+from tiduc.training.integer_layers import integer_layers
 from tiduc.training.precision import NAMES
 from tiduc.training.quantization import dequantized
 
@@ -49,22 +51,22 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
     """
     if rank < 1:
         raise RequestError(f"the rank of an adapter is at least 1, not {rank}")
-    names = _matched(model, layers)
     inputs = FunctionInputs(model)
     added = {ALPHA: np.array(alpha, np.float32)}
     scale = inputs.add(ALPHA, [], ir.F32Type.get(), "the scale of the adapters")
-    for name in names:
-        weight = model.weights[name]
-        rows, columns = weight.shape
-        wide = np.float64 if weight.dtype == np.float64 else np.float32
-        layer = _PREFIX + name.removesuffix(_WEIGHT)
+    for name, products in _matched(model, inputs, layers).items():
+        weight = products[0].operands[1].type
+        (axis,) = Contraction.of(products[0]).summed[1]
+        columns, rows = weight.shape[axis], weight.shape[1 - axis]
+        element = weight.element_type if isinstance(weight.element_type, ir.F64Type) else ir.F32Type.get()
+        wide = np.float64 if isinstance(element, ir.F64Type) else np.float32
+        layer = _PREFIX + name
         draw = np.random.default_rng([seed, crc32(layer.encode())])  # whatever the order of the layers
         added[layer + _A] = draw.uniform(-(columns**-0.5), columns**-0.5, (rank, columns)).astype(wide)
         added[layer + _B] = np.zeros((rows, rank), wide)
-        element = ir.F64Type.get() if wide == np.float64 else ir.F32Type.get()
         a = inputs.add(layer + _A, [rank, columns], element)
         b = inputs.add(layer + _B, [rows, rank], element)
-        for product in list(_products(name, inputs[name])):
+        for product in products:
             _adapt(product, a, b, scale)
     base = [port.name for port in model.inputs if port.name in model.weights and is_float(port.type)]
     inputs.freeze(base, "the base of adapters")
@@ -72,17 +74,26 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
     return replace(adapted, loop_memory=model.loop_memory, memory=model.memory)
 
 
-def _matched(model: Model, layers: Sequence[str]) -> list[str]:
-    """The weights of the layers that match, in order."""
+def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dict[str, list[ir.Operation]]:
+    """The layers that match, each with the products that read its weight."""
     named = {name.removesuffix(_WEIGHT): name for name in model.weights if name.endswith(_WEIGHT)}
+    of_integers = integer_layers(model, inputs)
+    known = list(dict.fromkeys([*named, *of_integers]))
     for pattern in layers:
-        if not any(fnmatchcase(layer, pattern) for layer in named):
-            raise RequestError(f"no layer matches {pattern!r}; the layers are {', '.join(named) or 'none'}")
-    names = [named[x] for x in named if any(fnmatchcase(x, pattern) for pattern in layers)]
-    for name in names:
+        if not any(fnmatchcase(layer, pattern) for layer in known):
+            raise RequestError(f"no layer matches {pattern!r}; the layers are {', '.join(known) or 'none'}")
+    matched: dict[str, list[ir.Operation]] = {}
+    for layer in (x for x in known if any(fnmatchcase(x, pattern) for pattern in layers)):
+        if layer in of_integers:
+            matched[layer] = of_integers[layer]
+            continue
+        name = named[layer]
         if model.weights[name].ndim != 2:
             raise RequestError(f"an adapter needs a linear layer, and {name} is {model.weights[name].ndim}-D")
-    return names
+        matched[layer] = list(_products(name, inputs[name]))
+        if not matched[layer]:
+            raise RequestError(f"no product reads {name}: it has no adapter")
+    return matched
 
 
 def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Operation]:
@@ -216,6 +227,10 @@ def merged(state: Mapping[str, Array]) -> dict[str, Array]:
     own |= {name for name, x in state.items() if is_random_seed(SignatureValue(name, TensorType.of(x)))}
     weights = {name: x for name, x in state.items() if not name.startswith(_PREFIX) and name not in own}
     for name, (a, b) in adapters.layers.items():
+        if name + _WEIGHT not in weights:
+            raise RequestError(
+                f"the weight of {name!r} is integers in the model's file: adapters cannot be added to it"
+            )
         weight = weights[name + _WEIGHT]
         delta = (adapters.alpha / adapters.rank) * (b @ a)
         weights[name + _WEIGHT] = (weight.astype(delta.dtype) + delta).astype(weight.dtype)
