@@ -9,7 +9,7 @@ from tiduc.dialect.control.control import Branches, Loop, control, options
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.graph.write import write_block, write_definitions
-from tiduc.dialect.ops.control_ops import CALL, DERIVATIVES, FUNCTION
+from tiduc.dialect.ops.control_ops import CALL, FUNCTION, NAMED_GRAPHS, SOLVER
 from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.ops.verify import TERMINATOR
 
@@ -43,13 +43,15 @@ class ControlWriter:
             graph = self._unwritten.pop()
             outputs = [y for y in graph.outputs if y is not None]
             type_ = ir.FunctionType.get([x.type for x in graph.inputs.values()], [y.type for y in outputs])
-            own = {
+            own: dict[str, ir.Attribute] = {
                 name: ir.FlatSymbolRefAttr.get(
                     self._function_of(self._view.graph(graph.attributes[name].value))
                 )
-                for name in DERIVATIVES
+                for name in NAMED_GRAPHS
                 if name in graph.attributes
             }
+            if SOLVER in graph.attributes:
+                own[SOLVER] = graph.attributes[SOLVER]
             attributes = {
                 **own,
                 "sym_name": ir.StringAttr.get(self._functions[graph.name]),

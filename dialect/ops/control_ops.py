@@ -28,8 +28,20 @@ CARRIES, SEQUENCES, REVERSE, TRIP_COUNT = "tidu.carries", "tidu.sequences", "tid
 ROOT = "tidu.root"
 """On a graph: the symbol of an equation f(x..., y...) = 0 that the graph's outputs y solve."""
 
-DERIVATIVES = ("tidu.jvp", "tidu.vjp", ROOT)
-"""On a graph: symbols of a custom JVP, VJP or equation, which replaces the derivative of the graph's own ops."""
+SOLVE = "tidu.linear_solve"
+"""On a graph (b..., k...) -> x...: the symbol of the linear system (x..., k...) -> b... that the results x solve."""
+
+DERIVATIVES = ("tidu.jvp", "tidu.vjp", ROOT, SOLVE)
+"""On a graph: symbols of a custom JVP, VJP, equation or system, which replaces the derivative of the graph's ops."""
+
+TRANSPOSE_SOLVE = "tidu.transpose_solve"
+"""On a graph with `SOLVE`: the symbol of the graph that solves the transposed system; the graph itself if symmetric."""
+
+NAMED_GRAPHS = (*DERIVATIVES, TRANSPOSE_SOLVE)
+"""The attributes of a graph that are symbols of graphs."""
+
+SOLVER = "tidu.solver"
+"""On a graph with `ROOT` or `SOLVE`: a dictionary with the method for linear systems and its options."""
 
 CALL_VJP = "tidu.call_vjp"
 """The JVP `(x..., dx...) -> dy...` of a function with a custom VJP. It has no definition, only a transpose."""

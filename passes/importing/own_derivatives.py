@@ -3,21 +3,33 @@
     func.func private @f(%x: T) -> U attributes {tidu.jvp = @g}     @g (x..., dx...) -> (y..., dy...), linear in dx
     func.func private @f(%x: T) -> U attributes {tidu.vjp = @g}     @g (x..., cy...) -> cx... or (y..., cx...)
     func.func private @f(%x: T) -> U attributes {tidu.root = @g}    @g (x..., y...) -> the residuals, which are zero
+    func.func private @f(%b: U, %k: T) -> U attributes {tidu.linear_solve = @g}   @g (x..., k...) -> b..., linear in x
 
 There is one tangent for each argument and result of a float or complex type, in order; residuals have the types of the
 results y. Such a function is never inlined; its calls are differentiated by the function that it names. A function for
 which the op set has a rule is not inlined either.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
+from typing import Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.control.krylov import LU, METHODS
 from tiduc.dialect.errors import ParseError
 from tiduc.dialect.graph.functions import functions_in, new_function, symbol
 from tiduc.dialect.graph.graph import operations
-from tiduc.dialect.ops.control_ops import DERIVATIVES, FUNCTION, ROOT
+from tiduc.dialect.ops.attributes import readable
+from tiduc.dialect.ops.control_ops import (
+    DERIVATIVES,
+    FUNCTION,
+    NAMED_GRAPHS,
+    ROOT,
+    SOLVE,
+    SOLVER,
+    TRANSPOSE_SOLVE,
+)
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import is_wide
 from tiduc.passes.rules.registry import OpSet
@@ -39,6 +51,8 @@ def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
             raise ParseError(f"@{name} has both {named[0]} and {named[1]}; one is enough", function.location)
         for attribute in named:
             derivatives[_check(function, name, attribute, functions, opset)] = None
+            if (back := readable(function.attributes, TRANSPOSE_SOLVE)) is not None:
+                derivatives[back.value] = None
         if not named and name not in ruled:
             continue
         if not len(function.regions[0].blocks):
@@ -66,11 +80,17 @@ def _check(
     smooth = [[t for t in types if tangent_type(t) is not None] for types in (inputs, results)]
     if attribute == DERIVATIVES[0]:
         expected = [([*inputs, *smooth[0]], [*results, *smooth[1]])]
-    elif attribute == ROOT:
+    elif attribute in (ROOT, SOLVE):
         expected = [([*inputs, *results], results)]
         if not _is_solvable(results):
-            message = f"@{name} has {ROOT}, which needs results of static shape and of one type: f32, f64 or complex"
-            raise ParseError(message, function.location)
+            needed = "results of static shape and of one type: f32, f64 or complex"
+            raise ParseError(f"@{name} has {attribute}, which needs {needed}", function.location)
+        if attribute == SOLVE:
+            expected = [([*results, *inputs[len(results) :]], results)]
+            if inputs[: len(results)] != results:
+                message = f"@{name} has {SOLVE}, whose first arguments have the types of its results"
+                raise ParseError(message, function.location)
+        _check_solver(function, name, attribute, functions)
     else:
         expected = [([*inputs, *smooth[1]], smooth[0]), ([*inputs, *smooth[1]], [*results, *smooth[0]])]
     derivative = functions[symbol.value]
@@ -81,6 +101,48 @@ def _check(
         raise ParseError(message, derivative.location)
     derivative.attributes[FUNCTION] = ir.StringAttr.get(symbol.value)
     return str(symbol.value)
+
+
+def _check_solver(function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation]) -> None:
+    """Checks `SOLVER` and `TRANSPOSE_SOLVE`, and keeps the function that solves the transposed system."""
+    methods = (LU, *METHODS) if attribute == ROOT else METHODS
+    given = readable(function.attributes, SOLVER)
+    if SOLVER in function.attributes and not _is_solver(given, methods):
+        message = (
+            f"@{name} has {SOLVER} = {given}, expects a dictionary with a method, one of {', '.join(methods)}, "
+            "and perhaps a tolerance (f64) and iterations (i64) above 0"
+        )
+        raise ParseError(message, function.location)
+    if TRANSPOSE_SOLVE not in function.attributes:
+        return
+    symbol = readable(function.attributes, TRANSPOSE_SOLVE)
+    if attribute != SOLVE or not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
+        message = f"@{name} has {TRANSPOSE_SOLVE} = {symbol}, expects a function here, and {SOLVE}"
+        raise ParseError(message, function.location)
+    back = functions[symbol.value]
+    if _signature(back) != _signature(function):
+        raise ParseError(
+            f"@{symbol.value}, the {TRANSPOSE_SOLVE} of @{name}, has another type", back.location
+        )
+    back.attributes[FUNCTION] = ir.StringAttr.get(symbol.value)
+
+
+def _is_solver(given: ir.Attribute | None, methods: Sequence[str]) -> bool:
+    if not isinstance(given, ir.DictAttr) or not {entry.name for entry in given} <= {"method", *_NUMBERS}:
+        return False
+    method = readable(given, "method")
+    numbers: dict[str, Any] = {name: readable(given, name) for name in _NUMBERS if name in given}
+    return (
+        isinstance(method, ir.StringAttr)
+        and method.value in methods
+        and all(
+            isinstance(x, _NUMBERS[name]) and float(numbers[name].value) > 0 for name, x in numbers.items()
+        )
+    )
+
+
+_NUMBERS = {"tolerance": ir.FloatAttr, "iterations": ir.IntegerAttr}
+"""The options of a solver."""
 
 
 def _is_solvable(results: list[ir.RankedTensorType]) -> bool:
@@ -98,7 +160,7 @@ def _signature(function: IrOp) -> tuple[list[ir.RankedTensorType], list[ir.Ranke
 def _outline_body(function: ir.Operation, name: str, functions: dict[str, ir.Operation]) -> None:
     """Moves the body and the derivative's name to a new private function, which the public function calls."""
     inner = next(n for i in count() if (n := f"{name}.body{'_' * i}") not in functions)
-    moved = [attribute for attribute in (FUNCTION, *DERIVATIVES) if attribute in function.attributes]
+    moved = [attribute for attribute in (FUNCTION, SOLVER, *NAMED_GRAPHS) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}
     attributes[FUNCTION] = ir.StringAttr.get(inner)
     inputs, results = _signature(function)

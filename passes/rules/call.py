@@ -48,7 +48,7 @@ def call(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
         for attribute, rule in OWN.items():
             if attribute in graph.attributes:
                 return rule(b, op, dx, b.view.graph(graph.attributes[attribute].value))
-    return at_site(b, op, dx, _linearized)[: len(op.results)]
+    return at_site(b, op, dx, linearized_tangents)[: len(op.results)]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ _PATTERNS = Cache[tuple[Graph, ...], set[tuple[Flags, ...]]]()
 """The patterns for which graphs have been linearized or transposed."""
 
 
-def _linearized(b: StablehloBuilder, record: Branches, dx: Tangents) -> list[Value | None]:
+def linearized_tangents(b: StablehloBuilder, record: Branches, dx: Tangents) -> list[Value | None]:
     linearized = linearized_graphs(b, record.graphs, dx)
     operands = [*(t for t in dx if t is not None), *values_read(b, record, linearized)]
     dy = iter(_emit(b, record.index, linearized.linear, operands) if any(linearized.outputs) else ())
@@ -212,7 +212,7 @@ def _by_jvp(b: StablehloBuilder, op: Definition, dx: Tangents, jvp: Graph) -> li
     operands = (*op.operands, *zeros)
     record = Branches(None, operands, tuple(range(len(operands))), (jvp,), jvp.name)
     along = [None] * len(op.operands) + [t for t, flag in zip(dx, smooth, strict=True) if flag]
-    dy = iter(_linearized(b, record, along)[len(op.results) :])
+    dy = iter(linearized_tangents(b, record, along)[len(op.results) :])
     if not _is_linear(b, linearized_graphs(b, record.graphs, along), len(op.operands)):
         message = f"unsupported jvp AD rule for func.call: its JVP @{jvp.name} is not linear in the tangents"
         raise Unsupported(message, op.location)
@@ -246,7 +246,15 @@ def _by_vjp(b: StablehloBuilder, op: Definition, dx: Tangents, vjp: Graph) -> li
 OwnRule = Callable[[StablehloBuilder, Definition, Tangents, Graph], list[Value | None]]
 
 OWN: dict[str, OwnRule] = dict(zip(DERIVATIVES, (_by_jvp, _by_vjp), strict=False))
-"""The linearize rules of calls of functions that name a graph by one of `DERIVATIVES`; `root.py` adds the third."""
+"""The linearize rules of calls of functions that name a graph by one of `DERIVATIVES`.
+
+`root.py` and `linear_solve.py` add theirs.
+"""
+
+OwnTranspose = Callable[[StablehloBuilder, Definition, Tangents, Sequence[bool], Graph], list[Value | None]]
+
+OWN_TRANSPOSE: dict[str, OwnTranspose] = {}
+"""The transpose rules of calls of graphs with an attribute, which `linear_solve.py` fills."""
 
 
 @linearize(CALL_VJP)
@@ -272,6 +280,9 @@ def call_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
     record = branches(b.view, op)
+    for attribute, rule in OWN_TRANSPOSE.items() if record.index is None else ():
+        if attribute in record.graphs[0].attributes:
+            return rule(b, op, ct, active, record.graphs[0])
     flags = tuple([active[i] for i in record.arguments])
     with_ct = tuple([t is not None for t in ct])
     operands = zip(record.operands, flags, strict=True)

@@ -3,8 +3,9 @@
     y = call @solve (x)         ->      J dy = -(df/dx) dx,   J = df/dy, both at (x, y)
 
 This is the implicit function theorem: the derivative does not depend on how `@solve` finds y, and exists where J is
-regular. J is a matrix, whose columns are the JVPs of f for all basis vectors. All ops that the rule emits have rules,
-so both modes and every order follow.
+regular. J is a matrix, whose columns are the JVPs of f for all basis vectors. With `tidu.solver`, a Krylov method
+needs only products J v (`linear_solve.py`). All ops that the rule emits have rules, so both modes and every order
+follow.
 
 Source: Blondel et al., "Efficient and Modular Implicit Differentiation" (2022).
 """
@@ -15,7 +16,8 @@ from math import prod
 
 from torch_mlir import ir
 
-from tiduc.dialect.control.control import Branches, emit_call
+from tiduc.dialect.control.control import Branches, branches, emit_call
+from tiduc.dialect.control.krylov import LU, solver_of
 from tiduc.dialect.emitters.associative import part
 from tiduc.dialect.emitters.matrices import solve_by_lu
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
@@ -23,12 +25,16 @@ from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.ops.control_ops import ROOT
 from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_element, with_shape
 from tiduc.passes.rules.call import OWN, linearized_graphs, values_read
+from tiduc.passes.rules.linear_solve import root_by_krylov
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 
 
 def by_root(b: StablehloBuilder, op: Definition, dx: Tangents, equation: Graph) -> list[Value | None]:
     """The tangents of the results, which solve the linearized equation."""
+    solver = solver_of(branches(b.view, op).graphs[0])
+    if solver is not None and solver.method != LU:
+        return root_by_krylov(b, op, dx, equation, solver)
     ys, operands = op.results, (*op.operands, *op.results)
     record = Branches(None, operands, tuple(range(len(operands))), (equation,), equation.name)
     # The equation is linearized in x and y together, so that a single call returns all residuals.

@@ -26,7 +26,7 @@ from tiduc.dialect.graph.cache import Cache
 from tiduc.dialect.graph.graph import Definition, Graph, Value, stem
 from tiduc.dialect.graph.view import View
 from tiduc.dialect.mlir.context import stage
-from tiduc.dialect.ops.control_ops import CALL, DERIVATIVES, FUNCTION, MEMORIES
+from tiduc.dialect.ops.control_ops import CALL, FUNCTION, MEMORIES, NAMED_GRAPHS
 from tiduc.passes.engine.close import private_builder
 from tiduc.passes.materialize_merge import live
 from tiduc.passes.rules.registry import OpSet
@@ -82,7 +82,7 @@ def structured(view: View, graph: Graph, opset: OpSet, memory: str) -> Graph:
     results = _STRUCTURED.of(view)
     result = results.get((graph, memory))
     if result is None:
-        result, named = graph, [name for name in DERIVATIVES if name in graph.attributes]
+        result, named = graph, [name for name in NAMED_GRAPHS if name in graph.attributes]
         if named or any(is_control(op) for op in graph.definitions):
             result = _build(view, graph, private_builder(view, opset, stem(graph)), opset, memory)
         # Cached before the graph's derivatives, which may call the graph, are structured.

@@ -12,6 +12,7 @@ from tiduc.dialect.mlir.context import context
 from tiduc.documents import op_rows
 from tiduc.loading import load
 from tiduc.passes.rules import OPSET
+from tiduc.passes.rules.call import OWN, OWN_TRANSPOSE
 from tiduc.tables import CHECKED
 
 RULES = Path(__file__).parents[2] / "passes" / "rules"
@@ -119,7 +120,8 @@ def test_every_op_has_a_row() -> None:
 def test_rules_are_short() -> None:
     """A declaration averages less than 14.5 lines, docstrings included.
 
-    The registry, imports, and the analyses of which parts of a matrix a function reads are not counted.
+    Rules of calls for attributes of the called functions are declarations, too. The registry, imports, and the analyses
+    of which parts of a matrix a function reads are not counted.
     """
     others = (
         "guard",
@@ -130,7 +132,8 @@ def test_rules_are_short() -> None:
         "spectral_outcomes",
     )
     files = [file for file in RULES.glob("*.py") if file.stem not in others]
-    average = sum(map(lines_of, files)) / len(OPSET.forms)
+    declared = len(OPSET.forms) + len(OWN) + len(OWN_TRANSPOSE)
+    average = sum(map(lines_of, files)) / declared
     assert average < 14.5, (
         "move code that rules share into a form (docs/rules.md) or the builder (dialect/emitters/stablehlo.py)"
     )

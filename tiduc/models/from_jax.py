@@ -204,5 +204,5 @@ def _with_derivatives(module: ir.Module, derivatives: Mapping[OwnDerivative, byt
         modules.append((own.name, parse(contents)))
         ir.SymbolTable.set_symbol_name(entry_of(modules[-1][1]), own.name)
     linked = link(modules)
-    name_derivatives(linked, {own.name: own.attribute for own in derivatives})
+    name_derivatives(linked, list(derivatives))
     return linked

@@ -216,6 +216,7 @@ SCRIPTS: dict[str, str] = {
     "export_onnx.py": "read: trains a network in PyTorch, and writes digits.onnx into this folder",
     "finetune_on_device.py": "step.vmfb step_state.npz --steps 5",
     "from_torch.py": "",
+    "implicit_layers.py": "--size 8",
     "in_a_browser.py": "net.html",
     "models.py": "read: the models that export.py exports",
     "optimal_control.py": "",

@@ -19,8 +19,9 @@ from torch_mlir import ir
 
 from tiduc.dialect.errors import TiducError, Unsupported, first_line
 from tiduc.dialect.graph.functions import functions_in, replace_by_call, symbol, within
-from tiduc.dialect.ops.control_ops import DERIVATIVES
+from tiduc.dialect.ops.control_ops import DERIVATIVES, TRANSPOSE_SOLVE
 from tiduc.dialect.ops.ir_types import IrValue
+from tiduc.models.jax.solves import Jaxprs, LinearSolve
 from tiduc.passes.rules.composite import NOT_DIFFERENTIABLE
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ _HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all f
 class OwnDerivative:
     """A derivative to export: a function of arrays like `arguments`, for the composites named `name`.
 
-    `attribute` is the entry of `DERIVATIVES` for this kind of derivative. `level` is the level of the derivatives of
-    the functions that it calls.
+    `attribute` is the entry of `NAMED_GRAPHS` for this kind of derivative. `level` is the level of the derivatives of
+    the functions that it calls. A derivative of another function than that of the composites `name` says `of` which
+    composites or derivative it is.
     """
 
     name: str
@@ -58,6 +60,7 @@ class OwnDerivative:
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     level: int
+    of: str = ""
 
 
 class OwnDerivatives:
@@ -78,10 +81,11 @@ class OwnDerivatives:
         if level == self._levels:
             return ()
         own = primitives.custom_jvp_call_p, primitives.custom_vjp_call_p
-        return tuple(
+        calls = tuple(
             (primitive, functools.partial(self._lowered, primitive, attribute, level))
             for primitive, attribute in zip(own, DERIVATIVES[:2], strict=True)
         )
+        return (*calls, (primitives.linear_solve_p, functools.partial(self._lowered_solve, level)))
 
     def _lowered(
         self,
@@ -113,6 +117,33 @@ class OwnDerivatives:
                 kept = self._jax.lax.composite(function, name)
             function = self._rejecting(kept, rejected)
         return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
+
+    def _lowered_solve(
+        self,
+        level: int,
+        ctx: "lowering.LoweringRuleContext",
+        *operands: IrValue,
+        const_lengths: Sequence[int],
+        jaxprs: Jaxprs,
+    ) -> object:
+        """Lowers `jax.lax.custom_linear_solve` to a composite (b..., constants...) -> x... of its solver.
+
+        A direct solver, such as `jnp.linalg.solve`, and a solver with auxiliary results are lowered to their ops.
+        """
+        from jax.interpreters import mlir
+
+        call = LinearSolve(self._jax, const_lengths, jaxprs)
+        function: Traceable = call.solve
+        if call.is_kept and self._is_kept(jaxprs.solve):
+            name = f"{_PREFIX}{len(self.collected)}"
+            inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
+            for suffix, attribute, of, derivative in call.derivatives(name):
+                given = derivative, tuple(call.in_order(inputs))
+                self.collected.append(OwnDerivative(f"{name}{suffix}", attribute, *given, level + 1, of))
+            function = self._jax.lax.composite(call.solve, name)
+        return mlir.lower_fun(lambda *given: function(*call.in_order(given)), multiple_results=True)(
+            ctx, *operands
+        )
 
     def _rejected(
         self, make: MakeDerivative, inputs: Sequence["jax.ShapeDtypeStruct"], captured: int
@@ -266,18 +297,26 @@ def _along(bound: Traceable, given: Sequence["jax.Array"], moving: Sequence[int]
     return along
 
 
-def name_derivatives(module: ir.Module, attributes: dict[str, str]) -> None:
+def name_derivatives(module: ir.Module, derivatives: Sequence[OwnDerivative]) -> None:
     """Replaces composites of functions that have derivatives by calls of these functions, which name the derivatives.
 
-    `attributes` maps the name of each derivative to its attribute. A derivative's name is also the name of the
-    composites and of a function.
+    A derivative's name is also the name of a function.
     """
     functions = {symbol(op): op for op in functions_in(module)}
+    of_name: dict[str, list[OwnDerivative]] = {}
+    for own in derivatives:
+        of_name.setdefault(own.of or own.name, []).append(own)
+        functions[own.name].attributes["sym_visibility"] = ir.StringAttr.get("private")
     for composite in within(module.operation, [_COMPOSITE]):
         name = ir.StringAttr(composite.attributes["name"]).value
-        if name in attributes:
+        if name in of_name:
             callee = ir.FlatSymbolRefAttr(composite.attributes["decomposition"]).value
-            functions[callee].attributes[attributes[name]] = ir.FlatSymbolRefAttr.get(name)
+            for own in of_name[name]:
+                functions[callee].attributes[own.attribute] = ir.FlatSymbolRefAttr.get(own.name)
+                if own.attribute == TRANSPOSE_SOLVE:
+                    functions[own.name].attributes[TRANSPOSE_SOLVE] = ir.FlatSymbolRefAttr.get(callee)
             replace_by_call(composite.operation, callee)
-    for name in attributes:
-        functions[name].attributes["sym_visibility"] = ir.StringAttr.get("private")
+    of_derivatives = {own.name for own in derivatives if own.of}
+    for own in derivatives:
+        if own.of in of_derivatives:
+            functions[own.of].attributes[own.attribute] = ir.FlatSymbolRefAttr.get(own.name)

@@ -16,6 +16,7 @@ from torch_mlir import ir
 
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.models.expansions import PREFIX
+from tiduc.models.jax.solves import equations_in, is_iterative
 from tiduc.passes.rules.opset import OPSET
 
 if TYPE_CHECKING:
@@ -44,23 +45,14 @@ def lowering_rules(jax: Any, stops: bool) -> tuple[tuple[Any, Callable[..., Any]
 
 
 def keeps_stops(jaxpr: "jax.extend.core.ClosedJaxpr") -> bool:
-    """Whether an export keeps the `stop_gradient`s of a traced function: only if it has no `custom_linear_solve`.
+    """Whether an export keeps the `stop_gradient`s of a traced function: only if it has no direct linear solver.
 
     `jnp.linalg.solve` stops the gradients of a matrix before factorizing it, because `custom_linear_solve` has a
-    derivative of its own. An export loses that derivative, so tiduc differentiates the factorization.
+    derivative of its own. An export loses that derivative, so tiduc differentiates the factorization. Solvers with
+    loops keep their derivative.
     """
-    seen, stack = set(), [jaxpr]
-    while stack:
-        value = stack.pop()
-        inner = getattr(value, "jaxpr", value)  # a closed jaxpr holds another one
-        if isinstance(value, tuple | list):
-            stack += value
-        elif hasattr(inner, "eqns") and id(inner) not in seen:
-            seen.add(id(inner))
-            if any(equation.primitive.name == "custom_linear_solve" for equation in inner.eqns):
-                return False
-            stack += [parameter for equation in inner.eqns for parameter in equation.params.values()]
-    return True
+    calls = (each for each in equations_in(jaxpr) if each.primitive.name == "custom_linear_solve")
+    return all(is_iterative(call.params["jaxprs"].solve) for call in calls)
 
 
 def disabled_checks(jax: ModuleType) -> list[Any]:

@@ -1,0 +1,377 @@
+"""Krylov methods: loops that solve A x = b by products with A, without a matrix.
+
+    cg          conjugate gradients; A is symmetric and definite
+    bicgstab    stabilized biconjugate gradients; any regular A, two products in a step, a few vectors of memory
+    gmres       minimal residuals over the last `restart` directions; any regular A
+
+All arrays of x are one vector of real numbers, so that A need only be linear over the real numbers. The methods start
+from b divided by its largest entry. A method ends when its residual has fallen by a factor of eps^0.75, and runs again
+on the residual of x, as iterative refinement, until that is below the tolerance or no longer falls. If it is then not
+small, x is NaN: no derivative is silently wrong.
+
+Sources: Hestenes and Stiefel (1952); van der Vorst, "Bi-CGSTAB" (1992); Walker and Zhou, "A simpler GMRES" (1994);
+Jiranek and Rozloznik, "Adaptive version of simpler GMRES" (2010).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo as hlo
+
+from tiduc.dialect.control.control import Loop, emit_call, emit_loop
+from tiduc.dialect.emitters.stablehlo import StablehloBuilder
+from tiduc.dialect.graph.graph import Graph, Value
+from tiduc.dialect.ops.control_ops import SOLVER
+from tiduc.dialect.shapes.types import element, i64, is_complex, shape, with_element, with_shape
+
+CG, BICGSTAB, GMRES = "cg", "bicgstab", "gmres"
+LU = "lu"
+"""The method with a matrix, which is no Krylov method."""
+
+_MOST_STEPS = 1000
+"""The most steps of a method between two computations of the residual from x."""
+
+_RESTART = 30, 200
+"""The fewest and the most directions that GMRES keeps."""
+
+_MOST_KEPT = 2**22
+"""GMRES keeps more than the fewest directions only if they have at most so many numbers."""
+
+_FALLS = 0.8
+"""GMRES takes the residual as the next direction if a step divides its square by more than 1 / 0.8."""
+
+_ROUNDS = 20
+"""The times that cg and bicgstab run at least, if no number of iterations is given."""
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A method with its options: the tolerance of |b - A x| / |b|, and the most iterations. 0 stands for a default."""
+
+    method: str
+    tolerance: float = 0.0
+    iterations: int = 0
+
+    def attribute(self) -> ir.Attribute:
+        """The dictionary of the attribute `SOLVER`."""
+        given: dict[str, ir.Attribute] = {"method": ir.StringAttr.get(self.method)}
+        if self.tolerance:
+            given["tolerance"] = ir.FloatAttr.get_f64(self.tolerance)
+        if self.iterations:
+            given["iterations"] = i64(self.iterations)
+        return ir.DictAttr.get(given)
+
+
+def solver_of(graph: Graph) -> Solver | None:
+    """The method in a graph's attributes; None without the attribute."""
+    if SOLVER not in graph.attributes:
+        return None
+    given = ir.DictAttr(graph.attributes[SOLVER])
+    numbers: dict[str, Any] = {
+        name: given[name].value for name in ("tolerance", "iterations") if name in given
+    }
+    return Solver(given["method"].value, **numbers)
+
+
+@dataclass(frozen=True)
+class _System:
+    """A linear map: a closed graph (x..., known...) -> A x, and values of the types of the arrays x."""
+
+    graph: Graph
+    like: tuple[Value, ...]
+
+    @property
+    def real(self) -> ir.Type:
+        """The type of real numbers."""
+        first: ir.Type = element(self.like[0])
+        return ir.ComplexType(first).element_type if is_complex(self.like[0]) else first
+
+    @property
+    def size(self) -> int:
+        """The number of real numbers in x."""
+        return sum(prod(shape(x)) * (2 if is_complex(x) else 1) for x in self.like)
+
+    @property
+    def vector(self) -> ir.RankedTensorType:
+        return with_element(with_shape(self.like[0].type, [self.size]), self.real)
+
+    def flat(self, b: StablehloBuilder, arrays: Sequence[Value]) -> Value:
+        """Arrays as one vector."""
+        parts = []
+        for x in arrays:
+            own = b.reshape(x, [prod(shape(x))])
+            parts += [b.real(own), b.imag(own)] if is_complex(x) else [own]
+        return parts[0] if len(parts) == 1 else b.concatenate(parts, 0)
+
+    def arrays(self, b: StablehloBuilder, v: Value) -> list[Value]:
+        """A vector as arrays."""
+        found, at = [], 0
+
+        def part(count: int) -> Value:
+            nonlocal at
+            at += count
+            return b.slice(v, [at - count], [at], [1])
+
+        for x in self.like:
+            count = prod(shape(x))
+            own = b.complex(part(count), part(count)) if is_complex(x) else part(count)
+            found.append(b.reshape(own, shape(x)))
+        return found
+
+    def product(self, b: StablehloBuilder, v: Value, known: Sequence[Value]) -> Value:
+        """A v."""
+        return self.flat(b, emit_call(b, self.graph, [*self.arrays(b, v), *known]))
+
+
+def solution(
+    b: StablehloBuilder, apply: Graph, right: Sequence[Value], known: Sequence[Value], solver: Solver
+) -> list[Value]:
+    """The arrays x with A x = `right`, where `apply` is a closed graph (x..., known...) -> A x."""
+    system = _System(apply, tuple(right))
+    if not system.size:
+        return list(right)
+    eps = float(np.finfo(np.float64 if str(system.real) == "f64" else np.float32).eps)
+    tolerance = solver.tolerance or 2 * eps
+    rhs = system.flat(b, right)
+    scale = b.reduce(b.abs(rhs), b.zero(_scalar(system)), [0], "stablehlo.maximum")
+    scale = b.select(b.compare(scale, b.zeros_like(scale), "EQ"), b.constant(1, scale), scale)
+    rhs = b.divide(rhs, b.broadcast_in_dim(scale, [], rhs.type))
+    x, residual, least = _refined(b, system, rhs, known, solver, tolerance)
+    most = max(float(np.sqrt(eps)), 10 * tolerance) ** 2
+    is_small = b.compare(residual, b.multiply(least, b.constant(most, least)), "LE")
+    x = b.multiply(x, b.broadcast_in_dim(scale, [], x.type))
+    return system.arrays(b, b.select(is_small, x, b.constant(np.nan, x)))
+
+
+def _refined(
+    b: StablehloBuilder,
+    system: _System,
+    rhs: Value,
+    known: Sequence[Value],
+    solver: Solver,
+    tolerance: float,
+) -> tuple[Value, Value, Value]:
+    """x, the squared norm of its residual, and that of `rhs`. Runs the method on residuals while they fall."""
+    run, steps = _METHODS[solver.method], _steps(system, solver)
+    rounds = -(-solver.iterations // steps) if solver.iterations else _rounds(system, solver)
+    norm = _dot(b, rhs, rhs)
+    limit = b.multiply(norm, b.constant(tolerance**2, norm))
+    gain = float(np.finfo(np.float64 if str(system.real) == "f64" else np.float32).eps) ** 1.5
+    count = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    is_true = b.compare(norm, norm, "EQ")
+
+    def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
+        k, x, r, n, _ = carry
+        right, limit, *known = given
+        found = g.add(
+            x, run(g, system, r, g.maximum(limit, g.multiply(n, g.constant(gain, n))), known, steps)
+        )
+        left = g.subtract(right, system.product(g, found, known))
+        square = _dot(g, left, left)
+        falls = g.compare(square, n, "LT")
+        kept = [g.select(falls, new, old) for new, old in ((found, x), (left, r), (square, n))]
+        return [g.add(k, g.constant(1, k)), *kept, falls]
+
+    def goes_on(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> Value:
+        k, _, _, n, falls = carry
+        more = g.and_(g.compare(k, g.constant(rounds, k), "LT"), g.compare(n, given[1], "GT"))
+        return g.and_(more, falls)
+
+    inits = [b.constant(0, count), b.zeros_like(rhs), rhs, norm, is_true]
+    _, x, _, square, _ = _loop(b, inits, [rhs, limit, *known], step, goes_on)
+    return x, square, norm
+
+
+def _steps(system: _System, solver: Solver) -> int:
+    """The steps of one run of the method."""
+    if solver.method == GMRES:
+        low, high = _RESTART
+        steps = min(max(low, min(high, _MOST_KEPT // system.size)), system.size)
+    else:
+        steps = min(_MOST_STEPS, 2 * system.size)
+    return min(steps, solver.iterations or steps)
+
+
+def _rounds(system: _System, solver: Solver) -> int:
+    """The runs of the method, if no number of iterations is given: about ten times the size of x, at least."""
+    return max(_ROUNDS, -(-10 * system.size // _steps(system, solver)))
+
+
+# ---- methods -----------------------------------------------------------------------------------------------
+
+
+def _cg(
+    b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
+) -> Value:
+    """About A^-1 r, by conjugate gradients."""
+
+    def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
+        k, d, r, p, square = carry
+        q = system.product(g, p, given[1:])
+        size = _quotient(g, square, _dot(g, p, q))
+        r = g.subtract(r, _scaled(g, size, q))
+        after = _dot(g, r, r)
+        turned = g.add(r, _scaled(g, _quotient(g, after, square), p))
+        return [g.add(k, g.constant(1, k)), g.add(d, _scaled(g, size, p)), r, turned, after]
+
+    return _run(b, [b.zeros_like(r), r, r, _dot(b, r, r)], [limit, *known], step, 4, steps)
+
+
+def _bicgstab(
+    b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
+) -> Value:
+    """About A^-1 r, by stabilized biconjugate gradients."""
+
+    def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
+        k, d, r, _, p, v, before, alpha, omega = carry
+        _, first, *known = given
+        rho = _dot(g, first, r)
+        beta = g.multiply(_quotient(g, rho, before), _quotient(g, alpha, omega))
+        p = g.add(r, _scaled(g, beta, g.subtract(p, _scaled(g, omega, v))))
+        v = system.product(g, p, known)
+        alpha = _quotient(g, rho, _dot(g, first, v))
+        s = g.subtract(r, _scaled(g, alpha, v))
+        t = system.product(g, s, known)
+        omega = _quotient(g, _dot(g, t, s), _dot(g, t, t))
+        d = g.add(d, g.add(_scaled(g, alpha, p), _scaled(g, omega, s)))
+        r = g.subtract(s, _scaled(g, omega, t))
+        return [g.add(k, g.constant(1, k)), d, r, _dot(g, r, r), p, v, rho, alpha, omega]
+
+    none, square = b.zeros_like(r), _dot(b, r, r)
+    one = b.constant(1, square)
+    return _run(b, [none, r, square, none, none, one, one, one], [limit, r, *known], step, 3, steps)
+
+
+def _gmres(
+    b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
+) -> Value:
+    """About A^-1 r, by GMRES: A maps the rows of `inputs` to those of `outputs`, which are orthonormal.
+
+    The next direction is the residual if that falls well, which keeps the rows of `inputs` far from dependent, and else
+    the last row of `outputs`.
+    """
+
+    def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
+        k, d, r, square, p, inputs, outputs = carry
+        q = system.product(g, p, given[1:])
+        for _ in range(2):  # a second time, because rounding leaves parts along the former rows
+            along = _contracted(g, outputs, q, 1)
+            q = g.subtract(q, _contracted(g, outputs, along, 0))
+            p = g.subtract(p, _contracted(g, inputs, along, 0))
+        size = _norm(g, q)
+        q, p = (_scaled(g, _quotient(g, g.constant(1, size), size), x) for x in (q, p))
+        zero = g.zeros_like(k)
+        inputs, outputs = (
+            g.dynamic_update_slice(rows, g.reshape(x, [1, system.size]), [k, zero])
+            for rows, x in ((inputs, p), (outputs, q))
+        )
+        share = _dot(g, q, r)
+        r, d = g.subtract(r, _scaled(g, share, q)), g.add(d, _scaled(g, share, p))
+        after = _dot(g, r, r)
+        falls = g.compare(after, g.multiply(square, g.constant(_FALLS, square)), "LT")
+        direction = g.select(falls, _unit(g, r), q)
+        return [g.add(k, g.constant(1, k)), d, r, after, direction, inputs, outputs]
+
+    rows = b.zero(with_shape(system.vector, [steps, system.size]))
+    return _run(
+        b, [b.zeros_like(r), r, _dot(b, r, r), _unit(b, r), rows, rows], [limit, *known], step, 3, steps
+    )
+
+
+_METHODS = {CG: _cg, BICGSTAB: _bicgstab, GMRES: _gmres}
+METHODS = tuple(_METHODS)
+
+Step = Callable[[StablehloBuilder, Sequence[Value], Sequence[Value]], list[Value]]
+"""Emits one iteration: the next loop-carried values, from these values and loop invariants."""
+
+
+def _run(
+    b: StablehloBuilder, inits: Sequence[Value], given: Sequence[Value], step: Step, square: int, steps: int
+) -> Value:
+    """The first loop-carried value after at most so many steps, which end if number `square` is below `given[0]`.
+
+    The values that the step carries begin with the number of the step.
+    """
+
+    def goes_on(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> Value:
+        more = g.compare(carry[0], g.constant(steps, carry[0]), "LT")
+        return g.and_(more, g.compare(carry[square], given[0], "GT"))
+
+    count = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    return _loop(b, [b.constant(0, count), *inits], given, step, goes_on)[1]
+
+
+# ---- loops and vectors -------------------------------------------------------------------------------------
+
+
+def private(b: StablehloBuilder, prefix: str) -> StablehloBuilder:
+    """A builder of a new private graph of the view."""
+    g = type(b)(b.view, b.view.fresh(prefix))
+    g.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    g.location = b.location
+    return g
+
+
+def inputs_of(g: StablehloBuilder, like: Sequence[Value | ir.Type]) -> list[Value]:
+    """Inputs of a new graph, of these types."""
+    types = [x if isinstance(x, ir.Type) else x.type for x in like]
+    return [g.input(f"{g.graph.name}.{i}", type_) for i, type_ in enumerate(types)]
+
+
+def _loop(
+    b: StablehloBuilder,
+    inits: Sequence[Value],
+    given: Sequence[Value],
+    step: Step,
+    goes_on: Callable[[StablehloBuilder, Sequence[Value], Sequence[Value]], Value],
+) -> tuple[Value, ...]:
+    """The final values of a loop with the loop invariants `given`."""
+    count = len(inits)
+    body = private(b, "step")
+    own = inputs_of(body, [*inits, *given])
+    stepped = body.finish(step(body, own[:count], own[count:]))
+    test = private(b, "goes_on")
+    own = inputs_of(test, [*inits, *given])
+    condition = test.finish([goes_on(test, own[:count], own[count:])])
+    return emit_loop(b, Loop(tuple(inits), (), tuple(given), stepped, condition, False, None, stepped.name))
+
+
+def _scalar(system: _System) -> ir.RankedTensorType:
+    return with_shape(system.vector, [])
+
+
+def _dot(b: StablehloBuilder, x: Value, y: Value) -> Value:
+    return b.reduce_sum(b.multiply(x, y), [0])
+
+
+def _norm(b: StablehloBuilder, x: Value) -> Value:
+    """The norm of a vector, without overflow of squares; 0 for a vector of zeros."""
+    most = b.reduce(b.abs(x), b.zero(with_shape(x.type, [])), [0], "stablehlo.maximum")
+    scaled = _scaled(b, _quotient(b, b.constant(1, most), most), x)
+    return b.multiply(most, b.sqrt(_dot(b, scaled, scaled)))
+
+
+def _unit(b: StablehloBuilder, x: Value) -> Value:
+    """A vector divided by its norm; zeros for zeros."""
+    size = _norm(b, x)
+    return _scaled(b, _quotient(b, b.constant(1, size), size), x)
+
+
+def _scaled(b: StablehloBuilder, factor: Value, x: Value) -> Value:
+    return b.multiply(b.broadcast_in_dim(factor, [], x.type), x)
+
+
+def _quotient(b: StablehloBuilder, x: Value, y: Value) -> Value:
+    """x / y; 0 if y is 0, where a method breaks down or is done."""
+    is_zero = b.compare(y, b.zeros_like(y), "EQ")
+    return b.select(is_zero, b.zeros_like(x), b.divide(x, b.select(is_zero, b.constant(1, y), y)))
+
+
+def _contracted(b: StablehloBuilder, rows: Value, x: Value, dimension: int) -> Value:
+    """The product of a matrix and a vector, along a dimension of the matrix."""
+    precision = {"precision_config": ir.ArrayAttr.get([hlo.PrecisionAttr.get("HIGHEST")] * 2)}
+    return b.dot_general(rows, x, ([], []), ([dimension], [0]), precision)

@@ -1,0 +1,100 @@
+"""`jax.lax.custom_linear_solve` as functions: the solver, the linear map, and both of the transposed system.
+
+x = solve(b, constants), where A x = b             T c = y, where A' c = y: the transpose
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from tiduc.dialect.ops.control_ops import SOLVE, TRANSPOSE_SOLVE
+
+if TYPE_CHECKING:
+    import jax
+
+Traceable = Callable[..., Any]
+T = TypeVar("T")
+
+
+class Jaxprs(Protocol):
+    """The four functions of a call, as jaxprs; those of the transposed system may be None."""
+
+    matvec: "jax.extend.core.ClosedJaxpr"
+    vecmat: "jax.extend.core.ClosedJaxpr | None"
+    solve: "jax.extend.core.ClosedJaxpr"
+    transpose_solve: "jax.extend.core.ClosedJaxpr | None"
+
+
+def equations_in(jaxpr: object) -> Iterator["jax.extend.core.JaxprEqn"]:
+    """The equations of a jaxpr, and of the jaxprs that they hold."""
+    seen, stack = set(), [jaxpr]
+    while stack:
+        value = stack.pop()
+        inner = getattr(value, "jaxpr", value)  # a closed jaxpr holds another one
+        if isinstance(value, tuple | list):
+            stack += value
+        elif hasattr(inner, "eqns") and id(inner) not in seen:
+            seen.add(id(inner))
+            yield from inner.eqns
+            stack += [parameter for equation in inner.eqns for parameter in equation.params.values()]
+
+
+def is_iterative(solve: object) -> bool:
+    """Whether a solver has a loop of unknown length. The ops of other solvers have derivatives in both modes."""
+    return any(equation.primitive.name == "while" for equation in equations_in(solve))
+
+
+class LinearSolve:
+    """A call of `custom_linear_solve`, by the parameters of its primitive in JAX.
+
+    Its functions take the arrays of b, or of x, and then the constants of all functions.
+    """
+
+    def __init__(self, jax: ModuleType, const_lengths: Sequence[int], jaxprs: Jaxprs) -> None:
+        self._jax, self._counts, self._jaxprs = jax, list(const_lengths)[:4], jaxprs
+        self.size = len(jaxprs.matvec.out_avals)
+
+    def in_order(self, given: Sequence[T]) -> list[T]:
+        """The operands of the primitive, which end with b, as the functions here take them."""
+        first = len(given) - self.size
+        return [*given[first:], *given[:first]]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the solver iterates, without auxiliary results, on arrays of one type that tiduc solves for."""
+        outputs = self._jaxprs.solve.out_avals
+        if not is_iterative(self._jaxprs.solve):
+            return False
+        types = {str(x.dtype) for x in outputs}
+        known = types <= {"float32", "float64", "complex64", "complex128"}
+        return len(outputs) == self.size and len(types) == 1 and known
+
+    def solve(self, *given: "jax.Array") -> list["jax.Array"]:
+        """x, from b and the constants."""
+        return self._call("solve", 2, given)
+
+    def derivatives(self, name: str) -> Iterator[tuple[str, str, str, Traceable]]:
+        """The functions that the solver `name` names: the suffix of their names, the attribute, whose, the function."""
+        yield "", SOLVE, "", lambda *given: self._call("matvec", 0, given)
+        if self._jaxprs.transpose_solve is not None:
+            back = f"{name}.transpose"
+            yield (
+                ".transpose",
+                TRANSPOSE_SOLVE,
+                name,
+                lambda *given: self._conjugated("transpose_solve", 3, given),
+            )
+            yield ".transpose.system", SOLVE, back, lambda *given: self._conjugated("vecmat", 1, given)
+
+    def _call(self, function: str, number: int, given: Sequence["jax.Array"]) -> list["jax.Array"]:
+        """One of the four functions; `number` is that of its constants."""
+        at = self.size + sum(self._counts[:number])
+        constants = given[at : at + self._counts[number]]
+        call = self._jax.extend.core.jaxpr_as_fun(getattr(self._jaxprs, function))
+        return list(call(*constants, *given[: self.size]))
+
+    def _conjugated(self, function: str, number: int, given: Sequence["jax.Array"]) -> list["jax.Array"]:
+        """A function of the transposed system for the adjoint system: tiduc's transpose of a complex map."""
+        conj = self._jax.numpy.conj
+        turned = [conj(x) for x in given[: self.size]]
+        return [conj(y) for y in self._call(function, number, [*turned, *given[self.size :]])]
