@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tiduc.dialect.graph.view import View
     from tiduc.dialect.mlir.context import context, parse, read
     from tiduc.linking import link
+    from tiduc.live import grad, jit
     from tiduc.loading import load
     from tiduc.models.files import import_model
     from tiduc.models.from_jax import from_jax
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "tiduc.ports": ("Port",),
+    "tiduc.live": ("grad", "jit"),
     "tiduc.loading": ("load",),
     "tiduc.program": ("from_module", "Program"),
     "tiduc.models.files": ("import_model",),
@@ -126,8 +128,10 @@ __all__ = [
     "from_module",
     "from_onnx",
     "from_torch",
+    "grad",
     "import_model",
     "import_stablehlo",
+    "jit",
     "linear_transpose",
     "linearize",
     "link",

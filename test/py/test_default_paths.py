@@ -146,7 +146,7 @@ def test_the_snippets_have_each_public_name(package: str) -> None:
     "package, name", [(package, name) for package in SNIPPETS for name in SNIPPETS[package]]
 )
 def test_python(package: str, name: str, folder: Path) -> None:
-    if name == "from_torch":
+    if name in ("from_torch", "grad"):
         pytest.importorskip("torch")
     ended = python(folder, "-c", SETUP + SNIPPETS[package][name])
     assert ended.returncode == 0, ended.stderr.decode()

@@ -229,6 +229,8 @@ LOCAL = {
     ("tiduc.eager.executors", "tiduc.runtime.run"): SLOW,
     ("tiduc.interop", "tiduc.interop.in_jax"): OPTIONAL,
     ("tiduc.interop", "tiduc.interop.in_torch"): OPTIONAL,
+    ("tiduc.live", "tiduc.live.jax_functions"): OPTIONAL,
+    ("tiduc.live", "tiduc.live.torch_functions"): OPTIONAL,
     ("tiduc.loading", "tiduc.models.from_jax"): SLOW,
     ("tiduc.loading", "tiduc.models.from_torch"): SLOW,
     ("tiduc.models.files", "tiduc.models.from_jax"): SLOW,

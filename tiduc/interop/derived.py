@@ -1,12 +1,14 @@
 """Programs that the derivatives of an op run: each returns only tangents or cotangents."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tiduc.calling import ordered
+from tiduc.dialect.errors import Unsupported
 from tiduc.ports import described, smooth
 from tiduc.program import Program
+from tiduc.splitting import split
 
 KEPT = 512
 """The number of derived programs that are kept, so that retracing a function does not recompile them."""
@@ -24,6 +26,45 @@ def cotangents(program: Program, wrt: tuple[int, ...], conjugate: bool = False) 
     """(inputs..., cotangents of the differentiable outputs...) -> (cotangents of the inputs at these positions...)."""
     both = program.vjp(list(wrt), conjugate=conjugate)
     return replace(both, outputs=both.outputs[len(program.outputs) :])
+
+
+@dataclass(frozen=True, eq=False)
+class TwoParts:
+    """The VJP of a program in two programs.
+
+    forward     (inputs...)                  -> (outputs..., values that `backward` reads...)
+    backward    (residuals..., cotangents of the differentiable outputs...) -> (cotangents of the inputs `wrt`...)
+
+    A residual is ("input", i), or ("output", i), the i-th of all outputs of `forward`. `count` is the number of the
+    program's own outputs.
+    """
+
+    forward: Program
+    backward: Program
+    residuals: tuple[tuple[str, int], ...]
+    wrt: tuple[int, ...]
+    count: int
+
+
+@lru_cache(KEPT)
+def parts_of(program: Program, wrt: tuple[int, ...]) -> TwoParts | None:
+    """The VJP in two programs; None if an op computes outputs and cotangents at once."""
+    try:
+        made = split(program, list(wrt))
+    except Unsupported:
+        return None
+    inputs = [port.name for port in program.inputs]
+    outputs = [port.name for port in program.outputs]
+    kept, residuals = list(made.forward.outputs[: len(outputs)]), []
+    for port, residual in zip(made.forward.outputs[len(outputs) :], made.residuals, strict=True):
+        kind, _, name = residual.kind.partition(" ")
+        if kind in ("input", "output"):
+            residuals.append((kind, (inputs if kind == "input" else outputs).index(name)))
+        else:
+            residuals.append(("output", len(kept)))
+            kept.append(port)
+    forward = replace(made.forward, outputs=tuple(kept))
+    return TwoParts(forward, made.backward, tuple(residuals), wrt, len(outputs))
 
 
 @lru_cache(KEPT)

@@ -65,7 +65,7 @@ def _by_callback(*arguments: "jax.Array", program: Program) -> list[Any]:
 @call.def_impl
 def _run(*arguments: "jax.Array", program: Program) -> list[Any]:
     _abstract(*map(jax.typeof, arguments), program=program)  # outside jit, JAX checks no types
-    return _by_callback(*arguments, program=program)
+    return [jax.numpy.asarray(y) for y in program.on("cpu").compiled(*map(np.asarray, arguments))]
 
 
 mlir.register_lowering(call, mlir.lower_fun(_by_callback, multiple_results=True))

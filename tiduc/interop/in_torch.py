@@ -1,5 +1,10 @@
-"""A program as a PyTorch function: `backward` and `vmap` call functions of programs that tiduc derives."""
+"""A program as a PyTorch function: `backward` and `vmap` call functions of programs that tiduc derives.
 
+If an argument requires a gradient, the program runs as the forward part of its VJP, and `backward` runs the other part.
+"""
+
+import atexit
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +12,16 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from tiduc.interop.derived import arguments_of, batched, cotangents, differentiable_outputs, tangents
+from tiduc.backends.backend import Runnable
+from tiduc.interop.derived import (
+    TwoParts,
+    arguments_of,
+    batched,
+    cotangents,
+    differentiable_outputs,
+    parts_of,
+    tangents,
+)
 from tiduc.program import Program
 from tiduc.runtime.arrays import Array
 
@@ -21,11 +35,44 @@ def function(program: Program) -> Callable[..., Any]:
     def run(*arguments: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
         given = arguments_of(program, arguments, named)
         operands = [from_numpy(x) if isinstance(x, np.ndarray) else x for x in given]  # weights are arrays
-        results = _Call.apply(program, *operands)
+        results = called(program, operands)
         return results[0] if len(results) == 1 else results
 
     run.__name__ = program.name
     return run
+
+
+def called(program: Program, arguments: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The outputs of a program for all of its inputs, with their derivatives."""
+    parts = parts_for(program, arguments)
+    if parts is None:
+        return tuple(_Call.apply(program, *arguments))
+    is_functional = torch._C._functorch.peek_interpreter_stack() is not None
+    return tuple(_Parted.apply(parts, is_functional, *arguments)[: parts.count])
+
+
+def parts_for(program: Program, arguments: Sequence[torch.Tensor]) -> TwoParts | None:
+    """The two parts of the VJP in the arguments that require a gradient; None if there are none."""
+    if not torch.is_grad_enabled() or not differentiable_outputs(program):
+        return None
+    wrt = tuple([i for i, x in enumerate(arguments) if getattr(x, "requires_grad", False)])
+    return parts_of(program, wrt) if wrt else None
+
+
+def compiled(program: Program) -> Runnable:
+    """The compiled program. It is released before the process ends."""
+    _COMPILED.add(program)
+    return program.on("cpu").compiled
+
+
+_COMPILED: "weakref.WeakSet[Program]" = weakref.WeakSet()
+
+
+@atexit.register
+def _release() -> None:
+    """Releases IREE's objects: PyTorch's graphs may live until the process ends, and IREE's bindings report leaks."""
+    for program in list(_COMPILED):
+        program._calls.clear()
 
 
 class _Call(torch.autograd.Function):
@@ -33,7 +80,7 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def forward(program: Program, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        results = program.on("cpu").compiled(*map(to_numpy, arguments))
+        results = compiled(program)(*map(to_numpy, arguments))
         return tuple([from_numpy(y) for y in results])
 
     @staticmethod
@@ -69,9 +116,79 @@ class _Call(torch.autograd.Function):
     @staticmethod
     def vmap(
         info: "VmapInfo", axes: Sequence[int | None], program: Program, *arguments: torch.Tensor
-    ) -> tuple[Any, Any]:
+    ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
         results = _Call.apply(batched(program, tuple(axes[1:]), info.batch_size), *arguments)
         return results, (0,) * len(results)
+
+
+class _Parted(torch.autograd.Function):
+    """One call of the forward part of a VJP.
+
+    `backward` calls the backward part. If there are cotangents for the residuals, as in derivatives of higher order,
+    `backward` calls the VJP of the forward part instead.
+    """
+
+    @staticmethod
+    def forward(parts: TwoParts, _: bool, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return _Call.forward(parts.forward, *arguments)
+
+    @staticmethod
+    def setup_context(
+        ctx: torch.autograd.function.FunctionCtx,
+        inputs: Sequence[TwoParts | bool | torch.Tensor],
+        output: Sequence[torch.Tensor],
+    ) -> None:
+        ctx.parts, is_functional, *arguments = inputs
+        ctx.program = ctx.parts.forward
+        smooth = differentiable_outputs(ctx.program)
+        ctx.mark_non_differentiable(*(y for i, y in enumerate(output) if i not in smooth))
+        ctx.set_materialize_grads(False)
+        ctx.types = [(y.shape, y.dtype) for y in output]
+        read = {i for kind, i in ctx.parts.residuals if kind == "input"}
+        # Only the arguments that `backward` reads: others may change in place, as in a program of PyTorch.
+        ctx.saved = [i for i in range(len(arguments)) if is_functional or i in read]
+        ctx.save_for_backward(*(arguments[i] for i in ctx.saved), *output)
+        ctx.save_for_forward(*arguments)
+        ctx.others = {} if is_functional else {i: x for i, x in enumerate(arguments) if i not in read}
+        ctx.versions = {i: x._version for i, x in ctx.others.items()}
+
+    @staticmethod
+    def backward(
+        ctx: torch.autograd.function.FunctionCtx, *cts: torch.Tensor | None
+    ) -> tuple[torch.Tensor | None, ...]:
+        parts, tensors = ctx.parts, ctx.saved_tensors
+        inputs = ctx.others | dict(zip(ctx.saved, tensors, strict=False))
+        outputs = tensors[len(ctx.saved) :]
+        seeds = [
+            torch.zeros(shape, dtype=dtype) if ct is None else ct
+            for (shape, dtype), ct in zip(ctx.types, cts, strict=True)
+        ]
+        smooth = differentiable_outputs(ctx.program)
+        if all(ct is None for ct in cts[parts.count :]):
+            of = {"input": inputs, "output": outputs}
+            residuals = [of[kind][i] for kind, i in parts.residuals]
+            read = [seeds[i] for i in smooth if i < parts.count]
+            results = _Call.apply(parts.backward, *residuals, *read)
+        else:
+            if any(ctx.others[i]._version != version for i, version in ctx.versions.items()):
+                raise RuntimeError("an argument of a program changed in place before its second derivative")
+            given = [inputs[i] for i in range(len(inputs))]
+            read = [seeds[i] for i in smooth]
+            results = _Call.apply(cotangents(ctx.program, parts.wrt), *given, *read)
+        found = dict(zip(parts.wrt, results, strict=True))
+        return None, None, *(found.get(i) for i in range(len(inputs)))
+
+    @staticmethod
+    def jvp(
+        ctx: torch.autograd.function.FunctionCtx, *given: torch.Tensor | None
+    ) -> tuple[torch.Tensor, ...]:
+        return _Call.jvp(ctx, *given[1:])
+
+    @staticmethod
+    def vmap(
+        info: "VmapInfo", axes: Sequence[int | None], parts: TwoParts, _: bool, *arguments: torch.Tensor
+    ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
+        return _Call.vmap(info, axes[1:], parts.forward, *arguments)
 
 
 def to_numpy(x: torch.Tensor) -> Any:

@@ -93,7 +93,12 @@ def _exported(
     settings: dict[str, Any] = {}
     try:
         if _RULES in inspect.signature(jax.export.export).parameters:
-            rules = lowering_rules(jax, keeps_stops(jitted.trace(*example, **keywords).jaxpr))
+            closed = jitted.trace(*example, **keywords).jaxpr
+            if len(closed.jaxpr.invars) != len(jax.tree_util.tree_leaves((example, keywords))):
+                raise RequestError(
+                    "the function reads an array that JAX traces in an outer function; make the array an argument"
+                )
+            rules = lowering_rules(jax, keeps_stops(closed))
             settings[_RULES] = rules + own.lowering_rules(level)
             settings["disabled_checks"] = disabled_checks(jax)
         return jax.export.export(jitted, **settings)(*example, **keywords)

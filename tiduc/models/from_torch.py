@@ -5,7 +5,7 @@ file.pt2 --torch/untrusted.py--> ExportedProgram, in a worker
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -56,7 +56,35 @@ def from_torch(
         exported = _trusted(torch, str(module))
     else:
         exported = _exported(torch, module, example_inputs, example_keywords, dynamic_shapes)
-    given = stablehlo(torch, exported, limits)
+    return _model(torch, exported, lift_constants, limits)
+
+
+def from_graph(
+    module: "torch.nn.Module", inputs: Sequence[object], constant: Collection[int | str] = ()
+) -> Model:
+    """The program of a module without weights, such as a graph of `torch.compile`.
+
+    Outputs named in `constant` have no derivative, as `models.torch.exported.stablehlo` describes.
+    """
+    warm_up(__name__)
+    torch = _torch()
+    exported = _exported(torch, module, inputs, None, None)
+    for node in list(exported.graph.nodes):
+        if (
+            node.op == "call_module" and node.target == "_guards_fn"
+        ):  # checks shapes, which are those of `inputs`
+            exported.graph.erase_node(node)
+    return _model(torch, exported, False, None, constant)
+
+
+def _model(
+    torch: ModuleType,
+    exported: "torch.export.ExportedProgram",
+    lift_constants: bool,
+    limits: Limits | None,
+    constant: Collection[int | str] = (),
+) -> Model:
+    given = stablehlo(torch, exported, limits, constant)
     arrays = {name: _array(torch, tensor) for name, tensor in given.weights.items()}
     return assemble(given.stablehlo, given.inputs, given.outputs, arrays, lift_constants, frozen=given.frozen)
 

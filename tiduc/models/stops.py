@@ -95,6 +95,14 @@ def stop_reads(torch: ModuleType, graph: "torch.fx.Graph", placeholder: "torch.f
     _stop_at(torch, graph, placeholder, last, [placeholder])
 
 
+def stop_result(torch: ModuleType, output: "torch.fx.Node", value: "torch.fx.Node") -> "torch.fx.Node":
+    """A value without a derivative, for the results of a graph, whose node is `output`."""
+    if not _is_smooth(torch, value):
+        return value
+    with output.graph.inserting_before(output):
+        return _stopped(torch, output.graph, value)
+
+
 def _stop_at(
     torch: ModuleType,
     graph: "torch.fx.Graph",
@@ -103,11 +111,20 @@ def _stop_at(
     names: "Sequence[torch.fx.Node]",
 ) -> None:
     """Behind node `place`, replaces reads of `names`, nodes that return the value, by reads of the stopped value."""
-    tensor = value.meta["val"]
-    if not (isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())):
+    if not _is_smooth(torch, value):
         return
     with graph.inserting_after(place):
-        stopped = graph.call_function(_operator(torch), (value,))
-    stopped.meta |= value.meta
+        stopped = _stopped(torch, graph, value)
     for each in names:
         each.replace_all_uses_with(stopped, lambda user: stopped < user)
+
+
+def _is_smooth(torch: ModuleType, value: "torch.fx.Node") -> bool:
+    tensor = value.meta["val"]
+    return isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())
+
+
+def _stopped(torch: ModuleType, graph: "torch.fx.Graph", value: "torch.fx.Node") -> "torch.fx.Node":
+    stopped = graph.call_function(_operator(torch), (value,))
+    stopped.meta |= value.meta
+    return stopped

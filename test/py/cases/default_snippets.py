@@ -90,8 +90,17 @@ import torch
 module = torch.nn.Linear(4, 4)
 program = tiduc.from_torch(module, (torch.from_numpy(X),))
 is_near(program(X), module(torch.from_numpy(X)).detach())""",
+    "grad": """
+import torch
+x = torch.from_numpy(X)
+is_near(tiduc.grad(lambda x: torch.sin(x).sum())(x), torch.cos(x))
+sine = torch.compile(torch.sin, backend="tiduc", options={"fallback": False})
+is_near(sine(x), torch.sin(x))""",
     "import_model": "assert tiduc.import_model('digits.onnx').signature",
     "import_stablehlo": "assert 'tidu.graph' in str(tiduc.import_stablehlo(tiduc.read('f.mlir')))",
+    "jit": """
+import jax.numpy as jnp
+is_near(tiduc.jit(lambda x: jnp.tanh(x))(X), np.tanh(X))""",
     "linear_transpose": _VIEW + "assert tiduc.linear_transpose(view, linear, tiduc.OPSET).linear",
     "linearize": _VIEW + "assert linear.linear and len(linear.keys) == 1",
     "link": """

@@ -19,11 +19,11 @@ def without_static_leaves(
     The function, its arguments and keywords are the given ones if JAX can trace all leaves.
     """
     leaves, structure = jax.tree_util.tree_flatten((tuple(example), dict(keywords)))
-    if all(map(_is_traceable, leaves)):
+    if all(map(is_traceable, leaves)):
         return function, tuple(example), dict(keywords)
-    fixed = [None if _is_traceable(leaf) else leaf for leaf in leaves]
-    kept = [i for i, leaf in enumerate(leaves) if _is_traceable(leaf)]
-    args, named = structure.unflatten([leaf if _is_traceable(leaf) else None for leaf in leaves])
+    fixed = [None if is_traceable(leaf) else leaf for leaf in leaves]
+    kept = [i for i, leaf in enumerate(leaves) if is_traceable(leaf)]
+    args, named = structure.unflatten([leaf if is_traceable(leaf) else None for leaf in leaves])
 
     def traced(*args: object, **named: object) -> object:
         whole: list[object] = list(fixed)
@@ -35,5 +35,6 @@ def without_static_leaves(
     return traced, args, named
 
 
-def _is_traceable(leaf: object) -> bool:
+def is_traceable(leaf: object) -> bool:
+    """Whether JAX can trace a leaf: an array or a number."""
     return isinstance(leaf, _NUMBERS) or (hasattr(leaf, "shape") and hasattr(leaf, "dtype"))

@@ -7,6 +7,7 @@ module's own outputs.
 """
 
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tiduc.dialect.errors import Unsupported
 from tiduc.dialect.mlir.emit import bytecode
 from tiduc.models.expansions import call_text
-from tiduc.models.stops import STOPS, mark_stops, stop_reads, stops
+from tiduc.models.stops import STOPS, mark_stops, stop_reads, stop_result, stops
 from tiduc.models.torch.dialect import import_in_worker, lower_written
 from tiduc.models.torch.faults import located
 from tiduc.runtime.process import Limits
@@ -44,13 +45,22 @@ FROZEN, BUFFER = "requires_grad=False", "a buffer"
 """The reasons why PyTorch computes no gradient of a weight."""
 
 
-def stablehlo(torch: ModuleType, exported: "torch.export.ExportedProgram", limits: Limits | None) -> Exported:
-    """The StableHLO of an `ExportedProgram`."""
+def stablehlo(
+    torch: ModuleType,
+    exported: "torch.export.ExportedProgram",
+    limits: Limits | None,
+    constant: Collection[int | str] = (),
+) -> Exported:
+    """The StableHLO of an `ExportedProgram`.
+
+    Outputs named in `constant` have no derivative; its entries are the numbers of outputs of the module, and names of
+    outputs for updated tensors.
+    """
     with located("PyTorch cannot decompose the program", Unsupported, exported=exported):
         exported = _decomposed(torch, exported)
     with located("torch-mlir cannot import the program", Unsupported, exported=exported):
         inputs, weights, frozen = _inputs(torch, exported)
-        outputs = _outputs(exported)
+        outputs = _outputs(torch, exported, constant)
         lowered = import_in_worker(_lowered, limits, _imported(exported))
     return Exported(lowered, inputs, outputs, weights, frozen)
 
@@ -195,14 +205,22 @@ def _place(tensor: "torch.Tensor", spec: "torch.export.graph_signature.InputSpec
     return *storage, tensor.shape, tensor.stride(), tensor.dtype
 
 
-def _outputs(exported: "torch.export.ExportedProgram") -> list[str | None]:
-    """The names of the outputs; moves the outputs for updated buffers to the end."""
+def _outputs(
+    torch: ModuleType, exported: "torch.export.ExportedProgram", constant: Collection[int | str]
+) -> list[str | None]:
+    """The names of the outputs; moves the outputs for updated tensors to the end, and stops those in `constant`."""
     (node,) = [node for node in exported.graph.nodes if node.op == "output"]
     specs = exported.graph_signature.output_specs
     paired = [(x, spec) for x, spec in zip(node.args[0], specs, strict=True) if hasattr(x, "meta")]
     paired.sort(key=lambda pair: pair[1].target is not None)
-    node.args = (tuple(x for x, _ in paired),)
-    return [None if spec.target is None else f"{spec.target}.updated" for _, spec in paired]
+    names = [None if spec.target is None else f"{spec.target}.updated" for _, spec in paired]
+    node.args = (
+        tuple(
+            stop_result(torch, node, x) if i in constant or name in constant else x
+            for i, ((x, _), name) in enumerate(zip(paired, names, strict=True))
+        ),
+    )
+    return names
 
 
 def _imported(exported: "torch.export.ExportedProgram") -> bytes:

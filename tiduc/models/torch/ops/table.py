@@ -3,6 +3,7 @@
 from tiduc.models.torch.ops import (
     arrays,
     complexes,
+    convolutions,
     fills,
     fourier,
     gamma,
@@ -36,6 +37,7 @@ __all__ = [
     "TABLE",
     "arrays",
     "complexes",
+    "convolutions",
     "fills",
     "fourier",
     "gamma",

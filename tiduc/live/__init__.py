@@ -1,0 +1,43 @@
+"""live: functions of JAX and PyTorch that tiduc compiles and differentiates when they are called.
+
+tiduc.jit(function)                          of JAX arrays, as jax.jit
+torch.compile(model, backend="tiduc")        forward and backward pass, as any backend of torch.compile
+tiduc.grad(function)                         of PyTorch's tensors, as torch.func.grad
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Function = Callable[..., Any]
+"""A function of pytrees of arrays."""
+
+
+def jit(
+    function: Function,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    custom_derivatives: bool = True,
+) -> Function:
+    """A function of JAX that tiduc compiles for each structure, shape and element type of its arguments, as `jax.jit`.
+
+    Arguments and results are pytrees. Static arguments, and leaves that are no arrays or numbers, are constants; the
+    function is compiled again for other values of these. JAX can compile, differentiate and batch the function: each
+    time, it calls a program that tiduc derives. Arrays that the function closes over are constants.
+    `custom_derivatives` and errors are those of `from_jax`. Raises `ImportError` if JAX is not installed.
+    """
+    from tiduc.live.jax_functions import jitted
+
+    return jitted(function, static_argnums, static_argnames, custom_derivatives)
+
+
+def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """The gradient of a PyTorch function with a scalar result, as `torch.func.grad`, which defines the parameters.
+
+    `torch.compile` traces the function, and tiduc differentiates it; tensors and modules that it reads may change
+    between calls. Gradients can be differentiated and batched by tiduc and by `torch.func`. Raises `TiducError` where
+    tiduc cannot import or differentiate a part, and `ImportError` if PyTorch is not installed.
+    """
+    from tiduc.live.torch_functions import gradient
+
+    return gradient(function, argnums, has_aux)
