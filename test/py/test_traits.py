@@ -249,6 +249,7 @@ NAMES = {*OPS, *(name.partition(".")[2] for name in OPS)} - {"return"}
 
 ALLOWED = {
     "backends/iree/fast/loops/loops_to_kernels.py": "the ops of a mark",
+    "backends/iree/fast/products/computed.py": "the ops that a kernel of products computes itself, with their code",
     "backends/iree/faults/separate_reads.py": "the ops that the pass knows to move dimensions",
     "backends/iree/missing/refuse_unsupported.py": "the reason that a diagnostic gives for each op",
     "dialect/control/small_loops.py": "ops that IREE compiles inside a dispatch, and ops that need no memory",
@@ -259,6 +260,7 @@ ALLOWED = {
     "tiduc/explain/kinks.py": "the rows of docs/conventions.md",
     "tiduc/models/torch/ops/special.py": "functions of PyTorch that CHLO has, too",
     "tiduc/models/torch/targets.py": "operators of PyTorch",
+    "tiduc/training/integer_layers.py": "the ops that a dequantization consists of",
     "tiduc/view/fold.py": "the names that say little in a picture",
     "tiduc/view/label.py": "the ops that are drawn small",
 }
