@@ -14,7 +14,7 @@ _SYMBOLS, _FUNCTION = 2, 2
 
 @dataclass(frozen=True)
 class Elf:
-    """The machine of an ELF file (`arm`, 32 bits), and the sizes in bytes of its code, data and functions."""
+    """The machine and word size of an ELF file, such as `arm` and 32 bits, and the sizes in bytes of its parts."""
 
     machine: str
     bits: int

@@ -71,7 +71,8 @@ def sizes_in(type_: ir.RankedTensorType) -> tuple[int, ...]:
 def _origin(x: Value, d: int) -> Origin:
     """The origin of a dimension.
 
-    For a tangent it is the primal's dimension, for a bound input its value's; otherwise the op's rule gives it.
+    An input of a linear graph has the sizes of its primal value, and a bound input has those of the value that
+    replaces it. The rule of an op gives the origins of its results. Otherwise, a dimension is its own origin.
     """
     primal = x.graph.primal_of(x)
     if primal is not None:

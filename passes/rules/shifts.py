@@ -80,7 +80,7 @@ def cancels(b: StablehloBuilder, m: Value) -> bool:
 
 
 def _unshifted(x: Value) -> _Form:
-    """The form of a value that is a shift itself."""
+    """The form of a value that the proof takes as the input m: 0 + 1 m, along all dimensions of the value."""
     return _Form(x, tuple([None if size == 1 else d for d, size in enumerate(shape(x))]))
 
 

@@ -75,7 +75,9 @@ class Case:
 
 
 def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
-    """The case of a program, or for order three of its JVP or VJP. The seed determines all random choices.
+    """The case of a program; if `order` is 3, the case of its JVP or its VJP, chosen at random.
+
+    The seed determines all random choices.
 
     Raises `TiducError` if tiduc refuses the program.
     """

@@ -325,7 +325,7 @@ def test_the_second_backward_compiles_nothing() -> None:
     first, compiled = once(front), iree.compiled  # the program, two ops, and their transposes
     assert compiled == 3 + 3
     assert once(front) == first and iree.compiled == compiled
-    # A new recorder recognizes structures by their contents.
+    # A new recorder builds new graphs; the executor finds their compiled code by the text of the graphs.
     assert once(Frontend(iree)) == first and iree.compiled == compiled
 
 

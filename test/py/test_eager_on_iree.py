@@ -111,10 +111,7 @@ def test_a_product_of_matrices() -> None:
 
 @pytest.mark.more
 def test_a_program_with_loops_and_kernels() -> None:
-    """The singular values of a product.
-
-    Their program has loops that IREE compiles as kernels, and calls of functions.
-    """
+    """The sum of the singular values of x^T x: loops that IREE compiles as kernels, and calls of functions."""
     x = np.random.default_rng(0).standard_normal((64, 6)).astype(np.float32)
     text = jax.jit(lambda x: jnp.linalg.svd(x.T @ x, compute_uv=False).sum()).lower(x).as_text()
     a = Array(x, requires_grad=True)

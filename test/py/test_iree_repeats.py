@@ -71,7 +71,7 @@ def test_layers_are_one_function() -> None:
         np.testing.assert_array_equal(x, y)
     scheduled, as_before = (compile_until(each, "stream") for each in (ours, plain))
     assert scheduled.count(b"stream.cmd.dispatch") == as_before.count(b"stream.cmd.dispatch")
-    assert b"repeated_" not in scheduled  # compiled in one piece, IREE inlines the functions first
+    assert b"repeated_" not in scheduled  # a run without a stop inlines the functions first
 
 
 def test_no_function_where_ops_are_fused() -> None:

@@ -195,7 +195,10 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
 
 
 def test_phases_share_code() -> None:
-    """The phases of a convolution with base dilation share a dispatch. A single phase that is not zero is a product."""
+    """All phases (see `phases.py`) of a convolution with base dilation are one dispatch.
+
+    With a 1x1 kernel, only one phase is not zero, and this phase becomes a product of matrices.
+    """
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])
     module = parse(text)
     with of_any_size(), patch.multiple(products_in_tiles, _WORK=0, _LEAST=1):

@@ -22,7 +22,7 @@ def _mebibytes(context: click.Context, parameter: click.Parameter, value: str | 
     size = float(match[1]) * _UNITS[match[2].lower()]
     if 0 < size < _LEAST:
         raise click.BadParameter(
-            f"{value!r} is less than {_LEAST}M, with which libraries fail", context, parameter
+            f"{value!r} is too small: libraries fail with less than {_LEAST}M", context, parameter
         )
     return int(size)
 

@@ -142,7 +142,10 @@ def _taken(b: StablehloBuilder, block: Block, keys: Numbers, format: str) -> Val
 
 
 def places(nonzeros: Nonzeros, keys: Numbers, columns: int) -> Numbers:
-    """The element of the value that each key, row * columns + column, has; every key is one of the nonzeros."""
+    """For each key, the index of its entry in the flattened value.
+
+    The key of the entry (row, column) is row * columns + column. Each key must be the key of a nonzero.
+    """
     own = nonzeros.rows * columns + nonzeros.columns
     order = np.argsort(own)
     return np.asarray(nonzeros.at[order[np.searchsorted(own[order], keys)]])

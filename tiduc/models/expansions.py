@@ -122,7 +122,7 @@ def detail(op: IrOp) -> dict[str, Any]:
 
 
 def present(op: IrOp) -> list[int]:
-    """The positions of the operator's operands that are not None, in the order of the call's operands."""
+    """The positions of the operator's tensor operands that are not None: entry i belongs to operand i of the call."""
     return list(ir.DictAttr(op.attributes[_DETAIL])[_PRESENT])
 
 

@@ -88,10 +88,11 @@ class Quantization:
 
 @stage
 def quantized(model: Program, kind: str, kept: Collection[str] = ()) -> Model:
-    """The model with the matrices that only products read as codes and scales, except the weights `kept`.
+    """The model with quantized weights: codes and scales replace the matrices that only products read.
 
-    `kind` is int8 or int4, or one of these with the size of a group, as in int4:32. Matrices that groups do not divide
-    stay as they are. Raises `RequestError` if no matrix is left, and for another `kind`.
+    `kind` is int8 or int4, or one of these with the size of a group, as in int4:32. Weights in `kept`, and matrices
+    whose rows the size of a group does not divide, stay as they are. Raises `RequestError` if no matrix is left, and
+    for another `kind`.
     """
     quantization = Quantization.named(kind)
     if not isinstance(model, Model):

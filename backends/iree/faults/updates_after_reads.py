@@ -207,7 +207,11 @@ def _is_returned_by_iterations(x: IrValue, block: ir.Block) -> bool:
 
 
 def _stays(y: IrValue, block: ir.Block) -> bool:
-    """Whether a value, traced to its source, stays in use elsewhere while a block runs or after it."""
+    """Whether an array may still be used outside this run of a block.
+
+    The users can be a caller, the code around the block, or the next iteration of a loop. `y` is one of the values that
+    `alternatives` returns.
+    """
     parent = block.owner.operation
     is_program = _is_program(parent)
     if not is_within(y, block):

@@ -151,7 +151,11 @@ def _bound(
 def _bind_graph(
     onnx: ModuleType, graph: "onnx.GraphProto", names: dict[str, str], given: Mapping[str, Any], prefix: str
 ) -> None:
-    """Gives a subgraph of a definition these names and attributes, in place."""
+    """Renames the values of a subgraph in a function's definition, and fills in its attributes, in place.
+
+    `names` maps names of the definition to names of the model, and is extended by the names that the subgraph defines,
+    which get the prefix. `given` has the attributes of the node that the definition replaces.
+    """
     for x in (*graph.input, *graph.initializer):
         names[x.name] = f"{prefix}.{x.name}"
         x.name = names[x.name]

@@ -194,7 +194,10 @@ def _channels(c: Convolution, summed: int) -> int:
 
 
 def _features(tile: ImageTile, group: int, others: int, blocks: int) -> int:
-    """The features of a part of a group. Images, rows and groups are divided into `others` parts already."""
+    """The number of output features that one part of the result computes.
+
+    Phases, images, groups and rows alone give `others` parts; features are divided only if threads need more parts.
+    """
     if blocks == 1:
         return tile.features
     tiles = -(-group // tile.features)

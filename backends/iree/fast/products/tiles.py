@@ -207,7 +207,7 @@ class _Summed:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a tile: the first row, and x's part if it is copied."""
+    """The rows of a tile: the index of the first row, and the copy of these rows of x, if they are copied."""
 
     first: SizeLike
     copy: IrValue | None = None
