@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of square matrices, a vr = vr diag(w) and vl^H a = diag(w) vl^H.
 
 Vectors are normalized as by LAPACK's geev: their length is 1 and their largest component is real. Their tangents keep
-this. The tangents of vectors have no component between equal eigenvalues, as in `eigh`.
+this. The vectors of equal eigenvalues have no derivative, and their tangents are not finite.
 
 An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. For such an eigenvalue, vl^H vr is zero,
 and no derivative is finite: neither that of the eigenvalue, nor those of the matrix's vectors.
@@ -39,7 +39,7 @@ from tiduc.passes.rules.decomposition import ROUNDING, equality_margin, settings
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.spectral import infinite
+from tiduc.passes.rules.spectral import infinite, unless_equal
 
 ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the matrix
 
@@ -121,7 +121,8 @@ def _inverses(b: StablehloBuilder, op: Definition, w: Value, defective: Value) -
 def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
     """dv = u + v diag(c) with u = v (f p); c keeps each vector's length, and the phase of its largest component.
 
-    If components tie for the largest, the mean of their phase changes is removed.
+    If components tie for the largest, the mean of their phase changes is removed. Vectors of equal eigenvalues, between
+    which f is zero, have tangents that are not finite.
     """
     u = matrix_product(b, v, b.multiply(inverses, p))
     along, size, over = b.multiply(b.conj(v), u), b.real(b.multiply(b.conj(v), v)), [rank(v) - 2]
@@ -129,7 +130,11 @@ def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
     ties = b.compare(size, columns(b, most, size.type), "EQ")
     turned, squares = (b.reduce_sum(b.select(ties, x, b.zeros_like(x)), over) for x in (b.imag(along), size))
     c = b.complex(b.reduce_sum(b.real(along), over), b.divide(turned, squares))
-    return b.subtract(u, b.multiply(v, columns(b, c, v.type)))
+    size = b.abs(inverses)
+    none = b.and_(b.compare(size, b.zeros_like(size), "EQ"), compare_places(b, size, "NE"))
+    return unless_equal(
+        b, some(b, none, [rank(v) - 1]), p, b.subtract(u, b.multiply(v, columns(b, c, v.type)))
+    )
 
 
 def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Value:

@@ -59,7 +59,15 @@ SAMPLE = {
             for lengths in ("one possible", "no steps")
         ),
     ),
-    "linear algebra": ("linalg.det", "linalg.det (singular)", "linalg.det (4 rows)"),
+    "linear algebra": (
+        *("linalg.det", "linalg.det (singular)", "linalg.det (4 rows)"),
+        *(
+            f"linalg.{name} ({triangle})"
+            for name in ("eigvalsh", "cholesky")
+            for triangle in ("lower", "upper")
+        ),
+        *(f"linalg.{name}_ex (info)" for name in ("inv", "cholesky", "lu_factor")),
+    ),
     "layers": (
         "functional.rms_norm",
         "functional.scaled_dot_product_attention (a row of -inf)",
@@ -89,6 +97,50 @@ def test_functions_at_degenerate_inputs(group: str) -> None:
         for kind, (category, why) in of_kinds.items():
             accepted = ("right", "finite", "other", *(["refused"] if kind == "empty" else []))
             assert category in accepted, f"{name}, {kind}: {why}"
+
+
+def test_the_page_keeps_lines_of_groups_without_results() -> None:
+    name = next(iter(torch_degenerate.ROWS["indices"]))
+    first = torch_degenerate.page({("indices", name): {"zeros": ("refused", ""), "ones": ("right", "")}}, "")
+    name = next(iter(torch_degenerate.ROWS["reductions"]))
+    second = torch_degenerate.page({("reductions", name): {"zeros": ("wrong", "")}}, first)
+    lines = [line for line in second.splitlines() if line.startswith(("| indices |", "- indices: "))]
+    assert len(lines) == 2 and set(lines) < set(first.splitlines())
+    assert f"- reductions: `{name}`." in second.partition("## Wrong")[2].partition("## Refused")[0]
+
+
+def test_differences_without_a_reason_are_wrong() -> None:
+    """An accepted NaN accepts no other number, and no later array."""
+    wanted, nan = [np.ones(2), np.ones(2)], np.array([np.nan, 1])
+    for got, category in (
+        ([nan, np.ones(2)], "other"),
+        ([np.array([3.0, 1]), np.ones(2)], "wrong"),
+        ([nan, np.zeros(2)], "wrong"),
+    ):
+        assert torch_degenerate.judged("linalg.inv_ex", "zeros", [wanted], [got])[0] == category
+
+
+def test_least_squares_of_dependent_columns() -> None:
+    """The solution by QR, and its derivatives, are NaN, and not the large quotients of roundings."""
+    x, y = torch.ones(2, 4, 3, dtype=torch.float64), torch.ones(2, 4, 1, dtype=torch.float64)
+    x[1] += torch.eye(4, 3)
+    program = tiduc.from_torch(Module(lambda x, y: torch.linalg.lstsq(x, y).solution), (x, y)).vjp()
+    results = program.compile(engine="xla")(x.numpy(), y.numpy(), np.ones((2, 3, 1)))
+    for value in results:
+        assert np.isnan(value[0]).all() and np.isfinite(value[1]).all()
+    np.testing.assert_allclose(results[0][1], torch.linalg.lstsq(x[1], y[1]).solution.numpy(), rtol=1e-12)
+
+
+def test_numbers_minus_tensors_in_f64() -> None:
+    """torch-mlir rounds the number to f32."""
+    x = torch.ones(3, dtype=torch.float64)
+    program = tiduc.from_torch(
+        Module(lambda x: [1 / 3 - x, torch.linspace(-1 / 3, 1 / 3, 3, dtype=x.dtype) * x]), (x,)
+    )
+    for got, wanted in zip(
+        program.compile(engine="reference")(x.numpy()), (1 / 3 - 1, [-1 / 3, 0, 1 / 3]), strict=True
+    ):
+        np.testing.assert_allclose(got, wanted, atol=1e-16)
 
 
 def test_qr_where_a_column_has_nothing_below_the_diagonal() -> None:

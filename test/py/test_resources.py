@@ -151,6 +151,13 @@ def test_constants_that_are_stored_apart_compile(fast: bool) -> None:
         assert y.tobytes() == numbers[: count * width].tobytes(), y.dtype
 
 
+@pytest.mark.parametrize(("element", "byte"), [("i4", "i8"), ("ui2", "ui8")])
+def test_elements_of_less_than_a_byte_are_refused(element: str, byte: str) -> None:
+    """The message is not that of IREE, whose code does not load such constants."""
+    with pytest.raises(tiduc.TiducError, match=f"it loads no constants of {element}; use one of {byte}"):
+        tiduc.load(program(f"4x{element}", "00010203")).compile()
+
+
 def test_the_bytes_of_a_resource() -> None:
     with context():
         for type_, digits in RIGHT:

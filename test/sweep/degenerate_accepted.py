@@ -4,12 +4,16 @@ from typing import NamedTuple
 
 
 class Accepted(NamedTuple):
-    """A pattern of function names, the least order that may differ, the reason, and the kinds of inputs."""
+    """A pattern of function names, the least order that may differ, the reason, and the kinds of inputs.
+
+    If `is_nan`, an element may only differ where it is infinite or NaN here.
+    """
 
     pattern: str
     order: int
     reason: str
     kinds: tuple[str, ...] = ("as given", "zeros", "ones", "integers", "empty")
+    is_nan: bool = False
 
 
 ACCEPTED: dict[str, Accepted] = {
@@ -21,8 +25,7 @@ ACCEPTED: dict[str, Accepted] = {
     "pow, float_power": Accepted(
         r"torch\.(pow|float_power)",
         2,
-        "if the base is negative, the derivative toward the exponent and all its derivatives are NaN; if the "
-        "exponent is also zero, PyTorch's derivative of this NaN toward the base is finite",
+        "where the exponent is zero, the mixed derivative is 1 / x, or NaN for a negative base x; PyTorch's is 0",
     ),
     "polar": Accepted(
         r"polar",
@@ -33,11 +36,13 @@ ACCEPTED: dict[str, Accepted] = {
         r"special\.polygamma.*",
         0,
         "at negative integers, the values are infinite; PyTorch's are large numbers because of rounding",
+        is_nan=True,
     ),
     "kthvalue, topk": Accepted(
-        r"torch\.(kthvalue|topk) \(.*",
-        1,
-        "of equal elements, the first ones get the derivative; PyTorch does not specify which elements it selects",
+        r"(torch\.)?(kthvalue|topk)( \(.*)?",
+        0,
+        "of equal elements, the first ones are selected and get the derivative; PyTorch does not specify which ones it selects",
+        ("zeros", "ones", "integers"),
     ),
     "scatter": Accepted(
         r"torch\.scatter",
@@ -46,7 +51,7 @@ ACCEPTED: dict[str, Accepted] = {
         "get it, which its documentation calls incorrect",
     ),
     "scatter_reduce": Accepted(
-        r"torch\.scatter_reduce \((amax|amin), False\)",
+        r"(torch\.)?scatter_reduce \((amax|amin), (False|without self)\)",
         1,
         "without `include_self`, tied updates share the whole derivative; PyTorch also gives a share to the "
         "input's element if it is equal, and drops this share",
@@ -54,20 +59,41 @@ ACCEPTED: dict[str, Accepted] = {
     "lstsq": Accepted(
         r"linalg\.lstsq",
         0,
-        "if columns are linearly dependent, QR gives a solution that is not the shortest one, or no solution; "
-        "use `driver='gelsd'`",
-        ("zeros", "ones"),
+        "if columns are linearly dependent, the solution by QR is NaN; where a reflector of QR is discontinuous, the "
+        "second derivative is NaN; use `driver='gelsd'`",
+        is_nan=True,
     ),
-    "lstsq of regular matrices": Accepted(
-        r"linalg\.lstsq",
-        2,
-        "where a reflector of QR is discontinuous, the derivative is NaN; use `driver='gelsd'`",
-        ("as given", "integers"),
+    "inv_ex": Accepted(
+        r"linalg\.inv_ex",
+        0,
+        "of a singular matrix, elements are NaN, of which PyTorch's are infinite; PyTorch calls the inverse undefined",
+        is_nan=True,
+    ),
+    "lu": Accepted(
+        r"linalg\.lu( \(tall\))?",
+        1,
+        "where a pivot before the last one is 0, the factors have no derivative, and more elements are NaN than in "
+        "PyTorch",
+        ("zeros", "ones", "integers"),
+        is_nan=True,
+    ),
+    "solve_triangular": Accepted(
+        r"(linalg\.solve_triangular|triangular_solve)",
+        0,
+        "of a singular matrix, elements of the solution are NaN, of which PyTorch's are infinite",
+        ("integers",),
+        is_nan=True,
+    ),
+    "pinv (hermitian=True)": Accepted(
+        r"linalg\.pinv \((hermitian|symmetric)\)",
+        1,
+        "a tangent is read as the mean of itself and its adjoint; PyTorch's derivative is that of a general matrix",
     ),
     "pinv": Accepted(
-        r"linalg\.pinv( \(singular\))?",
+        r"linalg\.pinv( \(.*\))?",
         2,
         "if singular values are equal, the second derivative is not finite",
+        is_nan=True,
     ),
     "matrix_norm (nuc), matrix_norm (-2)": Accepted(
         r"linalg\.(matrix_norm|norm) \((nuc|-2)\)|torch\.norm \(nuc\)",
@@ -75,6 +101,12 @@ ACCEPTED: dict[str, Accepted] = {
         "at matrices of lower rank, the norms have no derivative; the result depends on the basis of singular "
         "vectors of the value zero, which is arbitrary",
         ("ones",),
+    ),
+    "matrix_norm (nuc)": Accepted(
+        r"linalg\.matrix_norm \(nuc\)",
+        2,
+        "at matrices of lower rank, the second derivative is NaN",
+        is_nan=True,
     ),
     "det": Accepted(
         r"linalg\.det( \(4 rows\))?",
@@ -86,10 +118,10 @@ ACCEPTED: dict[str, Accepted] = {
         r"linalg\.det \(6 rows\)",
         1,
         "for more than four rows, the derivative is NaN if a pivot other than the last one is exactly 0",
-        ("zeros", "ones", "as given", "integers"),
+        is_nan=True,
     ),
     "cond": Accepted(
-        r"linalg\.cond \((2|None)\)",
+        r"linalg\.cond( \((2|None)\))?",
         0,
         "for a singular matrix, the value is a quotient by a rounding error",
         ("ones",),
@@ -98,19 +130,46 @@ ACCEPTED: dict[str, Accepted] = {
         r"functional\.instance_norm \(eps 0\.0\)",
         0,
         "for equal elements and `eps=0`, the value is 0 / 0, which is NaN; PyTorch's is zero",
+        is_nan=True,
     ),
-    "eigvals": Accepted(r"linalg\.eigvals", 0, "equal eigenvalues come in another order"),
-    "eigvalsh, svdvals": Accepted(
-        r"linalg\.(eigvalsh|svdvals)( \(singular\))?",
+    "eigh, svd": Accepted(
+        r"linalg\.(eigh|svd)( \((full|absolute)\))?",
+        0,
+        "where values are equal, the basis of their vectors is arbitrary",
+        ("ones",),
+    ),
+    "svd": Accepted(
+        r"linalg\.svd( \(full\))?",
+        2,
+        "where singular values are equal, second derivatives are not finite",
+        ("integers",),
+        is_nan=True,
+    ),
+    "eigvals, svdvals": Accepted(
+        r"linalg\.(eigvals|svdvals) \(powers, .*",
         1,
-        "if values are equal, the derivative of each depends on the basis of their vectors, which is arbitrary",
+        "where equal values have too few vectors, up to rounding, derivatives are NaN; second derivatives at equal "
+        "values may be NaN, too",
+        is_nan=True,
+    ),
+    "eigvals, eigvalsh, svdvals": Accepted(
+        r"linalg\.(eigvals|eigvalsh|svdvals)( \((singular|lower|upper)\))?",
+        1,
+        "where values are equal, the derivative of each depends on the basis of their vectors, which is arbitrary; the "
+        "sums of their powers have PyTorch's derivatives",
         ("ones",),
     ),
     "qr": Accepted(
-        r"linalg\.qr( \(wide\)| \(complex\))?",
+        r"linalg\.qr( \(wide\)| \(complex\))?|geqrf",
         0,
-        "if columns are linearly dependent, Q is arbitrary; where a reflector is discontinuous, the second "
-        "derivative is NaN",
+        "where columns depend on one another, Q is arbitrary, but Q R is the matrix and Q has orthogonal columns",
+        ("zeros", "ones", "integers"),
+    ),
+    "qr (product)": Accepted(
+        r"linalg\.qr( \(wide\)| \(complex\)| \(product.*)?",
+        1,
+        "the derivative is NaN where columns depend on one another; the second derivative also where a reflector jumps",
+        is_nan=True,
     ),
     "lp_pool": Accepted(
         r"functional\.lp_pool[12]d \(0\.5\)",
@@ -118,7 +177,7 @@ ACCEPTED: dict[str, Accepted] = {
         "the root has an infinite slope at -0, whose sign is the sign that the engine gives to a power of -0",
     ),
     "prelu": Accepted(
-        r"functional\.prelu",
+        r"(functional\.)?prelu",
         2,
         "at zero, PyTorch's first and second derivatives belong to different sides",
     ),

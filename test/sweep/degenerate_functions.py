@@ -1,4 +1,4 @@
-"""Functions of PyTorch for `torch_degenerate.py`: elementwise functions, reductions, norms, indices, linear algebra.
+"""Functions of PyTorch for `torch_degenerate.py`: elementwise functions, reductions, norms, indices.
 
 The inputs of an elementwise function are at its kinks and at the ends of its domain.
 """
@@ -356,40 +356,4 @@ INDICES: list[Row] = [
             ("reflect", (0, 0)),
         )
     ),
-]
-
-ONE = torch.diag(torch.tensor([0, 1, 1]).double())
-
-LINEAR: list[Row] = [
-    *(
-        (f"linalg.{name}", getattr(L, name), [SAME])
-        for name in "cholesky det diagonal eigvals eigvalsh inv lu_factor matrix_exp qr slogdet svdvals pinv "
-        "matrix_rank".split()
-    ),
-    *(
-        (f"linalg.{name} (singular)", getattr(L, name), [ONE])
-        for name in "det slogdet matrix_exp pinv svdvals eigvalsh".split()
-    ),
-    *((f"linalg.det ({n} rows)", L.det, [torch.diag(torch.arange(n)).double()]) for n in (4, 6)),
-    *((f"linalg.matrix_power ({n})", lambda x, n=n: L.matrix_power(x, n), [SAME]) for n in (-2, 0, 1, 3)),
-    ("linalg.cross", L.cross, [draw(2, 3), draw(2, 3)]),
-    ("linalg.multi_dot", lambda x, y: L.multi_dot([x, y, x]), [SAME, ONE]),
-    ("linalg.solve", L.solve, [SAME, ONE]),
-    ("linalg.solve_triangular", lambda x, y: L.solve_triangular(x, y, upper=True), [SAME, ONE]),
-    ("linalg.lstsq", lambda x, y: L.lstsq(x, y).solution, [torch.eye(4, 3).double(), draw(4, 2)]),
-    (
-        "linalg.householder_product",
-        L.householder_product,
-        [torch.eye(4, 3).double(), torch.zeros(3).double()],
-    ),
-    ("linalg.tensorinv", lambda x: L.tensorinv(x.reshape(1, 3, 3)), [SAME]),
-    ("linalg.tensorsolve", L.tensorsolve, [SAME, draw(3)]),
-    ("linalg.vander", L.vander, [torch.tensor([0, 1, 1, -1]).double()]),
-    ("linalg.vander (N)", lambda x: L.vander(x, N=1), [torch.tensor([0, 1]).double()]),
-    ("linalg.vecdot", L.vecdot, [TIES, TIES.flip(0)]),
-    ("linalg.matmul", L.matmul, [TIES, TIES]),
-    ("linalg.matmul (empty)", lambda x: L.matmul(x[:, :0], x[:0]), [TIES]),
-    ("torch.logdet", torch.logdet, [SAME]),
-    ("torch.einsum (empty)", lambda x: torch.einsum("ij,jk->ik", x[:, :0], x[:0]), [TIES]),
-    ("torch.cross (equal)", lambda x: torch.cross(x, x, dim=-1), [draw(2, 3)]),
 ]

@@ -4,10 +4,10 @@
 
 Each function runs on its own inputs, which are at kinks, ties, ends of domains and singular points. It also runs on
 zeros, on ones (so that all inputs are equal), on its inputs rounded to integers, and on empty inputs. The functions are
-those of `degenerate_functions.py`, `degenerate_layers.py` and `torch_gradients.py`. RESULTS is a file with a line of
-JSON for each function. Functions in RESULTS are skipped unless their category is CATEGORY. Prints failures and counts.
-`--page` writes docs/torch_degenerate.md from RESULTS instead. Exits with 1 if an outcome is wrong. Takes about 25
-minutes.
+those of `torch_gradients.py` and of the files `degenerate_*.py`. RESULTS is a file with a line of JSON for each
+function. Functions in RESULTS are skipped unless their category is CATEGORY. Prints failures and counts. `--page`
+writes docs/torch_degenerate.md from RESULTS instead, and keeps the lines of groups that RESULTS lacks. Exits with 1 if
+an outcome is wrong. Takes about 25 minutes.
 """
 
 import argparse
@@ -26,8 +26,9 @@ import numpy as np
 import torch
 from counts import summary
 from degenerate_accepted import ACCEPTED
-from degenerate_functions import ELEMENTWISE, INDICES, LINEAR, NORMS, REDUCTIONS
+from degenerate_functions import ELEMENTWISE, INDICES, NORMS, REDUCTIONS
 from degenerate_layers import LAYERS, LOSSES, POOLS
+from degenerate_matrices import LINEAR
 from torch_gradients import GROUPS, Module
 from torch_mathematics import Row, draw
 from worker import Worker, answer_requests
@@ -118,11 +119,9 @@ def outcomes(rows: Sequence[Row]) -> list[dict[str, tuple[str, str]]]:
     together: dict[tuple[int, bool], list[Case]] = {}
     for row, own in zip(rows, found, strict=True):
         for order, case in cases(row, own):
+            # functions often refuse empty arrays, and each refusal costs more programs
             together.setdefault((order, "empty" in case.wanted), []).append(case)
-    for (
-        order,
-        _,
-    ), some in together.items():  # functions often refuse empty arrays, and each refusal costs more programs
+    for (order, _), some in together.items():
         settle(some, order)
     return found
 
@@ -133,8 +132,8 @@ def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]
     grouped: dict[Any, Case] = {}
     for kind, change in KINDS.items():
         inputs = [change(x) for x in given]
-        if kind == "empty" and (all(x.numel() for x in inputs) or name.startswith("functional.pdist")):
-            continue  # the derivative of an empty pdist divides integers by zero, which ends the process
+        if kind == "empty" and (all(x.numel() for x in inputs) or "pdist" in name):
+            continue  # PyTorch's derivative of an empty pdist divides integers by zero, and ends the process
         try:
             wanted = Reference(function, inputs)
         except Exception:  # noqa: BLE001  PyTorch has no value here
@@ -245,13 +244,23 @@ def judged(name: str, kind: str, wanted: Sequence[Any], got: Sequence[Any]) -> t
             if group > 1 and x.shape == y.shape:
                 is_free |= np.isnan(x) & np.isinf(y)
             verdict = difference(x, y, is_free)
+            place = f"{PARTS[group]}, array {i}: {verdict}"
             if verdict == BETTER:
-                category, why = BETTER, why or PARTS[group]
+                category, why = (BETTER, PARTS[group]) if category == RIGHT else (category, why)
+            elif verdict and not is_accepted(name, kind, min(group, 2), x, y, is_free):
+                return "wrong", place
             elif verdict:
-                known = [a for a in ACCEPTED.values() if re.fullmatch(a.pattern, name) and kind in a.kinds]
-                is_accepted = any(min(group, 2) >= a.order for a in known)
-                return OTHER if is_accepted else "wrong", f"{PARTS[group]}, array {i}: {verdict}"
+                category, why = OTHER, place
     return category, why
+
+
+def is_accepted(name: str, kind: str, order: int, x: Any, y: Any, is_free: Any) -> bool:
+    """Whether `ACCEPTED` has a reason for which x may differ from y."""
+    known = [a for a in ACCEPTED.values() if re.fullmatch(a.pattern, name) and kind in a.kinds]
+    return any(
+        order >= a.order and (not a.is_nan or difference(x, y, is_free | ~np.isfinite(x)) in ("", BETTER))
+        for a in known
+    )
 
 
 PARTS = ("value", "cotangent", "second derivative", "second derivative toward a cotangent")
@@ -291,7 +300,7 @@ def main() -> int:
     given = parser.parse_args()
     known = read(given.results)
     if given.page:
-        PAGE.write_text(page(known))
+        PAGE.write_text(page(known, PAGE.read_text()))
         return 0
     wanted = [
         (group, name)
@@ -318,30 +327,43 @@ def main() -> int:
     return int(bool(counts["wrong"]))
 
 
-def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]]) -> str:
-    """The page: counts by group, and the functions that are refused or differ."""
+def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]], before: str) -> str:
+    """The page: counts by group, and the functions that are refused or differ.
+
+    Groups without results keep their lines of the page before.
+    """
     lines = [
         "| functions | functions that ran | cases | " + " | ".join(CATEGORIES) + " |",
         "|" + "---|" * (3 + len(CATEGORIES)),
     ]
+    named: dict[str, list[str]] = {"wrong": [], "refused": []}
     for group, rows in ROWS.items():
-        found = [known[group, name] for name in rows if (group, name) in known]
-        counts = Counter(category for each in found for category, _ in each.values())
+        found = {name: known[group, name] for name in rows if (group, name) in known}
+        counts = Counter(category for each in found.values() for category, _ in each.values())
         numbers = " | ".join(str(counts[category]) for category in CATEGORIES)
-        lines.append(f"| {group} | {len(found)} of {len(rows)} | {counts.total()} | {numbers} |")
+        own = f"| {group} | {len(found)} of {len(rows)} | {counts.total()} | {numbers} |"
+        lines.append(own if found else kept(before, f"| {group} |") or own)
+        for category, some in named.items():
+            names = [f"`{name}`" for name, each in found.items() if category in dict(each.values())]
+            rest = before.partition(TITLES[category])[2].partition("\n## ")[0]
+            line = f"- {group}: {', '.join(names)}." if names else kept("" if found else rest, f"- {group}: ")
+            some += [line] if line else []
     meaning = "\n".join(f"- {category}: {text}." for category, text in CATEGORIES.items())
     orders = ("value", "first derivative", "second derivative")
     reasons = "\n".join(f"- `{name}`, {orders[a.order]}: {a.reason}." for name, a in ACCEPTED.items())
+    lists = "".join(
+        f"\n{TITLES[category]}\n\n" + ("\n".join(some) or "none.") + "\n" for category, some in named.items()
+    )
     table = "\n".join(lines)
-    titles = (("wrong", "Wrong"), ("refused", "Refused"))
-    lists = "".join(f"\n## {title}\n\n{named(known, category)}.\n" for category, title in titles)
     return f"{ABOUT}{meaning}\n\n{table}\n\n## Derivatives that differ\n\n{reasons}\n{lists}"
 
 
-def named(known: dict[tuple[str, str], dict[str, tuple[str, str]]], category: str) -> str:
-    """The names of the functions with cases of this category."""
-    names = {name for (_, name), each in known.items() if any(kind == category for kind, _ in each.values())}
-    return ", ".join(f"`{name}`" for name in sorted(names)) or "none"
+TITLES = {"wrong": "## Wrong", "refused": "## Refused"}
+
+
+def kept(text: str, start: str) -> str:
+    """The first line of a text with this start, or the empty text."""
+    return next((line for line in text.splitlines() if line.startswith(start)), "")
 
 
 def is_open(found: dict[str, tuple[str, str]], again: Sequence[str]) -> bool:

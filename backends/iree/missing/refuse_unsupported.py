@@ -15,8 +15,10 @@ from tiduc.backends.iree.settings import Settings
 from tiduc.backends.iree.targets import Target
 from tiduc.dialect.errors import CompileError, Unsupported
 from tiduc.dialect.graph.functions import functions_in, outer_first, symbol
+from tiduc.dialect.mlir.constants import is_splat
 from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.ops.traits import COLLECTIVES
+from tiduc.dialect.shapes.types import element
 
 _REFUSED = {
     "stablehlo.infeed": "an IREE module has no infeed",
@@ -59,6 +61,7 @@ def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
         for op in outer_first(function):
             if op.name in _REFUSED:
                 raise refused(op, _REFUSED[op.name])
+            _check_constant(op)
             for y in op.results:
                 if (type_ := y.type) not in checked:
                     _check_size(op.name, type_, op.location)
@@ -87,6 +90,16 @@ def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
         raise refused(op, f"code for GPUs reads each element of {type_} as a whole byte")
     if 1 < width < 8 and (not type_.has_static_shape or math.prod(type_.shape) * width % 8):
         raise refused(op, f"{type_} does not fill whole bytes")
+
+
+def _check_constant(op: IrOp) -> None:
+    """Refuses constants of 2- to 7-bit integers: IREE's code on CPUs does not load them."""
+    if op.name != "stablehlo.constant" or is_splat(op.attributes["value"]):
+        return
+    type_ = element(op.results[0])
+    if isinstance(type_, ir.IntegerType) and 1 < type_.width < 8:
+        byte = str(type_).replace(str(type_.width), "8")
+        raise refused(op, f"it loads no constants of {type_}; use one of {byte}, and convert it")
 
 
 def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:

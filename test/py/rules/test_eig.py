@@ -84,6 +84,16 @@ def test_values_that_are_equal(of: Any, function: Any) -> None:
     compare([run(p.grad(), [x])[0]], [3 * (x @ x).T], 1e-10, "gradient")
 
 
+@pytest.mark.parametrize("of", [np.eye(3), pytest.param(matrix(3, 3), marks=pytest.mark.more)])
+def test_second_derivatives_at_equal_values_are_not_finite(of: Any) -> None:
+    """They depend on the tangents of vectors: the second derivative of sum w^2 is not that of its diagonal."""
+    x, dx = of @ np.diag([1.0, 1.0, 2.0]) @ np.linalg.inv(of), matrix(3, 3)
+    p = load(exported(lambda x: jnp.sum(VALUES(x)[0] ** 2).real, x))
+    assert not np.isfinite(run(p.jvp().jvp([0]), [x, dx, dx])[-1])
+    root = load(exported(lambda x: (lambda w, v: (v * jnp.sqrt(w)) @ jnp.linalg.inv(v))(*RIGHT(x)).real, x))
+    assert not np.isfinite(run(root.jvp(), [x, dx])[1]).all()
+
+
 def test_components_that_tie() -> None:
     """A real eigenvector stays real, even if two components have the largest magnitude."""
     x = np.array([[0.0, 1.0], [1.0, 0.0]])

@@ -1,7 +1,7 @@
 """Replaces functions that `torch.export` cannot trace by functions that it can trace."""
 
 from collections.abc import Callable, Mapping
-from math import log, pi
+from math import log, nan, pi
 from typing import Any
 
 from tiduc.dialect.errors import Unsupported
@@ -11,13 +11,20 @@ from tiduc.models.torch.ops.losses import multi_margin_loss
 
 
 def _lstsq(a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The least-squares solution: by QR for a tall matrix of full rank, otherwise by the pseudo-inverse."""
+    """The least-squares solution: by QR for a tall matrix, otherwise by the pseudo-inverse.
+
+    With QR, the solution is NaN where a column is a combination of the columns before it, up to `rcond`.
+    """
     m, n = a.shape[-2:]
     is_vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
     right = b.unsqueeze(-1) if is_vector else b
     if m >= n and driver in (None, "gels"):
         q, r = torch.linalg.qr(a)
         x = torch.linalg.solve_triangular(r, q.mH @ right, upper=True)
+        own = torch.diagonal(r, dim1=-2, dim2=-1).abs()
+        least = 64 * torch.finfo(a.dtype).eps if rcond is None else rcond
+        is_regular = (own > least * torch.linalg.vector_norm(r, dim=-2)).all(-1)[..., None, None]
+        x = x * torch.where(is_regular, 1.0, nan).to(x.dtype)
     else:
         x = torch.linalg.pinv(a, rtol=rcond) @ right
     rest = right - a @ x

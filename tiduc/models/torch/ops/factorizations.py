@@ -18,14 +18,34 @@ _OF_COMPLEX = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd"}
 Type = tuple[Sequence[int], str]
 
 
-def cholesky(x: torch.Tensor) -> Any:
-    """The lower factor. As in PyTorch, the derivative is that of the mean of the matrix and its adjoint."""
+def cholesky(x: torch.Tensor, upper: bool = False) -> Any:
+    """The lower factor of the matrix that a triangle of x defines."""
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         return [body.emit("cholesky", [a], a.sizes, "lower = true")]
 
-    lower = call("cholesky", [(x + x.mH) / 2], emit)
+    lower = call("cholesky", [_of_triangle(x, upper)], emit)
     return torch.tril(lower)
+
+
+def _of_triangle(x: torch.Tensor, upper: bool) -> torch.Tensor:
+    """The Hermitian matrix with a triangle of x. As in PyTorch, tangents are means of those of x and its adjoint."""
+    value = x.detach()
+    part = torch.triu(value, 1) if upper else torch.tril(value, -1)
+    own = torch.diag_embed(torch.diagonal(value, dim1=-2, dim2=-1).real)
+    change = x - value
+    return part + part.mH + own + (change + change.mH) / 2
+
+
+def not_definite(x: torch.Tensor, upper: bool = False) -> torch.Tensor:
+    """The size of the first leading block of the Hermitian matrix that is not positive definite, or 0."""
+    *batch, _, _ = x.shape
+
+    def emit(body: Body, a: TextTensor) -> list[TextTensor]:
+        types: list[Type] = [(a.sizes, a.element), (batch, "i32")]
+        return _routine(body, "potrf", [a], types, f"uplo = {ord('U' if upper else 'L')} : ui8")[1:]
+
+    return call("not_definite", [_supported(x).detach()], emit)  # type: ignore[no-any-return]
 
 
 def triangular(
@@ -51,13 +71,13 @@ def triangular(
     )
 
 
-def lu(x: torch.Tensor) -> tuple[Any, Any]:
-    """L and U in one matrix, and LAPACK's pivots, which begin with 1."""
+def lu(x: torch.Tensor) -> tuple[Any, Any, Any]:
+    """L and U in one matrix; LAPACK's pivots, which begin with 1; and the number of the first zero pivot, or 0."""
     *batch, m, n = x.shape
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         types: list[Type] = [(a.sizes, a.element), ([*batch, min(m, n)], "i32"), (batch, "i32")]
-        return _routine(body, "getrf", [a], types)[:2]
+        return _routine(body, "getrf", [a], types)
 
     return call("lu", [_supported(x)], emit)  # type: ignore[no-any-return]
 
@@ -130,16 +150,16 @@ def singular(x: torch.Tensor, full: bool = False) -> tuple[Any, Any, Any]:
 
 
 def hermitian(x: torch.Tensor, upper: bool = False) -> tuple[Any, Any]:
-    """The eigenvalues and eigenvectors of a Hermitian matrix."""
+    """The eigenvalues and eigenvectors of the Hermitian matrix that a triangle of x defines."""
     *batch, n, _ = x.shape
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         types: list[Type] = [(a.sizes, a.element), ([*batch, n], _real(a)), (batch, "i32")]
-        settings = f"mode = {ord('V')} : ui8, uplo = {ord('U' if upper else 'L')} : ui8"
+        settings = f"mode = {ord('V')} : ui8, uplo = {ord('L')} : ui8"
         vectors, values, _ = _routine(body, "syevd", [a], types, settings)
         return [values, vectors]
 
-    return call("eigh", [_supported(x)], emit)  # type: ignore[no-any-return]
+    return call("eigh", [_of_triangle(_supported(x), upper)], emit)  # type: ignore[no-any-return]
 
 
 def general(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

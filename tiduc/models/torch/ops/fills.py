@@ -148,3 +148,10 @@ def new_ones(
     x: torch.Tensor, sizes: Sequence[int], *, dtype: torch.dtype | None = None, **_: object
 ) -> torch.Tensor:
     return filled(sizes, 1, dtype or x.dtype)
+
+
+@decomposes(aten.rsub.Scalar, aten.rsub.Tensor)
+def rsub(x: torch.Tensor, y: float | torch.Tensor, alpha: float = 1) -> torch.Tensor:
+    """y - alpha x. torch-mlir would round a number y to f32."""
+    x, y = as_tensors(x, y)
+    return torch.sub(y, x, alpha=alpha)

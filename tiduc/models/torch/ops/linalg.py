@@ -1,6 +1,6 @@
 """Decompositions of PyTorch's linear algebra into factorizations, triangular solutions and matrix products.
 
-A matrix is the last two dimensions of a tensor. The factorizations report no failure: they give NaN.
+A matrix is the last two dimensions of a tensor. A factorization that fails gives NaN where PyTorch raises an error.
 """
 
 from itertools import combinations
@@ -11,12 +11,6 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops import factorizations as lapack
 from tiduc.models.torch.ops.complexes import eye
 from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
-
-
-def _info(x: torch.Tensor) -> torch.Tensor:
-    """The factorizations' report of success."""
-    return torch.zeros(x.shape[:-2], dtype=torch.int32)
-
 
 # ---- LU ----------------------------------------------------------------------------------------------------
 
@@ -58,16 +52,17 @@ def _sign(pivots: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 def solve_ex(a: torch.Tensor, b: torch.Tensor, left: bool = True, check_errors: bool = False) -> Any:
     is_vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
     matrix, right = (a, b.unsqueeze(-1) if is_vector else b) if left or is_vector else (a.mT, b.mT)
-    factors, pivots = lapack.lu(matrix)
+    factors, pivots, info = lapack.lu(matrix)
     x = _solved(factors, pivots, right)
     x = x.squeeze(-1) if is_vector else x if left else x.mT
-    return x, factors, pivots, _info(a)
+    return x, factors, pivots, info
 
 
 @decomposes(aten.linalg_inv_ex.default)
 def inv_ex(x: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     n = x.shape[-1]
-    return _solved(*lapack.lu(x), eye(n, n, x).expand_as(x)), _info(x)
+    factors, pivots, info = lapack.lu(x)
+    return _solved(factors, pivots, eye(n, n, x).expand_as(x)), info
 
 
 POLYNOMIAL = 4
@@ -80,7 +75,7 @@ def det(x: torch.Tensor) -> Any:
 
     The derivatives of the pivots are finite unless a pivot before the last one is exactly 0.
     """
-    factors, pivots = lapack.lu(x)
+    factors, pivots, _ = lapack.lu(x)
     if 0 < x.shape[-1] <= POLYNOMIAL:
         return _polynomial(x), factors, pivots
     diagonal = torch.diagonal(factors, dim1=-2, dim2=-1)
@@ -104,7 +99,7 @@ def _polynomial(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten._linalg_slogdet.default)
 def slogdet(x: torch.Tensor) -> Any:
-    factors, pivots = lapack.lu(x)
+    factors, pivots, _ = lapack.lu(x)
     diagonal = torch.diagonal(factors, dim1=-2, dim2=-1)
     sign = torch.prod(torch.sgn(diagonal), -1) * _sign(pivots, x)
     return sign, torch.log(torch.abs(diagonal)).sum(-1), factors, pivots
@@ -115,13 +110,13 @@ def lu_factor_ex(
     x: torch.Tensor, pivot: bool = True, check_errors: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     _refuse(not pivot, "an LU factorization without pivots")
-    return *lapack.lu(x), _info(x)
+    return lapack.lu(x)
 
 
 @decomposes(aten.linalg_lu.default)
 def lu(x: torch.Tensor, pivot: bool = True) -> Any:
     _refuse(not pivot, "an LU factorization without pivots")
-    return lu_unpack(*lapack.lu(x))
+    return lu_unpack(*lapack.lu(x)[:2])
 
 
 @decomposes(aten.lu_unpack.default)
@@ -161,12 +156,12 @@ def triangular_solve(
 
 @decomposes(aten.linalg_cholesky_ex.default)
 def cholesky_ex(x: torch.Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
-    return cholesky(x, upper=upper), _info(x)
+    return cholesky(x, upper=upper), lapack.not_definite(x, upper)
 
 
 @decomposes(aten.linalg_cholesky.default)
 def cholesky(x: torch.Tensor, *, upper: bool = False) -> torch.Tensor:
-    lower = lapack.cholesky(x)
+    lower = lapack.cholesky(x, upper)
     return lower.mH if upper else lower
 
 
