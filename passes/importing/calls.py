@@ -1,10 +1,10 @@
 """Inlines function calls where inlining costs nothing, and turns other calls into calls of graphs; part of import.
 
-A function is inlined if it is called once, is small, draws random numbers, or returns the vectors of a factorization or
-the logarithm of a determinant, so that `passes/rules/spectral.py` and `determinant.py` see how they are used. A
-`no_inline` function is inlined if it draws random numbers, or if the caller asks to inline all calls. A function that
-names its own derivative, or has a rule, is never inlined. A function with `tidu.checkpoint` is always inlined, and its
-ops get that attribute. Any other function is linearized and transposed once for all its call sites.
+A function is inlined if it is called once, is small, draws random numbers, or returns the vectors or LU factors of a
+factorization or the logarithm of a determinant, so that `passes/rules/spectral.py` and `determinant.py` see how they
+are used. A `no_inline` function is inlined if it draws random numbers, or if the caller asks to inline all calls. A
+function that names its own derivative, or has a rule, is never inlined. A function with `tidu.checkpoint` is always
+inlined, and its ops get that attribute. Any other function is linearized and transposed once for all its call sites.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ SMALL = 12
 MOST = 2**18
 """The most ops of a function with its calls inlined. If each function calls the next one twice, the number doubles."""
 
-_WITH_VECTORS = frozenset(targets("Eigh", "gesdd", "gesvd", "gesvdj", "syevd"))
+_INLINED = frozenset((*targets("Eigh", "gesdd", "gesvd", "gesvdj", "getrf", "syevd"), "LuDecomposition"))
 _MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
 """Ops that may stand between a factorization and a function's result, each with the operand that it passes on."""
 
@@ -147,14 +147,14 @@ def _may_be_inlined(function: IrOp) -> bool:
 
 
 def _returns_part(function: IrOp) -> bool:
-    """Whether a function returns the logarithm of a determinant, the vectors of a factorization, or a view of these."""
+    """Whether a function returns the logarithm of a determinant, vectors or LU factors, or a view of these."""
     for y in list(operations(function.regions[0].blocks[0]))[-1].operands:
         op = y.owner
         if not isinstance(op, ir.Block) and op.name == SELECT and sizes_of_pivots(op) is not None:
             return True
         while not isinstance(op, ir.Block) and op.name in _MOVED:
             op = op.operands[_MOVED[op.name]].owner
-        if not isinstance(op, ir.Block) and op.name == CUSTOM_CALL and call_target(op) in _WITH_VECTORS:
+        if not isinstance(op, ir.Block) and op.name == CUSTOM_CALL and call_target(op) in _INLINED:
             return True
     return False
 

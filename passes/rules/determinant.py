@@ -4,23 +4,59 @@
     det = select(any(d == 0), 0, s) * exp(low)         with the sign s
 
 At singular matrices, the selects choose constants. The rules use the tangents of the other operands instead: for the
-logarithm, an infinite or NaN tangent; for the determinant, that of s times the product of |d|, which is finite if only
-the last pivot is 0.
+logarithm, an infinite or NaN tangent; for the determinant, that of s times the product of |d|,
+
+    s sum_k d|d_k| prod_{j != k} |d_j|    where d d_k = (m - dL U)_kk, with m = L^-1 P da
+
+which is finite where only the last pivot may be 0. If an earlier pivot is 0, the pivots jump, but the determinant has
+the derivative
+
+    s prod_{d_j != 0} |d_j|  prod_a y_(k_a, k_(a+1))  (y m y)_(k_r, k_1)    with y = U1^-1
+
+where U1 is U with 1 in place of the pivots number k_1 < ... < k_r that are 0, since det(U1 - E E^T + m) is det(U1 + m)
+det(1 - E^T (U1 + m)^-1 E) with E the unit vectors of these numbers. Its own derivatives are not finite there.
 """
 
 from collections.abc import Sequence
 
+from torch_mlir import ir
+
 from tiduc.dialect.emitters.bodies import reducer
-from tiduc.dialect.emitters.matrices import columns, compare_places
+from tiduc.dialect.emitters.matrices import (
+    adjoint,
+    columns,
+    compare_places,
+    diagonal,
+    rows,
+    solve,
+    some,
+    triangle,
+    without_last,
+)
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.identities import is_zeros
+from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.facts.matchers import KEEP_SPLATS, is_lowest, splat
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.graph.matching import defined_by, traced
+from tiduc.dialect.ops.control_ops import CUSTOM_CALL, call_target
 from tiduc.dialect.ops.ir_types import AnyOp, Typed
-from tiduc.dialect.shapes.types import dimensions_in, is_dynamic, predicate, rank, shape, with_shape
+from tiduc.dialect.shapes.types import (
+    dimensions_in,
+    element,
+    is_dynamic,
+    predicate,
+    rank,
+    shape,
+    with_element,
+    with_shape,
+)
+from tiduc.passes.rules.getrf import in_order
 
 SELECT = "stablehlo.select"
+_TARGETS = (*targets("getrf"), "LuDecomposition")
+MOST_STEPS = 64
+"""The most ops between a factorization and the sizes of its pivots."""
 
 
 def sizes_of_pivots(op: AnyOp) -> Typed | None:
@@ -78,24 +114,89 @@ def determinant(b: StablehloBuilder, op: Definition) -> tuple[Value, Value, Valu
 
 
 def tangent_of_determinant(b: StablehloBuilder, parts: Sequence[Value]) -> Value | None:
-    """s times the sum over k of d|d_k| times the product of all other |d_j|.
+    """The sum of pivots; if a pivot before the last one is 0, the other formula.
 
-    For regular matrices, the product is computed as the exponential of a sum of logarithms, which overflows only where
-    the product does; for singular ones, by multiplication.
+    For regular matrices, the product of the other pivots is computed as the exponential of a sum of logarithms, which
+    overflows only where the product does; for singular ones, by multiplication.
     """
     is_singular, sign, sizes = parts
-    tangent: Value | None = b.engine.tangent(sizes)
-    if tangent is None:
+    tangents: Value | None = b.engine.tangent(sizes)
+    if tangents is None:
         return None
     one, last = b.constant(1, sizes), rank(sizes) - 1
     everywhere = b.broadcast_in_dim(is_singular, range(last), predicate(sizes.type))
     regular, singular = b.select(everywhere, one, sizes), b.select(everywhere, sizes, one)
-    product = b.reduce(
-        _others(b, singular, 1), b.constant(1, with_shape(sizes.type, [])), [last + 1], "stablehlo.multiply"
-    )
+    product = _product(b, _others(b, singular, 1), [last + 1])
     total = b.reduce_sum(_others(b, b.log(regular), 0), [last + 1])
     slopes = b.select(everywhere, product, b.exponential(total))
-    return b.multiply(sign, b.reduce_sum(b.multiply(slopes, tangent), [last]))
+    if (call := _factors(sizes)) is None:
+        return b.multiply(sign, b.reduce_sum(b.multiply(slopes, tangents), [last]))
+    jumping, tangents, instead = _of_factors(b, call, sizes)
+    changes = b.reduce_sum(b.multiply(slopes, tangents), [last])
+    return b.multiply(sign, b.select(jumping, instead, changes))
+
+
+def _factors(sizes: Value) -> Definition | None:
+    """The LU factorization from which the sizes of pivots are computed, or None."""
+    pending, steps = [sizes], 0
+    while pending and (steps := steps + 1) < MOST_STEPS:
+        op = pending.pop().definition
+        if op is not None and op.name == CUSTOM_CALL:
+            is_lu = call_target(op) in _TARGETS and shape(op.results[0])[:-1] == shape(sizes)
+            return op if is_lu else None
+        pending += () if op is None else op.reads
+    return None
+
+
+def _of_factors(b: StablehloBuilder, call: Definition, sizes: Value) -> tuple[Value, Value, Value]:
+    """Whether a pivot before the last one is 0, the tangents d|d_k|, and the other formula without the sign s.
+
+    The tangents are NaN if the sizes are not those of the diagonal of U, as those of a call that failed.
+    """
+    lu, da, last = call.results[0], b.engine.tangent(call.operands[0]), rank(sizes) - 1
+    d, zero, one = diagonal(b, lu), b.zeros_like(sizes), b.constant(1, sizes)
+    is_zero, at = b.compare(d, zero, "EQ"), compare_places(b, lu, "EQ")
+    u = b.select(b.and_(rows(b, is_zero, at.type), at), b.constant(1, lu), lu)
+    m = solve(b, lu, in_order(b, call, da), left=True, lower=True, adjoint=False, unit=True)
+    c = solve(b, without_last(b, u), m, left=False, lower=False, adjoint=False)
+    moved = b.reduce_sum(b.multiply(triangle(b, c, lower=True, strict=True), adjoint(b, lu)), [last + 1])
+    tangents = b.multiply(
+        b.select(b.compare(d, zero, "LT"), b.negate(one), one), b.subtract(diagonal(b, m), moved)
+    )
+    y = solve(b, u, b.convert(at, element(lu)), left=True, lower=False, adjoint=False)
+    first, final, links = _zeros(b, is_zero, lu)
+    row = b.reduce_sum(b.multiply(rows(b, final, y.type), y), [last])
+    column = b.reduce_sum(b.multiply(columns(b, first, c.type), c), [last + 1])
+    weight = b.multiply(
+        _product(b, b.select(is_zero, one, sizes), [last]),
+        _product(b, b.select(links, y, b.constant(1, y)), [last, last + 1]),
+    )
+    number = b.iota(last, with_element(d.type, ir.IntegerType.get_signless(32)))
+    before = b.compare(number, b.constant(shape(d)[-1] - 1, number), "LT")
+    is_same = b.select(b.compare(b.abs(d), sizes, "EQ"), one, b.constant(float("nan"), d))
+    instead = b.multiply(weight, b.reduce_sum(b.multiply(row, b.multiply(is_same, column)), [last]))
+    return some(b, b.and_(is_zero, before), [last]), b.multiply(is_same, tangents), instead
+
+
+def _zeros(b: StablehloBuilder, is_zero: Value, like: Value) -> tuple[Value, Value, Value]:
+    """Unit vectors of the first and the last flag that is set, and a mask of the pairs of successive ones."""
+    last, of = rank(is_zero) - 1, element(like)
+    ones = b.convert(is_zero, of)
+    until = b.reduce_sum(
+        triangle(b, columns(b, ones, like.type), lower=True), [last + 1]
+    )  # flags up to each place
+    count = b.reduce_sum(ones, [last])
+    first = b.and_(is_zero, b.compare(until, b.constant(1, until), "EQ"))
+    final = b.and_(is_zero, b.compare(until, b.broadcast_in_dim(count, range(last), until.type), "EQ"))
+    next_ = b.compare(
+        columns(b, until, like.type), b.add(rows(b, until, like.type), b.constant(1, like)), "EQ"
+    )
+    pairs = b.and_(rows(b, is_zero, next_.type), columns(b, is_zero, next_.type))
+    return b.convert(first, of), b.convert(final, of), b.and_(next_, pairs)
+
+
+def _product(b: StablehloBuilder, x: Value, dimensions: Sequence[int]) -> Value:
+    return b.reduce(x, b.constant(1, with_shape(x.type, [])), list(dimensions), "stablehlo.multiply")
 
 
 def _others(b: StablehloBuilder, x: Value, neutral: int) -> Value:

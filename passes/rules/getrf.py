@@ -18,6 +18,7 @@ from tiduc.dialect.emitters.matrices import (
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.graph.graph import Definition, Value
+from tiduc.dialect.ops.control_ops import call_target
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
 from tiduc.passes.rules.registry import Tangents
@@ -25,15 +26,23 @@ from tiduc.passes.rules.registry import Tangents
 
 @custom_call(*targets("getrf"))
 def getrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    lu, pivots, _ = op.results
-    return [packed_tangent(b, lu, rows_exchanged(b, dx[0], pivots)), None, None]
+    lu = op.results[0]
+    return [packed_tangent(b, lu, in_order(b, op, dx[0])), None, None]
 
 
 @custom_call("LuDecomposition")
 def lu_decomposition(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The permutation is the last result."""
-    lu, _, permutation = op.results
-    return [packed_tangent(b, lu, rows_taken(b, dx[0], permutation)), None, None]
+    return list(getrf(b, op, dx))
+
+
+def in_order(b: StablehloBuilder, op: Definition, x: Value) -> Value:
+    """The rows of x in the order of the factors of a call.
+
+    `LuDecomposition` has the permutation as its last result; that of the other calls follows from the pivots.
+    """
+    _, pivots, permutation = op.results
+    is_given = call_target(op) == "LuDecomposition"
+    return rows_taken(b, x, permutation) if is_given else rows_exchanged(b, x, pivots)
 
 
 def packed_tangent(b: StablehloBuilder, lu: Value, dx: Value) -> Value:

@@ -41,7 +41,7 @@ ACCEPTED: dict[str, Accepted] = {
     "kthvalue, topk": Accepted(
         r"(torch\.)?(kthvalue|topk)( \(.*)?",
         0,
-        "of equal elements, the first ones are selected and get the derivative; PyTorch does not specify which ones it selects",
+        "of equal elements, the first ones are selected; PyTorch does not specify which ones it selects",
         ("zeros", "ones", "integers"),
     ),
     "scatter": Accepted(

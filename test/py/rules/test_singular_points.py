@@ -15,6 +15,7 @@ from harness.exports import exported
 from jax import lax
 from jax.scipy import linalg
 
+import tiduc
 from tiduc.cli import run as command
 from tiduc.dialect.errors import RequestError
 from tiduc.loading import load
@@ -271,15 +272,63 @@ def test_determinants_of_singular_matrices() -> None:
         is_finite = np.isfinite(run(of_log, [x, dx])[1]), np.isfinite(run(from_log, [x, one])[1]).all()
         assert is_finite[0] == is_finite[1] == (abs(np.linalg.slogdet(x)[1]) < np.inf)
         tangent, cotangent = run(jvp, [x, dx])[3], run(vjp, [x, one])[1]
-        if not x.any():  # the first pivot is 0
-            assert np.isnan(tangent) and np.isnan(cotangent).any()
-            continue
         expected, size = adjugate(x).T, np.sum(np.abs(x)) ** 3
         np.testing.assert_allclose(cotangent, expected, rtol=0, atol=1e-14 * size)
         np.testing.assert_allclose(tangent, np.sum(expected * dx), rtol=0, atol=1e-13 * size)
+        if not x.any():  # the first pivot is 0
+            assert not np.isfinite(run(twice, [x, dx, dx])[-1])
+            continue
         step = 1e-4 * dx
         second = np.sum((adjugate(x + step) - adjugate(x - step)).T * dx) / 2e-4
         np.testing.assert_allclose(run(twice, [x, dx, dx])[-1], second, rtol=0, atol=1e-6 * size)
+
+
+DEPENDENT = RANK_3 + np.eye(4)[:, 3:]
+EARLY = {
+    "second pivot": np.diag([1.0, 0, 2, -3]),
+    "first pivot": np.diag([1.0, 2, -3], 1),
+    "dependent columns": np.stack(
+        [DEPENDENT[:, 0], 2 * DEPENDENT[:, 0], DEPENDENT[:, 1], DEPENDENT[:, 3]], 1
+    ),
+    "two pivots": np.array([[0.0, 2, 1, 5], [0, 3, 4, 1], [0, 0, 0, 7], [0, 0, 0, 0]]),
+    "rank 2": np.diag([1.0, 0, 0, 3]),
+    "zero": np.zeros((4, 4)),
+}
+
+
+@pytest.mark.more  # two compilers' programs
+@pytest.mark.parametrize("is_file", [True, False])
+def test_determinants_where_an_earlier_pivot_is_zero(is_file: bool) -> None:
+    """The derivative that JAX defines is 0 there, and so was that of `from_jax`. The file's was NaN."""
+    x = np.stack([*EARLY.values(), RANK_3 + np.eye(4), RANK_3])
+    with jax.enable_x64(True):
+        program = load(exported(jnp.linalg.det, x)) if is_file else tiduc.from_jax(jnp.linalg.det, x)
+    dx, ct = np.random.default_rng(0).standard_normal(x.shape), np.arange(1.0, len(x) + 1)
+    engine = "iree" if is_file else "xla"
+    tangent, cotangent = (
+        p.compile(engine=engine)(x, y)[1] for p, y in ((program.jvp(), dx), (program.vjp(), ct))
+    )
+    expected = np.stack([adjugate(each).T for each in x])
+    np.testing.assert_allclose(tangent, np.sum(expected * dx, (1, 2)), atol=1e-11)
+    np.testing.assert_allclose(cotangent, ct[:, None, None] * expected, atol=1e-11)
+
+
+@pytest.mark.more
+def test_jets_of_determinants() -> None:
+    """The coefficients of det(x + t a + t^2 b + t^3 c); they are not finite where a pivot is 0."""
+    rng = np.random.default_rng(0)
+    series, times = rng.standard_normal((3, 4, 4)), np.linspace(-1, 1, 25)
+    jet = load(exported(jnp.linalg.det, RANK_3)).jet(3)
+    for x in (rng.standard_normal((4, 4)), RANK_3 + np.eye(4), np.diag([1.0, 0, 2, 3])):
+        along = [x + sum(t ** (k + 1) * a for k, a in enumerate(series)) for t in times]
+        expected = np.polynomial.Polynomial.fit(
+            times, np.linalg.det(np.stack(along)), 12, domain=[-1, 1]
+        ).coef
+        found = run(jet, [x, series])[1]
+        if np.linalg.det(x):
+            np.testing.assert_allclose(found, expected[1:4], rtol=1e-8)
+        else:
+            assert not np.isfinite(found).any()
 
 
 def test_lu_of_a_matrix_whose_last_pivot_is_zero() -> None:

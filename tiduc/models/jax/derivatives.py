@@ -41,8 +41,9 @@ MakeDerivative = Callable[[int, frozenset[int]], tuple[Traceable, Avals]]
 _PREFIX = "tidu.own."
 LEVELS = 3
 _COMPOSITE = "stablehlo.composite"
-_DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax")
-"""JAX's functions whose ops have the derivative that JAX defines; tiduc finds `relu` and `relu6` by their names."""
+_DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax", "_det", "_slogdet_lu")
+"""JAX's functions whose ops have the derivative that JAX defines, or a better one: JAX's derivative of `det` is 0 where
+a pivot before the last one is 0. tiduc finds `relu` and `relu6` by their names."""
 _HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all functions"
 
 
