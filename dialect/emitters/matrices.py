@@ -127,6 +127,22 @@ def some(b: StablehloOps[V, Never], flags: V, dimensions: list[int]) -> V:
     return b.reduce(flags, b.zero(with_shape(flags.type, [])), dimensions, "stablehlo.or")
 
 
+def successive(b: StablehloOps[V, Never], flags: V, like: V) -> tuple[V, V, V]:
+    """Unit vectors of the first and the last flag that is set, and a mask of the pairs of successive ones."""
+    last, of = rank(flags) - 1, element(like)
+    ones = b.convert(flags, of)
+    before = triangle(b, columns(b, ones, like.type), lower=True)
+    until = b.reduce_sum(before, [last + 1])  # the number of flags up to each one
+    count = b.reduce_sum(ones, [last])
+    first = b.and_(flags, b.compare(until, b.constant(1, until), "EQ"))
+    final = b.and_(flags, b.compare(until, b.broadcast_in_dim(count, range(last), until.type), "EQ"))
+    next_ = b.compare(
+        columns(b, until, like.type), b.add(rows(b, until, like.type), b.constant(1, like)), "EQ"
+    )
+    pairs = b.and_(rows(b, flags, next_.type), columns(b, flags, next_.type))
+    return b.convert(first, of), b.convert(final, of), b.and_(next_, pairs)
+
+
 def unless(b: StablehloOps[V, Never], flags: V, x: V) -> V:
     """The matrices in x, and NaN in each matrix whose flag is true."""
     everywhere = b.broadcast_in_dim(flags, range(rank(flags)), predicate(x.type))

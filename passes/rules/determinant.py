@@ -28,8 +28,11 @@ from tiduc.dialect.emitters.matrices import (
     compare_places,
     diagonal,
     rows,
+    rows_exchanged,
+    rows_taken,
     solve,
     some,
+    successive,
     triangle,
     without_last,
 )
@@ -51,7 +54,6 @@ from tiduc.dialect.shapes.types import (
     with_element,
     with_shape,
 )
-from tiduc.passes.rules.getrf import in_order
 
 SELECT = "stablehlo.select"
 _TARGETS = (*targets("getrf"), "LuDecomposition")
@@ -164,7 +166,7 @@ def _of_factors(b: StablehloBuilder, call: Definition, sizes: Value) -> tuple[Va
         b.select(b.compare(d, zero, "LT"), b.negate(one), one), b.subtract(diagonal(b, m), moved)
     )
     y = solve(b, u, b.convert(at, element(lu)), left=True, lower=False, adjoint=False)
-    first, final, links = _zeros(b, is_zero, lu)
+    first, final, links = successive(b, is_zero, lu)
     row = b.reduce_sum(b.multiply(rows(b, final, y.type), y), [last])
     column = b.reduce_sum(b.multiply(columns(b, first, c.type), c), [last + 1])
     weight = b.multiply(
@@ -178,21 +180,14 @@ def _of_factors(b: StablehloBuilder, call: Definition, sizes: Value) -> tuple[Va
     return some(b, b.and_(is_zero, before), [last]), b.multiply(is_same, tangents), instead
 
 
-def _zeros(b: StablehloBuilder, is_zero: Value, like: Value) -> tuple[Value, Value, Value]:
-    """Unit vectors of the first and the last flag that is set, and a mask of the pairs of successive ones."""
-    last, of = rank(is_zero) - 1, element(like)
-    ones = b.convert(is_zero, of)
-    until = b.reduce_sum(
-        triangle(b, columns(b, ones, like.type), lower=True), [last + 1]
-    )  # flags up to each place
-    count = b.reduce_sum(ones, [last])
-    first = b.and_(is_zero, b.compare(until, b.constant(1, until), "EQ"))
-    final = b.and_(is_zero, b.compare(until, b.broadcast_in_dim(count, range(last), until.type), "EQ"))
-    next_ = b.compare(
-        columns(b, until, like.type), b.add(rows(b, until, like.type), b.constant(1, like)), "EQ"
-    )
-    pairs = b.and_(rows(b, is_zero, next_.type), columns(b, is_zero, next_.type))
-    return b.convert(first, of), b.convert(final, of), b.and_(next_, pairs)
+def in_order(b: StablehloBuilder, op: Definition, x: Value) -> Value:
+    """The rows of x in the order of the factors of a call.
+
+    `LuDecomposition` has the permutation as its last result; that of the other calls follows from the pivots.
+    """
+    _, pivots, permutation = op.results
+    is_given = call_target(op) == "LuDecomposition"
+    return rows_taken(b, x, permutation) if is_given else rows_exchanged(b, x, pivots)
 
 
 def _product(b: StablehloBuilder, x: Value, dimensions: Sequence[int]) -> Value:

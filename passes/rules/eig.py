@@ -39,7 +39,7 @@ from tiduc.passes.rules.decomposition import ROUNDING, equality_margin, settings
 from tiduc.passes.rules.elementwise import times
 from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
-from tiduc.passes.rules.spectral import infinite, unless_equal
+from tiduc.passes.rules.spectral import infinite, unless_coupled
 
 ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the matrix
 
@@ -130,11 +130,7 @@ def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
     ties = b.compare(size, columns(b, most, size.type), "EQ")
     turned, squares = (b.reduce_sum(b.select(ties, x, b.zeros_like(x)), over) for x in (b.imag(along), size))
     c = b.complex(b.reduce_sum(b.real(along), over), b.divide(turned, squares))
-    size = b.abs(inverses)
-    none = b.and_(b.compare(size, b.zeros_like(size), "EQ"), compare_places(b, size, "NE"))
-    return unless_equal(
-        b, some(b, none, [rank(v) - 1]), p, b.subtract(u, b.multiply(v, columns(b, c, v.type)))
-    )
+    return unless_coupled(b, inverses, p, b.subtract(u, b.multiply(v, columns(b, c, v.type))))
 
 
 def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Value:

@@ -8,8 +8,6 @@ from tiduc.dialect.emitters.matrices import (
     corner,
     matrix_product,
     packed,
-    rows_exchanged,
-    rows_taken,
     solve,
     triangle,
     unit_lower,
@@ -18,31 +16,15 @@ from tiduc.dialect.emitters.matrices import (
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.lapack import targets
 from tiduc.dialect.graph.graph import Definition, Value
-from tiduc.dialect.ops.control_ops import call_target
 from tiduc.dialect.shapes.types import shape
 from tiduc.passes.rules.custom_call import custom_call
+from tiduc.passes.rules.determinant import in_order
 from tiduc.passes.rules.registry import Tangents
 
 
-@custom_call(*targets("getrf"))
+@custom_call(*targets("getrf"), "LuDecomposition")
 def getrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    lu = op.results[0]
-    return [packed_tangent(b, lu, in_order(b, op, dx[0])), None, None]
-
-
-@custom_call("LuDecomposition")
-def lu_decomposition(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    return list(getrf(b, op, dx))
-
-
-def in_order(b: StablehloBuilder, op: Definition, x: Value) -> Value:
-    """The rows of x in the order of the factors of a call.
-
-    `LuDecomposition` has the permutation as its last result; that of the other calls follows from the pivots.
-    """
-    _, pivots, permutation = op.results
-    is_given = call_target(op) == "LuDecomposition"
-    return rows_taken(b, x, permutation) if is_given else rows_exchanged(b, x, pivots)
+    return [packed_tangent(b, op.results[0], in_order(b, op, dx[0])), None, None]
 
 
 def packed_tangent(b: StablehloBuilder, lu: Value, dx: Value) -> Value:

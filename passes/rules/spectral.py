@@ -232,6 +232,13 @@ def unless_equal(b: StablehloBuilder, flags: Value, c: Value, dv: Value) -> Valu
     return b.select(columns(b, flags, predicate(dv.type)), numbers, dv)
 
 
+def unless_coupled(b: StablehloBuilder, inverses: Value, c: Value, dv: Value) -> Value:
+    """The tangents dv of vectors, which are not finite between values whose inverse distance is given as 0."""
+    size = b.abs(inverses)
+    equal = b.and_(b.compare(size, b.zeros_like(size), "EQ"), compare_places(b, size, "NE"))
+    return unless_equal(b, some(b, equal, [rank(size) - 1]), c, dv)
+
+
 def infinite(b: StablehloBuilder, c: Value, flags: Value, weights: Value | None = None) -> Value:
     """A number that is not finite for each flag that is set, else 0.
 
