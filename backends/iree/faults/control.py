@@ -7,6 +7,7 @@ from torch_mlir import ir
 
 from tiduc.backends.iree.emit.arrays import behind_barrier, has_dynamic_shape
 from tiduc.backends.iree.emit.emitter import CALLS, Emitter, legalize
+from tiduc.backends.iree.emit.known import known_number
 from tiduc.backends.iree.emit.refused import refused
 from tiduc.backends.iree.emit.updates import copied, is_carry, is_table
 from tiduc.backends.iree.fault import crash, missing, wrong
@@ -29,6 +30,9 @@ _JOINS = CONTROL | {"func.call", "stablehlo.composite"}
 """Ops whose results come from regions or callees."""
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
+_ABSORBING = {"stablehlo.and": False, "stablehlo.or": True}
+"""The boolean that fixes the result of an op, whatever the other operand is."""
+
 _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 """Ops whose results do not count as constants."""
 
@@ -42,6 +46,10 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "Hoists a new loop-invariant value, and then does not find it; puts it behind a barrier.",
     "while_unread",
     untested="takes all memory on some machines",
+)
+@crash(
+    "Drops half of a loop-carried value whose new value folds to a constant; puts the new value behind a barrier.",
+    "while_folded",
 )
 @crash(
     "Does not compile a loop over constants alone that gives a scalar; starts it behind a barrier.",
@@ -70,7 +78,8 @@ def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     The body returns a barrier of the new and the old value for four kinds of loop-carried values:
 
     - The body ignores the old value.
-    - The new value depends on no loop-carried value. The compiler would hoist it out of the loop and then not find it.
+    - The new value depends on no loop-carried value, perhaps once constants are folded. The compiler would hoist it
+      out of the loop and then not find it.
     - The new value is also that of an earlier loop-carried value. The compiler would drop one of the two.
     - The new value is another loop-carried array of dynamic shape.
 
@@ -137,12 +146,23 @@ def _is_known(op: IrOp) -> bool:
 
 
 def _varying(body: ir.Block) -> set[IrValue]:
-    """The values in a loop's body that depend on its loop-carried values."""
+    """The values in a loop's body that depend on its loop-carried values, once the compiler has folded constants."""
     varying = set[IrValue](body.arguments)
     for op in operations(body):
-        if not varying.isdisjoint(read_by(op)):
+        if not varying.isdisjoint(_read_when_folded(op)):
             varying.update(op.results)
     return varying
+
+
+def _read_when_folded(op: IrOp) -> Sequence[IrValue]:
+    """The values that an op reads, except those that constants make irrelevant."""
+    numbers = [known_number(x) for x in op.operands]
+    if op.name == "stablehlo.select" and numbers[0] is not None:
+        return [op.operands[1 if numbers[0] else 2]]
+    fixing = _ABSORBING.get(op.name)
+    if fixing is not None and any(x is not None and x.dtype == bool and x == fixing for x in numbers):
+        return []
+    return read_by(op)
 
 
 def _separated(b: Emitter, op: IrOp) -> None:

@@ -85,6 +85,30 @@ REJECTED = {
         (np.float64(1),),
         np.float64(8),
     ),
+    "while_folded": Case(
+        "while",
+        "(%x: tensor<f64>, %y: tensor<f64>, %z: tensor<f64>, %a: tensor<2xf64>) -> tensor<2xf64>",
+        """%none = stablehlo.constant dense<0.0> : tensor<2xf64>
+        %true = stablehlo.constant dense<true> : tensor<i1>
+        %false = stablehlo.constant dense<false> : tensor<i1>
+        %0:4 = stablehlo.while(%p = %x, %q = %y, %v = %a, %f = %true)
+          : tensor<f64>, tensor<f64>, tensor<2xf64>, tensor<i1>
+          cond {
+            %c = stablehlo.compare LT, %p, %z : (tensor<f64>, tensor<f64>) -> tensor<i1>
+            stablehlo.return %c : tensor<i1>
+          } do {
+            %e = stablehlo.reduce(%f init: %false) applies stablehlo.or across dimensions = []
+              : (tensor<i1>, tensor<i1>) -> tensor<i1>
+            %s = stablehlo.select %e, %none, %v : tensor<i1>, tensor<2xf64>
+            %g = stablehlo.select %true, %false, %f : tensor<i1>, tensor<i1>
+            %w = stablehlo.add %s, %a : tensor<2xf64>
+            %d = stablehlo.add %q, %q : tensor<f64>
+            stablehlo.return %q, %d, %w, %g : tensor<f64>, tensor<f64>, tensor<2xf64>, tensor<i1>
+          }
+        return %0#2 : tensor<2xf64>""",
+        (np.float64(1), np.float64(2), np.float64(4), np.array([2.0, 3.0])),
+        np.array([4.0, 6.0]),
+    ),
     "while_whole_updates": Case(
         "while",
         f"(%x: {ROW}, %y: {ROW}) -> {ROW}",
