@@ -197,6 +197,58 @@ def test_a_library_with_placed_arrays_has_kernels() -> None:
         assert name.removesuffix("_workgroup").encode() in compiled.kernels
 
 
+KEEPING = """#include "net.h"
+#include <stdio.h>
+#include <stdlib.h>
+int blocks;
+int main(void) {
+  static _Alignas(64) float x[512], y[512];
+  for (int i = 0; i < 512; i++) x[i] = (float)i / 512;
+  for (int i = 0; i < 3; i++) {
+    int status = net(x, y);
+    printf("%d %d %.3f ", status, blocks, y[511]);
+  }
+  return 0;
+}
+"""
+ALLOCATING = """#include <stdlib.h>
+extern int blocks;
+static inline void *counted(size_t size) { blocks++; return malloc(size); }
+"""
+
+
+@pytest.mark.more
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+def test_large_blocks_are_kept_for_the_next_call(tmp_path: Path) -> None:
+    """Calls after the first one allocate nothing; without kept blocks, each call allocates."""
+    program = load("""func.func @main(%x: tensor<512xf32>) -> tensor<512xf32> {
+      %0 = stablehlo.reverse %x, dims = [0] : tensor<512xf32>
+      %1 = stablehlo.optimization_barrier %0 : tensor<512xf32>
+      %2 = stablehlo.tanh %1 : tensor<512xf32>
+      %3 = stablehlo.reverse %2, dims = [0] : tensor<512xf32>
+      return %3 : tensor<512xf32>
+    }""")
+    library = compile_library(program.lower(), "net", Options("x86_64"))
+    files = {"net.o": library.kernels, "net.c": library.host, "net.h": library.header}
+    for name, text in {**files, "main.c": KEEPING, "counted.h": ALLOCATING}.items():
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    flags = "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsanitize=address,undefined"
+    counting = "-include", "counted.h", "-DTIDUC_MALLOC=counted", "-DTIDUC_FREE=free"
+    counts = {}
+    for kept in ("64", "INT64_MAX"):
+        files_ = "main.c", "net.c", "net.o", "-o", "main", "-lm"
+        command = ["gcc", *flags, *counting, f"-DTIDUC_KEPT={kept}", *files_]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        told = subprocess.run(
+            ["./main"], cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.split()
+        assert told[::3] == ["0"] * 3 and told[2::3] == ["0.761"] * 3
+        counts[kept] = [int(n) for n in told[1::3]]
+    first, second, third = counts["64"]
+    assert 0 < first == second == third
+    assert counts["INT64_MAX"] == [first, 2 * first, 3 * first]
+
+
 def test_random_numbers(tmp_path: Path) -> None:
     """The random numbers equal those of the module bit for bit."""
     drawing = load(DROPOUTS)

@@ -43,7 +43,7 @@ TYPES = {
 }
 """The C types of scalars."""
 
-_OVERHEAD = 24 + 64
+_OVERHEAD = 32 + 64
 """The most bytes that an allocation takes in addition to its data: the allocator's record, and alignment."""
 
 _VARIABLE = re.compile(r"\bv\d+\b")

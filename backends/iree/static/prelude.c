@@ -49,7 +49,7 @@ typedef struct {
 typedef struct tiduc_block {
   struct tiduc_block *next;
   unsigned char *data;
-  int64_t size;
+  int64_t size, room;
 } tiduc_block;
 typedef struct { tiduc_block *first; } tiduc_pool;
 typedef struct { unsigned char *data; int64_t size; } tiduc_buffer;
@@ -68,9 +68,42 @@ enum { TIDUC_ALIGNMENT = 64, TIDUC_NO_MEMORY = 1, TIDUC_FAILED = 2, TIDUC_SIZES 
 #define TIDUC_LOCAL static inline
 #endif
 
+// Up to four blocks of at least TIDUC_KEPT bytes stay allocated for the next call. C libraries return blocks of this
+// size to the system, and the next call would wait for each page. INT64_MAX keeps none.
+#ifndef TIDUC_KEPT
+#define TIDUC_KEPT (1 << 20)
+#endif
+#ifndef __STDC_NO_ATOMICS__
+#include <stdatomic.h>
+enum { TIDUC_SPARES = 4 };
+static _Atomic(tiduc_block *) tiduc_spares[TIDUC_SPARES];
+#define TIDUC_EXCHANGE(i, block) atomic_exchange(&tiduc_spares[i], (block))
+#else
+enum { TIDUC_SPARES = 0 };
+#define TIDUC_EXCHANGE(i, block) (block)
+#endif
+
+TIDUC_LOCAL void tiduc_release(tiduc_block *block) {
+  int count = block->room >= TIDUC_KEPT ? TIDUC_SPARES : 0;
+  for (int i = 0; i < count && block; i++) block = TIDUC_EXCHANGE(i, block);
+  if (block) TIDUC_FREE(block);
+}
+
+TIDUC_LOCAL tiduc_block *tiduc_obtain(int64_t size) {
+  int count = size >= TIDUC_KEPT ? TIDUC_SPARES : 0;
+  for (int i = 0; i < count; i++) {
+    tiduc_block *spare = TIDUC_EXCHANGE(i, (tiduc_block *)NULL);
+    if (spare && spare->room >= size) return spare;
+    if (spare) tiduc_release(spare);
+  }
+  tiduc_block *block = (tiduc_block *)TIDUC_MALLOC(sizeof(tiduc_block) + (size_t)size + TIDUC_ALIGNMENT);
+  if (block) block->room = size;
+  return block;
+}
+
 TIDUC_LOCAL int tiduc_allocate(tiduc_pool *pool, int64_t size, tiduc_buffer *result) {
   if ((uint64_t)size > SIZE_MAX - sizeof(tiduc_block) - TIDUC_ALIGNMENT) return TIDUC_NO_MEMORY;
-  tiduc_block *block = TIDUC_MALLOC(sizeof(tiduc_block) + (size_t)size + TIDUC_ALIGNMENT);
+  tiduc_block *block = tiduc_obtain(size);
   if (!block) return TIDUC_NO_MEMORY;
   uintptr_t start = (uintptr_t)(block + 1);
   block->data = (unsigned char *)((start + TIDUC_ALIGNMENT - 1) & ~(uintptr_t)(TIDUC_ALIGNMENT - 1));
@@ -103,7 +136,7 @@ TIDUC_LOCAL void tiduc_collect(tiduc_pool *pool, const tiduc_buffer *live, int c
       at = &block->next;
     } else {
       *at = block->next;
-      TIDUC_FREE(block);
+      tiduc_release(block);
     }
   }
 }
