@@ -9,7 +9,7 @@ import pytest
 from harness.eager_check import V, W, X, Y, same_gradients
 
 from tiduc.dialect.errors import InputError
-from tiduc.eager import Array, Iree, executing, grad, rehearsing
+from tiduc.eager import Array, Iree, executing, grad, products, rehearsing
 from tiduc.eager.elementwise import EMITTERS
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -136,6 +136,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "einsum of one": lambda xp, x: (
         xp.einsum("ij->ji", x) + xp.einsum("ij->j", x)[:, None] + xp.einsum("ij,i", x, x[:, 0])[:, None]
     ),
+    "einsum of diagonals": lambda xp, x: (
+        xp.einsum("ii->i", x[:, :2])[:, None] * x
+        + xp.einsum("...i,...->...i", x, x[:, 1])
+        + xp.einsum("jj", x[:, 1:])
+    ),
     "pad": lambda xp, x: xp.pad(x, 1) * xp.pad(x, ((0, 2), (2, 0)), constant_values=3.0),
     "diff": lambda xp, x: xp.diff(x) * xp.diff(x, n=2, axis=1),
     "reshape": lambda xp, x: xp.reshape(x, (3, -1)) * x.reshape(3, 2) + xp.ravel(x)[0],
@@ -201,6 +206,50 @@ def test_reductions_have_numpys_types() -> None:
         np.max(Array(np.ones((0, 2))), axis=0)
 
 
+EINSUMS: dict[str, tuple[tuple[int, ...], ...]] = {
+    "ii": ((3, 3),),
+    "iij->j": ((3, 3, 2),),
+    "iii->i": ((3, 3, 3),),
+    "iji,j->i": ((3, 2, 3), (2,)),
+    "...ii->...i": ((2, 4, 3, 3),),
+    "...ij,...jk": ((2, 3, 4), (5, 2, 4, 3)),
+    "ij...,jk...->ik...": ((3, 4, 2), (4, 5, 2)),
+    "i...->...": ((3, 2),),
+    "...": ((3,),),
+    ",": ((), ()),
+    "ij,ij->i": ((1, 3), (4, 1)),
+    "a...,a...": ((2, 3), (2, 1)),
+    "ba,b": ((2, 3), (2,)),
+    "ij,jk,kl->il": ((3, 9), (9, 2), (2, 5)),
+    "ij,i->ij": ((0, 3), (0,)),
+}
+
+
+def test_einsum() -> None:
+    """Repeated letters, ellipses and sizes of 1, in the order of each kind of `optimize`, as in NumPy."""
+    for spelled, sizes in EINSUMS.items():
+        arrays = [np.random.default_rng(0).standard_normal(each) for each in sizes]
+        wanted = np.einsum(spelled, *arrays)
+        options: list[Any] = (
+            [{}] if len(sizes) < 3 else [{"optimize": each} for each in (False, True, "optimal")]
+        )
+        for option in options:
+            found = np.einsum(spelled, *map(Array, arrays), **option)
+            assert found.shape == wanted.shape
+            np.testing.assert_allclose(found.data, wanted, atol=1e-13, err_msg=spelled)
+
+
+def test_the_order_of_contractions() -> None:
+    """A vector goes first, unless the caller names another order."""
+    sizes = dict(zip("ijk", (50, 40, 30), strict=True))
+    for optimize, wanted in (
+        (True, ((1, 2), (0, 1))),
+        (False, ((0, 1, 2),)),
+        (["einsum_path", (0, 1), (0, 1)], ((0, 1), (0, 1))),
+    ):
+        assert products._path(("ij", "jk", "k"), "i", sizes, optimize) == wanted
+
+
 def test_unsupported_functions_are_refused() -> None:
     for f in (np.cumprod, np.linalg.svd, np.fft.fft):
         with pytest.raises(TypeError, match="no implementation found"):
@@ -209,7 +258,7 @@ def test_unsupported_functions_are_refused() -> None:
         np.heaviside(Array(X), 0.5)
     with pytest.raises(TypeError, match="not ordered"):
         np.less(Array(X + 1j), 2)
-    for spelled in ("ii", "ij,jk", "i...", "ij->k", "ijk"):
+    for spelled in ("i", "ij,jk,kl,l", "ij->k", "ijk", "ij->ii", "i...->i", "....ij", "ij...j...", "1i"):
         with pytest.raises(ValueError, match="einsum"):
             np.einsum(spelled, Array(X), *[Array(X)] * spelled.count(","))
     for index in (2, (0, 0, 0), 1.5, Array(1.0), np.array([3])):

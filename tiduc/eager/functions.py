@@ -65,8 +65,8 @@ def inner(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 @implements(np.einsum)
-def einsum(spelled: str, *operands: ArrayLike) -> Array:
-    return Array.of(products.einsum(spelled, [valued(x) for x in operands]))
+def einsum(spelled: str, *operands: ArrayLike, optimize: products.Optimize = True) -> Array:
+    return Array.of(products.einsum(spelled, [valued(x) for x in operands], optimize))
 
 
 # ---- shapes ------------------------------------------------------------------------------------------------

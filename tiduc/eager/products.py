@@ -1,14 +1,17 @@
 """Products of eager values, with NumPy's shapes and types."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
+from opt_einsum import contract_path
 
+from tiduc.dialect.emitters.einsum import along_path
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
-from tiduc.dialect.shapes.types import shape
+from tiduc.dialect.shapes.types import shape, with_shape
 from tiduc.eager.elementwise import broadcast, convert, converted
 from tiduc.eager.record import EagerInput
 from tiduc.eager.session import apply
@@ -56,58 +59,92 @@ def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[
     return apply(("tensordot", dtype, pairs), emit, x, y)
 
 
-def einsum(spelled: str, values: Sequence[EagerInput]) -> EagerInput:
-    """`np.einsum` with distinct letters per operand, contracted from left to right. `ValueError` for other specs."""
+# ---- einsum ------------------------------------------------------------------------------------------------
+
+Optimize = bool | str | Sequence[str | tuple[int, ...]]
+"""The order of contractions: a strategy of opt_einsum, or a path of `np.einsum_path`; False is left to right."""
+
+
+def einsum(spelled: str, values: Sequence[EagerInput], optimize: Optimize) -> EagerInput:
+    """`np.einsum`, in an order of contractions that opt_einsum finds. `ValueError` for a malformed spec."""
     labels, result = _labels(spelled, [x.data.ndim for x in values])
     sizes: dict[str, int] = {}
     for x, of in zip(values, labels, strict=True):
         for letter, n in zip(of, x.data.shape, strict=True):
-            if sizes.setdefault(letter, n) != n:
-                raise ValueError(f"einsum {spelled!r}: {letter} is {sizes[letter]}, and {n}")
+            known = sizes.get(letter, 1)
+            if 1 not in (n, known) and n != known:
+                raise ValueError(f"einsum {spelled!r}: {letter} is {known}, and {n}")
+            sizes[letter] = n if known == 1 else known
     dtype = np.result_type(*[x.data.dtype for x in values])
-    return apply(
-        ("einsum", labels, result, dtype), lambda b, *xs: [_contracted(b, xs, labels, result, dtype)], *values
-    )
+    path = _path(labels, result, sizes, optimize)
+    key = "einsum", labels, result, tuple(sizes.items()), dtype, path
+
+    def emit(b: StablehloBuilder, *xs: Value) -> list[Value]:
+        terms = [_distinct(b, converted(b, x, dtype), of, sizes) for x, of in zip(xs, labels, strict=True)]
+        x, of = along_path(
+            b, terms, [letter for letter in result if any(letter in own for _, own in terms)], path, {}
+        )
+        places = [result.index(letter) for letter in of]
+        x = b.transpose(x, sorted(range(len(of)), key=lambda d: places[d]))
+        whole = with_shape(x.type, [sizes[letter] for letter in result])
+        return [x if len(of) == len(result) else b.broadcast_in_dim(x, sorted(places), whole)]
+
+    return apply(key, emit, *values)
 
 
 def _labels(spelled: str, ranks: Sequence[int]) -> tuple[tuple[str, ...], str]:
-    """The letters of the operands, and of the result."""
+    """The letters of the operands, and of the result; letters that the spec does not use stand for an ellipsis."""
     left, arrow, result = spelled.replace(" ", "").partition("->")
-    labels = tuple(left.split(","))
-    if not arrow:
-        result = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
-    distinct = all(len(set(of)) == len(of) and (of.isalpha() or not of) for of in (*labels, result))
-    if [len(of) for of in labels] != list(ranks) or not distinct or not set(result) <= set(left):
-        raise ValueError(
-            f"einsum {spelled!r} of operands of {list(ranks)} dimensions: only distinct letters, one each"
-        )
-    return labels, result
+    labels = left.split(",")
+    free = [letter for letter in ascii_letters if letter not in spelled]
+    widths = [
+        n - len(of.replace("...", "", 1)) if "..." in of else 0 for of, n in zip(labels, ranks, strict=False)
+    ]
+    most = max((0, *widths))
+    if len(labels) == len(ranks) and min((0, *widths)) == 0 and most <= len(free):
+        ellipsis = "".join(free[:most])
+        named = [of.replace("...", ellipsis[most - n :], 1) for of, n in zip(labels, widths, strict=True)]
+        if not arrow:
+            letters = left.replace(",", "").replace("...", "")
+            result = "..." + "".join(sorted(each for each in set(letters) if letters.count(each) == 1))
+        is_whole = not most or "..." in result
+        result = result.replace("...", ellipsis, 1)
+        plain = all(of.isalpha() or not of for of in (*named, result)) and len(set(result)) == len(result)
+        if (
+            plain
+            and is_whole
+            and [len(of) for of in named] == list(ranks)
+            and set(result) <= set("".join(named))
+        ):
+            return tuple(named), result
+    raise ValueError(f"einsum {spelled!r} does not fit operands of {list(ranks)} dimensions")
 
 
-def _contracted(
-    b: StablehloBuilder, xs: Sequence[Value], labels: Sequence[str], result: str, dtype: "np.dtype[Any]"
-) -> Value:
-    x, of = converted(b, xs[0], dtype), labels[0]
-    for i in range(1, len(xs) + 1):
-        later = set(result).union(*labels[i:])
-        x, of = _sum_of_others(b, x, of, later)
-        if i < len(xs):
-            kept = set(result).union(*labels[i + 1 :])
-            y, other = _sum_of_others(b, converted(b, xs[i], dtype), labels[i], kept | set(of))
-            shared = [letter for letter in of if letter in other]
-            batch = [letter for letter in shared if letter in kept]
-            summed = [letter for letter in shared if letter not in kept]
-            pairs = [
-                ([of.index(c) for c in group], [other.index(c) for c in group]) for group in (batch, summed)
-            ]
-            x = b.dot_general(x, y, pairs[0], pairs[1], {})
-            of = "".join(
-                [*batch, *(c for c in of if c not in shared), *(c for c in other if c not in shared)]
-            )
-    return b.transpose(x, [of.index(letter) for letter in result])
+def _path(
+    labels: Sequence[str], result: str, sizes: Mapping[str, int], optimize: Optimize
+) -> tuple[tuple[int, ...], ...]:
+    """The operands of each step, by number among those that are left; the result of a step is the last one."""
+    if optimize is False:
+        return (tuple(range(len(labels))),)
+    steps = (
+        [step for step in optimize if not isinstance(step, str)] if isinstance(optimize, list | tuple) else []
+    )
+    shapes = [tuple([sizes[letter] for letter in of]) for of in labels]
+    chosen: Any = steps or optimize
+    path, _ = contract_path(f"{','.join(labels)}->{result}", *shapes, shapes=True, optimize=chosen)
+    return tuple([tuple(step) for step in path])
 
 
-def _sum_of_others(b: StablehloBuilder, x: Value, of: str, kept: set[str]) -> tuple[Value, str]:
-    """The sum over the letters that are not in `kept`, and the letters that remain."""
-    x = b.reduce_sum(x, [d for d, letter in enumerate(of) if letter not in kept])
-    return x, "".join(letter for letter in of if letter in kept)
+def _distinct(b: StablehloBuilder, x: Value, of: str, sizes: Mapping[str, int]) -> tuple[Value, str]:
+    """The operand without dimensions that are broadcast, and with the diagonals of dimensions of one letter."""
+    kept = [d for d, letter in enumerate(of) if not (shape(x)[d] == 1 and sizes[letter] > 1)]
+    x, of = b.reshape(x, [shape(x)[d] for d in kept]), "".join(of[d] for d in kept)
+    while repeated := next((letter for letter in of if of.count(letter) > 1), ""):
+        first, second = [d for d, letter in enumerate(of) if letter == repeated][:2]
+        others = [d for d in range(len(of)) if d not in (first, second)]
+        n, rest = sizes[repeated], [shape(x)[d] for d in others]
+        rows = b.reshape(b.transpose(x, [*others, first, second]), [*rest, n * n])
+        none, ones = [0] * len(rest), [1] * len(rest)
+        x = b.slice(rows, [*none, 0], [*rest, n * n], [*ones, n + 1])
+        of = "".join([*(of[d] for d in others), repeated])
+    return x, of

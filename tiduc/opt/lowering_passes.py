@@ -9,6 +9,7 @@ from tiduc.dialect.graph.graph import Graph, operations
 from tiduc.dialect.graph.write import write_graph
 from tiduc.dialect.ops.ir_types import AnyModule
 from tiduc.opt.textual import Option, Pass, adds_to
+from tiduc.passes.contract import contract
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.lower.simplify import simplify
 from tiduc.passes.rematerialize.rematerialize import rematerialize
@@ -101,6 +102,7 @@ def simplify_in_place(module: AnyModule) -> None:
             simplify(op)
 
 
+_pass("tidu-contract")(contract)
 _pass("tidu-widen")(widen)
 
 

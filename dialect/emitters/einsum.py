@@ -1,0 +1,52 @@
+"""Sums of products of arrays whose dimensions have letters, as in `einsum`, contracted in a given order."""
+
+from collections.abc import Iterable, Sequence
+
+from tiduc.dialect.emitters.protocol import N, V
+from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
+from tiduc.dialect.ops.ir_types import Attributes
+
+Path = Sequence[Sequence[int]]
+"""For each step, the numbers of the operands among those that are left; the result of a step becomes the last one."""
+
+
+def along_path(
+    b: StablehloOps[V, N],
+    terms: Sequence[tuple[V, str]],
+    result: Iterable[str],
+    path: Path,
+    attributes: Attributes,
+) -> tuple[V, str]:
+    """The contraction of the terms, each an array and its distinct letters, and its letters: some order of `result`.
+
+    The attributes are those of each `dot_general`.
+    """
+    left, wanted = list(terms), set(result)
+    for step in path:
+        first, *rest = [left[i] for i in sorted(step)]
+        left = [term for i, term in enumerate(left) if i not in step]
+        for i, term in enumerate(rest, 1):
+            first = _product(b, first, term, wanted.union(*(of for _, of in (*left, *rest[i:]))), attributes)
+        left.append(_sum_of_others(b, *first, wanted.union(*(of for _, of in left))))
+    ((x, of),) = left
+    return x, of
+
+
+def _product(
+    b: StablehloOps[V, N], one: tuple[V, str], other: tuple[V, str], kept: set[str], attributes: Attributes
+) -> tuple[V, str]:
+    """The product of two terms, summed over the letters that are not in `kept`."""
+    x, of_x = _sum_of_others(b, *one, kept | set(other[1]))
+    y, of_y = _sum_of_others(b, *other, kept | set(of_x))
+    shared = [letter for letter in of_x if letter in of_y]
+    batch = [letter for letter in shared if letter in kept]
+    summed = [letter for letter in shared if letter not in kept]
+    pairs = [([of_x.index(c) for c in group], [of_y.index(c) for c in group]) for group in (batch, summed)]
+    free = [c for c in of_x + of_y if c not in shared]
+    return b.dot_general(x, y, pairs[0], pairs[1], attributes), "".join([*batch, *free])
+
+
+def _sum_of_others(b: StablehloOps[V, N], x: V, of: str, kept: set[str]) -> tuple[V, str]:
+    """The sum over the letters that are not in `kept`, and the letters that remain."""
+    x = b.reduce_sum(x, [d for d, letter in enumerate(of) if letter not in kept])
+    return x, "".join(letter for letter in of if letter in kept)
