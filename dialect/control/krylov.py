@@ -15,7 +15,6 @@ Jiranek and Rozloznik, "Adaptive version of simpler GMRES" (2010).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,11 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
 
 from tiduc.dialect.control.control import Loop, emit_call, emit_loop
+from tiduc.dialect.emitters.real_vectors import flattened, real_type, reals, unflattened
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.control_ops import SOLVER
-from tiduc.dialect.shapes.types import element, i64, is_complex, shape, with_element, with_shape
+from tiduc.dialect.shapes.types import element, i64, with_shape
 
 CG, BICGSTAB, GMRES = "cg", "bicgstab", "gmres"
 LU = "lu"
@@ -85,42 +85,27 @@ class _System:
     like: tuple[Value, ...]
 
     @property
-    def real(self) -> ir.Type:
-        """The type of real numbers."""
-        first: ir.Type = element(self.like[0])
-        return ir.ComplexType(first).element_type if is_complex(self.like[0]) else first
-
-    @property
     def size(self) -> int:
         """The number of real numbers in x."""
-        return sum(prod(shape(x)) * (2 if is_complex(x) else 1) for x in self.like)
+        return sum(map(reals, self.like))
 
     @property
     def vector(self) -> ir.RankedTensorType:
-        return with_element(with_shape(self.like[0].type, [self.size]), self.real)
+        return real_type(self.like, [self.size])
+
+    @property
+    def real(self) -> ir.Type:
+        """The type of real numbers."""
+        own: ir.Type = element(self.vector)
+        return own
 
     def flat(self, b: StablehloBuilder, arrays: Sequence[Value]) -> Value:
         """Arrays as one vector."""
-        parts = []
-        for x in arrays:
-            own = b.reshape(x, [prod(shape(x))])
-            parts += [b.real(own), b.imag(own)] if is_complex(x) else [own]
-        return parts[0] if len(parts) == 1 else b.concatenate(parts, 0)
+        return flattened(b, arrays)
 
     def arrays(self, b: StablehloBuilder, v: Value) -> list[Value]:
         """A vector as arrays."""
-        found, at = [], 0
-
-        def part(count: int) -> Value:
-            nonlocal at
-            at += count
-            return b.slice(v, [at - count], [at], [1])
-
-        for x in self.like:
-            count = prod(shape(x))
-            own = b.complex(part(count), part(count)) if is_complex(x) else part(count)
-            found.append(b.reshape(own, shape(x)))
-        return found
+        return unflattened(b, v, self.like)
 
     def product(self, b: StablehloBuilder, v: Value, known: Sequence[Value]) -> Value:
         """A v."""

@@ -3,27 +3,24 @@
     y = call @solve (x)         ->      J dy = -(df/dx) dx,   J = df/dy, both at (x, y)
 
 This is the implicit function theorem: the derivative does not depend on how `@solve` finds y, and exists where J is
-regular. J is a matrix, whose columns are the JVPs of f for all basis vectors. With `tidu.solver`, a Krylov method
+regular. J is a matrix, whose columns are the JVPs of f for all basis vectors. A complex number counts as two real
+numbers, because f need not be holomorphic. With `tidu.solver`, a Krylov method
 needs only products J v (`linear_solve.py`). All ops that the rule emits have rules, so both modes and every order
 follow.
 
 Source: Blondel et al., "Efficient and Modular Implicit Differentiation" (2022).
 """
 
-from collections.abc import Sequence
-from itertools import accumulate, pairwise
-from math import prod
-
 from torch_mlir import ir
 
 from tiduc.dialect.control.control import Branches, branches, emit_call
 from tiduc.dialect.control.krylov import LU, solver_of
-from tiduc.dialect.emitters.associative import part
 from tiduc.dialect.emitters.matrices import solve_by_lu
+from tiduc.dialect.emitters.real_vectors import flattened, real_type, reals, unflattened
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Definition, Graph, Value
 from tiduc.dialect.ops.control_ops import ROOT
-from tiduc.dialect.shapes.types import element, is_empty, rank, shape, with_element, with_shape
+from tiduc.dialect.shapes.types import element, is_empty, with_element
 from tiduc.passes.rules.call import OWN, linearized_graphs, values_read
 from tiduc.passes.rules.linear_solve import root_by_krylov
 from tiduc.passes.rules.opset import unsupported
@@ -44,29 +41,16 @@ def by_root(b: StablehloBuilder, op: Definition, dx: Tangents, equation: Graph) 
     (linear,), known = linearized.linear, values_read(b, record, linearized)
     of_x = [t for t in dx if t is not None]
     still = [b.zeros_like(x) for x, t in zip(op.operands, dx, strict=True) if t is not None]
-    n = sum(prod(shape(y)) for y in ys)
-    square = with_shape(ys[0].type, [n, n])
+    n = sum(map(reals, ys))
+    square = real_type(ys, [n, n])
     numbers = with_element(square, ir.IntegerType.get_signless(32))
     basis = b.convert(b.compare(b.iota(0, numbers), b.iota(1, numbers), "EQ"), element(square))
     batched = [False] * len(of_x) + [True] * len(ys) + [False] * len(known)
     batch = b.engine.batch(b.view, linear, batched, n)
-    columns = _flat(b, emit_call(b, batch, [*still, *_parts(b, basis, ys), *known]), [n])
-    right = _flat(b, emit_call(b, linear, [*of_x, *map(b.zeros_like, ys), *known]), [1])
+    columns = flattened(b, emit_call(b, batch, [*still, *unflattened(b, basis, ys), *known]), [n])
+    right = flattened(b, emit_call(b, linear, [*of_x, *map(b.zeros_like, ys), *known]), [1])
     solution = solve_by_lu(b, b.transpose(columns, [1, 0]), b.transpose(b.negate(right), [1, 0]))
-    return [*_parts(b, b.reshape(solution, [n]), ys)]
+    return [*unflattened(b, b.reshape(solution, [n]), ys)]
 
 
 OWN[ROOT] = by_root
-
-
-def _flat(b: StablehloBuilder, values: Sequence[Value], batch: list[int]) -> Value:
-    """The entries of all values side by side, in one dimension after the dimensions `batch`."""
-    count = prod(batch)
-    return b.concatenate([b.reshape(v, [*batch, prod(shape(v)) // count]) for v in values], len(batch))
-
-
-def _parts(b: StablehloBuilder, x: Value, ys: Sequence[Value]) -> list[Value]:
-    """The parts of the last dimension of x, one for each y, in the shape of y."""
-    last, ends = rank(x) - 1, accumulate((prod(shape(y)) for y in ys), initial=0)
-    parts = [part(b, [x], last, start, end)[0] for start, end in pairwise(ends)]
-    return [b.reshape(v, [*shape(x)[:-1], *shape(y)]) for v, y in zip(parts, ys, strict=True)]

@@ -118,6 +118,34 @@ def test_the_derivative_does_not_differentiate_the_iteration() -> None:
     assert "tidu.root = @f" in text and load(text).jvp(["a"]).text
 
 
+def test_an_equation_with_conjugates() -> None:
+    """f = c conj(y) - x is not holomorphic in y; y = conj(x / c) solves f = 0."""
+    text = """
+func.func @main(%x: tensor<2xcomplex<f64>>, %c: tensor<2xcomplex<f64>>) -> tensor<2xcomplex<f64>> {
+  %y = call @solve(%x, %c) : (tensor<2xcomplex<f64>>, tensor<2xcomplex<f64>>) -> tensor<2xcomplex<f64>>
+  return %y : tensor<2xcomplex<f64>>
+}
+func.func private @solve(%x: tensor<2xcomplex<f64>>, %c: tensor<2xcomplex<f64>>) -> tensor<2xcomplex<f64>>
+    attributes {tidu.root = @f} {
+  %q = stablehlo.divide %x, %c : tensor<2xcomplex<f64>>
+  %y = chlo.conj %q : tensor<2xcomplex<f64>> -> tensor<2xcomplex<f64>>
+  return %y : tensor<2xcomplex<f64>>
+}
+func.func private @f(%x: tensor<2xcomplex<f64>>, %c: tensor<2xcomplex<f64>>, %y: tensor<2xcomplex<f64>>)
+    -> tensor<2xcomplex<f64>> {
+  %k = chlo.conj %y : tensor<2xcomplex<f64>> -> tensor<2xcomplex<f64>>
+  %p = stablehlo.multiply %c, %k : tensor<2xcomplex<f64>>
+  %r = stablehlo.subtract %p, %x : tensor<2xcomplex<f64>>
+  return %r : tensor<2xcomplex<f64>>
+}
+"""
+    rng = np.random.default_rng(0)
+    x, c, dx, dc = rng.standard_normal((4, 2)) + 1j * rng.standard_normal((4, 2))
+    y, dy = xla.by_xla(load(text).jvp().text, [x, c, dx, dc])
+    np.testing.assert_allclose(y, np.conj(x / c), rtol=1e-14)
+    np.testing.assert_allclose(dy, np.conj(dx / c - x * dc / c**2), rtol=1e-12)
+
+
 @pytest.mark.more
 def test_on_iree_in_f64_against_differences() -> None:
     program = load(FIXED_POINT)
