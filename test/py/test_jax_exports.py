@@ -68,3 +68,24 @@ def test_damaged_sharded_bytecode() -> None:
     stored = export(*SHARDED)["mlir_module_serialized"]
     with pytest.raises(tiduc.ParseError, match="jaxlib cannot read the bytecode"):
         tiduc.load(stored[:-40])
+
+
+@pytest.mark.more  # JAX and XLA compile twelve programs
+def test_functions_of_jax_against_mpmath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample of `jax_exports.py --functions`; the derivative that JAX defines of `erfcx` cancels."""
+    pytest.importorskip("mpmath")
+    import jax_accuracy
+
+    found = jax_accuracy.accuracy(r"^(hypot|erfcx)$")
+    assert jax_accuracy.judged(found) == {"right": 1, "expected": 1}
+    page = tmp_path / "page.md"
+    page.write_text(f"before {jax_accuracy.START}old{jax_accuracy.END} after")
+    monkeypatch.setattr(jax_accuracy, "PAGE", page)
+    jax_accuracy.write(found)
+    text = page.read_text()
+    assert text.startswith("before ") and text.endswith(" after") and "old" not in text
+    assert "units: `hypot`." in text and "| `erfcx` | " in text
+    x = np.array([0.3, 2.0])
+    slopes = np.array([float(jax_accuracy.exact("hypot", each)[0]) for each in x])
+    assert jax_accuracy.worst("hypot", 1, x, slopes).units < 2
+    assert jax_accuracy.worst("hypot", 1, x, slopes * [1, 1 + 1e-9]).at == 2

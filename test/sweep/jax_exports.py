@@ -1,6 +1,7 @@
 """Reads and differentiates the exports that JAX keeps in its tests of backward compatibility.
 
     python test/sweep/jax_exports.py [--only TEXT] [--evaluate]
+    PYTHONPATH=test/py python test/sweep/jax_exports.py --functions PATTERN [--write]
 
 Prints each export that cannot be differentiated, with the reason, and counts. `--evaluate` runs each export for CPU or
 TPU on its stored arguments with IREE, and compares its derivatives with differences in f64.
@@ -8,6 +9,7 @@ TPU on its stored arguments with IREE, and compares its derivatives with differe
 
 import argparse
 import pkgutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
@@ -78,13 +80,24 @@ def _on_iree(static: Lowered) -> Runnable:
     return compile_program(static, "iree", Options())
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="only exports whose names contain this text")
     parser.add_argument("--evaluate", action="store_true", help="also run the programs")
+    parser.add_argument(
+        "--functions", metavar="PATTERN", help="functions of JAX against mpmath, instead of exports"
+    )
+    parser.add_argument("--write", action="store_true", help="write the table of functions")
     given = parser.parse_args()
+    if given.functions is not None:
+        from jax_accuracy import accuracy, judged, write
+
+        found = accuracy(given.functions)
+        if given.write:
+            write(found)
+        return int(judged(found)["wrong"] > 0)
     counts: Counter[str] = Counter()
     for name, export in exports():
         if given.only not in name:
@@ -97,7 +110,8 @@ def main() -> None:
             if reason:
                 print(f"{name}: {kind}: {reason.splitlines()[0]}", flush=True)
     print(summary(counts))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Why derivatives of functions of JAX are poor, and how to avoid it; `jax_accuracy.py` writes the list into a page."""
+
+REASONS: dict[str, tuple[str, ...]] = {
+    "the slope is computed from the result y, as y (1 - y) or 1 - y², so that its error is a rounding of the largest "
+    "slope; compute the tail from exp(-|x|) if its relative accuracy matters": (
+        *(
+            "1 - sigmoid",
+            "cumlogsumexp",
+            "glu",
+            "log_sigmoid",
+            "log_softmax",
+            "log_softmax, another",
+            "logaddexp",
+        ),
+        *("logmeanexp", "logsumexp", "mish", "sigmoid", "silu", "softmax", "softplus", "tanh"),
+    ),
+    "two large terms cancel, in the function or in its derivative; scale the numbers, or use a formula for the tail": (
+        *("gelu", "linalg.norm", "soft_sign", "squareplus", "standardize", "std"),
+    ),
+    "the derivative that JAX defines cancels, or is NaN, and that of the ops is better: "
+    "`from_jax(..., custom_derivatives=False)`": ("erfcx", "log1mexp", "log_ndtr", "logaddexp2"),
+    "`dawsn` has the derivative 1 - 2 x dawsn(x), which cancels for large x; a file selects a constant at 0": (
+        "dawsn",
+    ),
+    "the slope is 0 near 0, and the second derivative at 0 is wrong; `special.i1` is the slope": ("jnp.i0",),
+    "the function's own values have such errors": ("bessel_jn", "beta", "betaln"),
+    "the formula is a quotient that vanishes, or a power that underflows, near 0; use the first terms of a series": (
+        *("betainc", "boxcox", "boxcox toward lambda", "integer_pow", "sinc", "xlogy of x and x"),
+    ),
+    "files contain an approximation by polynomials, whose slope is less accurate than its value; `tiduc.from_jax` and "
+    "`lower(...).as_text()` keep the function": ("entr", "erf", "erfc"),
+}
