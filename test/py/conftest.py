@@ -112,9 +112,9 @@ def vulkan() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def notes(request: Any) -> Any:
-    """Records the rules that tests check and the refusals that they meet.
+    """Records the rules that the tests in `rules/` check, and the refusals that these tests meet.
 
-    The fast tests sample order two in grids of cases.
+    Among the fast tests, only a sample of a grid of cases checks order two.
     """
     are_rules = RULES in request.path.parents
     is_sampled = "not slow" in request.config.option.markexpr and hasattr(request.node, "callspec")

@@ -1,4 +1,4 @@
-"""Activity: which values a tangent reaches in linearize, and for other values the reason why it does not."""
+"""Activity: which values a tangent reaches in linearize, and why no tangent reaches the other values."""
 
 from typing import Any
 

@@ -33,7 +33,7 @@ SLOW = re.compile(r"stablehlo\.(batch_norm_|torch_index_select|triangular_solve)
 
 
 def ops() -> list[Any]:
-    """The ops with a program whose input shapes are static, and which an engine of the tests can run."""
+    """The names of ops whose program takes an array, has only static shapes, and runs on an engine of the tests."""
     names = []
     for op, text in TEXTS.items():
         signature = text.partition("func.func")[2].partition("{")[0]
@@ -50,7 +50,7 @@ def test_op(op: str) -> None:
 
 
 def test_most_ops_have_a_rule() -> None:
-    """Few ops of StableHLO and CHLO are neither batched by a form nor refused. Such ops run in a loop."""
+    """Fewer than 40 ops of StableHLO and CHLO have no batching rule and no refusal. Such ops run in a loop."""
     known = {key.partition(" @")[0] for key in OPSET.forms}
     without = known - {key.partition(" @")[0] for key in BATCHING.forms}
     of_dialects = sorted(op for op in without if op.startswith(("stablehlo.", "chlo.")))
@@ -123,7 +123,7 @@ GATHERS = {
 
 @pytest.mark.parametrize("name", GATHERS)
 def test_gather(name: str) -> None:
-    """A gather of which some starts are out of range."""
+    """Batches a gather, some of whose start indices are out of range."""
     operand, indices, result, numbers, sizes = GATHERS[name]
     x, i, z = (f"tensor<{s}>" for s in (_joined(operand, "f64"), _joined(indices, "i32"), f"{result}xf64"))
     body = f"""  %y = "stablehlo.gather"(%a, %i) {{slice_sizes = array<i64: {sizes}>, dimension_numbers =
@@ -138,7 +138,7 @@ def _joined(sizes: Any, element: str) -> str:
 
 @pytest.mark.parametrize("op", ["add", "maximum", "set"])
 def test_scatter(op: str) -> None:
-    """A scatter whose updates overlap or are out of range."""
+    """Batches a scatter whose updates overlap or are out of range."""
     combined = "%q" if op == "set" else "%r"
     inner = "" if op == "set" else f"%r = stablehlo.{op} %p, %q : tensor<f64>"
     body = f"""  %y = "stablehlo.scatter"(%a, %i, %u) ({{
@@ -218,7 +218,7 @@ SUM = """({
     ],
 )
 def test_collective(op: str, attributes: str, after: tuple[int, int], region: str) -> None:
-    """Runs eight processes, each with its own row."""
+    """Runs eight processes, each with a batch of its own."""
     u = f"tensor<{after[0]}x{after[1]}xf64>"
     body = f'  %y = "stablehlo.{op}"(%x) {region} {{{attributes}}} : (tensor<4x3xf64>) -> {u}'
     program = load(function("%x: tensor<4x3xf64>", body, u))
@@ -372,7 +372,7 @@ def test_requests() -> None:
 
 
 def test_depth_and_sharing_cost_what_ops_cost() -> None:
-    """A chain of 20,000 squares, each of which reads its predecessor twice, takes time proportional to its ops."""
+    """A chain of 20,000 squares, each of which reads its predecessor twice, has as many ops with a batch."""
     lines = ["  %0 = stablehlo.multiply %x, %x : tensor<f64>"]
     lines += [f"  %{i} = stablehlo.multiply %{i - 1}, %{i - 1} : tensor<f64>" for i in range(1, 20_000)]
     lines.append("  %y = stablehlo.sine %19999 : tensor<f64>")

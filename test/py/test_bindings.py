@@ -32,7 +32,7 @@ PROGRAM = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def link(source: Path, folder: Path, without: Collection[str] = ()) -> None:
-    """Fills a folder with links to another folder's files, except files whose names have certain beginnings."""
+    """Fills `folder` with links to the files in `source` whose names begin with no string of `without`."""
     folder.mkdir()
     for path in source.iterdir():
         if path.name in ("_mlir_libs", "extras"):

@@ -1,4 +1,4 @@
-"""Copies of calls and loops that were linearized separately, in different inputs: each copy has its own residuals."""
+"""Copies of calls and loops, each linearized with respect to other inputs: each copy has its own residuals."""
 
 from collections.abc import Callable
 

@@ -87,7 +87,7 @@ def test_backends_know_every_barrier_of_a_plan() -> None:
 
 
 def transposed(numbers: str, result: str, reader: str) -> list[int]:
-    """The bytes in the model of the results of each op: a transposed array, its readers, and a product."""
+    """The bytes that the memory model counts for the result of each op, in a function with the ops `reader`."""
     text = f"""func.func @main(%x: tensor<8x16xf32>, %w: tensor<{numbers}xf32>) -> {result} {{
 {reader}
 }}
@@ -270,7 +270,7 @@ def test_values_that_are_compared_run_once() -> None:
 def test_loops_keep_masks_of_equal_numbers() -> None:
     """The mask is a residual.
 
-    A loop would otherwise keep the product and the maxima, which have fewer bytes, and recompute it.
+    A loop would otherwise keep the product and the maxima, which have fewer bytes, and recompute the mask.
     """
     vector, matrix = "tensor<8xf32>", "tensor<8x8xf32>"
     graph = tiduc.load(f"""func.func @main(%x: {matrix}) -> (tensor<8x8xi1>, {matrix}) {{

@@ -168,7 +168,7 @@ def test_the_report(capsysbinary: Any, tmp_path: Path) -> None:
     status, out = told(capsysbinary, file, "--dtype", "as-is", "--json")
     assert status == 0 and json.loads(out)["comparisons"][0]["tolerance"] > 1e-3
     assert told(capsysbinary, file, "--modes", "fwd,both")[0] == 2
-    assert told(capsysbinary, file, "--input", "4xf64=0.1")[0] == 0  # with the types in which it is checked
+    assert told(capsysbinary, file, "--input", "4xf64=0.1")[0] == 0  # its type in the check
     assert told(capsysbinary, file, "--input", "3xf32=0.1")[0] == 1
 
 

@@ -54,7 +54,7 @@ def test_values_are_equal(body: str, order: int) -> None:
 
 
 def test_a_loop_keeps_less() -> None:
-    """The loop stores the function's argument of each iteration, instead of every value that the transpose reads."""
+    """A loop stacks fewer values if the function that it calls has `tidu.checkpoint`."""
     plain, marked = (
         load(LAYERS.replace("ATTRIBUTES", attributes).replace("BODY", LOOP)).vjp().text
         for attributes in ("", "attributes {tidu.checkpoint}")

@@ -60,7 +60,7 @@ def looping(x: Any) -> Any:
 
 
 def unrelated(x: Any) -> Any:
-    """Outputs that are linear in x, constant, of order two in x, and independent of x."""
+    """Four outputs: a product with x, a constant, the sum of the squares of x, and x."""
     return WEIGHTS[0] @ x, jnp.float64(3.0), jnp.sum(x * x), x
 
 

@@ -35,7 +35,7 @@ LOADING = "bin/iree-compile: error while loading shared libraries: libIREECompil
 
 
 def unary(op: str, element: str) -> str:
-    """The text of a function `f` of one vector of three."""
+    """The text of a function `f` that applies the op to a vector of three elements."""
     t = f"tensor<3x{element}>"
     arrow = f" -> {t}" if op.startswith("chlo") else ""
     return f"func.func @f(%x: {t}) -> {t} {{\n %y = {op} %x : {t}{arrow}\n return %y : {t}\n}}"
@@ -143,7 +143,7 @@ HUNGRY = (
 
 
 def tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Replaces the compiler by a program that runs this script."""
+    """Replaces the compiler by this script, and returns the script's path."""
     path = folder / "iree-compile"
     path.write_text(script)
     path.chmod(0o755)
@@ -152,7 +152,7 @@ def tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ended(process: int) -> bool:
-    """Whether a process has ended or is about to end."""
+    """Whether a process ends, or becomes a zombie, within five seconds."""
     for _ in range(50):
         try:
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]

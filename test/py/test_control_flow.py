@@ -116,7 +116,7 @@ def test_written(name: str) -> None:
 def test_counters(case: tuple[Any, ...], where: str) -> None:
     """Loops with an induction variable run the stated number of iterations.
 
-    A known number gives stacks of that size.
+    If the number is known and positive, stacks have that size.
     """
     *parts, times = case
     text = counter(*parts, where)
@@ -194,9 +194,9 @@ def test_recursion_is_refused() -> None:
 
 
 def test_a_function_with_a_rule_of_its_own_stays_a_call() -> None:
-    """The call of a function with a custom rule stays.
+    """A function with a custom rule is not inlined.
 
-    A reduction's region must not contain calls, so it cannot call it.
+    A reduction's region must not contain calls, so tiduc refuses a call of such a function in a reduction.
     """
     text = """
 func.func private @f(%a: tensor<f64>, %b: tensor<f64>) -> tensor<f64> attributes {tidu.vjp = @f_vjp} {
@@ -258,7 +258,7 @@ def operations_but_calls(text: str) -> int:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
 def test_many_calls_of_a_layer_cost_one(mode: str) -> None:
-    """In addition to the calls, 48 calls of a function cost at most twice the ops of one call."""
+    """Not counting calls, a program with 48 calls of a function has at most twice the ops of one with a single call."""
     texts = {n: getattr(tiduc.load(layers(n)[0]), mode)().text for n in (1, 2, 48)}
     size = {n: operations_but_calls(text) for n, text in texts.items()}
     assert size[48] <= 2 * size[1] and size[48] == size[2], size
@@ -282,7 +282,7 @@ def test_residuals_of_calls_are_few() -> None:
 
 
 def test_behind_a_barrier_nothing_is_kept() -> None:
-    """Each iteration stacks its carried value, and values computed from it in the body are recomputed."""
+    """Behind a barrier, values are recomputed from the carried value, which each iteration stacks."""
     body = SAME.replace("sine %a", "sine %h").replace(
         "%s =", "%h = stablehlo.optimization_barrier %a : !f\n %s ="
     )
@@ -337,7 +337,7 @@ def test_on_iree(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["newton", pytest.param("until_norm", marks=pytest.mark.slow)])
 def test_reverse_over_reverse_on_iree(name: str) -> None:
-    """The second transpose of a loop with unknown trip count runs both first-order loops again."""
+    """Loops with unknown trip counts, transposed twice: IREE gives the interpreter's results."""
     function, given = UNBOUNDED[name]
     point, rng = [np.asarray(x) for x in given], np.random.default_rng(0)
     program = tiduc.load(exported(flat(function), *given))

@@ -28,7 +28,7 @@ SAMPLE = (*FAST, "cond_nested", "nested_unbounded")
 
 
 def compared(text: str, given: Sequence[Any], kinds: str = "primal jvp vjp for rof") -> None:
-    """Runs a program and its derivatives; forward over reverse and reverse over forward have order two."""
+    """Compares IREE with XLA on a program, its JVP and VJP, forward over reverse, and reverse over forward."""
     program, rng = tiduc.load(text), np.random.default_rng(0)
     point, wrt = [np.asarray(x) for x in given], floats(given)
     outputs = [y for y in xla.by_xla(program.text, point) if y.dtype.kind in "fc"]
@@ -80,7 +80,7 @@ def test_all(name: str) -> None:
 
 
 COUNTED = (("i8", 100, 9, 126, "LT", 3), ("i32", 0, 1, 0, "LT", 0), ("i64", 3, 1, 4, "LT", 1))
-"""Counters that IREE cannot convert on the host, of loops that run never or once."""
+"""A counter that IREE cannot convert on the host, and counters of loops that run never or once."""
 
 
 @pytest.mark.parametrize("case", COUNTED, ids=str)

@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fill(place: Path) -> None:
-    """Writes these files, some of them by running commands."""
+    """Writes the files that the command lines read, some of them by running commands."""
     (place / "library").mkdir()
     for name, text in FILES.items():
         (place / name).write_text(text)

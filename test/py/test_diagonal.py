@@ -1,4 +1,4 @@
-"""diagonal: values keep a dimension that basis vectors share, so that the vectors stay one array, in both modes."""
+"""diagonal: if each basis vector affects only one slice of a value, the slices of all vectors are one array."""
 
 from collections.abc import Callable
 from typing import Any

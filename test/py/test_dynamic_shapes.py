@@ -132,7 +132,7 @@ def _exports() -> dict[str, tuple[Any, list[str], list[list[tuple[int, ...]]]]]:
 
 @pytest.mark.parametrize("name", ["mlp", "softmax", "layer norm", "attention", "moved", "network"])
 def test_jax_exports(name: str) -> None:
-    """Compares with `jax.jvp` and `jax.vjp` at two sizes; shape assertions remain with the values that they check."""
+    """Compares the JVP and the VJP with `jax.jvp` and `jax.vjp` at several sizes."""
     import jax
     from jax import export
 
@@ -180,7 +180,7 @@ def _of_rows(x: Any) -> tuple[Any, ...]:
 @pytest.mark.more
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads", "cuda", "vulkan:ampere"])
 def test_passes_for_speed_take_dynamic_sizes(target: str) -> None:
-    """Most of these passes are for f32. Compares values on CPUs; for GPUs, only compiles dynamic sizes."""
+    """Most of these passes are for f32. Compares values on CPUs; for GPUs, sizes only stay dynamic."""
     import jax
 
     p = load(exported_dynamic(_of_rows, "n, 64", dtype=np.float32))

@@ -79,7 +79,7 @@ def branch(function: int, i: int, j: int) -> Step:
 
 
 def write(i: int, j: int, scaled: bool) -> Step:
-    """Reads a copy, overwrites it, and reads it again."""
+    """A step that copies an array, reads the copy, overwrites a part of the copy, and reads the copy again."""
 
     def step(xp: Any, values: list[Any]) -> Any:
         x, y = values[i % len(values)], values[j % len(values)]
@@ -117,7 +117,7 @@ PROGRAMS = st.lists(STEPS, min_size=4, max_size=10)
 
 
 def run(xp: Any, steps: list[Step], inputs: list[Any]) -> Any:
-    """Reduces all values of the program to one number."""
+    """Runs the steps on the inputs, and reduces the last three values to one number."""
     values = list(inputs)
     for step in steps:
         values.append(step(xp, values))

@@ -77,7 +77,7 @@ FREE = {"hipsolver_ormqr_ffi": "q", "hip_lu_pivots_to_permutation": "m", "mhlo.t
 
 
 def contradictions(types: list[str], free: int) -> Iterator[tuple[int, str]]:
-    """Contradictory types: each has one change of an element type, of a size that is not free, or of a rank."""
+    """Pairs of an index in `types` and a wrong type: with another size, element type or rank. Sizes `free` stay."""
     for i, type_ in enumerate(types):
         *sizes, element = re.fullmatch(r"tensor<(.*)>", type_)[1].split(
             "x", type_.count("x") - ("complex" in type_)

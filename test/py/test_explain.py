@@ -37,7 +37,7 @@ def cost(text: str) -> Cost:
 
 
 def of(body: str, result: str, *types: str) -> str:
-    """A program of %0, %1, ... that returns %y."""
+    """A program with arguments %arg0, %arg1, ... of these types. Its ops are `body`, and it returns %y."""
     arguments = ", ".join(f"%arg{i}: tensor<{t}>" for i, t in enumerate(types))
     return (
         f"func.func @main({arguments}) -> tensor<{result}> {{\n{body}\n  return %y : tensor<{result}>\n}}\n"
@@ -64,7 +64,7 @@ CONVOLUTION = {"window_strides": (1, 1), "padding": "VALID", "dimension_numbers"
     ids=["matmul", "batched", "convolution", "sum", "elementwise", "functions"],
 )
 def test_as_xla_counts(f: Any, arguments: Any) -> None:
-    """The ops whose formulas agree with XLA's count; other ops differ."""
+    """Compares FLOPs with XLA's count, for ops whose formulas agree with XLA's."""
     analysis = jax.jit(f).lower(*arguments).cost_analysis()
     ours = cost(exported(f, *arguments))
     assert ours.flops == analysis["flops"] + analysis.get("transcendentals", 0)
@@ -335,7 +335,7 @@ def test_numbers_are_plain() -> None:
 @pytest.mark.parametrize("order", [2, 5, 8, 12])
 @pytest.mark.parametrize("name", ["sine of exponential", "mlp_f64"])
 def test_costs_of_jets_are_predicted(name: str, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compares costs before cheap values are recomputed, because predictions ignore this."""
+    """Compares costs without recomputation of cheap values, because predictions ignore this recomputation."""
     monkeypatch.setattr(cheap, "SMALL", 2**40)
     if name == "mlp_f64":
         program = load(EXAMPLES / "mlp_f64.mlir")

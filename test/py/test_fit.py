@@ -147,7 +147,7 @@ def test_a_plot(module: Path, tmp_path: Path) -> None:
 
 
 def killed(module: Path, folder: Path, after: int) -> Iterator[int]:
-    """Kills the command by SIGKILL after each few records of metrics, and restarts it until it ends."""
+    """Kills the command after every `after` records of metrics, yields their number, and restarts the command."""
     words = ["--batch", "4", "--epochs", "30", "--rate", "0.05", "--schedule", "cosine", "--every", "0"]
     files = {"--save": "best.safetensors", "--checkpoint": "run.safetensors", "--metrics": "m.jsonl"}
     given = [word for option, name in files.items() for word in (option, str(folder / name))]

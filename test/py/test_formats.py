@@ -17,7 +17,7 @@ from tiduc.dialect.mlir.formats import format_of
 
 
 def archive(*names: str) -> bytes:
-    """A zip archive that begins with large weights, followed by empty members of these names."""
+    """The bytes of a zip archive that begins with large weights, followed by empty members of these names."""
     written = BytesIO()
     with zipfile.ZipFile(written, "w") as file:
         file.writestr("weights", bytes(3 * 2**20))

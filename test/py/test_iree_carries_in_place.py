@@ -159,7 +159,10 @@ def shared(name: str) -> str:
 
 
 def captured() -> str:
-    """A loop after an equal update. IREE merges equal copies, and used the copy before the loop in each iteration."""
+    """A loop after an update like that of the loop.
+
+    IREE merges equal copies, and used the copy before the loop in each iteration.
+    """
     before = "%before = stablehlo.dynamic_update_slice %p, %first, %n, %zero : " + f"({T}, tensor<1x2xi32>, "
     before += f"tensor<i32>, tensor<i32>) -> {T}\n  "
     first = f"%first = stablehlo.slice %p [1:2, 0:2] : ({T}) -> tensor<1x2xi32>\n  "

@@ -205,10 +205,7 @@ FEW_PLACES = {
 
 @pytest.mark.parametrize("name", FEW_PLACES)
 def test_windows_larger_than_the_result(name: str) -> None:
-    """A layer's kernel is read in place unless there are many images.
-
-    Other kernels are first copied into another order.
-    """
+    """The named function emits the convolution, and the values equal XLA's."""
     shapes, order, form = FEW_PLACES[name]
     x, w, y = (f"tensor<{shape}xf64>" for shape in shapes)
     text = f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
@@ -252,7 +249,7 @@ def test_dilated_groups_with_few_places() -> None:
 
 
 def test_gradient_of_strided_groups() -> None:
-    """The gradients of a convolution with strides, groups and channels last."""
+    """The gradient, toward the image, of a convolution with strides, groups and channels last."""
     text = """func.func @main(%x: tensor<1x7x31x16xf32>, %w: tensor<3x3x8x16xf32>) -> tensor<1x4x16x16xf32> {
       %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
         window = {stride = [2, 2], pad = [[1, 1], [1, 1]]}

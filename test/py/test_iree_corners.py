@@ -40,7 +40,7 @@ def results(request: pytest.FixtureRequest, all_results: dict[str, Any]) -> dict
 
 
 def same(actual: Array, expected: Array, tolerance: float) -> Array:
-    """Whether values are equal elementwise, including the signs of zeros; subnormal numbers count as 0."""
+    """Which elements agree within the relative tolerance and have equal signs; subnormal numbers count as 0."""
     tiny, most = np.finfo(actual.dtype).tiny, np.finfo(actual.dtype).max
     actual = np.where(np.abs(actual) < tiny, np.copysign(0, actual), actual)
     flushed = np.where(np.abs(expected) < tiny, np.copysign(0, expected), expected)
@@ -110,7 +110,7 @@ def powers_of_known_exponents(element: str, target: str) -> dict[str, Given]:
     [("f32", "cpu"), ("f64", "cpu"), pytest.param("f32", "vmvx", marks=pytest.mark.slow)],
 )
 def test_powers_of_known_exponents(results: dict[str, Results], element: str, target: str) -> None:
-    """Exponents that are constants or computed from constants, and the remainder of y + 2 y by 2 y."""
+    """The exponent is the constant 0, or is computed from constants as the remainder of y + 2 y by 2 y."""
     (x,), actual = results["powers"]
     for y, power in zip(EXPONENTS, actual, strict=True):
         with np.errstate(all="ignore"):
@@ -230,7 +230,7 @@ def whole_numbers() -> dict[str, Given]:
 
 
 def test_whole_numbers(results: dict[str, Results]) -> None:
-    """All bf16 numbers, and f32 numbers with the smallest and largest lower halves, including subnormal numbers."""
+    """Floors and ceilings of all bf16 numbers, and of f32 numbers whose lower 16 bits are 0, 1 or all ones."""
     for name, ((x, _), (y,)) in results.items():
         exact = np.floor if name.startswith("floor") else np.ceil
         expected, actual = exact(x.astype(np.float64)), np.asarray(y).astype(np.float64)

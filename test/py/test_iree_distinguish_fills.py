@@ -117,7 +117,7 @@ def test_without_rewrites_for_speed() -> None:
 
 
 def test_the_derivative_of_a_product_of_complex_numbers() -> None:
-    """The zero of its paddings is also a result.
+    """The zero that the derivative uses for padding is also a result.
 
     A barrier hides the zero, and IREE fills with a part of the hidden array.
     """

@@ -89,7 +89,7 @@ def test_parts_of_one_complex_array() -> None:
 def test_marks_where_sizes_are_equal() -> None:
     """A concatenation of another size needs no mark.
 
-    In called functions, all have marks, because each may be called twice.
+    In called functions, all concatenations have marks, because each function may be called twice.
     """
     assert marks(OF_PRODUCT) == marks(MADE_AGAIN) == marks(program(TWO, PRODUCT, "%q", "%p")) == 1
     longer = f"%w = stablehlo.concatenate %p, %p, %b, dim = 0 : ({S}, {S}, {S}) -> tensor<27x9xf32>"
@@ -103,7 +103,7 @@ def test_marks_where_sizes_are_equal() -> None:
 def test_vectors_that_hold_sizes() -> None:
     """IREE does not see sizes through a mark.
 
-    These vectors therefore get a mark only if they begin with the same value.
+    Two vectors of sizes therefore get a mark only if both begin with the same value.
     """
     given, two = (
         "%x: tensor<?x2x3xf32>, %y: tensor<?x2x3xf32>",

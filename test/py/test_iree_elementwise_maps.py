@@ -81,7 +81,7 @@ def test_ops_that_join_a_map(name: str) -> None:
 
 
 def test_an_op_with_another_reader_stays() -> None:
-    """The op is computed once, for both readers."""
+    """An op that is also a result does not join a map, because the op would be computed twice."""
     assert maps_of(f"{TWO} return %0, %1 : {ARRAY}, {ARRAY}", f"{ARRAY}, {ARRAY}") == []
 
 

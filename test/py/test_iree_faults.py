@@ -44,7 +44,7 @@ REJECTED_TOGETHER = "parts_of_products"
 ALONE = [name for name in FAULTS if name not in TOGETHER]
 """Witnesses that IREE rejects, or that need a module of their own."""
 SAMPLE = {*ALONE[::48], *TOGETHER[::12]}
-"""Witnesses that fast tests run with IREE without tiduc: answers change only with IREE's version, which is capped."""
+"""Witnesses that fast tests run with IREE without tiduc. Answers change only with IREE's version, which is capped."""
 
 REWRITTEN = [*PROGRAMS, *HOST_PROGRAMS]
 
@@ -56,7 +56,7 @@ def of_function(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def alone(request: pytest.FixtureRequest) -> Callable[[str], bytes | None]:
-    """The module of a target's witnesses by IREE without tiduc; None if they do not compile together."""
+    """A function from a target to a module of its witnesses by IREE without tiduc, or to None if IREE rejects them."""
     names = selected(request, "test_iree_fails_alone") - {REJECTED_TOGETHER}
     return cache(
         lambda target: compiled_alone(_together([n for n in TOGETHER if n in names], target), target)
@@ -147,7 +147,7 @@ AFFECTED = [
 
 @pytest.fixture(scope="module")
 def slow() -> Joined:
-    """The cases as one function, compiled without the rewrites for speed."""
+    """The cases of `AFFECTED` as one function, compiled without the rewrites for speed."""
     text, counts = joined(function(name, CASES[name]) for name in AFFECTED)
     run = Executable(compile_module(legalized(text, fast=False)))
     return Joined(run, {name: CASES[name].arguments for name in AFFECTED}, counts)

@@ -74,7 +74,7 @@ EXCHANGED = {
     ),
     "rows": (([4, 5, 6], [6, 7], "contracting_dims = [2] x [0]", [4, 5, 7]), [2, 0, 1]),
 }  # fmt: skip
-"""Products whose result is transposed, and the order of the dimensions."""
+"""Products whose result is transposed, and the order of the dimensions after the transpose."""
 
 
 @pytest.mark.parametrize("name", EXCHANGED)
@@ -118,7 +118,7 @@ def test_other_orders_stay() -> None:
 
 @pytest.mark.parametrize("row", [[1, 6], [6], [6, 1, 1]])
 def test_one_row(row: Sequence[int]) -> None:
-    """The matrix is the first operand, and remains the first operand."""
+    """In a product with one row, the matrix becomes or remains the first operand."""
     summed, ones = row.index(6), [1] * (len(row) - 1)
     text = product(row, [7, 6], f"contracting_dims = [{summed}] x [1]", [*ones, 7])
     module = parse(text)

@@ -157,7 +157,7 @@ def test_functions_of_several_blocks_host_nothing() -> None:
 def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tuple[str, list[int]]:
     """A region whose dispatches write results of these sizes at these steps, and use arrays while they are live.
 
-    Returns the text, and the number of the array in each use, in order; a use of a result is -1.
+    Returns the text, and for each use in order, the index of the used array in `arrays`; -1 for a result.
     """
     order: list[int] = []
     begin, last = REGION.index("    %c0"), max(array.last for array in arrays) + 1

@@ -66,7 +66,7 @@ def test_a_module_that_breaks_an_invariant(name: str, monkeypatch: pytest.Monkey
 
 
 def test_alignments_that_the_pattern_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another version of IREE prints alignments in another form, arrays are not placed."""
+    """If the pattern does not find IREE's alignments, `place_arrays` raises `Broken`."""
     config = "#stream.resource_config<{min_buffer_offset_alignment = 64, min_buffer_range_alignment = 64}>"
     given = MODULE.replace("module {", f"module attributes {{stream.c = {config}}} {{", 1)
     after(place_arrays, given)
@@ -215,7 +215,7 @@ def test_a_refusal_is_an_error_of_the_compilation(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", ["place_arrays", "host_arrays", "inline_repeats"])
 def test_a_program_compiles_without_the_edit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program computes the same values."""
+    """If an edit fails, the program still compiles, with a remark, and its values equal NumPy's."""
     compiles_with(monkeypatch, broken(name))
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
         source = source_of(tiduc.load(network(6)))

@@ -20,7 +20,7 @@ from tiduc.backends.iree.fast.memory.late_results import late_results
 def step(batches: int, dtype: Any) -> tuple[Any, list[Any]]:
     """A function and its arguments.
 
-    It returns the gradients of ten layers, and each gradient plus 0.9 times its moment.
+    The function returns the gradients of ten layers, and each gradient plus 0.9 times its moment.
     """
 
     def f(x: Any, weights: Any, moments: Any) -> Any:
@@ -45,7 +45,7 @@ def step(batches: int, dtype: Any) -> tuple[Any, list[Any]]:
     [(1, np.float64, False), (3, np.float32, False), (1, np.float64, True)],
 )
 def test_values_of_late_results(target: str, batches: int, dtype: Any, is_donated: bool) -> None:
-    """Runs f64, batches, and moments whose memory their sums reuse, each with one thread and with several threads."""
+    """Runs f64, batches of f32, and donated moments, each with one thread and with several threads."""
     f, arguments = step(batches, dtype)
     flat = [arguments[0], *arguments[1], *arguments[2]]
     with jax.enable_x64():

@@ -133,7 +133,7 @@ TRIANGULAR = [
     for flags in itertools.product((True, False), repeat=3)
     for transposed, conjugated in ((False, False), (True, False), (True, True))
 ]
-"""Sides, triangles, unit diagonals, and whether the matrix is transposed or conjugated."""
+"""Whether the matrix is on the left, is lower, has a unit diagonal, is transposed, and is conjugated."""
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ FACTORS: dict[str, Callable[..., Any]] = {
     "eigh": lambda a: (lambda w, v: v * w @ v.T)(*jnp.linalg.eigh(a)),
     "svd": lambda a: (lambda u, s, vh: u * s @ vh)(*jnp.linalg.svd(a)),
 }
-"""Functions that compute with a symmetric matrix through its factors."""
+"""Functions that compute a symmetric matrix again, from its factors or by a solve."""
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.slow
 def test_hessians() -> None:
-    """Hessians with respect to the logarithms of length and noise."""
+    """A Hessian-vector product with respect to the logarithms of length and noise equals JAX's."""
     moved = np.array(0.3), np.array(-0.7)
     text = exported(gaussian_process, *POINTS)
     ours = tiduc.load(text).hvp([2, 3]).compile()(*POINTS, *moved)

@@ -78,7 +78,7 @@ def test_segments_of_large_stacks_are_kernels_each() -> None:
 
 
 def compiles(name: str) -> bool:
-    """Whether IREE compiles the loop as one dispatch."""
+    """Whether IREE compiles the loop's source, in which the loop is a dispatch if a pass makes it one."""
     try:
         compile_source(source_of(tiduc.load(LOOPS[name])))
     except CompileError:
@@ -88,7 +88,7 @@ def compiles(name: str) -> bool:
 
 @pytest.mark.slow
 def test_which_loops_compile_as_kernels() -> None:
-    """The loops that are not kernels are compiled unchanged. If this test fails, IREE supports more loops."""
+    """IREE compiles the source of each loop."""
     assert [name for name in LOOPS if not compiles(name)] == []
 
 
@@ -173,7 +173,7 @@ def test_threads_beside_loops() -> None:
 @pytest.mark.parametrize("combine", ["add", "multiply", "subtract"])
 @pytest.mark.parametrize("of", ["products", "sums", "both"])
 def test_an_update_combines_two_products_or_sums(of: str, combine: str) -> None:
-    """Without its own array for the update, IREE would compute both in the updated part, and overwrite the first."""
+    """The update has a separate array. Otherwise, IREE computes both in the updated part, and overwrites the first."""
     join = {"add": jnp.add, "multiply": jnp.multiply, "subtract": jnp.subtract}[combine]
 
     def scanned(x: Any, m: Any, n: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Two marks never become one value, whatever they copy, and whichever passes run after them.
+"""Two marks (of the pass number_marks) never become one value, whatever they copy, and whichever passes follow.
 
 IREE compiles for a named CPU, so that its text is equal on all machines.
 """
@@ -147,7 +147,7 @@ def test_marks_stay_two_after_the_passes_of_each_stage(stage: str) -> None:
 
 
 def layers(count: int) -> str:
-    """Layers that differ only in a weight. Each is a product and the sum of two marks of the product."""
+    """Layers that differ only in a weight. Each multiplies a mark of a product by the tanh of another mark of it."""
     type_ = "tensor<131x131xf32>"
     product = f"contracting_dims = [1] x [0] : ({type_}, {type_}) -> {type_}"
     lines = [

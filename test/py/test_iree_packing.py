@@ -71,7 +71,7 @@ def test_converted_constants_are_not_arrays() -> None:
 
 
 def scanned(count: int, read: bool = False) -> str:
-    """The gradient of a JAX scan.
+    """Two loops like those of the gradient of a JAX scan.
 
     In each iteration, the forward loop writes rows of `count` stacks for the reverse loop.
 

@@ -71,7 +71,7 @@ def layouts(request: pytest.FixtureRequest) -> dict[str, Joined]:
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 @pytest.mark.parametrize("name", CASES)
 def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
-    """The results equal NumPy's for all layouts, with one and several threads. The second attempt uses IREE's tiles."""
+    """The results equal NumPy's for all layouts, with one and several threads. The last attempt uses IREE's tiles."""
     formula, left, right, kind = CASES[name]
     program = tiduc.load(product(formula, left, right, kind))
     source = source_of(program, AVX512)
@@ -87,10 +87,7 @@ def test_layouts(name: str, target: str, layouts: dict[str, Joined]) -> None:
 
 
 def test_infinities() -> None:
-    """Zeros that pad a matrix to whole vectors are not multiplied by infinity.
-
-    A sum overwrites the result's old memory.
-    """
+    """Infinity times a zero that pads a matrix to whole vectors does not enter the result."""
     x, y = np.ones((131, 150), np.float32), np.ones((150, 70), np.float32)
     x[3, 7], y[5, 69] = np.inf, np.nan
     ours = np.asarray(tiduc.load(product("ik,kj->ij", [131, 150], [150, 70])).compile()(x, y)[0])
@@ -98,7 +95,7 @@ def test_infinities() -> None:
 
 
 def test_equal_products_share_code() -> None:
-    """One executable computes all products of equal types, so the program's text does not grow with their number."""
+    """Products of equal types and layouts share an executable: three products have two."""
     kind = "tensor<256x256xf32>"
     places = ("%x, %x", "[1] x [0]"), ("%0, %x", "[1] x [0]"), ("%1, %x", "[0] x [0]")
     products = (
@@ -127,7 +124,7 @@ SHARED = {
     for kind in ("f32", "f64")
     for batches in (0, 3)
 }
-"""Formulas, element types and batches of products, each of which has these sizes."""
+"""Formulas, element types and numbers of batches (0 for none). Each stands for one product per entry of SIZES."""
 
 
 def shapes(formula: str, kind: str, batches: int) -> list[list[list[int]]]:
@@ -142,7 +139,7 @@ def shapes(formula: str, kind: str, batches: int) -> list[list[list[int]]]:
 
 
 def products(formula: str, kind: str, batches: int) -> str:
-    """A program of all products."""
+    """A program with one product for each entry of SIZES."""
     head = [0] * bool(batches)
     contracted = [[name.index("k") + len(head)] for name in formula.partition("->")[0].split(",")]
     dims = f"batching_dims = {head} x {head}, contracting_dims = {contracted[0]} x {contracted[1]}"

@@ -87,7 +87,7 @@ def sums_of_products() -> str:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:generic"])
 def test_sums_of_products_in_lanes(target: str, together: Joined) -> None:
-    """On both targets, products and sums are rounded separately."""
+    """On both targets, IREE's input has fused multiply-adds, and no separate products."""
     program = tiduc.load(sums_of_products())
     source = source_of(program, named(target)).stablehlo
     assert isinstance(source, str) and "math.fma" in source and "stablehlo.multiply" not in source

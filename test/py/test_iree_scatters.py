@@ -1,4 +1,4 @@
-"""Scatters on CPUs as loops in one dispatch: which scatters. Rows out of range are dropped, and the order is kept."""
+"""Scatters on CPUs that become one dispatch: which do, and their values with rows out of range or repeated."""
 
 from typing import Any, NamedTuple
 

@@ -26,7 +26,7 @@ def tensor(shape: tuple[int, ...], element: str) -> str:
 
 
 def widened(element: str) -> tuple[str, list[Any], list[Any]]:
-    """A program of all products, with the widened operand on either side; its arguments, and its results."""
+    """A program of all products, with the widened operand on either side; its arguments, and the expected results."""
     dtype, most = SOURCES[element]
     parameters, body, results, arguments, expected = [], "", {}, [], []
     for number, (dims, (lhs, rhs, einsum)) in enumerate((*PRODUCTS.items(), *PRODUCTS.items())):

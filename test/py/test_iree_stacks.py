@@ -162,7 +162,7 @@ def test_values_of_packed_stacks(name: str, packed: dict[str, tiduc.Executable])
 
 
 def twice_in_a_scan(x: Any) -> Any:
-    """Four loops whose stacks all start as equal zeros."""
+    """An outer loop and two inner loops, whose stacks all start as equal zeros."""
 
     def inner(c: Any, _: Any) -> Any:
         c = jnp.sin(c) * x + 0.3

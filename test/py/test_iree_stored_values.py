@@ -145,7 +145,7 @@ REGIONS = {
     "loops": (of_loops, stored_values, 2500),
     "results that are read": (of_results_that_are_read, late_results, 9203),
 }
-"""Programs, and a pass without which they take more KiB than the given number.
+"""Programs, a pass, and a number of KiB that each program except the last exceeds without the pass.
 
 The last program takes 9,202 KiB with and without the pass.
 """
@@ -201,7 +201,7 @@ def test_scatters_into_equal_elements_fill_an_array() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("memory", "most"), [("1x", 8065), ("0.35x", 6048)])
 def test_iree_allocates_less(memory: str, most: float) -> None:
-    """The limit is three quarters of the KiB without a budget."""
+    """The limit for the budget 0.35x is three quarters of the limit for 1x."""
     program, arguments = network(12, 2048, 64)
     compiled = program.rematerialize(memory).compile()
     compiled(*arguments)

@@ -46,7 +46,7 @@ def sums() -> Joined:
 
 @pytest.mark.parametrize("name", SUMS)
 def test_errors_do_not_grow_with_the_number_of_elements(name: str, sums: Joined) -> None:
-    """The error is at most 4 roundings of the sum of the magnitudes. A loop over 20,000 elements has 60 to 200."""
+    """The error is at most 4 roundings of the sum of the magnitudes. A loop over 20,000 elements errs by 60 to 200."""
     sizes, dimensions, _ = SUMS[name]
     axes = tuple(int(d) for d in dimensions.split(", "))
     x = RNG.uniform(0, 1, [int(n) for n in sizes.split("x")]).astype(np.float32)

@@ -135,7 +135,7 @@ def test_progress_goes_on_in_the_second_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_each_kernel_of_convolutions_is_a_record() -> None:
-    """The files of convolutions emit dispatches only through `Code`, which has the form, numbers and part of each."""
+    """The files of convolutions emit dispatches only through `Code`."""
     texts = [path.read_text() for path in Path(convolutions.__file__).parent.glob("*.py")]
     assert sum(text.count(" Code(") for text in texts) == 5
     assert not any(name in text for text in texts for name in ("in_workgroups", "Shared"))

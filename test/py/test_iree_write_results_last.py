@@ -1,4 +1,4 @@
-"""Results that reuse the memory of a donated argument, which other results also read."""
+"""Results that reuse the memory of a donated argument, where other results read the argument too."""
 
 from collections.abc import Callable
 from typing import Any

@@ -35,7 +35,7 @@ def is_complex(port: Any) -> bool:
 
 
 def agree(actual: tuple[Array, ...], expected: tuple[Array, ...], text: str) -> None:
-    """Asserts that two arrays agree where both are finite: sparsity skips products of 0 and infinity, which are NaN."""
+    """Asserts that arrays agree where both are finite: sparsity skips products of 0 and infinity, which are NaN."""
     for x, y in zip(actual, expected, strict=True):
         finite = np.isfinite(x) & np.isfinite(y)
         compare([x[finite]], [y[finite]], 1e-8, text)

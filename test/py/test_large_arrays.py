@@ -66,4 +66,4 @@ def test_calls_keep_the_memory_of_large_arrays() -> None:
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
         assert y[0] == np.float32(x) and y[17] == np.float32(17 + x)
         del y
-    assert faults < 1000  # true of an array on new pages 17,579
+    assert faults < 1000  # an array on new pages would cause 17,579

@@ -55,7 +55,7 @@ def method(name: str) -> str:
 
 
 def check(text: str, derivative: str, name: str) -> None:
-    """The derivatives by the method are those of the ops of the function that solves the equation."""
+    """Asserts that derivatives by the Krylov method `name` equal derivatives of the ops that solve the equation."""
     derive = test_root.DERIVATIVES[derivative]
     solved = text.replace(ROOT, SOLVED.replace("METHOD", name))
     implicit, explicit = derive(load(solved)), derive(load(text.replace(ROOT, "")))
@@ -80,7 +80,7 @@ def test_roots(derivative: str, name: str, text: str) -> None:
 
 @pytest.mark.more
 def test_on_iree() -> None:
-    """By the default engine, and after the derivative was written as text and differentiated again."""
+    """Runs, on the default engine, a derivative that was written as text and differentiated again."""
     solved = test_root.FIXED_POINT.replace(ROOT, SOLVED.replace("METHOD", "gmres"))
     arguments = [np.array(0.4), np.array([0.4, 0.9])]
     ct, dx = np.array([1.0, -0.5]), [np.array(0.3), np.array([0.2, -1.0])]
@@ -291,7 +291,7 @@ LAYERS += [pytest.param(name, marks=pytest.mark.slow) for name in ("quadratic pr
 @pytest.mark.more
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_example(name: str) -> None:
-    """Gradients by equations are those through the loops."""
+    """Gradients by implicit differentiation equal the gradients of the loops."""
     spec = importlib.util.spec_from_file_location("implicit_layers", EXAMPLES / "implicit_layers.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -241,7 +241,7 @@ def test_unknown_references() -> None:
 
 
 def test_regions_that_read_active_values() -> None:
-    """A captured tangent is not ignored: an op with a region is refused if it has no rule for captures."""
+    """The JVP of a loop is a loop, whether or not its body captures the active value %x."""
     text = f"""
     func.func @main(%x: {F64}, %n: tensor<i32>) -> {F64} {{
       %one = stablehlo.constant dense<1.0> : {F64}

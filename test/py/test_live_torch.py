@@ -96,7 +96,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 
 
 def outcome(function: Any, x: Any) -> list[Any]:
-    """The results, and the gradient of a combination of those that require one."""
+    """The results, and the gradient of a linear combination of the results that require gradients."""
     x = x.clone().requires_grad_()
     results = torch.utils._pytree.tree_leaves(function(x))
     smooth = [y for y in results if isinstance(y, torch.Tensor) and y.requires_grad]

@@ -94,7 +94,7 @@ def test_second_order(make: Any, memory: str) -> None:
 
 
 def forwards(text: str) -> str:
-    """The types of the loop-carried values of the first loop."""
+    """The text before the body of the first loop, which includes the types of its loop-carried values."""
     return text.partition("do {")[0]
 
 
@@ -268,7 +268,7 @@ def by_hand(n: int, order: int = 2) -> list[float]:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_bounded(memory: str) -> None:
-    """If the trip count exceeds the bound, derivatives from stacks are NaN; derivatives from checkpoints are right."""
+    """If the trip count exceeds the bound, derivatives are right with the memory `log`, and NaN otherwise."""
     program = replace(tiduc.load(said(BOUNDED)), loop_memory=memory)
     first, second = program.grad().text, program.grad().grad().text
     for n in (0, 1, 5, 8):
@@ -281,7 +281,7 @@ def test_bounded(memory: str) -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("varies", [True, False])
 def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
-    """A nested loop and a loop-invariant loop, with and without a bound."""
+    """A bounded inner loop, loop-invariant or not. Derivatives of trip counts above the bound are right or NaN."""
 
     def f(x: Any) -> Any:
         def until(c: Any) -> Any:

@@ -149,7 +149,7 @@ def test_stacked_factors() -> None:
 
 
 def test_large_stacks_are_not_added() -> None:
-    """The sums stay in the loop, because stacks of a factor would take more bytes than the sum."""
+    """The sum stays in a loop of 50 iterations, because stacks of a factor would take more bytes than the sum."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:

@@ -28,7 +28,7 @@ def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> s
 
 
 def test_worked_example() -> None:
-    """The flat graph of [p3, c2] over F0 and T1 has exactly multiply, exponential, multiply, multiply."""
+    """The flat graph of exp(a x) and of its derivative toward x has one exponential and three products."""
     view = view_of(EXP_AX)
     back = linear_transpose(view, linearize(view, [("F0", "p3")], ["x"], OPSET), OPSET)
     text = merged(view, [("F0", "p3"), *back.outputs], ["a", "x", *back.keys])

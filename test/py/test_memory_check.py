@@ -118,7 +118,7 @@ def planned(region):
     places, moved = given
     return places, {i: max(0, start - 60 * (i % 2)) for i, start in moved.items()}
 hosting._plan = planned"""
-"""Code that moves every second array 60 bytes forward after the check of their places."""
+"""Code that moves every second array 60 bytes toward the start of memory, after the check of their places."""
 
 
 @pytest.mark.more

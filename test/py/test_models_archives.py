@@ -168,7 +168,7 @@ def test_parts_that_share_bytes(tmp_path: Path) -> None:
 
 
 def start_of(written: bytes, name: str) -> bytes:
-    """The position of a part's entry in the archive's directory."""
+    """The bytes of a part's entry in the archive's directory, up to the end of `name`."""
     at = written.rindex(name.encode())
     start = written.rindex(b"PK\x01\x02", 0, at)
     return written[start : at + len(name)]
@@ -190,7 +190,7 @@ def test_a_damaged_part(tmp_path: Path) -> None:
 
 
 def two_directories(good: Parts, evil: Parts) -> bytes:
-    """An archive with two directories; which of them is used depends on the reader."""
+    """The bytes of an archive with two directories; which of them is used depends on the reader."""
     named = {**{f"plain/{name}": data for name, data in good.items()}, **evil}
     body, places = b"", {}
     for name, data in named.items():

@@ -107,7 +107,7 @@ def test_a_file_of_pytorch_2_8(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_large_weights_need_no_memory_of_the_worker(tmp_path: Path) -> None:
-    """The worker has zeros instead of the weights."""
+    """The worker gets zeros instead of the weights of 512 MiB, so that 2 GiB of memory suffice."""
     path = tmp_path / "model.pt2"
     torch.export.save(
         torch.export.export(torch.nn.Linear(2**14, 2**13, bias=False), (torch.ones(1, 2**14),)), path

@@ -60,7 +60,7 @@ scaled.defvjp(lambda x, k: (x * k, k), lambda k, ct: (10 * k * ct, None))
 
 @jax.custom_jvp
 def counted(leaves: dict[str, Any]) -> dict[str, Any]:
-    """A function of a tree of arrays, of which one has integers."""
+    """A function that returns a tree of arrays, one of which has integers."""
     return {"twice": leaves["x"] * 2, "count": jnp.arange(3)}
 
 

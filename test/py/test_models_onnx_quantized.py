@@ -107,7 +107,7 @@ def test_without_the_estimator_the_derivative_is_zero() -> None:
 
 
 def integer_layers() -> Any:
-    """Layers on quantized numbers with a transposition between them, and the same layers on floats."""
+    """A model of layers on quantized numbers with a transposition between them, and the model's arrays."""
     scale, zero, one = np.float32(0.02), np.uint8(128), np.float32(0.0)
     arrays = {"s": scale, "z": zero, "w": RNG.integers(0, 255, (8, 3)).astype(np.uint8), "one": one}
     arrays |= {"v": RNG.integers(-90, 90, (4, 2)).astype(np.int8), "zero": np.int8(0)}

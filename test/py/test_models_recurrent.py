@@ -21,7 +21,7 @@ def draw(*shape: int) -> Any:
 
 
 def weights(op: str, directions: int, *wanted: str) -> dict[str, Any]:
-    """The operands of a node except the first, by ONNX's names, without those in `omitted`."""
+    """The operands of a node except the first, by ONNX's names. Optional operands are None unless `wanted`."""
     n = GATES[op] * SIZE
     arrays = {
         "W": draw(directions, n, READ),

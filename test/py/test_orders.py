@@ -125,7 +125,7 @@ def only(p: Program, i: int) -> Program:
 
 
 def test_composition() -> None:
-    """With each transform, the second derivative of the third derivative is the fifth derivative."""
+    """Transforms of the third derivative give the fourth derivative, and of order two also the fifth derivative."""
     y = np.exp(A * X)
     third = only(load(SCALAR).derivatives(3, "x"), 3)
     compare(run(third.grad("x"), [A, X]), [A**4 * y], 1e-12)
@@ -227,7 +227,7 @@ def test_reverse_mode_costs_at_most_four_times_the_jet(order: int) -> None:
 
 @pytest.mark.parametrize("order", [2, 8])
 def test_reverse_mode_of_a_loop_of_unknown_trip_count(order: int) -> None:
-    """At each order, the program has three copies of the jet's body, a transpose of twice its ops, and checkpoints."""
+    """The VJP has at most five times the ops of the jet, apart from up to 60 ops for checkpoints."""
     jet = load(NEWTON).jet(order)
     assert ops(jet.vjp()) <= 5 * ops(jet) + 60
 

@@ -32,7 +32,7 @@ class Case(NamedTuple):
     type: str = "f32"
 
     def model(self) -> Model:
-        """The product of 40 rows with the weight `w`, which has a row of zeros."""
+        """The product of 40 rows with the quantized weight `w`, which has a row and a column of zeros."""
         dtype = np.dtype(f"f{int(self.type[1:]) // 8}")
         x, y = (f"tensor<40x{n}x{self.type}>" for n in (self.sizes[self.axis], self.sizes[1 - self.axis]))
         w = f"tensor<{self.sizes[0]}x{self.sizes[1]}x{self.type}>"
@@ -67,9 +67,9 @@ def products(request: pytest.FixtureRequest) -> tuple[dict[str, Model], Joined]:
 @pytest.mark.more
 @pytest.mark.parametrize("name", CASES)
 def test_values(name: str, products: tuple[dict[str, Model], Joined]) -> None:
-    """The product equals that with the weight that the integers represent.
+    """The product equals the product with the dequantized weight.
 
-    Its kernel reads them and stores no weight.
+    The kernel reads the integers, and no dequantized weight is stored.
     """
     models, compiled = products
     (rows, columns), axis, model = CASES[name].sizes, CASES[name].axis, models[name]
@@ -87,7 +87,7 @@ def test_values(name: str, products: tuple[dict[str, Model], Joined]) -> None:
 
 @pytest.mark.parametrize("count", [8, 64])
 def test_other_operands_are_stored(count: int) -> None:
-    """Stored: a matrix of long computations, each of which reads the previous one twice, and the result of a kernel."""
+    """Two operands are stored before the kernel reads them: the result of many additions, and that of a product."""
     of, codes = "tensor<64x64xf32>", "tensor<64x64xi8>"
     lines = [f"%{i + 1} = stablehlo.add %{i}, %{i} : {of}" for i in range(1, count)]
     text = f"""func.func @main(%x: {of}, %a: {codes}) -> {of} {{
