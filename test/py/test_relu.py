@@ -18,7 +18,7 @@ ONES = np.ones_like(X)
 
 
 def derivatives(program: tiduc.Program) -> list[Any]:
-    """The first derivative in forward and in reverse mode, and the second derivative, at each element of X."""
+    """The first derivative in both modes, and the second derivative by forward over each mode, at the elements of X."""
     jvp, vjp = program.jvp(0), program.vjp(0)
     second = jvp.jvp(0), vjp.jvp(0)
     seeds = [ONES] * 2

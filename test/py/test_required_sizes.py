@@ -32,7 +32,7 @@ def function(arguments: str, body: str, result: str = V) -> str:
 
 
 def required(text: str) -> list[str]:
-    """The requirements of a program, evaluated for inputs whose dimensions have the sizes 5, 6, ...."""
+    """The violated requirements, for a first input whose dimensions all have size 5, a second with size 6, and so on."""
     signature = tiduc.load(text).signature
     shapes = [(5 + i,) * len(value.type.shape) for i, value in enumerate(signature.inputs)]
     names = [value.name for value in signature.inputs]
@@ -230,7 +230,7 @@ def test_modules_for_cuda_check_places_before_they_read() -> None:
 
 
 def test_requirements_that_no_sizes_meet_are_refused() -> None:
-    """An op with unknown requirements is refused. A loop that changes sizes is refused too."""
+    """Refuses sizes that contradict each other, an op with unknown requirements, and branches of different sizes."""
     text = function(
         f"%x: {V}",
         f"%0 = stablehlo.concatenate %x, %x, dim = 0 : ({V}, {V}) -> {V}\n"

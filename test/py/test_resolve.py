@@ -136,7 +136,7 @@ def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
 
 
 def fails(path: Path, text: str, *more: str) -> str:
-    """The error message of `check` for the graphs of a file and of other files."""
+    """The error message of `check` for the graphs in `text`, which is written to `path`, and in further texts."""
     path.write_text(text)
     with pytest.raises(ResolveError) as error:
         check(resolve(read(path), *map(parse, more)))
@@ -246,7 +246,7 @@ def test_an_input_bound_to_a_function_of_another_input() -> None:
 
 @pytest.mark.parametrize("wrt", [["a"], ["a", "x"]])
 def test_a_bound_input_has_no_tangent(wrt: list[str]) -> None:
-    """A bound input is no longer an input. Its tangent is the tangent of the bound value."""
+    """Derivatives with respect to an input that is bound to another value are refused."""
     with pytest.raises(RequestError, match="wrt @a is bound to another value"):
         linearize(view_of(EXP_AX + SEED + bound("a")), [("F0", "p2")], wrt, OPSET)
 

@@ -114,7 +114,7 @@ def test_the_page_keeps_the_rows_of_other_sweeps(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_full_run_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep runs again if it failed, but not if it has an outcome for this commit."""
+    """A sweep that failed runs again, and a sweep that succeeded on this commit does not."""
     marker = tmp_path / "ran"
     code = f"open({str(marker)!r}, 'a').write('x'); print('counts: 1 ok')"
     sweeps = [

@@ -20,7 +20,7 @@ func.func @main(%a: tensor<2x3xf32> {tidu.name = "a"}, %b: tensor<3xf64> {tidu.n
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A program; the test fails if it is compiled."""
+    """The path of a program; the test fails if the program is compiled."""
 
     def compiled(*_: object, **__: object) -> None:
         raise AssertionError("the program was compiled")

@@ -63,7 +63,7 @@ def vmfb() -> bytes:
 
 
 def unary(op: str, element: str) -> str:
-    """The text of a function `f` of one vector of three."""
+    """The text of a function `f` that applies the op to a vector of three elements."""
     t = f"tensor<3x{element}>"
     arrow = f" -> {t}" if op.startswith("chlo") else ""
     return f"func.func @f(%x: {t}) -> {t} {{\n %y = {op} %x : {t}{arrow}\n return %y : {t}\n}}"
@@ -112,7 +112,7 @@ TOLERANCES = {np.complex64: 1e-6, np.complex128: 1e-14, ml_dtypes.bfloat16: 1e-2
 
 @pytest.fixture(scope="module")
 def exponentials() -> bytes:
-    """A module with a function for each of these types."""
+    """A module with an exponential of each type in `TOLERANCES`."""
     kinds = {np.dtype(dtype) for dtype in TOLERANCES}
     functions = [unary("stablehlo.exponential", ELEMENTS[x]).replace("@f", f"@{x.name}") for x in kinds]
     return compile_module("\n".join(functions))
@@ -333,7 +333,7 @@ def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
 
 @pytest.mark.usefixtures("new_devices")
 def test_memory_of_freed_arrays_is_returned(vmfb: bytes) -> None:
-    """Memory is returned when a module is loaded, because its arrays have other sizes, and when one is collected."""
+    """Memory is returned when a module is loaded, because its arrays have other sizes, and when a module is freed."""
     device = open_device("local-sync", "cpu")
 
     def held_after(change: Callable[[], Any]) -> int:

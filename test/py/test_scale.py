@@ -258,7 +258,7 @@ def test_a_chain_of_references() -> None:
 
 
 def test_high_order() -> None:
-    """Eight forward derivatives of a product without a merge, so that the view holds nine graphs."""
+    """Eight forward derivatives of exp(a x) without a merge, so that the view holds nine graphs."""
     view: Any = view_of(
         graph(
             "F",

@@ -54,7 +54,7 @@ def check(
     order: int = 1,
     shardings: Any = None,
 ) -> str:
-    """Compares value, gradient and Hessian-vector product with JAX in all arguments; returns the gradient's text."""
+    """Compares value, gradient and, for order 2, Hessian-vector product with JAX; returns the gradient's text."""
     p = load(lowered(function, arguments, shardings))
     places = tuple(range(len(arguments)))
     value, gradient = jax.jit(jax.value_and_grad(function, places))(*arguments)
@@ -194,7 +194,7 @@ def test_calls_inside_parts(shardy: bool) -> None:
 
 
 def test_forms_of_the_text(shardy: bool) -> None:
-    """The generic form, an export with locations, and an export's bytecode give the same program."""
+    """The generic form, an export with locations, and an export's bytecode give equal gradients."""
     body = shard_map(lambda x: lax.psum(x, "m"), mesh=mesh(), in_specs=P("d", "m"), out_specs=P("d", None))
 
     def loss(x: Any) -> Any:

@@ -172,7 +172,7 @@ def test_identity_has_strides_and_slopes() -> None:
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The training state of an ONNX model after three steps."""
+    """A folder with the training state of an ONNX model after three steps, and the scores that `infer` then gives."""
     place = tmp_path_factory.mktemp("digits")
     model = str(EXAMPLES / "digits.onnx")
     words = [

@@ -36,7 +36,7 @@ def test_value_gradient_product_and_hessian() -> None:
 
 
 def test_a_loop_is_shared() -> None:
-    """The gradient's forward loop also computes the value."""
+    """A VJP together with itself has no more loops than the VJP alone."""
     function, arguments = PROGRAMS["scan_reverse"]
     program = load(exported(function, *arguments)).vjp()
     both = program.together(program)

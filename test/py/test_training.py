@@ -103,7 +103,7 @@ def test_a_custom_loss() -> None:
 
 
 def steps(optimizer: str, count: int, **settings: Any) -> tuple[list[Any], list[Any]]:
-    """The losses of `count` steps with rate 0.1, and the other outputs after them."""
+    """The losses of `count` steps with rate 0.1, and the other outputs of the last step."""
     program = train_step(model(LINEAR, w=W), "mse", optimizer, **settings)
     state = [program.weights[port.name] for port in program.inputs[: len(program.weights)]]
     losses = []

@@ -73,7 +73,7 @@ class Adapted(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 @dataclass(frozen=True)
 class Case:
-    """A network, the shape of a row, the optimizer, the learning rate, layers with adapters, and the base's type."""
+    """A network, the shape of a row, the optimizer, its rate, layers with adapters, and the kind of quantization."""
 
     make: Callable[[], Any]
     row: tuple[int, ...]

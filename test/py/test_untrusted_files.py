@@ -117,7 +117,7 @@ REFUSED: dict[Callable[[], tuple[bytes, bytes]], str] = {
     jaxexport: "not a serialized export of JAX",
     mlir: "read",  # reading a program with a call does not run the call
 }
-"""A good and a bad file of each kind, and the error message for the bad file."""
+"""Functions that return the bytes of a good and of a bad file, and the error message for the bad file."""
 
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
@@ -205,7 +205,7 @@ def test_an_import_that_takes_all_memory() -> None:
 
 
 def external(folder: Path, location: str, element: str) -> Path:
-    """A model that adds an array from an external file."""
+    """The path of a model that adds an array from an external file."""
     onnx = pytest.importorskip("onnx")
     kind = onnx.TensorProto.DataType.Value(element)
     tensor = onnx.TensorProto(name="w", data_type=kind, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
@@ -250,7 +250,7 @@ def test_arrays_within_the_model_s_folder(element: str, tmp_path: Path) -> None:
 
 
 def malformed(kind: str) -> bytes:
-    """A model that adds an array to its input, with a fault of this kind."""
+    """The bytes of a model that adds an array to its input, with a fault of this kind."""
     onnx = pytest.importorskip("onnx")
     helper, types = onnx.helper, onnx.TensorProto
     w = onnx.numpy_helper.from_array(np.ones(4, np.float32), "w")

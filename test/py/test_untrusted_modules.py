@@ -42,7 +42,7 @@ def vmfb() -> bytes:
 
 
 def saying(signature: str) -> str:
-    """The module with its signature replaced by this text."""
+    """The text of a program whose stored signature is this text."""
     escaped = signature.replace("\\", "\\5C").replace('"', "\\22")
     said = f'attributes {{iree.reflection = {{"tiduc.signature" = "{escaped}"}}}} {{'
     return PROGRAM.replace("{", said, 1)

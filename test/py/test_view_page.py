@@ -29,7 +29,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of the transformer, and of the three graphs of a VJP."""
+    """Pages of the transformer, of the perceptron's VJP, and of the transformer's VJP."""
     folder = tmp_path_factory.mktemp("pages")
     files = {}
     for name, arguments in {

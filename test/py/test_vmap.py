@@ -36,7 +36,7 @@ X, W, N = RNG.standard_normal(3), RNG.standard_normal((3, 2)), np.int32(2)
 
 
 def stacked(x: Any, axis: int | None, size: int) -> Any:
-    """An array with a new dimension of different values at `axis`."""
+    """Different arrays like x, stacked along a new dimension `axis`; x itself if `axis` is None."""
     if axis is None:
         return np.asarray(x)
     many = np.stack([np.asarray(x) + i for i in range(size)], axis)

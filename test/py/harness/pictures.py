@@ -67,7 +67,7 @@ def layers(count: int, width: int = 8) -> str:
 
 
 def blocks_of(count: int) -> str:
-    """Layers in two stretches of equal length, with one op between the stretches and one op after them."""
+    """Layers, each of which has two equal sequences of ops, one op between the sequences, and one op after them."""
     t, names, lines = "tensor<8xf32>", iter(range(10000)), []
     at = "x"
 
