@@ -32,7 +32,7 @@ def function(arguments: str, body: str, result: str = V) -> str:
 
 
 def required(text: str) -> list[str]:
-    """The violated requirements, for a first input whose dimensions all have size 5, a second with size 6, and so on."""
+    """The violated requirements if all dimensions of the first input have size 5, those of the second size 6, etc."""
     signature = tiduc.load(text).signature
     shapes = [(5 + i,) * len(value.type.shape) for i, value in enumerate(signature.inputs)]
     names = [value.name for value in signature.inputs]

@@ -44,7 +44,7 @@ class RandomLoops:
         return [self._updated(x, y, at)]
 
     def _updated(self, x: str, y: str, at: str) -> str:
-        """x with row `at` replaced by a row of y plus one."""
+        """x with row `at` + 1 replaced by row 2 of y plus `at`."""
         row, ones, more, new, i = (self._name() for _ in range(5))
         self._emit(f"{row} = stablehlo.slice {y} [2:3, 0:3] : ({ARRAY}) -> {ROW}")
         self._emit(f"{ones} = stablehlo.broadcast_in_dim {at}, dims = [] : ({INDEX}) -> {ROW}")

@@ -50,7 +50,7 @@ class Witness:
         return evaluate(self.known or self.text, self.arguments)
 
     def agrees(self, results: Sequence[Array]) -> bool:
-        """Whether the results are the expected results."""
+        """Whether the results equal the expected results up to the tolerance `rtol`."""
         nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0  # for sums of numbers near 1
         return all(
             np.allclose(y, x, rtol=self.rtol, atol=nearly, equal_nan=x.dtype.kind in "fc")

@@ -66,7 +66,7 @@ def test_only_one_triangle_is_read(lower: bool) -> None:
 
 @pytest.mark.parametrize("element", ["f64", "complex<f64>"])
 def test_hermitian_matrices_as_jax(element: str) -> None:
-    """With JAX's symmetrization before the op, the derivatives equal JAX's."""
+    """For the factor of x x^H, the derivatives equal JAX's."""
 
     def function(x: Any) -> Any:
         return jnp.tril(lax.linalg.cholesky(x @ jnp.conj(x.T), symmetrize_input=False))

@@ -99,7 +99,7 @@ def test_products_need_groups_of_one_size(groups: str) -> None:
 
 
 def test_several_operands() -> None:
-    """Tests each subset of active operands. A single collective sums all tangents."""
+    """Tests each subset of active operands. One collective of the VJP sums the cotangents of both operands."""
     text = f"""
     func.func @main(%x: tensor<2xf64>, %y: tensor<3xf64>, %z: tensor<2xi32>) -> (tensor<2xf64>, tensor<3xf64>) {{
       %0:2 = "stablehlo.all_reduce"(%x, %y) {body("add")} {{{FOURS}}}
@@ -160,7 +160,7 @@ def test_collective_permute(pairs: str) -> None:
 
 @pytest.mark.parametrize("groups", [[[2, 0, 5], [4, 3, 1]], [[3], [5]], [[*range(8)]]])
 def test_collective_broadcast(groups: list[list[int]]) -> None:
-    """The transpose must not contain the unused primal op, because XLA cannot run it on CPUs."""
+    """XLA cannot run the primal op on CPUs, so another op replaces the primal op before the VJP runs."""
     attribute = f"replica_groups = dense<{groups}> : tensor<{len(groups)}x{len(groups[0])}xi64>"
     text = f"""
     func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{

@@ -152,7 +152,7 @@ def test_random(seed: int) -> None:
 
 
 def test_no_features() -> None:
-    """Derivatives of convolutions without features are empty or zero. The interpreter aborts on such convolutions."""
+    """The VJP of a convolution without input features has no convolution besides the primal one."""
     case = Case(inputs=0)
     assert str(load(case.text()).vjp()).count("stablehlo.convolution") == 1
 

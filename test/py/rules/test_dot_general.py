@@ -188,7 +188,7 @@ def test_precision_is_carried_over(more: str, carried: str) -> None:
 
 
 def test_empty_contraction() -> None:
-    """An empty contraction is zero for all operands, in both modes; the interpreter cannot evaluate it."""
+    """The transpose of an empty contraction has no product. The interpreter cannot evaluate an empty contraction."""
     text = dot_general([[2, 0], [0, 3]], [[], []], [[1], [0]])
     assert "tensor<2x3xf64>, tensor<0x3xf64>" not in str(load(text).vjp())
 

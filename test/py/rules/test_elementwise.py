@@ -207,7 +207,7 @@ def test_operands_not_chosen_contribute_nothing() -> None:
 
 
 def derivatives(text: str, point: list[Any], tangents: list[Any]) -> Any:
-    """The tangents of the program's only result, one for each operand."""
+    """The tangent of the program's only result, for these tangents of the operands."""
     return run(load(text).jvp(), [*map(np.asarray, point), *map(np.asarray, tangents)])[1]
 
 
@@ -320,7 +320,7 @@ POINTS = {**{op: (x,) for op, x in UNARY.items()}, **BINARY, "clamp": ([-1.0] * 
 
 
 def tangents(element: str, arguments: list[Any], dx: list[Any]) -> list[Any]:
-    """The tangents of all ops in POINTS, in f64. One program computes all of them."""
+    """The tangents of all ops in POINTS, which one program computes in this element type, converted to f64."""
     t, names = f"tensor<3x{element}>", iter(f"%x{i}" for i in range(len(arguments)))
     lines = [
         f'%y{i} = "stablehlo.{op}"({", ".join(next(names) for _ in point)}) : ({", ".join([t] * len(point))}) -> {t}'

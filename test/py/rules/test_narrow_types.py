@@ -59,7 +59,7 @@ def test_ties_of_a_maximum() -> None:
 
 
 def test_ties_of_a_scatter() -> None:
-    """Many updates of one element are tied, and the tangent is the mean of their tangents."""
+    """Many updates of one element are tied, and get equal shares of the element's cotangent."""
     scatter = Indexing([2], [COUNT, 1], [1], [], [0], [0], 1)
     p = load(scatter.scatter("maximum", "f16"))
     x, u, at = np.full(2, -1, np.float16), np.ones(COUNT, np.float16), np.zeros((COUNT, 1), np.int32)

@@ -204,7 +204,7 @@ def test_unitary_factors_with_equal_singular_values(n: int, kind: str) -> None:
 
 
 def _check(function: Callable[..., Any], x: Any, dx: Any, expected: Any, tolerance: float) -> None:
-    """Checks the JVP, and the VJP by the JVP; at order two, neither of them is finite."""
+    """Compares the JVP with `expected`, and the VJP with the JVP. Derivatives of order two must not be finite."""
     program = load(exported(function, x))
     y, dy = run(program.jvp(), [x, dx])
     size = np.max(np.abs(expected))
