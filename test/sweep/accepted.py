@@ -56,9 +56,9 @@ def programs() -> dict[str, str]:
 
 
 def program_of(op: str, text: str, kind: str) -> Program | None:
-    """The first public function of a text, or its derivative.
+    """The first public function of a text, or its derivative `kind`.
 
-    None if there is none, or if it does not contain the op.
+    None if the function does not contain the op, or has no such derivative.
     """
     entry = re.search(r"func\.func (?:public )?@(\w+)", text)
     program = load(text, entry[1] if entry else None)

@@ -104,7 +104,7 @@ class Moves(Choices):
         return [self.op("transpose", [x], turned, f"permutation = {integers(order)}")]
 
     def _seen(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A reshape that merges, splits, or adds unit dimensions."""
+        """A reshape that merges dimensions, splits dimensions, or adds unit dimensions."""
         shape = list(kind.shape)
         for _ in range(self.random.randint(1, 3)):
             chance = self.random.random()

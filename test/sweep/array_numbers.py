@@ -39,7 +39,7 @@ class Numbers(Moves):
         return [self.op(name, [x, self._get(scope, kind)])]
 
     def _halves(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A half or quarter of a float, rounded by one of the rounding ops."""
+        """A float divided by 2, -2 or 4, and rounded by a rounding op or by a conversion to integers."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         x = self.op("divide", [self._get(scope, kind), self.constant(kind, self.random.choice([2, 4, -2]))])
         name = self.random.choice(["floor", "ceil", "round_nearest_even", "round_nearest_afz", "convert"])

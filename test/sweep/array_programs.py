@@ -118,7 +118,7 @@ class ArrayProgram(Windows):
         return results + [draw.choice(x) for x in (results, made, arguments) if draw.random() < 0.25]
 
     def _donated(self, inputs: Sequence[Kind], results: Sequence[Kind]) -> dict[int, int]:
-        """Arguments whose memory results may reuse, each with its result."""
+        """The indices of arguments whose memory a result reuses, each with the index of the result."""
         donated: dict[int, int] = {}
         for i, kind in enumerate(inputs):
             alike = [

@@ -25,7 +25,7 @@ WRONG = (
     *("crash", "crashed", "died", "error", "errors", "failed", "hang", "missed", "differs"),
     "not needed",
 )
-"""Outcomes that are failures. Every other outcome is that of a program without a verdict, such as `not comparable`."""
+"""Failures. An outcome outside of RIGHT, REFUSED and WRONG, such as `not comparable`, is not a verdict."""
 
 _PYTEST = re.compile(r"^=* ?(\d+ [a-z, \d]+) in [\d.]+s")
 

@@ -124,7 +124,7 @@ def by_reference(name: str, dtype: Any, count: int) -> list[Worst]:
 
 
 def by_iree(names: list[str], dtype: Any, count: int) -> Mapping[str, list[Worst]]:
-    """The largest errors of all functions on the default engine, which compiles one module."""
+    """For each function, the largest errors of the first and the second derivative on the default engine."""
     grids = {name: points(FUNCTIONS[name], dtype, count) for name in names}
     programs = {
         f"{name} {order}": text
@@ -145,7 +145,7 @@ HEAD = "| function | f32, 1 | f32, 2 | f64, 1 | f64, 2 | IREE: f32, 1 | f32, 2 |
 
 
 def rows(names: list[str], count: int) -> dict[str, list[Worst]]:
-    """The errors of each function, on the reference interpreter, then on IREE."""
+    """For each function, the largest errors of its derivatives on the reference interpreter, then on IREE."""
     iree = [by_iree(names, dtype, count) for dtype in DTYPES]
     return {
         name: [w for dtype in DTYPES for w in by_reference(name, dtype, count)]

@@ -18,7 +18,7 @@ from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import parse, run_passes, stage
 
 Step = tuple[str, int, int]
-"""The name of a step, the number of an op in text order, and the number of the op's operand, region or result."""
+"""The name of a step, the index of an op in text order, and the index of the op's operand, region or result."""
 
 _STRUCTURAL = ("func.func", "func.return", "stablehlo.return", "builtin.module")
 _CLEAN = "builtin.module(inline,symbol-dce,canonicalize,cse)"

@@ -146,7 +146,7 @@ class Text:
         return self.op("constant", [], kind, f"value = dense<{nested(kind.shape)}> : {kind}")
 
     def bounded(self, x: Value) -> Value:
-        """A sum or product, clamped to the bounds."""
+        """A sum or product x, clamped to `LARGEST`. Floats of a smooth program become 2 tanh x instead."""
         kind = x.kind
         if kind.element == "i1":
             return x

@@ -1,4 +1,4 @@
-"""Arguments of random programs, in three sets: small integers, numbers in [-1, 1], or arbitrary integers."""
+"""Three sets of arguments for a random program, of small integers, of numbers in [-1, 1], or of any integers."""
 
 from typing import Any
 

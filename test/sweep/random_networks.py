@@ -168,7 +168,7 @@ def _residual(function: Function) -> Function:
 
 
 def derived(network: Network) -> tiduc.Program:
-    """tiduc's derivative with respect to all active inputs: the gradient, or the Hessian times a vector."""
+    """tiduc's derivative toward the active inputs: a Hessian-vector product, or the gradient, perhaps in a budget."""
     program = tiduc.load(exported(network.loss, *network.arguments(0)))
     wrt = network.active
     if network.mode == "hvp":

@@ -106,7 +106,7 @@ def commit() -> str:
 
 
 def known(file: Path) -> dict[str, Outcome]:
-    """The outcomes of earlier runs of this commit."""
+    """The outcomes of earlier runs of this commit that did not fail."""
     here, rows = commit(), file.read_text().splitlines() if file.exists() else []
     outcomes = [Outcome(**json.loads(row)) for row in rows]
     return {each.name: each for each in outcomes if each.commit == here and not each.failed}
