@@ -1,12 +1,12 @@
-"""Fuzzes tiduc: runs all operations, from Python and from the command line, on random and on damaged inputs.
+"""Fuzzes tiduc: runs random operations, from Python and from the command line, on random and on damaged inputs.
 
     python test/fuzz [--kinds programs,text,...] [--count N] [--seconds S] [--seed N] [--workers N] [--keep FOLDER]
     python test/fuzz --kinds text --seed 0 --only 17 [--minimise]
 
-An input is determined by its kind, the seed and a number. Any outcome other than a result or one of tiduc's errors is a
-finding: a traceback, a death by a signal, a hang, too much memory, IR that does not parse, exit status 1 without a
-diagnostic, or an error about the input without a location. Findings with the same cause are counted together. The first
-of them is shown, and its files are kept. The exit status is 1 if there are findings. docs/testing.md lists the kinds.
+An input is determined by its kind, the seed and a number. A finding is a traceback, a death by a signal, a hang, too
+much memory, an act that is not the operation's task, invalid IR, an exit status without a diagnostic, or an error about
+the input without a location. Findings with one signature are counted together. The first of them is shown, and its
+files are kept. The exit status is 1 if there are findings. docs/testing.md lists the kinds.
 """
 
 import signal

@@ -1,6 +1,6 @@
 """Mutates `.pt2` archives: fields of their JSON, names, parts, and the structure of the zip archive.
 
-Malicious programs try to create a file `RAN`: by Python code, by a shell, or by an operator of PyTorch.
+Malicious parts try to create a file or folder `RAN`: by Python code, by a shell, or by an operator of PyTorch.
 """
 
 import copy
@@ -17,7 +17,7 @@ from cases.archives import CONSTANTS, MODEL, WEIGHTS, argument, node
 from test_models_archives import BOMBS, two_directories
 
 MARK = "RAN"
-"""The file that malicious programs try to create."""
+"""The name of the file or folder that malicious parts try to create."""
 CODE = f"__import__('os').mkdir('{MARK}')"
 TEXTS = (
     *(
@@ -225,7 +225,7 @@ def _change(holder: Any, key: Any, draw: Random, places: list[tuple[Any, Any]]) 
 
 
 def _stranger(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
-    """Adds a payload that old versions of PyTorch ran when they read untrusted files."""
+    """Adds a payload that a reader must not run: code, a costly expression, or a call of a function."""
     try:
         document = json.loads(parts[MODEL])
         graph = document["graph_module"]["graph"]

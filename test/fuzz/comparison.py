@@ -30,7 +30,7 @@ _CLOSE = 1e-8
 _SURE = 1e-6
 """If the relative error of differences is larger, they decide nothing."""
 _EXACT = 1e-11
-"""The relative error allowed between two results that must be equal."""
+"""A tenth of the relative error allowed between two results that must be equal."""
 SIZES = (1, 2, 3)
 """The sizes of dynamic dimensions at run time."""
 
@@ -113,7 +113,7 @@ def _is_float(type_: Any) -> bool:
 
 
 def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
-    """A random argument of this type: numbers in [-1.5, 1.5] or integers from 0 to 3.
+    """A random argument of this type: numbers of at most 1.5 in magnitude, integers from 0 to 3, or booleans.
 
     Dynamic dimensions have this size.
     """
@@ -175,7 +175,7 @@ def _adjoint(b: Sequence[Array], dy: Sequence[Array], cx: Sequence[Array], dx: S
 
 
 def _equal(actual: Sequence[Array], expected: Sequence[Array], label: str) -> None:
-    """Checks that values are equal up to rounding, relative to the largest expected entry."""
+    """Checks that values are equal up to rounding, relative to the largest expected entry or to 1."""
     scale = max([1.0, *(float(np.max(np.abs(y), initial=0)) for y in expected)])
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         error = float(np.max(np.abs(x - y), initial=0)) if x.shape == y.shape else np.inf

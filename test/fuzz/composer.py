@@ -93,7 +93,7 @@ class Composer:
     def emit(
         self, text: str, shape: Sequence[int] = (), is_complex: bool = False, bound: float = 1.0
     ) -> Value:
-        """Emits an op and returns its result. Later ops cannot use the result as an operand yet."""
+        """Emits an op and returns its result. `any` does not choose the result until `result` adds it."""
         name = f"%v{self._fresh}"
         self._fresh += 1
         self._lines.append(f"  {name} = {text}")

@@ -1,4 +1,4 @@
-"""The files that are mutated: all `.mlir` files of the tree, and files of the other formats."""
+"""The files that are mutated: short modules of the tree's `.mlir` files, and files of the other formats."""
 
 import functools
 import io
@@ -29,7 +29,7 @@ _MODELS = ("examples/digits.onnx",)
 
 @functools.cache
 def texts() -> tuple[str, ...]:
-    """The modules in the tree's `.mlir` files, without comments, ordered by file name."""
+    """The modules of up to `LARGEST` characters in the tree's `.mlir` files, without comments, by file name."""
     command = ["git", "-C", str(ROOT), "ls-files", "*.mlir"]
     listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
     collected = []
@@ -46,7 +46,7 @@ def texts() -> tuple[str, ...]:
 
 @functools.cache
 def binaries() -> tuple[bytes, ...]:
-    """Bytecode and portable artifacts of texts that parse, and bytecode of the graphs of their VJPs."""
+    """Of every third text that parses: bytecode, a portable artifact, and bytecode of the graphs of its VJP."""
     collected = []
     for text in texts()[::3]:
         for writer in (_bytecode, _artifact, _graphs):

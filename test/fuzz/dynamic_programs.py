@@ -1,4 +1,4 @@
-"""Random programs with dynamic shapes: arrays with one or two dynamic dimensions.
+"""Random programs with dynamic shapes: most arrays have one or two dynamic dimensions.
 
 All dynamic dimensions have the same size, `%n`, which is a dimension of the first argument.
 """
@@ -179,7 +179,7 @@ def sort(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def gather(c: DynamicProgram) -> tuple[str, Shape]:
-    """Gathers rows of an array; some indices are out of range."""
+    """Gathers rows 0 and 1 of an array; index 1 is out of range if the array has one row."""
     name, shape = c.any(1)
     if DYNAMIC in shape[1:]:
         return unary(c)

@@ -73,7 +73,7 @@ def of_two_positive(c: Composer) -> Value:
 
 
 def broadcasting(c: Composer) -> Value:
-    """A binary CHLO op on an array and one of its rows or a scalar."""
+    """A binary CHLO op on an array, and on a scalar or a value with the shape of its rows."""
     x = c.real()
     y = c.fit(c.real(), c.choose(((), x.shape[-1:])))
     op = c.choose(("add", "subtract", "multiply", "maximum", "minimum", "divide", "power", "atan2"))
@@ -112,7 +112,7 @@ def mapped(c: Composer) -> Value:
 
 
 def batch_norm(c: Composer) -> Value:
-    """Batch normalization in training, with at least four entries per feature, or in inference."""
+    """Batch normalization in training or in inference, with four entries per feature."""
     x = c.fit(c.real(1), (4, c.choose((1, 2, 3))))
     if x.rank == 2 and x.shape[1] > 1:
         wave = c.emit(f"stablehlo.iota dim = {c.integer(0, 1)} : {x.type}", x.shape, bound=3.0)

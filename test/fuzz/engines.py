@@ -1,7 +1,7 @@
 """Runs random programs on XLA, IREE or the reference interpreter, many functions at once.
 
-`COMPILERS[name](texts, arguments)` compiles all functions as one module and returns a callable. Compilation takes most
-of the time of a random program, and most of its cost is per module.
+`COMPILERS[name](texts, arguments)` prepares all functions and returns a callable. XLA and IREE compile the functions as
+one module: compilation takes most of the time of a random program, and most of its cost is per module.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -10,7 +10,7 @@ one module. A journal keeps verdicts, and later runs skip its programs. `--show`
 `--reduce` shrinks a program as long as its verdict stays the same. Order three checks order two of the program's JVP or
 VJP. The categories:
 
-    ok              all derivatives are right
+    ok              the derivatives pass all checks
     not comparable  the function is not smooth at the point, or not finite
     refused         a `TiducError`, from differentiation or from compilation
     rejected        the engine's compiler refuses the program or crashes on it
@@ -52,7 +52,7 @@ MEBIBYTES = 6000  # per worker
 
 
 def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
-    """The verdicts on cases, which the engine compiles as one module."""
+    """The verdicts on cases, which the engine prepares together."""
     texts = [text for case in cases for text in case.texts]
     first = [x for case in cases for x in case.arguments(0)]
     call = COMPILERS[engine](texts, first)

@@ -157,7 +157,7 @@ def _limit_memory() -> None:
 
 
 def _answer(connection: Connection, request: Request, first: int, isolated: bool, home: Path) -> None:
-    """Runs the operations of an input, and reports the beginning and the end of each."""
+    """Runs an input's operations from number `first` on, and reports the beginning and the end of each."""
     case = case_of(*request)
     is_loaded = True
     for i, operation in enumerate(case.operations):

@@ -1,10 +1,10 @@
-"""Calls compiled dynamic-shape programs with arrays of random sizes, each placed before an unmapped page.
+"""Calls compiled dynamic-shape programs with arrays of random sizes, each placed before an inaccessible page.
 
     python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
 The programs are those of the tests, `dynamic_programs.py`, `iree_dynamic_cases.py` and `guarded_programs.py`, and their
 derivatives. The modules have no signatures, so only the assertions in the compiled code check sizes. Each argument ends
-at the end of a page, and the next page is inaccessible, so that any access beyond the array ends the process. A worker
+less than 64 bytes before an inaccessible page, so that most accesses beyond the array end the process. A worker
 process makes the calls. The output has a line for each program, then the counts of calls:
 
     ok        the call returned results
@@ -134,7 +134,7 @@ def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
 
 
 def arguments(signature: Signature, fuzzed: Fuzzed, rng: np.random.Generator) -> list[Array]:
-    """Random arrays, mostly of the sizes of the known arguments. Their integers may be valid sizes."""
+    """Random arrays; most sizes agree wherever the known arguments' sizes do. Their integers may be valid sizes."""
     known = fuzzed.arguments
     common = {n: int(rng.choice(SIZES)) for x in known for n in x.shape} if rng.random() < 0.5 else {}
     odd = rng.choice([0.0, 0.1, 0.5])
@@ -200,7 +200,10 @@ def _called(vmfb: bytes, i: int, fuzzed: Fuzzed, calls: int, seed: int, journal:
 def fuzz(
     names: Sequence[str], orders: int, calls: int, seed: int, journal: Path
 ) -> Iterator[tuple[str, Any]]:
-    """Yields each program with the outcomes and messages of its calls. One module has all programs, until a crash."""
+    """Yields each program with the outcomes and messages of its calls.
+
+    One module has all programs. After a crash, the others run again. If the module does not compile, each runs alone.
+    """
     worker, left = Worker([sys.executable, __file__, "--worker"]), list(names)
     while left:
         answer = worker.asked([left, orders, calls, seed, str(journal)], 600 + calls * len(left))

@@ -11,7 +11,7 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 def _indexing(c: Composer, x: Value) -> tuple[Indexing, str, str] | None:
     """Dimension numbers for a value, and indices with their type. The indices are constant, or rounded from a value.
 
-    Indices are in range or slightly beyond. Returns None if the result would have too many elements.
+    Constant indices are in range or slightly beyond. Returns None if the result would have too many elements.
     """
     numbers = drawn(c.random, x.shape, SIZES)
     numbers.sizes = [max(1, n) for n in numbers.sizes]
@@ -52,7 +52,7 @@ def gather(c: Composer) -> Value:
 
 
 def scatter(c: Composer) -> Value:
-    """A scatter that adds, multiplies or sets, with random dimension numbers.
+    """A scatter that adds, multiplies, takes extremes or sets, with random dimension numbers.
 
     Windows may overlap or be out of range.
     """

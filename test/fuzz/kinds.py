@@ -51,7 +51,7 @@ def _encoded(text: str) -> bytes:
 def _on_program(
     draw: Random, count: int, commands: float, compiled: float
 ) -> tuple[str | tuple[str, ...], ...]:
-    """Loading the program, `count` operations on it, and in some cases a command line."""
+    """Loading the program, `count` operations on it, and in some cases a command line or a compilation."""
     names, weights = list(PROGRAM), [weight for _, weight in PROGRAM.values()]
     chosen: list[str | tuple[str, ...]] = ["load", *draw.choices(names, weights, k=count)]
     if draw.random() < commands:

@@ -92,7 +92,7 @@ def call(c: Composer, target: str, config: str, operands: list[Value], results: 
 
 
 def lapack(c: Composer) -> Value:
-    """Factorizations, solves and eigenvalues, as JAX exports them."""
+    """Factorizations, solves, eigenvalues and singular values, as JAX exports them."""
     kind = c.choose(("potrf", "getrf", "geqrf", "orgqr", "syevd", "gesdd", "trsm"))
     a = matrices(c, kind in ("potrf", "syevd"), c.integer(0, 1) if kind in ("geqrf", "orgqr", "gesdd") else 0)
     b, m, n = a.shape
@@ -128,7 +128,7 @@ def lapack(c: Composer) -> Value:
 
 
 def _getrf(c: Composer, a: Value) -> str:
-    """Packed factors, pivots, and the status."""
+    """The name of the packed factors, the pivots, and the status."""
     b, _, n = a.shape
     layouts = f"{LAYOUTS[3]}, {LAYOUTS[2]}, {LAYOUTS[1]}"
     types = f"{a.type}, {tensor((b, n), 'i32')}, {tensor((b,), 'i32')}"

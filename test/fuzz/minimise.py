@@ -1,4 +1,4 @@
-"""Shrinks the text of a finding: drops ops if the text can be parsed, and lines otherwise."""
+"""Shrinks the text of a finding: drops ops if the text can be parsed, and then lines."""
 
 import os
 import signal

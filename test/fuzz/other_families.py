@@ -1,4 +1,4 @@
-"""Families of ops that few frontends emit: einsum, scan, composite, and ops whose settings are operands."""
+"""Families of ops that few frontends emit: einsum, scan, composite, bit ops, and ops whose settings are operands."""
 
 import math
 
@@ -116,7 +116,7 @@ def settings_as_operands(c: Composer) -> Value:
 
 
 def by_integers(c: Composer) -> Value:
-    """A value scaled by bits of a rounded value, which have a zero derivative."""
+    """A value times an integer that bit operations make of its rounded value; the integer has a zero derivative."""
     x = c.real()
     whole = tensor(x.shape, "i32")
     n = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {whole}").name

@@ -13,8 +13,8 @@ from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported
 EXPECTED = ("answer", "refused", "usage", "isolated", "reported")
 """Outcomes that are not findings.
 
-These are a result, a `TiducError`, a wrong command line, a `TiducError` with `isolated=True` where a native library
-would end or block the process, and the driver's report that its worker died.
+These are a result, a `TiducError`, a wrong command line, an operation that ends or blocks the process only without
+`isolated=True`, and the driver's report that its worker died.
 """
 FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced", "outside")
 CATEGORIES = (*EXPECTED, *FINDINGS)
@@ -34,7 +34,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 class Outcome:
     """The outcome of one operation: a category, a detail, and a signature.
 
-    Findings with one cause share the signature.
+    Findings with one signature are taken to have one cause.
     """
 
     category: str
@@ -58,7 +58,7 @@ class Outside(BaseException):
 
 
 def finding(category: str, detail: str, place: str = "") -> Outcome:
-    """A finding. Its signature is the place and the detail's first line without numbers."""
+    """A finding. Its signature has the category, the place, and the detail's first line without numbers and quotes."""
     first = re.sub(
         r"tensor<[^ ]*>|0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "_", detail.strip().partition("\n")[0]
     )
@@ -66,7 +66,7 @@ def finding(category: str, detail: str, place: str = "") -> Outcome:
 
 
 def refused(error: TiducError, has_places: bool) -> Outcome:
-    """The outcome of a `TiducError`. It must have a location in the input if the input has locations."""
+    """The outcome of a `TiducError`. An error about the input needs a location if the input has locations."""
     about_the_input = isinstance(error, (ParseError, Unsupported)) and not error.message.startswith(_NO_PLACE)
     if has_places and about_the_input and not _PLACED.search(error.location):
         return finding("unplaced", f"{type(error).__name__}: {error}")

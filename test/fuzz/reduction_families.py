@@ -16,7 +16,7 @@ def reduce(c: Composer) -> Value:
 
 
 def reduce_pair(c: Composer) -> Value:
-    """An argmax by a reduction of two operands: the largest entries and their positions."""
+    """The largest entries, by a reduction of two operands that also finds their positions."""
     x = c.real(1)
     dimension = c.integer(0, x.rank - 1)
     kept = x.shape[:dimension] + x.shape[dimension + 1 :]

@@ -137,7 +137,7 @@ class Run:
             self._next(worker)
 
     def _lose(self, worker: Worker, is_late: bool = False) -> None:
-        """Records that a worker died or is late. Another worker continues with the input's next operation."""
+        """Handles a worker that died or is late. Another worker repeats the operation or continues after it."""
         request, at = self._busy.pop(worker)
         signal, words = worker.end()
         outcome = finding("hang", _running(words)) if is_late else died(signal, words)
@@ -155,7 +155,7 @@ class Run:
         self._next(self._worker())
 
     def _confirmed(self, request: Request, at: int, outcome: Outcome) -> Outcome:
-        """The outcome of a Python operation, or "isolated" if the operation has no finding with `isolated=True`."""
+        """The outcome; or "isolated", if a Python operation has no finding with `isolated=True`."""
         if isinstance(case_of(*request).operations[at], str):
             second = self._isolated(request, at)
             if not second.is_finding:

@@ -102,7 +102,7 @@ def _token(text: str, source: Source) -> str:
 
 
 def _line(text: str, source: Source) -> str:
-    """Deletes, repeats or moves one line, or inserts a line of another file."""
+    """Deletes or repeats a line, swaps two lines, or inserts a line of another file."""
     lines, draw = text.splitlines(keepends=True), source.draw
     if not lines:
         return text
@@ -156,7 +156,7 @@ def _nested(text: str, source: Source) -> str:
 
 
 def _attribute(text: str, source: Source) -> str:
-    """Adds an attribute to an argument, a function or a module."""
+    """Adds an attribute to an argument or a function."""
     added = source.draw.choice(
         [
             *(

@@ -52,10 +52,10 @@ _LIBRARIES = (
     *(sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(__file__).resolve().parents[2])),
     *("/dev/null", "/proc/", "/sys/", *(place for place in sys.path if place)),
 )
-"""Folders from which Python may read modules."""
+"""Places whose files may be read, in addition to the input's folder."""
 
 _seen: list[str] | None = None
-"""The events since the watch began; None if nothing is watched."""
+"""The forbidden events since the watch began; None if nothing is watched."""
 _folder = ""
 
 

@@ -83,7 +83,7 @@ def convolution(c: Composer) -> Value:
 
 
 def reduce_window(c: Composer) -> Value:
-    """A windowed or cumulative sum, product, maximum or minimum along several dimensions."""
+    """A windowed or cumulative sum, product, maximum or minimum along some of the dimensions."""
     x = c.real(1)
     op = c.choose(("add", "add", "multiply", "maximum", "minimum"))
     neutral = {"add": 0.0, "multiply": 1.0, "maximum": -100.0, "minimum": 100.0}[op]
