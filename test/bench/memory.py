@@ -37,7 +37,7 @@ BUDGETS = ("none", "0.5x", "min")
 
 
 class Row(NamedTuple):
-    """For each budget, the KiB of the model and of IREE without arguments and results, and the two times."""
+    """The KiB of arrays that are always live; for each budget, the other KiB by model and by IREE, and both times."""
 
     throughout: float
     model: dict[str, float]
@@ -143,7 +143,7 @@ def gradient_of(module: Any, image: Any, value: bool) -> tiduc.Program:
 
 
 def network(name: str) -> tuple[Any, Any]:
-    """A network of networks.py, or a similar network with one layer."""
+    """The loss of a network of networks.py, of a network with one layer, or of a small GPT; and the network's input."""
     import networks
     import torch
     from attention import Text, ViT

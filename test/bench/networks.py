@@ -239,7 +239,7 @@ NETWORKS = {
 
 
 def made(name: str) -> tuple[nn.Module, Any]:
-    """The module of a network's loss, in its mode, and an image."""
+    """The module of a network's loss, in its mode, and an image or tokens."""
     torch.manual_seed(0)
     network = NETWORKS[name]
     module = Loss(network.make()).train(network.training)

@@ -162,7 +162,7 @@ def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
 
 
 def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> None:
-    """Asserts that all results are equal, because times of programs with different results cannot be compared."""
+    """Asserts that all results are close, because times of programs with different results cannot be compared."""
     for x, y in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * float(np.max(np.abs(y))))
 

@@ -119,7 +119,7 @@ def network(model: Any) -> Case:
 
 
 def single(x: Any) -> Any:
-    """The arguments with all floats converted to f32."""
+    """The array, converted to f32 if it has floats."""
     x = np.asarray(x)
     return x.astype(np.float32) if x.dtype.kind == "f" else x
 

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def row(name: str, size: int, with_jax: bool, budget: float) -> None:
-    """Measures one program at one size, and prints it."""
+    """Measures one program at one size, and prints a line of figures."""
     one, two = (ops(text_of(PROGRAMS[name](layers))) for layers in (1, 2))
     program = PROGRAMS[name](max(1, round((size - one) / (two - one)) + 1))
     text = text_of(program)

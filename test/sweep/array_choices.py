@@ -34,7 +34,7 @@ class Choices(Statements):
     limit: int
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """Like constants of loop programs, but large ones are splats, and integers may be the extremes of their type."""
+        """Like constants of loop programs, but large ones are splats, and integers may be extremes of their type."""
         if value is None and is_integer(kind.element) and self.random.random() < 0.15:
             value = self.random.choice(extremes(kind.element))
         if value is None and kind.size > 300:

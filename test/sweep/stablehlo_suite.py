@@ -59,7 +59,7 @@ Outcomes = list[tuple[str, str]]
 
 @dataclass
 class Program:
-    """A program that is ready for the compiler, with its checks and the list for its outcome."""
+    """A program for the compiler, the kinds of its checks, and its file's outcomes with its index in them."""
 
     module: Any
     kinds: list[str]

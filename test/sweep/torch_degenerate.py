@@ -267,7 +267,7 @@ PARTS = ("value", "cotangent", "second derivative", "second derivative toward a 
 
 
 def difference(x: Any, y: Any, is_free: Any) -> str:
-    """Empty if x equals y; `BETTER` if they differ only in free elements."""
+    """Which elements of x differ from y; empty if none do, and `BETTER` if only free elements differ."""
     if x.shape != y.shape:
         return f"shape {x.shape}, expected {y.shape}"
     finite = np.isfinite(y)

@@ -137,7 +137,7 @@ def _run(gradient: Any, inputs: Sequence[Any], engine: str) -> Arrays:
 def expected(loss: Loss, inputs: Sequence[Any], gradient: Any, in_f64: bool) -> Arrays | None:
     """PyTorch's results in the order of the program's outputs, or None if the results in f64 are not finite.
 
-    An example: a sum of two masks is finite if they have the least f32, but not if they have the least f64.
+    For example, a sum of two masks is finite if their elements are the least f32, but not if they are the least f64.
     """
     if not in_f64:
         return _of_torch(loss, inputs, gradient)

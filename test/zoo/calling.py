@@ -59,7 +59,7 @@ def inputs(model: Any, config: Any, size: Size, turned: bool) -> dict[str, torch
 
 
 def one(name: str, config: Any, size: Size, turned: bool) -> torch.Tensor:
-    """The input with this name."""
+    """The input with this name; raises `LookupError` if none is known."""
     vocabulary = number(config, ("vocab_size",), VOCABULARY)
     channels = number(config, ("num_channels", "in_channels", "in_chans"), 3)
     side = number(config, ("image_size", "img_size"), size.side)

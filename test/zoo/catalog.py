@@ -34,7 +34,7 @@ class NotBuilt(Exception):
 
 @dataclass(frozen=True)
 class Architecture:
-    """A package, a name, and a function that yields modules with inputs.
+    """A package, a name, and a function that yields functions, each of which builds a module and its inputs.
 
     The first module that PyTorch can run is used.
     """
