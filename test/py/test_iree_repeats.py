@@ -23,7 +23,7 @@ KIND = "tensor<131x131xf32>"
 
 @pytest.fixture(autouse=True)
 def few_ops() -> Iterator[None]:
-    """Allows functions of few ops inside the block."""
+    """Allows functions of few ops during each test."""
     with patch.multiple(of_repeats, LEAST=4, SAVED=4, LEAST_SAVED=8):
         yield
 
@@ -56,7 +56,7 @@ def without_repeats(text: str, cpu: str = AVX512) -> Source:
 
 
 def test_layers_are_one_function() -> None:
-    """The gradient of equal layers has one function for each direction. Values and dispatches do not change."""
+    """Equal layers of a gradient call shared functions. Values and the number of dispatches do not change."""
     text = tiduc.load(network(6)).vjp().text
     ours, plain = source(text), without_repeats(text)
     assert ours.repeats and not plain.repeats
