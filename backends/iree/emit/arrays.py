@@ -4,7 +4,7 @@
     %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
 
 The ops are from the dialects `tensor` and `linalg`. IREE accepts them among those of StableHLO, but not on unsigned
-integers, which are bitcast to signless ones. Sizes are those of `sizes.py`.
+integers, which are bitcast to signless ones. `sizes.py` defines the sizes.
 """
 
 import functools
@@ -67,7 +67,7 @@ def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
 def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
     """Entry i of a vector, as a size, if ops compute it from the sizes of arrays; else None.
 
-    CHLO's ops on dynamic shapes expand to shapes of arrays. JAX concatenates sizes of dimensions and constants.
+    CHLO's ops on dynamic shapes expand to ops of the dialect `shape`. JAX concatenates sizes and constants.
     """
     if of := defined_by(x, "shape.shape_of"):
         return sizes_of(b, of.operands[0])[i]
@@ -119,7 +119,7 @@ def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
 
 
 def with_known_sizes(b: Emitter, x: IrValue) -> IrValue:
-    """A vector equal to x, built directly from the sizes of arrays; x itself if an entry is not such a size.
+    """A vector equal to x, built from constants and sizes of arrays. x itself if that is impossible, or x is constant.
 
     IREE would compute x, and read it in dispatches, some of which do not compile.
     """

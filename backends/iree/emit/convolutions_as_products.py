@@ -1,12 +1,12 @@
 """Computes convolutions with groups, or with a single window, as products of slices, on targets other than CPUs.
 
-With x as (batch, places..., group, in) and the kernel w as (window..., in, group, out), a sum over the window:
+The dimensions of x are (batch, places..., group, in), and those of the kernel w are (window..., in, group, out):
 
     y[n, p, g, o] = sum_k sum_i x[n, p s + k d, g, i] w[k, i, g, o]
 
-where the slice of x for each k has the strides s. If the result has fewer places than the window, as in the gradient
-toward the kernel of a depthwise convolution, there is one product for each place p instead, of a slice of x whose
-strides are the window's dilation d.
+There is one product for each element k of the window: of a slice of x with the strides s. If the result has fewer
+places than the window has elements, as in the gradient toward the kernel of a depthwise convolution, there is one
+product for each place p instead: of a slice of x whose strides are the window's dilation d.
 """
 
 import math
@@ -24,7 +24,7 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
-"""The most slices. There is one per place of the window or of the result, whichever has fewer places."""
+"""The most slices: one for each element of the window, or one for each place of the result if these are fewer."""
 
 
 def has_one_place(op: IrOp) -> bool:

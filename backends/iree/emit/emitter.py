@@ -28,8 +28,9 @@ DYNAMIC = "dynamic shapes"
 """Where a pattern applies: on all targets, on CPUs, on other targets, on SPIR-V, or to ops with dynamic dimensions."""
 
 STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
-"""The attributes of three kinds of barriers: those that only keep IREE from fusing ops, those of one hidden number
-each, and those into which the pass `number_marks` merges the latter."""
+"""The attributes of three kinds of barriers. `STORED`: a barrier that only keeps IREE from fusing ops. `HIDDEN`: a
+barrier of one hidden number. `NUMBERS`: a barrier into which the pass `number_marks` merges barriers of hidden numbers.
+"""
 
 NEVER_INLINED = "no_inline"
 """The attribute of a function that MLIR does not inline; IREE's own attribute is `noinline`."""
@@ -108,7 +109,7 @@ class Emitter(IrEmitter):
     def at(self, ip: ir.InsertionPoint) -> Self:
         """An emitter of this class with these settings at another insertion point.
 
-        This emitter records the ops of both.
+        This emitter records the ops of both emitters.
         """
         inner = type(self)(ip, self.location, self.settings)
         inner.emitted = self.emitted
@@ -204,7 +205,7 @@ class Emitter(IrEmitter):
         return self.slice(x, starts, ends, [1] * x.type.rank)
 
     def table(self, values: ArrayLike, element_type: ir.Type) -> IrValue:
-        """A constant with the elements and shape of an array."""
+        """A constant with the elements and the shape of `values`."""
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
 
     def repeated(self, value: ArrayLike | complex, element_type: ir.Type, like: IrValue) -> IrValue:
@@ -245,7 +246,7 @@ class Emitter(IrEmitter):
 
 
 def signless(width: int) -> ir.Type:
-    """The signless integer type of that width, which StableHLO uses for signed integers."""
+    """The signless integer type of this width; StableHLO uses signless types for signed integers."""
     return ir.IntegerType.get_signless(width)
 
 
@@ -262,7 +263,7 @@ def is_static(type_: ir.Type) -> bool:
 
 
 def are_floats(arrays: Sequence[IrValue], *kinds: type[ir.Type]) -> bool:
-    """Whether all arrays have elements of one of these float types, a static shape, and no dimension of size 0."""
+    """Whether all arrays have the same element type, one of `kinds`, static shapes, and no dimension of size 0."""
     are_full = all(is_static(x.type) and not is_empty(x) for x in arrays)
     return are_full and len({element(x) for x in arrays}) == 1 and isinstance(element(arrays[0]), kinds)
 

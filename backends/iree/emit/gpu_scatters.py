@@ -1,4 +1,4 @@
-"""gpu_scatters: on NVIDIA's GPUs, a scatter that adds rows first adds the updates of each row, then writes the sums.
+"""gpu_scatters: scatters that add rows, on NVIDIA's GPUs. The updates of a row are added first; then sums are written.
 
     s = (i = i^T) u      for each update, the sum of all updates of its row: a product with a matrix of zeros and ones
     t[i] = t[i] + s
@@ -58,7 +58,7 @@ def with_rows_added(b: Emitter, table: IrValue, where: IrValue, new: IrValue) ->
 
 
 def _sums_of_rows(b: Emitter, where: IrValue, new: IrValue) -> IrValue:
-    """For each row of `new`, the sum of all rows with its number in `where`, in f32 or f64."""
+    """For each row of `new`, the sum of all rows of `new` that have an equal row number in `where`, in f32 or f64."""
     wide = ir.F64Type.get() if isinstance(element(new), ir.F64Type) else ir.F32Type.get()
     count, width = shape(new)
     new, column = b.convert(new, wide), b.reshape(where, [count])

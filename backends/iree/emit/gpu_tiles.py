@@ -25,18 +25,18 @@ _MOST_PARTS = 32
 _MOST_WORKGROUPS = 2**15
 
 _MULTIPROCESSORS = 132
-"""The multiprocessors of an H100 and an H200; a GPU with fewer also has work for all of them."""
+"""The number of multiprocessors of an H100 and an H200; a GPU with fewer of them also has work for all."""
 
 _BYTES_PER_CYCLE = 1500
-"""Bytes that kernels read and write in a cycle of the multiprocessors, as measured on an H200."""
+"""The number of bytes that kernels read and write in a cycle of the multiprocessors, as measured on an H200."""
 
 _START = 2000
-"""The cycles of a kernel that adds the parts of a sum, except those for reading and writing."""
+"""The number of cycles of a kernel that adds the parts of a sum, excluding the cycles for reading and writing."""
 
 
 @dataclass(frozen=True)
 class GpuTile:
-    """The rows and columns of the result that a workgroup computes, and the number of terms that it copies at once.
+    """How many rows and columns of the result a workgroup computes, and how many terms it copies at once.
 
     One term takes `alone` cycles if a multiprocessor runs a single workgroup, and `shared` cycles for each of several
     workgroups (measured). A thread computes `of_worker` rows and columns. With `in_tensor_cores`, each of four
@@ -53,7 +53,7 @@ class GpuTile:
 
     @property
     def threads(self) -> int:
-        """The threads of a workgroup."""
+        """The number of threads of a workgroup."""
         return 128 if self.in_tensor_cores else self.rows * self.columns // math.prod(self.of_worker)
 
 
@@ -89,7 +89,7 @@ class Product:
         return product if any(product.choices()) else None
 
     def choices(self) -> Iterator[tuple[GpuTile, int]]:
-        """The tiles to choose from, each with a number of parts to divide the sum into."""
+        """The choices: pairs of a tile and the number of parts into which each sum is divided."""
         for tile in filter(self._is_divided, TENSOR_TILES if self.half else TILES):
             parts = 1
             while parts == 1 or (parts <= _MOST_PARTS and self.terms // parts >= _SHORTEST):
@@ -103,7 +103,7 @@ class Product:
         return not tile.in_tensor_cores or (whole and not self.batches)
 
     def workgroups(self, tile: GpuTile, parts: int) -> int:
-        """The number of workgroups."""
+        """The number of workgroups of the kernel that computes the parts."""
         tiles = -(-self.rows // tile.rows) * -(-self.columns // tile.columns)
         return parts * math.prod(self.batches) * tiles
 
@@ -112,7 +112,7 @@ class Product:
         return -(-self.terms // (parts * tile.terms)) * tile.terms
 
     def cycles(self, tile: GpuTile, parts: int) -> float:
-        """The estimated cycles of the kernels."""
+        """The estimated number of cycles of the kernels: of the product, and of adding the parts."""
         waves = -(-self.workgroups(tile, parts) // _MULTIPROCESSORS)
         product = self.terms_of_part(tile, parts) * max(tile.alone, tile.shared * waves)
         moved = 4 * math.prod(self.batches) * self.rows * self.columns * (2 * parts + 1)

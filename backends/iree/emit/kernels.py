@@ -117,7 +117,7 @@ class Kernel(Emitter):
     def fma(self, x: IrValue, y: IrValue, z: float | IrValue) -> IrValue:
         """x y + z, rounded once, for arrays without dimensions.
 
-        The op is a scalar op, because IREE requires one in a kernel.
+        The op is emitted on scalars, because IREE requires scalars in a kernel.
         """
         scalars = [self.element(v if isinstance(v, ir.Value) else self.constant(v, x)) for v in (x, y, z)]
         return self.scalar(self.emit("math.fma", scalars, element(x)))
@@ -134,7 +134,7 @@ class Kernel(Emitter):
         return self.emit_all("linalg.fill", (zero, to), [type_], segments, [fill])[0]
 
     def linear_index(self, sizes: Sequence[SizeLike], place: Sequence[SizeLike]) -> SizeLike:
-        """The row-major index of a place in an array of these sizes. The index is a size."""
+        """The row-major index of a place in an array of these sizes, computed like a size (`sizes.py`)."""
         at: SizeLike = 0
         for n, i in zip(sizes, place, strict=True):
             at = at * n + i
@@ -165,7 +165,7 @@ class Kernel(Emitter):
     ) -> tuple[IrValue, ...]:
         """Emits an `scf.for` with `body(kernel, i, *carries)` from `start` to below `end`. Returns the final carries.
 
-        The index i is a size.
+        The index i is a `RunTimeSize`.
         """
         types = [x.type for x in initial]
         arguments = ir.IndexType.get(), *types
@@ -213,8 +213,8 @@ class Kernel(Emitter):
         """Array `output` with sums of products of elements of x and y added, as a loop nest (`linalg.generic`).
 
         The innermost loop runs along the terms of a sum. `maps` map the nest's indices to places in x, y and the
-        output. `tiles` has the nest's tile sizes, as a `compilation_info`. Elements of x and y may be narrower than the
-        output's.
+        output. `tiles` has the nest's tile sizes, as a `compilation_info`. Elements of x and y may be narrower than
+        elements of the output.
         """
         kinds = ["parallel"] * output.type.rank + ["reduction"]
 
@@ -303,7 +303,7 @@ def is_kernel_array(type_: ir.RankedTensorType, least: int) -> bool:
 
 
 def can_apply_body(op: IrOp, least: int = 1) -> bool:
-    """Whether a kernel can apply the body of a window reduction or scatter to the elements of its operands.
+    """Whether a kernel can apply the body of a window reduction or scatter to elements of the op's operands.
 
     Operands must have at least `least` elements. The results must differ in type, since MLIR merges two `tensor.empty`
     of one type.

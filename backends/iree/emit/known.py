@@ -62,7 +62,7 @@ def known_number(
 
 
 def _function(op: IrOp) -> Callable[..., np.generic] | None:
-    """The function of NumPy scalars that an op computes; None if the tables have none."""
+    """The function of NumPy scalars that an op computes; None if the op cannot be folded."""
     if op.name != "stablehlo.compare" or isinstance(element(op.operands[0]), ir.FloatType):
         return _ARITHMETIC.get(op.name)
     direction = str(hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value)

@@ -3,7 +3,8 @@
     y[h, w, p, q, n] = x[h + p - 1, w + q - 1, n]
     y = patches(x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0])
 
-With slices and a concatenation, IREE would compile one or two dispatches for each slice, in 0.05 seconds each.
+With slices and a concatenation, IREE would compile one or two dispatches for each slice. Each dispatch takes 0.05
+seconds.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 
 class Along(NamedTuple):
-    """A dimension of the patches: its size, the dimension of the array along which it runs, and its step there."""
+    """A dimension of the patches: its size, the index of the array's dimension along which it runs, and its step."""
 
     size: int
     dimension: int

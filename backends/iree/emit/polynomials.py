@@ -24,7 +24,7 @@ _Q = hexadecimal("""
     0x1.a01a01ac3191dp-13 0x1.a01a01a702926p-16 0x1.71de0149347acp-19 0x1.27e4dadfa9832p-22
     0x1.af4fcb21c5beep-26 0x1.1f7416719d77ep-29
 """)
-"""(e^r - 1 - r) / r^2, by powers of r, for |r| <= log(2) / 2."""
+"""The coefficients of q(r), which approximates (e^r - 1 - r) / r^2 for |r| <= log(2) / 2."""
 
 
 LOG_2 = hexadecimal("0x1.62e42feep-1 0x1.a39ef35793c76p-33")
@@ -93,6 +93,6 @@ def exponential_parts(b: Emitter, x: IrValue) -> Powers:
 
 
 def _shifted(b: Emitter, whole: IrValue) -> IrValue:
-    """The bits k << 52, for `whole` = `WHOLE` + k; added to the bits of 1, they give those of 2^k."""
+    """The bits k << 52, for `whole` = `WHOLE` + k; their sum with the bits of 1 is the bits of 2^k."""
     bits = b.bitcast(whole, signless(64))
     return b.shift_left(bits, 52)

@@ -24,7 +24,10 @@ def sorted_dimension(op: IrOp) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """The operands of a sort as arrays of rows, each of which is sorted. In `keys`, None is an iota along rows."""
+    """The operands of a sort as arrays of rows, each of which is sorted. In `keys`, None stands for an iota along rows.
+
+    `size` is the number of rows and the number of their elements.
+    """
 
     op: IrOp
     kinds: list[ir.Type]  # the operands' element types before `stored` converts them
@@ -37,7 +40,7 @@ class Rows:
 
     @property
     def stored(self) -> list[IrValue]:
-        """The operands that are stored in memory. There is at least one."""
+        """The operands that are stored in memory. There is at least one such operand."""
         return [key for key in self.keys if key is not None]
 
     def comes_first(self, k: Kernel, row: IndexLike, x: IndexLike, y: IndexLike) -> IrValue:

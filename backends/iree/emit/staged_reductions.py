@@ -2,8 +2,8 @@
 
 70,000 elements    ->    137 rows of 512, padded with initial values, are reduced to 137 elements, then to one
 
-One thread is slow, and Mesa's software device ends a thread after 65,535 steps. A reduction may use any order
-(StableHLO's specification, reduce: it combines consecutive elements, and initial values in any places).
+One thread is slow, and Mesa's software device ends a thread after 65,535 steps. StableHLO allows the stages, because a
+reduction may group consecutive elements in any way, and may insert initial values anywhere (specification, reduce).
 """
 
 import math

@@ -24,7 +24,7 @@ CALL_OPS = ("func.call", "stablehlo.composite")
 
 
 def updated(op: IrOp) -> range:
-    """The numbers of the operands that an op updates in place."""
+    """The indices of the operands that an op updates in place."""
     operands = len(op.operands)
     counts = {
         "stablehlo.dynamic_update_slice": 1,
@@ -44,7 +44,7 @@ def updates_between(x: IrValue, old: IrValue) -> list[IrOp]:
 
 
 def copied(b: Emitter, x: IrValue) -> IrValue:
-    """A copy of an array to update. Zeros are returned uncopied, because IREE fills a new array for each update."""
+    """A copy of x that an op can update. Returns zeros uncopied, because IREE fills a new array for each update."""
     zero, value = b.constant(0, ir.RankedTensorType.get([], element(x))), constant_splat(x)
     return x if value is not None and value == constant_splat(zero) else marked(b, x)
 
@@ -68,7 +68,7 @@ def alternatives(x: IrValue, block: ir.Block) -> list[IrValue]:
 
 
 def traced_in(y: IrValue, block: ir.Block) -> list[IrValue]:
-    """The values that y may be, or be a view of. Empty for arguments of a block, and for values from outside it."""
+    """The values that y may be, or be a view of. Empty for arguments of `block`, and for values from outside it."""
     return may_be(y) if y.owner != block and is_within(y, block) else []
 
 
@@ -79,7 +79,7 @@ def is_within(x: IrValue, block: ir.Block) -> bool:
 
 
 def may_be(y: IrValue) -> list[IrValue]:
-    """The values that y may be, or be a view of. Empty if an op computes y, or if y comes from outside."""
+    """The values that y may be, or be a view of. Empty if y is a new array, or an argument of a function."""
     if isinstance(y, ir.BlockArgument):
         loop = y.owner.owner.operation
         return [] if loop.name != "stablehlo.while" else _carried(loop, y.arg_number)

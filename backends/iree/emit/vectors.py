@@ -18,15 +18,15 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element
 
 MASKED = 512
-"""The bits of vectors for which a masked store is as fast as a store of all lanes: those of AVX-512."""
+"""The width in bits of vectors for which a masked store is as fast as a store of all lanes: the width of AVX-512."""
 _LATENCY = 4
 """The cycles between two additions to one sum."""
 _LOAD = 0.1
-"""The cycles that a load adds to those of the multiplications that run with it."""
+"""The number of cycles by which a load lengthens a step, although it runs beside multiplications."""
 
 
 def cycles_of_step(additions: int, loads: int) -> float:
-    """The cycles of one step, in which a tile adds products to its sums. A cycle does two multiplications or loads.
+    """The number of cycles of a step that adds products to a tile's sums. A cycle does two multiplications or loads.
 
     `_LOAD` decides between tiles with equally many additions: in measurements, tiles with fewer loads are faster, and
     more so if two threads share a core.
@@ -125,11 +125,11 @@ class Vectors(Kernel):
         return self.nest(outer, [x], row)[0]
 
     def first(self, n: SizeLike) -> IrValue:
-        """The mask of the first n lanes. It has all lanes if n exceeds their number, and none if n is negative."""
+        """The mask of the first n lanes: of all lanes if n exceeds their number, and of no lane if n is negative."""
         return self.emit("vector.create_mask", (self.index(n),), ir.VectorType.get([self.width], signless(1)))
 
     def every(self, masks: Sequence[IrValue]) -> IrValue | None:
-        """The mask of the lanes in all masks."""
+        """The mask of the lanes that all masks have; None without masks."""
         return functools.reduce(lambda x, y: self.arith("andi", x, y), masks) if masks else None
 
     def except_for(self, x: IrValue, y: IrValue) -> IrValue:
@@ -159,7 +159,7 @@ class Vectors(Kernel):
         return self.emit("vector.shuffle", (x, y), x.type, {"mask": ir.DenseI64ArrayAttr.get(list(places))})
 
     def deinterleaved(self, x: IrValue, y: IrValue) -> list[IrValue]:
-        """The elements of even index, then those of odd index, of two concatenated vectors."""
+        """Two vectors: the elements of even index, and those of odd index, of the concatenation of x and y."""
         return [self.shuffled(x, y, range(e, 2 * self.width, 2)) for e in (0, 1)]
 
     def transposed(self, rows: Sequence[IrValue]) -> Sequence[IrValue]:

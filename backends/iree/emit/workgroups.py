@@ -52,7 +52,7 @@ class ArrayPart(NamedTuple):
 
 @dataclass(frozen=True)
 class SharedNumbers:
-    """Numbers that the code of a dispatch reads at run time. Dispatches on arrays of other sizes share the code.
+    """Numbers that the code of a dispatch reads at run time. Dispatches that differ only in them share the code.
 
     `sizes` has an entry for each input and for the result. An entry holds pairs: a dimension, and the index of the
     number that is its size. `known` are the indices of numbers that are compiled into the code; the code does not read
@@ -69,7 +69,7 @@ class SharedNumbers:
 
         `dimensions` has, for each input and for the result, the name of the number that is the size of each dimension,
         or None for a size that is compiled into the code. Numbers named in `ones` are compiled into the code if they
-        are 1, because a size of 1 needs no loop.
+        are 1, because a size of 1 needs no loop. Numbers from `_MOST` on are also compiled into the code.
         """
         at = {name: i for i, name in enumerate(numbers._fields)}
         sizes = tuple(
@@ -115,7 +115,7 @@ class EmitsPart(Protocol):
     """Emits parts of an array."""
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """Emits the part at one place."""
+        """Emits the part whose index along each dimension is in `place`."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ def in_workgroups(
     There are up to three `counts`. IREE's threads compute the parts. A thread computes successive places along the last
     dimension one after the other. Dispatches with equal names, plans and types share their code, which is emitted once,
     at the end of the module. The ops that `fill` emits must therefore depend on the plan and the types alone. With
-    `shared`, neither the code nor its types depend on the counts or on the numbers that the code reads; `numbers` has
-    all of them.
+    `shared`, neither the code nor its types depend on the counts or on the numbers that the code reads; `numbers` are
+    all numbers of `shared`.
     """
     context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
     module = module_of(b)
@@ -193,7 +193,7 @@ def in_workgroups(
 
 
 def _three(counts: Sequence[int]) -> list[int]:
-    """The number of workgroups along IREE's three dimensions, the innermost one first."""
+    """The numbers of workgroups along IREE's three dimensions, from the innermost dimension on."""
     return [*reversed(counts), 1, 1][:3]
 
 
@@ -345,7 +345,7 @@ def _index(n: int) -> ir.IntegerAttr:
 def _slice(
     starts: Sequence[SizeLike], sizes: Sequence[SizeLike | None], arrays: Sequence[int]
 ) -> dict[str, ir.Attribute]:
-    """The attributes of an op on a slice. `arrays` counts the operands before the starts and sizes."""
+    """The attributes of an op on a slice. `arrays` has the lengths of the operand segments before starts and sizes."""
 
     def static(numbers: Sequence[SizeLike | None]) -> ir.DenseI64ArrayAttr:
         unknown = ir.ShapedType.get_dynamic_size()

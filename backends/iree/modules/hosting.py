@@ -8,11 +8,12 @@
 
 IREE allocates all results of an execution region before the region runs, in one allocation, and the arrays that only
 the region needs in another one. In the gradient of a network, most results, the derivatives of weights, are written
-after most other arrays have been read. Results are placed by the time at which they are written, so that those not yet
-written are adjacent. Each array then gets the smallest gap in the memory of results that is free while it is live. An
-array without such a gap stays in the other allocation, in which `placement.py` places it. An array is hosted only if
-one region uses it, and only in dispatches and fills. A region in a loop or branch of the host hosts no arrays, because
-it may run again when results already have their values. Functions with several blocks are left unchanged.
+after most other arrays have been read. Results are placed in the order in which they are written, so that results that
+are not written yet are adjacent. Each array then gets the smallest gap in the memory of results that is free while the
+array is live. An array without such a gap stays in the other allocation, in which `placement.py` places it. An array is
+hosted only if one region uses it, and only in dispatches and fills. A region in a loop or branch of the host hosts no
+arrays, because it may run again when results already have their values. Functions with several blocks are left
+unchanged.
 
 The edit relies on the invariants of packs in `placement.py`, and on these invariants, which it checks, too:
 
@@ -55,7 +56,8 @@ from tiduc.backends.iree.modules.order import (
 from tiduc.backends.iree.modules.placement import PACK, check_alignment, sized, slices
 
 _GAIN = 64
-"""Arrays are hosted only if this reduces the largest number of live bytes of the other arrays by this many."""
+"""The least gain, in bytes, for which arrays are hosted: the decrease of the largest number of bytes of other arrays
+that are live at once."""
 
 _FUNCTIONS = "util.func", "util.initializer"
 _EXECUTE, _YIELD, _STEP = "stream.cmd.execute", "stream.yield", "stream.cmd."
@@ -65,7 +67,7 @@ _EXTERNAL, _TRANSIENT = "!stream.resource<external>", "!stream.resource<transien
 
 
 class _Result(NamedTuple):
-    """A result of an execution region: the allocation, its pack, and the number of the result in the pack."""
+    """A result of an execution region: the allocation, its pack, and the index of the result in the pack."""
 
     allocation: ir.Operation
     pack: ir.Operation
@@ -73,7 +75,10 @@ class _Result(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """A use of an array by a dispatch or a fill: the op, and the numbers of the operands that hold the place."""
+    """A use of an array by a dispatch or a fill: the op, and the indices of the operands that say where the array is.
+
+    The operands are the allocation (`resource`), its size, and the offset and length of the array in it.
+    """
 
     op: ir.Operation
     resource: int
@@ -85,8 +90,9 @@ class _Use(NamedTuple):
 class _Region(NamedTuple):
     """An execution region, the allocation of its results, and the packs of its results and of its arrays.
 
-    `written` has the step that first uses each result; `argument` is the other allocation in the region; `steps` has
-    the number of each step.
+    `of_results` is the pack of results, and `of_arrays` the pack of arrays. `written` has the number of the step that
+    first uses each result. `argument` is the allocation of arrays inside the region. `steps` has the number of each
+    step.
     """
 
     execute: ir.Operation
@@ -102,9 +108,8 @@ class _Region(NamedTuple):
 def host_arrays(module: ir.Operation) -> bool:
     """Places arrays in the memory of results, in a module whose packs are not laid out yet.
 
-    False if no array can be placed.
-
-    Takes time proportional to the square of the number of arrays and results of each region.
+    Returns False if no region gains enough. The time grows with the square of the number of arrays and results of a
+    region.
     """
     check_alignment(module)
     hosted = [
@@ -143,7 +148,7 @@ def _in_function(block: ir.Block) -> bool:
 
 
 def _results(ops: Sequence[ir.Operation], packs: Mapping[IrValue, ir.Operation]) -> dict[IrValue, _Result]:
-    """The results of execution regions outside loops: subviews of allocations whose size is that of a pack."""
+    """The results of execution regions outside loops: subviews of allocations whose size is the size of a pack."""
     results: dict[IrValue, _Result] = {}
     allocations = {
         op.results[0]: op
@@ -172,7 +177,7 @@ def _region(
     results: Mapping[IrValue, _Result],
     changed: set[IrValue],
 ) -> _Region | None:
-    """The region of an execution if one allocation holds all its results and another one its arrays; else None.
+    """The region of an execution if an allocation holds its results, and another one its arrays; else None.
 
     `changed` holds the first results of the packs that other regions change.
     """
@@ -219,7 +224,7 @@ def _steps_of(value: IrValue, steps: Mapping[ir.Operation | None, int], body: ir
 
 
 def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
-    """The places of results, and of arrays in the memory of results, by number; None if the gain is too small."""
+    """The places of results, and of arrays in their memory by the array's index; None if the gain is too small."""
     results, arrays = sized(slices(region.of_results)), sized(slices(region.of_arrays))
     if results is None or arrays is None or len(results) + len(arrays) > MOST:
         return None
@@ -250,7 +255,10 @@ def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
 
 
 def _places_of_results(sizes: list[int], written: list[int]) -> Allocation:
-    """The places of results, by the time at which they are written; the last one is not padded to the alignment."""
+    """The places of results, in the order in which they are written.
+
+    The result with the most padding comes last, because the last result is not padded to the alignment.
+    """
     numbers = sorted(range(len(sizes)), key=lambda i: written[i])
     last = max(numbers, key=lambda i: aligned(sizes[i]) - sizes[i])
     starts, total = [0] * len(sizes), 0
@@ -287,7 +295,8 @@ def _uses(region: _Region, offset: IrValue) -> list[_Use]:
 def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValue], none: IrValue) -> None:
     """Moves arrays to the memory of results, and empties their slices of the pack.
 
-    `places` holds the size of this memory, then the places of the results, as values; `moved` the arrays' new places.
+    `places` has the size of this memory, then the places of the results, as values. `moved` maps the indices of arrays
+    to their new places.
     """
     for result, value in zip(region.of_results.results, places, strict=True):
         result.replace_all_uses_with(value)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 MODULE = "module"
-"""The name for the end of compilation, as the end of a span. It is not a phase of IREE's."""
+"""The `end` of a span that runs to the end of compilation. It is not the name of a phase of IREE."""
 
 RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
-"""The compiler flag that disables slots for arrays in command buffers: buffers with slots are recorded in each run."""
+"""The compiler flag that disables slots for arrays in command buffers, so that each run records its commands."""
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; sys.modules['numpy'] = None\n"
@@ -34,8 +34,8 @@ class Span(NamedTuple):
 class Job(NamedTuple):
     """The spans of one run, which begins at the phase `begin`, or at StableHLO if `begin` is empty.
 
-    `workgroups` is `Source.workgroups`. The result is a module, or MLIR bytecode. Without `threads`, IREE's compiler
-    starts no threads.
+    `workgroups` is `Source.workgroups`. The run writes a compiled module if the last span ends at `MODULE`, else MLIR
+    bytecode. Without `threads`, IREE's compiler starts no threads.
     """
 
     begin: str
@@ -55,7 +55,7 @@ def command(flags: Sequence[str]) -> list[str]:
 
 
 REMARK, REFUSED, RECORDS = "remark", "refused", "records"
-"""Kinds of lines: a remark; the reason of a refusal; a request to compile again, so that each run records commands."""
+"""Kinds of lines: a remark; the reason of a refusal; a request to compile again so that each run records commands."""
 
 _LINE = re.compile(r"^\0tiduc (\w+): (.*)\n?", re.MULTILINE)
 

@@ -42,7 +42,7 @@ def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
 
 
 def definition(value: IrValue, name: str = "") -> ir.Operation | None:
-    """The op that defines a value, if it has the given name. None for block arguments."""
+    """The op that defines a value; None for block arguments, and if a `name` is given and the op has another name."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or name not in ("", owner.name) else owner.operation
 
@@ -54,7 +54,7 @@ def number(value: IrValue, name: str = "arith.constant") -> int | None:
 
 
 def segments(op: ir.Operation) -> list[Sequence[IrValue]]:
-    """The operands of an op, grouped as its dialect groups them."""
+    """The operands of an op, grouped by the attribute `operandSegmentSizes`."""
     sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     operands, start = list(op.operands), 0
     parts: list[Sequence[IrValue]] = []
@@ -73,7 +73,7 @@ def create(
     attributes: Mapping[str, ir.Attribute] | None = None,
     regions: int = 0,
 ) -> ir.Operation:
-    """A new op before another one."""
+    """A new op before the op `before`."""
     return ir.Operation.create(
         name,
         results=list(results),

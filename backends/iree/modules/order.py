@@ -26,7 +26,7 @@ _NEVER = 2**60
 
 
 class LiveArray(NamedTuple):
-    """The first and last step at which an array is live, its bytes, and the lowest offset where it may begin."""
+    """The first and last step at which an array is live, its bytes, and the lowest offset at which it may begin."""
 
     first: int
     last: int
@@ -35,7 +35,7 @@ class LiveArray(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """A range of memory that is already occupied, from `start` to `end`, and the first and last step of its use."""
+    """An occupied range of memory, from `start` to before `end`, and the first and last step at which it is in use."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Fixed(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """The bytes of an allocation, and the offset of each of its arrays."""
+    """The size of an allocation in bytes, and the offset of each of its arrays."""
 
     bytes: int
     starts: list[int]
@@ -83,7 +83,7 @@ def live_bytes(arrays: Sequence[LiveArray]) -> int:
 
 
 def aligned(size: int) -> int:
-    """The smallest multiple of the alignment that is not less than the number."""
+    """The smallest multiple of the alignment that is not less than `size`."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -110,7 +110,7 @@ def in_order(arrays: Sequence[LiveArray], order: Iterable[int], fixed: Sequence[
 
 
 def check_places(arrays: Sequence[LiveArray], places: Allocation, fixed: Sequence[Fixed] = ()) -> None:
-    """Checks the places of arrays and raises if two overlap while both are live.
+    """Raises `Broken` if two arrays overlap while both are live.
 
     The arrays must also lie apart from fixed ranges, and within the allocation.
     """

@@ -57,7 +57,7 @@ class Slice(NamedTuple):
     "suite.py: convnet",
 )
 def place_arrays(module: ir.Operation) -> bool:
-    """Places the arrays of a module whose packs are not laid out yet. False if the gain is too small."""
+    """Places the arrays of a module whose packs are not laid out yet. Returns False if the gain is too small."""
     given, best = 0, 0
     placed: list[tuple[ir.Operation, Allocation]] = []
     check_alignment(module)

@@ -12,7 +12,7 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = "== != < <= > >= < <= > >=".split()
 _FLOATS = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
-"""C's operators by the number of MLIR's predicate; only predicates for which the operator agrees on NaN."""
+"""C's operators by the number of MLIR's predicate, for the predicates that give the operator's result for NaN, too."""
 
 Use = Callable[[IrValue], str]
 """Gives the C expression of an operand."""
@@ -82,7 +82,7 @@ def _comparison(op: ir.Operation, x: str, y: str) -> str | None:
 
 
 def _division(name: str, kind: str, values: list[str]) -> str | None:
-    """Integer divisions, minima, maxima and shifts; None for other ops."""
+    """The C expression of an integer division, minimum, maximum or shift; None for other ops."""
     if len(values) != 2 or kind[:1] == "f" or kind == "i1":
         return None
     x, y = values
@@ -108,7 +108,7 @@ def _division(name: str, kind: str, values: list[str]) -> str | None:
 
 
 def _conversion(op: ir.Operation, name: str, x: str) -> str | None:
-    """Conversions between numbers; None for other ops."""
+    """The C expression of a conversion between numbers, or of a negation; None for other ops."""
     of, to = str(op.operands[0].type), str(op.results[0].type)
     if name in ("extsi", "index_cast", "trunci", "sitofp", "fptosi", "extf", "truncf"):
         source = f"-(int){x}" if of == "i1" and name != "trunci" else x

@@ -16,7 +16,9 @@ _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', 
 def data_of(
     attribute: ir.Attribute, resources: Mapping[str, bytes] | None, refuse: Callable[[str], Exception]
 ) -> bytes:
-    """The bytes of a constant buffer. `resources` has the bytes of the module's resources by name, None if unknown.
+    """The bytes of a constant buffer. `resources` has the bytes of the module's resources by name, or is None.
+
+    Without `resources`, the bytes of a resource are empty.
 
     Raises the error that `refuse` returns for a description, if the attribute has another form.
     """

@@ -26,9 +26,9 @@ C_TYPES = {
 """The C types of elements."""
 
 DONATED = "iree.abi.output"
-"""The attribute of an argument into whose memory an output is written: the number of the output."""
+"""The attribute of an argument whose memory receives an output. The attribute's value is the output's index."""
 
-_HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, without local memory of kernels."
+_HEAP = "// The most bytes of malloc in a call. They include copies of arguments, but no local memory of kernels."
 HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
 """Matches the line of a header that defines how much memory a call allocates."""
 
@@ -60,7 +60,7 @@ def c_names(names: Sequence[str]) -> list[str]:
 
 
 def _roles(function: IrOp) -> dict[int, str]:
-    """The roles of the inputs of a training step, by number; empty for other programs."""
+    """The roles of the inputs of a training step, by the index of the input; empty for other programs."""
     found = {i: readable(ir.DictAttr(each), ROLE) for i, each in enumerate(_attributes(function))}
     return {i: role.value for i, role in found.items() if isinstance(role, ir.StringAttr)}
 
@@ -70,7 +70,7 @@ def _attributes(function: IrOp) -> Sequence[ir.Attribute]:
 
 
 def _patterns(function: IrOp, signature: Signature) -> dict[int, Compressed]:
-    """The patterns of the outputs that are nonzeros of a sparse matrix, by number."""
+    """The patterns of the outputs that are nonzeros of a sparse matrix, by the index of the output."""
     stored = list(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
     read = ((i, compressed_in(each, signature.outputs[i].name)) for i, each in enumerate(stored))
     return {i: pattern for i, pattern in read if pattern is not None}
@@ -88,10 +88,11 @@ def _donations(function: IrOp) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Interface:
-    """A C function: its name, its inputs and outputs, the donated inputs by number, and the roles of inputs.
+    """A C function: its name, its inputs and outputs, the donated inputs, and the roles of inputs.
 
-    `donated` has the number of the output that is written to the memory of each donated input. `patterns` has the
-    patterns of outputs that are nonzeros of a sparse matrix, by number.
+    `donated` maps the index of each donated input to the index of the output that is written to its memory. `roles` has
+    the role of each input by index. `patterns` has the patterns of outputs that are nonzeros of a sparse matrix, by the
+    index of the output.
     """
 
     name: str
@@ -104,7 +105,7 @@ class Interface:
     def each_of(program: Lowered, name: str) -> "list[Interface]":
         """The interfaces of a program's public functions.
 
-        The C function of the first one is called `name`, and that of another function with the symbol F, `name_F`.
+        The C function of the first public function is called `name`; the C function of a later one, F, `name_F`.
         """
         first, *rest = functions_in(program.module)
         known = {name: (first, program.signature)}
@@ -138,12 +139,12 @@ class Interface:
         return inputs, [own[i] if i in own else next(rest) for i in range(len(self.signature.outputs))]
 
     def arrays(self) -> dict[str, tuple[str, Compressed]]:
-        """The results that are nonzeros of a sparse matrix: the prefix of their arrays' names, and the pattern."""
+        """For each result with nonzeros of a sparse matrix: the prefix of its arrays' names, and its pattern."""
         _, results = self.pointers()
         return {results[i]: (f"{self.name}_{results[i]}", pattern) for i, pattern in self.patterns.items()}
 
     def declaration(self) -> str:
-        """The function without its body."""
+        """The C function's type, name and parameters."""
         return f"int {self.name}({', '.join(self.parameters())})"
 
 
@@ -173,7 +174,7 @@ def pattern_declarations(interface: Interface) -> str:
 
 
 def pattern_definitions(interface: Interface) -> str:
-    """The arrays of `pattern_declarations`."""
+    """The definitions of the arrays that `pattern_declarations` declares."""
     return "".join(
         f"const int32_t {prefix}_{what}[] = {{{', '.join(map(str, numbers.tolist())) or '0'}}};\n"
         for prefix, pattern in interface.arrays().values()

@@ -5,9 +5,9 @@
     }
 
 In this phase, which comes before IREE chooses a runtime, each kernel is compiled, the number of its workgroups is
-known, and the host code allocates, fills and copies buffers and calls kernels. The C code does so in order, on one
-thread; synchronization (time points) is left out. Memory is freed by liveness. IREE's own ops that free memory are
-ignored, since they also free memory that another carry of a loop still uses.
+known, and the host code allocates, fills and copies buffers and calls kernels. The C code runs these ops in order, on
+one thread; synchronization (time points) is left out. Where IREE's host code frees a buffer, the C code instead frees
+all memory that is not live, because IREE's ops also free memory that another carry of a loop still uses.
 """
 
 import re
@@ -58,8 +58,9 @@ _IGNORED = (
 class Host:
     """The state that the functions of a module share.
 
-    It has the program's name in diagnostics, the op `hal.executable.export` of each kernel, the indices of called
-    kernels, and bytes of constants and resources. With `rehearses`, kernels and resources are not known yet.
+    `name` is the program's name in diagnostics. `exports` has the op `hal.executable.export` of each kernel, and
+    `called` the indices of called kernels. `constants` and `resources` hold bytes. With `rehearses`, kernels and
+    resources are not known yet.
     """
 
     name: str
@@ -83,7 +84,7 @@ class CFunction:
     """One function of the module as C: the declarations of its values, and its statements."""
 
     def __init__(self, host: Host, donated: Collection[int] = ()) -> None:
-        """`donated` are the numbers of the results that are written into the memory of an argument."""
+        """`donated` are the indices of the results that are written into the memory of an argument."""
         self.host, self.donated = host, donated
         self.names: dict[IrValue, str] = {}
         self.declared: list[str] = []
@@ -186,7 +187,7 @@ class CFunction:
             raise self.host.refuse(op.name, op)
 
     def jump(self, block: ir.Block, operands: Sequence[IrValue]) -> str:
-        """A jump to a block. All block arguments are assigned simultaneously before it."""
+        """A jump to a block. Before the jump, all block arguments are assigned simultaneously."""
         pairs = [
             (self.names[to], self.use(of), self.c_type(to.type))
             for to, of in zip(block.arguments, operands, strict=True)

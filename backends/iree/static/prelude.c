@@ -61,7 +61,7 @@ enum { TIDUC_ALIGNMENT = 64, TIDUC_NO_MEMORY = 1, TIDUC_FAILED = 2, TIDUC_SIZES 
 #define TIDUC_FREE free
 #endif
 
-// A program may call only some of the functions below: clang would warn about the others.
+// A program may call only some of the functions below: clang would warn about the unused functions.
 #ifdef __GNUC__
 #define TIDUC_LOCAL static inline __attribute__((unused))
 #else

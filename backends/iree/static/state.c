@@ -17,7 +17,7 @@ static void tiduc_skip(tiduc_text *text) {
     text->at++;
 }
 
-// Skips blanks, then reads one character if it is the given one.
+// Skips blanks, then skips the character `wanted`. Returns false if another character comes next.
 static bool tiduc_take(tiduc_text *text, char wanted) {
   tiduc_skip(text);
   if (text->at >= text->end || *text->at != wanted) return false;
@@ -158,7 +158,7 @@ int TIDUC_LOAD(TIDUC_STATE *state, const char *path) {
   return status;
 }
 
-// Writes the JSON text, or counts its characters if there is no file.
+// Writes the JSON text, unless the file is NULL. Returns the number of characters of the text.
 static int tiduc_describe(FILE *file, uint32_t crc) {
   char line[96];
   int count = 0, size;

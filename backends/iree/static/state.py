@@ -29,8 +29,8 @@ _MOST_DIMENSIONS = 8
 class State:
     """The stored inputs of a training step as the fields of a struct, and the functions that take the struct.
 
-    `interfaces` are those of the step and of the functions `loss` and `infer`, if there are any. `identity` names the
-    model in files.
+    `interfaces` are the interfaces of the step and, if they exist, of the functions `loss` and `infer`. `identity`
+    names the model in files.
     """
 
     def __init__(self, interfaces: Sequence[Interface], identity: str) -> None:
@@ -68,12 +68,13 @@ class State:
 #endif
 #endif
 
-// The state: the weights, and what the optimizer and the model keep. A state may be copied and compared as bytes.
+// The state: the weights, and the arrays that the optimizer and the model keep. States may be copied and compared as
+// bytes.
 typedef struct {{
 {arrays}
 }} {name}_state;
 
-{structs}// An array: its name, its type and its place in a struct. `spelled` is the name in JSON.
+{structs}// An array: its name, type and role, and its offset and size in a struct. `spelled` is the name in JSON.
 typedef struct {{
   const char *name, *spelled, *dtype, *role;
   size_t offset, size;
@@ -93,8 +94,8 @@ extern const {name}_array {name}_arrays[{len(self.stored)}];
 {"".join(each.declaration() for each in self.calls)}
 // Read the state from a safetensors file, in memory or on a disk, such as that of `tiduc train-step --state`, and
 // write it; a new file replaces the old one when it is complete. Status 0; or 1 if memory ran out, 3 if the file cannot
-// be read or written, 4 if it is the state of another model, or its arrays are not those of this one, 5 if its checksum
-// is wrong. If the status is not 0, the state is unchanged.
+// be read or written, 4 if it has the state of another model, or other arrays than this state, 5 if its checksum is
+// wrong. If the status is not 0, the state is unchanged.
 // -DTIDUC_NO_FILES leaves out the functions for disks.
 #define {name.upper()}_MODEL {_quoted(self.identity)}
 int {name}_read({name}_state *state, const void *data, size_t size);
@@ -104,7 +105,7 @@ int {name}_save(const {name}_state *state, const char *path);
 """
 
     def definitions(self) -> str:
-        """The definitions for the C file, after the positional function: the tables, and the functions."""
+        """The definitions for the end of the C file: the tables, and the functions on the struct."""
         name = self.interface.name
         places = {i: (f"{name}_state", self.fields[x.name]) for i, x in self.stored.items()}
         roles = self.interface.roles
@@ -135,7 +136,7 @@ const size_t {name}_state_bytes = sizeof({name}_state);
 
 
 class _Call:
-    """A function over a state: its struct of inputs, and its results, which are parameters."""
+    """A C function on a state: the struct of its other inputs, and its results, which it writes through pointers."""
 
     def __init__(self, interface: Interface, state: State) -> None:
         self.interface, self.state = interface, state
@@ -214,7 +215,7 @@ typedef struct {{
 
 
 def _stored(interface: Interface) -> Mapping[int, SignatureValue]:
-    """The inputs of a function that are in the state, by number."""
+    """The inputs of a function that are in the state, by the index of the input."""
     inputs = enumerate(interface.signature.inputs)
     return {i: x for i, x in inputs if interface.roles.get(i) in STORED}
 
@@ -226,7 +227,7 @@ def table(name: str, prefix: str, rows: Sequence[str]) -> str:
 
 
 def row(x: SignatureValue, role: str, place: tuple[str, str] | None) -> str:
-    """The row of an array in a table; `place` is its struct and its field there."""
+    """The row of an array in a table; `place` is the array's struct and field, or None for a result."""
     spelled = json.dumps(x.name, ensure_ascii=False)[1:-1]
     shape = ", ".join(map(str, x.type.shape)) or "0"
     texts = ", ".join(map(_quoted, (x.name, spelled, _DTYPES[x.type.element], role)))
@@ -235,7 +236,7 @@ def row(x: SignatureValue, role: str, place: tuple[str, str] | None) -> str:
 
 
 def _is_number(type_: TensorType) -> bool:
-    """Whether a struct has the value itself, not a pointer."""
+    """Whether a struct has values of this type directly, and not as pointers."""
     return not type_.shape and not type_.element.startswith("complex")
 
 

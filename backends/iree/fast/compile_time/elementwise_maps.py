@@ -13,7 +13,8 @@ have the same shape. IREE would fuse these ops anyway, so the kernels and the va
 softmax joins a map, too. If it stayed outside, IREE would recognize the softmax, and the gradient of the softmax would
 take up to 1.7 times as long.
 
-Reshapes, broadcasts and conversions of a constant number first become constants, so that maps hold the number.
+Reshapes, broadcasts and conversions of a constant number first become constants, so that a map contains the number and
+does not read an array.
 """
 
 import functools
@@ -82,7 +83,7 @@ def _number(op: IrOp) -> ir.Attribute | None:
 
 
 def _drop_unread(block: ir.Block) -> None:
-    """Erases the constants of a block that no op reads."""
+    """Erases the unread constants of a block."""
     for op in list(operations(block)):
         if op.name == CONSTANT and not list(op.results[0].uses):
             op.erase()

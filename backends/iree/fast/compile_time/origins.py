@@ -1,10 +1,10 @@
 """origins: tells which values IREE may find to be equal when it simplifies a program.
 
-    %y = maximum %x, %x      %z = pad %x, %0, low = [0]      %c = add %1, %2        origins: %x, %x, constants
+    %y = maximum %x, %x      %z = pad %x, %0, low = [0]      %c = add %1, %2        origins: of %x, of %x, a constant
 
 IREE merges equal ops and computes constants. It may also find that an op with one nonconstant operand changes nothing.
-Such an op has the origin of this operand, unless it is known to compute other numbers. An op whose operands have
-several origins, a product or a kernel has a new origin, which equal ops share. The hidden number of each mark
+Such an op has the origin of this operand, unless the op is known to compute other numbers. A product, a kernel, or an
+op whose operands have several origins has a new origin, which equal ops share. The hidden number of each mark
 (`marks.py`) has a separate origin.
 """
 
@@ -61,7 +61,7 @@ def may_be_equal(values: Sequence[IrValue], of: Mapping[IrValue, Origin]) -> boo
 
 
 def _computes(op: IrOp, known: Sequence[np.generic | None]) -> bool:
-    """Whether an op computes numbers that its operands do not have; `known` has the numbers of its constants."""
+    """Whether an op surely computes other numbers than its operands'; `known` has the numbers of constant operands."""
     if op.name in PRODUCTS | {DISPATCH}:
         return True
     if op.name not in ELEMENTWISE or traits_of(op.name).flops == ".":

@@ -36,13 +36,16 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
-"""The fewest ops of a function: each call takes time, because IREE compiles it and it must be inlined later."""
+"""The fewest ops of a function: each call takes time, because the call is compiled first and inlined later."""
 
 SAVED, LEAST_SAVED = 80, 200
-"""The fewest ops that one function must save, and all functions together: a further compiler run takes 0.1 s."""
+"""The fewest ops that one function must save, and the fewest that all functions together must save.
+
+The limits exist because functions need a further run of the compiler, which takes 0.1 s.
+"""
 
 _Index = Mapping[ir.Operation, int]
-"""The number of each op, in order."""
+"""The number of each op: its index in the list of a program's ops without constants."""
 
 _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
@@ -72,10 +75,11 @@ class Repeat(NamedTuple):
 
 
 class RepeatFunction(NamedTuple):
-    """A repeat as a function. Operands and results are given as pairs: op in a copy, and operand or result number.
+    """A repeat as a function. A pair stands for an operand or a result: the op's index in a copy, and its own index.
 
-    `inner` maps operands to results of the same copy, and `constants` maps operands to the op of a constant. `inputs`
-    lists operands that have equal values in each copy. `outputs` lists the results that other ops read.
+    `inner` maps operands to results of the same copy, and `constants` maps operands to the op of a constant. Each list
+    in `inputs` has the operands that read one input of the function. `outputs` lists the results that ops outside the
+    copy read.
     """
 
     inner: dict[tuple[int, int], tuple[int, int]]
@@ -116,7 +120,7 @@ def _ops(block: ir.Block) -> list[ir.Operation]:
 
 
 def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
-    """Whether ops of equal names and results repeat: a quick test, since most programs have no repeats."""
+    """Whether ops of equal names and result types repeat: a quick test, since most programs have no repeats."""
     numbers: dict[Hashable, int] = {}
     alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
     return _longest(runs(alike, SAVED), 0, len(ops)) is not None
@@ -140,7 +144,7 @@ def _broadcast_where_read(op: ir.Operation) -> None:
 
 
 def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
-    """Repeats that share no ops. Those that save the most ops come first."""
+    """Repeats that share no ops: the repeat that saves the most ops, then repeats of the ops after and before it."""
     found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
     while waiting:
@@ -156,7 +160,7 @@ def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
 
 
 def _kinds(ops: Sequence[IrOp]) -> list[int]:
-    """A number for each op, equal for ops that differ only in their operands; negative if the op may not repeat."""
+    """A number for each op, equal for ops that differ only in the values they read; negative if it may not repeat."""
     numbers: dict[Hashable, int] = {}
     return [
         numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i for i, op in enumerate(ops)
@@ -164,7 +168,7 @@ def _kinds(ops: Sequence[IrOp]) -> list[int]:
 
 
 def _may_repeat(op: IrOp) -> bool:
-    """Whether an op may be in a function: it is pure and of static shape."""
+    """Whether an op may be in a function: it has results, no side effects, and static shapes."""
     if op.name in _APART or op.name.startswith("func.") or not len(op.results):
         return False
     return not has_dynamic_shape(op)
@@ -173,7 +177,8 @@ def _may_repeat(op: IrOp) -> bool:
 def _kind(op: IrOp, numbers: dict[IrValue, int] | None = None) -> tuple[Hashable, ...]:
     """A key of the properties that repeated ops share; for ops in a region, also the `numbers` of the values they read.
 
-    A value from outside that a region reads equals no other value, since only operands become arguments of a function.
+    If a region reads a value from outside, the key equals no other key, since only operands become arguments of a
+    function.
     """
     given = op.attributes
     attributes = [(name, given[name]) for name in given]
@@ -197,7 +202,10 @@ def _number(values: Iterable[IrValue], numbers: dict[IrValue, int]) -> None:
 
 
 def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
-    """The repeat that saves the most ops: the numbers of its first op and of the op after it, and its period."""
+    """Finds the repeat that saves the most ops among the ops from number `low` to `high` - 1.
+
+    Returns the numbers of its first op and of the op after its last, and its period; None if it saves too few ops.
+    """
     starts, ends = np.maximum(found.starts, low), np.minimum(found.ends, high)
     periods = -(-LEAST // found.periods) * found.periods
     saved = (ends - starts) // periods * periods - periods
@@ -209,11 +217,11 @@ def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
 
 
 class Borders(NamedTuple):
-    """Values that IREE would fuse with their readers. A row has the places of the op, its first and its last reader.
+    """Values that IREE would fuse with their readers. A column has the numbers of the op, the first and last reader.
 
-    `leaving` lists all of these values, ordered by the op's place. `entering` lists the values that a function may take
-    as inputs, ordered by the first reader. Arrays of a kernel, and values that IREE stores in any case, are in neither
-    list.
+    `leaving` has all of these values, ordered by the op's number. `entering` has the values that a function may take as
+    inputs, ordered by the first reader. Results of kernels, and values that IREE stores in any case, are in neither
+    array.
     """
 
     leaving: NDArray[np.int64]
@@ -235,7 +243,10 @@ def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
 
 
 def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
-    """The repeat with the most copies among these ops whose borders cut no value from its readers; None without one."""
+    """The repeat with the most copies whose borders cut no value from its readers; None if there is no such repeat.
+
+    All copies are among the ops from number `start` to `end` - 1.
+    """
     most = (end - start) // period
     for copies in (most, most - 1):
         if period * (copies - 1) < SAVED:
@@ -247,11 +258,10 @@ def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | 
 
 
 def _cuts(borders: Borders, low: int, high: int, period: int) -> NDArray[np.int64]:
-    """For each place from `low` to before `high`: how many values a copy that begins there cuts from their readers.
+    """For each op number from `low` to `high` - 1: how many values a copy that begins there cuts from their readers.
 
-    A value that the copy computes is cut if all its readers are after the copy. A value that the second copy reads is
-    cut if all its readers are in that copy. A function would store such an array; the program without functions does
-    not.
+    A value that the copy computes is cut if all its readers are after the copy. A value from before the second copy is
+    cut if all its readers are in that copy. With functions, IREE would store such a value; without, it fuses the ops.
     """
     at, first, _ = borders.leaving[:, slice(*np.searchsorted(borders.leaving[0], (low, high + period)))]
     span = np.searchsorted(borders.entering[1], (low + period, high + 2 * period))
@@ -280,7 +290,7 @@ def _is_stored(x: IrValue) -> bool:
 def _planned(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> tuple[Repeat, RepeatFunction] | None:
-    """A repeat and its function; drops the first or the last copy if it differs from the others."""
+    """A repeat and its function, without the first or the last copy if that one differs; None if others differ, too."""
     start, period, copies = repeat
     for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
         if each.saved >= SAVED and (part := _part(ops, index, each, of)) is not None:
@@ -291,7 +301,7 @@ def _planned(
 def _part(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> RepeatFunction | None:
-    """The common form of the operands of all copies of a repeat; None if there is none. `of` has the origins of values.
+    """The function that every copy of a repeat can call; None if there is none. `of` maps values to their origins.
 
     Two inputs must differ in all copies or be equal in all copies, because IREE mixes up others (pass
     `allow_inlining`). Values that IREE finds to be equal when it simplifies the program count as equal (`origins.py`).
@@ -326,7 +336,10 @@ def _part(
 
 
 def _place(x: IrValue, index: _Index, start: int, period: int) -> tuple[int, int] | None:
-    """The op of a copy that computes a value, and the number of the result; None for a value from outside."""
+    """The index of the op that computes x in a copy, and the index of the result; None for a value from outside.
+
+    The copy has `period` ops, from op number `start` on.
+    """
     if (op := definition(x)) is None:
         return None
     i = index.get(op.operation, -1) - start

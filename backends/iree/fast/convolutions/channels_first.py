@@ -31,7 +31,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _BLOCK = 2**19
-"""The most bytes of images that a part of the result reads, so that they stay in the second cache for all features."""
+"""The most bytes of images that a part of the result reads, so that they stay in the level 2 cache for all features."""
 _CHANNELS = 32
 """The most channels that are added at a time, for a kernel with channels as its outer dimension."""
 _TILES_OF_PART = 64
@@ -39,7 +39,7 @@ _TILES_OF_PART = 64
 _PARTS = 8
 """The number of parts that threads need. Features are divided into no more parts, since more parts read more slowly."""
 _STORE = 4
-"""The cycles that store a vector of the result, without those of its sums."""
+"""The number of cycles in which a vector of the result is stored."""
 
 
 @cache
@@ -51,9 +51,10 @@ def _tiles(registers: int) -> list[ImageTile]:
 
 @dataclass(frozen=True)
 class ImageSums:
-    """The sizes that decide which tile is chosen: features of a group, places of a part, and lanes of a vector.
+    """The numbers that decide which tile is chosen.
 
-    `steps` is the number of terms of a sum; where phases differ, their mean.
+    They count the features of a group, the places of a part (`flat`), and the lanes of a vector. `steps` is the mean
+    number of terms of a sum, over all phases that have terms.
     """
 
     features: int
@@ -62,7 +63,7 @@ class ImageSums:
     steps: float
 
     def cycles(self, tile: ImageTile) -> float:
-        """The estimated cycles to compute the features of a group at the places of a part."""
+        """The estimated number of cycles in which the features of a group are computed at the places of a part."""
         count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
         stored = _STORE * (
             1 if self.features % tile.features == 0 else 2
@@ -92,7 +93,7 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements]
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
-    """The rows of a part of the result: the largest divisor of all rows with which a part reads at most `_BLOCK`."""
+    """The number of rows of a part: the largest divisor of all rows with which a part reads at most `_BLOCK` bytes."""
     each = c.features // c.groups * planes.pitch * planes.count * c.width
     rows = planes.places[0]
     fitting = [n for n in range(1, rows + 1) if rows % n == 0 and n * each <= _BLOCK]
@@ -184,7 +185,7 @@ def _planned(
 
 
 def _channels(c: Convolution, summed: int) -> int:
-    """The channels to add before the next tile: all, or some of them if they are the outer dimension of the kernel.
+    """How many channels a tile adds before the next tile: all, or fewer if they are the kernel's outer dimension.
 
     The CPU prefetches a kernel only if the code reads few parts of it at a time.
     """

@@ -94,16 +94,14 @@ class Convolution:
 
     @property
     def width(self) -> int:
-        """The bytes of an element."""
+        """The number of bytes of an element."""
         return int(element(self.x).width // 8)
 
     def in_place(self, b: Emitter) -> "Convolution":
-        """This convolution with a window that is reversed instead of w: if a reversal computes w, its operand replaces
-        w.
+        """This convolution without the reversal that computes w: its operand replaces w, and the window is reversed.
 
-        A reshape may follow the reversal, as in the gradient of a depthwise convolution. If the convolution is
-        rematerialized, its image is also behind a select, so the kernel needs no select
-        (`passes/rematerialize/emit.py`).
+        A reshape may follow the reversal, as in the gradient of a depthwise convolution. A mark of w (`emit/marks.py`)
+        is dropped: if the convolution is rematerialized, the mark of its image is enough.
         """
         reshape = defined_by(self.w, "stablehlo.reshape")
         w = self.w if reshape is None else reshape.operands[0]
@@ -220,6 +218,6 @@ class Convolution:
 
 
 def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
-    """The dimensions in the order with spatial dimensions last, and their numbers in that order."""
+    """The order of the dimensions with the spatial dimensions last, and `numbers` after a transpose to this order."""
     order = [*sorted(numbers[:2]), *numbers[2:]]
     return order, tuple(order.index(d) for d in numbers)

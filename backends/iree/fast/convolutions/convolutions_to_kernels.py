@@ -95,7 +95,7 @@ def _least(c: Convolution, batches: int) -> int:
 
 
 def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
-    """The result with batch groups; None for volumes, or if a group has several images or outputs."""
+    """The result with batch groups; None if a group has several images or outputs, for volumes, and dilated images."""
     if not groups == c.batch == c.outputs or c.has_holes or c.groups > 1 or c.rank > 2:
         return None
     return toward_depthwise(b, c.in_order(b))
@@ -104,7 +104,7 @@ def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
 def _is_fast(c: Convolution, registers: Registers) -> bool:
     """Whether IREE's own code is as fast: channels are last, and each is a separate group or windows have one element.
 
-    On CPUs with AVX-512, it is as fast for most convolutions with channels last.
+    On CPUs with AVX-512, IREE's code is as fast for most convolutions with channels last.
     """
     if c.rank != 2 or c.layout.input[1] != 3 or c.has_holes:
         return False

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PhaseElements:
-    """The elements of the kernel that each phase of the result reads, along one dimension.
+    """The elements of the kernel that each phase (phases.py) of the result reads, along one dimension.
 
     Phase r reads `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element j of these is multiplied by the
     element of the planes that the window reads at offset `shifts[r] + j * dilation`.
@@ -56,25 +56,25 @@ class ImageForm:
 
     tile: ImageTile
     vector: int
-    """The elements of a vector."""
+    """The number of elements of a vector."""
     kernel: tuple[int, ...]
-    """The dimensions of the kernel: channels, features, and those of the window."""
+    """The indices of the kernel's dimensions: of channels, of features, and of the window's dimensions."""
     reversed: tuple[int, ...]
-    """The dimensions of the window that are reversed."""
+    """The indices of the reversed dimensions of the window."""
     elements: tuple[PhaseElements, ...]
     offsets: Offsets
     swapped: bool
-    """The features are the first dimension of the result, and the images are the second."""
+    """Whether the features are the first dimension of the result, and the images are the second."""
     even: bool
-    """All features of all tiles are features of the result."""
+    """Whether all features of all tiles are features of the result."""
     between: bool
-    """The result includes the places between rows."""
+    """Whether the result includes the places between rows."""
     full: bool
-    """All places of all tiles are places of the result, if it includes those between rows."""
+    """Whether the result includes all places of all tiles, also those between rows."""
 
     @property
     def width(self) -> int:
-        """The places of a tile."""
+        """The number of places of a tile."""
         return self.tile.vectors * self.vector
 
     @property
@@ -125,7 +125,10 @@ class _Taken(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A tile: its image; the elements that its phase reads; its first channel in x and w; its features; its place t."""
+    """Indices of a tile: its image; the elements that its phase reads; its first channel in x and w; its features; t.
+
+    t is the first place of the tile.
+    """
 
     image: SizeLike
     taken: Sequence[_Taken]
@@ -149,11 +152,11 @@ class ImagePart:
 
     @property
     def features(self) -> SizeLike:
-        """The features of a part. If a tile adds all channels at once, a part has the features of one tile."""
+        """The number of features of a part: the number of a tile's features if a tile adds all channels at once."""
         return self.form.tile.features if self.sizes.blocks == 1 else self.sizes.features
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
-        """The part at a place: all its tiles."""
+        """Emits the part with this index: all its tiles."""
         (result, rows, number), n = place, self.sizes
         phase = k.held(quotient(result, n.images)) if self.form.phases > 1 else 0
         image, taken = k.held(result - phase * n.images), self.taken(k, phase)
@@ -200,14 +203,14 @@ class ImagePart:
     def before(
         self, k: Vectors, targets: Sequence[Sequence[tuple[list[SizeLike], IrValue | None]]], out: IrValue
     ) -> list[IrValue]:
-        """The sums of the channels that were added to the part `out` before; zeros if there are none."""
+        """The sums over the channels that earlier steps added to the part `out`; zeros if there is only one step."""
         if self.sizes.blocks == 1:
             return [k.zeros()] * len(targets)
         parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
         return [reduce(lambda u, v: k.arith("addf", u, v), each) for each in parts]
 
     def sums(self, k: Vectors, at: _Place, before: Sequence[IrValue]) -> Sequence[IrValue]:
-        """The sums of a tile after adding some more channels."""
+        """The sums of a tile after the next `sizes.channels` channels are added."""
         form, rank = self.form, len(self.form.elements)
         offsets = replace(form.offsets, pitch=self.sizes.pitch)
 
@@ -231,9 +234,9 @@ class ImagePart:
         taken: Sequence[_Taken],
         numbers: Sequence[SizeLike],
     ) -> list[SizeLike]:
-        """The index of a kernel element.
+        """The index of a kernel element along each dimension of the kernel.
 
-        Along each dimension d, it is element number `numbers[d]` of those that are read.
+        Along dimension d of the window, the element is number `numbers[d]` of the elements that the phase reads.
         """
         layout = self.form.kernel
         place: list[SizeLike] = [0] * len(layout)
@@ -246,10 +249,10 @@ class ImagePart:
     def targets(
         self, k: Vectors, t: SizeLike, feature: SizeLike, count: SizeLike
     ) -> list[list[tuple[list[SizeLike], IrValue | None]]]:
-        """For each vector of a tile at place t, its places in the part, and the lanes to store at each place.
+        """For each vector of a tile at place t: the indices in the part where it is stored, and masks of lanes.
 
-        If the part omits the places between rows, a vector has two places. The lanes of the second place belong to the
-        next row.
+        If the part omits the places between rows, a vector is stored twice. The lanes that are stored second belong to
+        the next row.
         """
         vs = [self._of_vector(k, k.held(t + v * k.width)) for v in range(self.form.tile.vectors)]
         targets = []
@@ -262,7 +265,7 @@ class ImagePart:
         return targets
 
     def _of_vector(self, k: Vectors, t: SizeLike) -> list[tuple[SizeLike, list[IrValue]]]:
-        """The columns of the part for the places from t on, and masks of their lanes."""
+        """The indices along the part's last dimension where the vector at place t is stored, and masks of lanes."""
         pitch, columns = self.sizes.pitch, self.sizes.columns
         size = self.sizes.rows * columns
         if self.form.between:
@@ -277,7 +280,7 @@ class ImagePart:
 
 
 def _entry(k: Vectors, table: Sequence[int], number: SizeLike) -> SizeLike:
-    """The entry of this number in a table; an integer if all entries are equal."""
+    """The entry of a table at the index `number`; an integer if all entries are equal."""
     if len(set(table)) == 1:
         return table[0]
 

@@ -26,7 +26,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _PHASES = 64
-"""The most phases."""
+"""The most phases of a convolution that is divided into phases."""
 
 
 class Phase(NamedTuple):
@@ -49,7 +49,9 @@ class Phase(NamedTuple):
 
 
 def by_phases(b: Emitter, c: Convolution) -> Result | None:
-    """The result of a convolution whose spatial dimensions come last. None if there are many phases.
+    """The result of a convolution whose spatial dimensions come last.
+
+    None if there are too many phases, or strides along a dilated dimension.
 
     Each phase reads its elements of the kernel in place, without a copy.
     """
@@ -68,7 +70,7 @@ def by_phases(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _counts(c: Convolution) -> tuple[int, ...] | None:
-    """The number of places of each phase; None for strides along a dilated dimension, or too many phases."""
+    """The spatial shape of each phase; None for strides along a dilated dimension, or for too many phases."""
     base = c.window.base
     if any(a > 1 and s > 1 for a, s in zip(base, c.window.strides, strict=True)) or math.prod(base) > _PHASES:
         return None
@@ -92,7 +94,8 @@ def _among_zeros(
 def _together(phases: Sequence[Phase]) -> tuple[Phase, PhaseElements]:
     """A window that covers the elements that all phases read along a dimension, and the elements of each phase.
 
-    The windows of phases begin at different offsets, so this window covers all offsets. A single phase needs no other.
+    The windows of phases begin at different offsets, so this window covers all offsets. A single phase has its own
+    window.
     """
     if len(phases) == 1:
         (p,) = phases
@@ -127,7 +130,7 @@ def _phases(w: Window, d: int) -> list[Phase]:
 
 
 def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) -> Window:
-    """The window for one phase."""
+    """The window of a phase, from one `Phase` for each dimension."""
     ones, zeros = (1,) * c.rank, (0,) * c.rank
     sizes, dilation, low = (tuple(getattr(p, name) for p in phases) for name in ("size", "dilation", "low"))
     image = [shape(c.x)[d] for d in c.layout.input[2:]]

@@ -1,4 +1,4 @@
-"""planes: images with channels first as arrays in which every offset of a window is a constant distance away.
+"""planes: images with channels first, stored so that each offset of a window is a constant distance from the window.
 
     x, 3 by 3, padding 1    ->    0 a b c 0 d e f 0 g h i 0     with rows of zeros before and behind; the pitch is 4
 
@@ -63,8 +63,8 @@ class Planes:
 
     A one-dimensional image has one row.
 
-    `places` are the rows and columns of the result, and `sizes` those of the window. `strides`, `dilation` and `low`
-    belong to the window. `image` is the size of an image.
+    `places` has the numbers of rows and columns of the result, and `sizes` has those of the window. `strides`,
+    `dilation` and `low` belong to the window. `image` is the size of an image.
     """
 
     places: Pair
@@ -87,7 +87,7 @@ class Planes:
         return _planes(c, w.sizes, c.places, w.dilation, w.strides)
 
     def remainders(self, d: int) -> list[int]:
-        """The remainders of rows or columns for which there are planes: 0 and the multiples of the second one."""
+        """The remainders of rows or columns for which there are planes: 0, and multiples of the entry after 0."""
         stride, step = self.strides[d], self.dilation[d] % self.strides[d]
         if step * (self.sizes[d] - 1) < stride:
             return [j * step for j in range(self.sizes[d] if step else 1)]
@@ -114,7 +114,7 @@ class Planes:
     def shared(self) -> int:
         """The number of zeros that serve as the right padding of one row and as the left padding of the next row.
 
-        It is at most the reach of a window, so that no two places of the result share a place of a plane.
+        This number is at most the reach of a window, so that no two places of the result share a place of a plane.
         """
         if self.strides[1] > 1:
             return 0
@@ -123,11 +123,11 @@ class Planes:
 
     @property
     def pitch(self) -> int:
-        """The distance between rows."""
+        """The distance from the start of a row of a plane to the start of the next row."""
         return self.places[1] + self.reach[1] - self.shared
 
     def flat(self, rows: int) -> int:
-        """The number of consecutive places in these rows of the result, including the places between rows."""
+        """The number of consecutive places in `rows` rows of the result, including the places between rows."""
         return (rows - 1) * self.pitch + self.places[1]
 
     def rows(self, least: int) -> int:
@@ -164,8 +164,10 @@ class Planes:
         return patches(b, x, at, [0, 0, *(-lo for lo in self.low)], [n, m, self.count, rows * self.pitch])
 
     def kept(self, d: int) -> tuple[int, int, int]:
-        """Along dimension d: the count of leading elements that no window reads, the padding, and the count of those
-        read.
+        """Three counts for dimension d of an image.
+
+        They are the numbers of leading elements that no window reads, of zeros before the image, and of elements that
+        windows read.
         """
         skipped, low = max(0, -self.low[d]), max(0, self.low[d])
         reached = (self.places[d] - 1) * self.strides[d] + (self.sizes[d] - 1) * self.dilation[d] + 1
@@ -173,7 +175,7 @@ class Planes:
 
 
 class _Numbers(NamedTuple):
-    """The sizes of images and planes, the distance of rows, and the rows and columns of an image that windows read."""
+    """The sizes of images and planes, the distance of rows, and how many rows and columns of an image windows read."""
 
     images: SizeLike
     channels: SizeLike
@@ -201,7 +203,7 @@ class _PlanesForm:
 
 @dataclass(frozen=True)
 class _PlanesPart:
-    """Emits the planes of an image; `x` are the images."""
+    """Emits the planes of one feature of an image; `x` are the images."""
 
     form: _PlanesForm
     numbers: _Numbers
@@ -229,7 +231,7 @@ class _PlanesPart:
         return ArrayPart(out, [*place, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[SizeLike], at: SizeLike, plane: int, out: IrValue) -> IrValue:
-        """Writes a row of the image to the planes of one remainder, `plane` and later; `at` is its place there."""
+        """Writes a row of the image to the planes of its remainder, from number `plane` on; the row starts at `at`."""
         step, count = k.width * self.form.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
 

@@ -38,9 +38,10 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
 
 
 def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
-    """The gradient toward a kernel of one element, as a matrix in the order of the result; None as for `pointwise`.
+    """The gradient toward a kernel of one element, as a matrix whose dimensions are in the order of the result.
 
-    All arrays have channels first. `planes` are the planes of a convolution toward a kernel.
+    None if the kernel has several elements, if there are several images, or if the product is small. All arrays have
+    channels first. `planes` are the planes of a convolution toward a kernel.
     """
     count = math.prod(planes.places)
     if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):

@@ -22,7 +22,7 @@ from tiduc.dialect.shapes.types import shape, with_shape
 
 
 def toward_depthwise(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution `in_order`, with a batch group for each image and feature of the result."""
+    """The result of a convolution that `in_order` returned, with one batch group for each image and each output."""
     planes = Planes.of_kernel(c)
     x = planes.filled(b, b.reshape(c.x, [*shape(c.x)[:2], *planes.image]), 0)
     w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])
@@ -33,7 +33,11 @@ def toward_depthwise(b: Emitter, c: Convolution) -> Result:
 
 
 def _tile(planes: Planes, registers: int) -> tuple[int, int]:
-    """The rows and columns of offsets in a tile: the most that divide the window and whose sums fit into registers."""
+    """The numbers of rows and columns of offsets in a tile.
+
+    They divide the numbers of rows and columns of the window, and are the largest for which the sums fit into
+    registers.
+    """
     by_rows, by_columns = ([m for m in range(1, n + 1) if n % m == 0] for n in planes.sizes)
     tiles = [(i, j) for i in by_rows for j in by_columns if i * j + 2 < registers]
     return max(tiles, key=math.prod)

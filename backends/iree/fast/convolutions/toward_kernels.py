@@ -38,7 +38,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True)
 class KernelTile:
-    """Sums that are computed together: of some channels, rows and columns of offsets, and vectors of features."""
+    """Sums that are computed together: how many channels, rows and columns of offsets, and vectors of features."""
 
     channels: int
     rows: int
@@ -58,9 +58,10 @@ class KernelTile:
 
 @dataclass(frozen=True)
 class KernelSums:
-    """The sizes that decide which tile is chosen: features, channels, rows and columns of offsets, and steps of a sum.
+    """The numbers that decide which tile is chosen.
 
-    `lanes` is the number of elements of a vector.
+    They count the features, the channels, the rows and columns of offsets, the steps of a sum, and the elements of a
+    vector (`lanes`).
     """
 
     features: int
@@ -71,7 +72,7 @@ class KernelSums:
     lanes: int
 
     def cycles(self, tile: KernelTile) -> float:
-        """The estimated cycles of computing the gradient with a tile."""
+        """The estimated number of cycles in which the gradient is computed with a tile."""
         offsets = self.channels * self.rows * self.columns // tile.height
         store = _STORE * tile.vectors * self.lanes * -(-tile.height // self.lanes)
         return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)
@@ -97,7 +98,7 @@ class KernelSums:
 
 
 def toward_kernel(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution in the form `in_order`, whose window is larger than its result.
+    """The result of a convolution that `Convolution.in_order` returned, and whose window is larger than its result.
 
     The convolution has no groups, and its image is not dilated.
     """
@@ -123,7 +124,7 @@ def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[KernelS
 
 
 def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
-    """The result, in its order in memory."""
+    """The gradient as an array (channels, features, offsets) or (features, channels and offsets)."""
     by_channels, count = c.layout.output[1] == 1, math.prod(planes.places)
     sums, tile = _sums(c, planes, b.settings.registers)
     n, m, *_ = shape(c.x)
@@ -164,10 +165,11 @@ def _computed(b: Emitter, c: Convolution, planes: Planes) -> IrValue:
 
 
 class _Numbers(NamedTuple):
-    """The numbers that the code reads: features o, images n, channels c; places of a cotangent, the distance of rows.
+    """The numbers that the code reads.
 
-    The other numbers are sizes of arrays: the elements of a plane, the panels and their places, and the result's last
-    dimension.
+    They count the features o, the images n, the channels c, and the rows and columns of a cotangent. `pitch` is the
+    distance between rows of a plane. The other numbers are sizes of arrays: the elements of a plane, the panels, the
+    places of a panel, and the result's last dimension.
     """
 
     outputs: SizeLike
@@ -186,8 +188,8 @@ class _Numbers(NamedTuple):
 class _GradientForm:
     """The properties of a gradient on which its code depends; gradients of equal forms share code.
 
-    With `by_channels`, channels are the first dimension of the result. `images` is the dimension of images in x, `even`
-    says whether all panels are full, and `sizes` are the result's sizes.
+    With `by_channels`, channels are the first dimension of the result. `images` is the index of x's dimension of
+    images, `even` says whether all panels are full, and `sizes` has the numbers of rows and columns of offsets.
     """
 
     tile: KernelTile
@@ -200,7 +202,7 @@ class _GradientForm:
 
     @property
     def width(self) -> int:
-        """The features of a panel."""
+        """The number of features of a panel."""
         return self.tile.vectors * self.vector
 
 
@@ -261,7 +263,7 @@ class _GradientPart:
         return k.nest([n.images, n.rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
 
     def stored(self, k: Vectors, sums: Sequence[IrValue], count: SizeLike, out: IrValue) -> IrValue:
-        """The part `out` after storing the sums of a tile; `count` of its features are stored."""
+        """The part `out` after storing the sums of a tile for its first `count` features."""
         form, tile = self.form, self.form.tile
         for v, begin in itertools.product(range(tile.vectors), range(0, tile.height, k.width)):
             rows = range(begin, min(begin + k.width, tile.height))
@@ -276,7 +278,7 @@ class _GradientPart:
 
 
 class _Panels(NamedTuple):
-    """The numbers that the copy to panels reads: panels, images, features, places, places per panel and per part."""
+    """The numbers that the copy reads: how many panels, images, features, and places of an image, panel and part."""
 
     panels: SizeLike
     images: SizeLike
@@ -308,7 +310,7 @@ class _PanelsPart:
         start = k.held(block * n.each)
 
         def feature(k: Vectors, i: SizeLike) -> SizeLike:
-            """The feature with this index in a panel; beyond the last feature, the last one, which is not stored."""
+            """The number of feature i of the panel; that of the last feature where the panel has features beyond it."""
             o = panel * form.width + i
             return k.held(o if form.even else smaller(o, n.outputs - 1))
 

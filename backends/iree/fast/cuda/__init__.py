@@ -1,1 +1,1 @@
-"""GPUs: passes on products, convolutions and sums for NVIDIA's; a pattern for gradients of max-pools on all GPUs."""
+"""GPUs: passes on products, convolutions and sums, for NVIDIA GPUs; a pattern for gradients of max-pools, for all."""

@@ -38,7 +38,7 @@ _INSTRUCTION_TERMS = 16
 
 
 @slow(
-    "Reads operands of products from global memory, and divides no long sums; tiles in shared memory, parts.",
+    "Reads operands of products from global memory, and divides no long sums; tiles in shared memory, partial sums.",
     "gpu_networks.py: bert",
 )
 @stage
@@ -61,7 +61,7 @@ def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
 def _emit(
     b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: GpuTile, parts: int
 ) -> IrValue:
-    """The product. The loops are over batches and parts, if there are several, then over rows, columns and terms."""
+    """Emits the product. The loops are over batches and parts, where there are several; rows, columns and terms."""
     sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
     outer = [name for name, n in sizes.items() if n > 1]
     sizes |= {_ROWS: product.rows, _COLUMNS: product.columns, _TERMS: product.terms_of_part(tile, parts)}
@@ -69,7 +69,7 @@ def _emit(
     loops = [*outer, _ROWS, _COLUMNS, _TERMS]
 
     def operand(v: IrValue, side: int) -> tuple[IrValue, list[str]]:
-        """An operand with a dimension for each loop on which its place depends, and these loops."""
+        """An operand, reshaped to have one dimension for each loop whose counter is an index of it, and these loops."""
         names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
             of.summed[side][0]: [_PART, _TERMS]
         }

@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PARTS = 16
 _FEWEST, _MANY = 64, 512
-"""A sum is rewritten if it has `_MANY` rows or more, or `_FEWEST` or more whose number `_EVEN` does not divide."""
+"""A sum is rewritten if it has at least `_MANY` rows, or at least `_FEWEST` rows and not a multiple of `_EVEN`."""
 _EVEN = 32
 
 

@@ -68,7 +68,10 @@ def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _chosen(indices: IrValue) -> Chosen | None:
-    """The element numbers that the indices of a scatter hold; the indices may be clamped to a range of all elements."""
+    """The element numbers in the indices of a scatter; None if the indices are not known to be such numbers.
+
+    The indices may be clamped to a range that contains the numbers of all elements.
+    """
     clamps = [c for x in traced(indices, RESHAPES) if (c := defined_by(x, "stablehlo.clamp")) is not None]
     low, y, high = clamps[0].operands if clamps else (None, indices, None)
     for x in traced(y, RESHAPES):

@@ -12,8 +12,8 @@ topology says that the device shares memory with itself, so that IREE omits them
 With the topology, IREE updates a carry in place even if other values share its memory. This pass therefore rewrites all
 loops of a module:
 
-- A carry that only a chain of updates reads, whose last result becomes the carry's next value, is updated in place. Its
-  initial value is first copied to an array that IREE never merges with others.
+- A carry is updated in place if only a chain of updates reads the carry, and the chain's last result becomes the
+  carry's next value. The carry's initial value is first copied to an array that IREE never merges with others.
 - Any other op that updates a carry, or a value that may be a view of a carry, updates a copy.
 """
 
@@ -71,7 +71,7 @@ def carries_in_place(module: ir.Module) -> int:
 
 
 def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
-    """Whether carry i and each array of its chain have one reader: the next update or, for the last, the terminator."""
+    """Whether carry i and each array of its chain have one reader: the next update, or the terminator at the end."""
     condition, body = (region.blocks[0] for region in loop.regions)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
         return False
@@ -81,7 +81,7 @@ def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
 
 
 def _chain(loop: IrOp, i: int) -> list[IrValue]:
-    """Carry i at the start of an iteration, and the results of the updates between it and its next value."""
+    """Carry i at the start of an iteration, and the results of the updates that lead to the carry's next value."""
     body = loop.regions[1].blocks[0]
     carry = body.arguments[i]
     return [carry, *(op.results[0] for op in updates_between(terminator(body).operands[i], carry))]

@@ -52,7 +52,7 @@ _SWAPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 
 
 def _count(counter: Counter, direction: str, limit: int) -> int | None:
-    """The number of iterations until a counter reaches a limit; None if the counter moves away from it."""
+    """The number of iterations in which a counter satisfies its comparison; None if it does not approach the limit."""
     start, step = counter.start, counter.step
     ways = {"LT": (1, 0), "LE": (1, 1), "GT": (-1, 0), "GE": (-1, 1)}
     sign, beyond = ways.get(direction, (0, 0))
@@ -75,13 +75,13 @@ def loop_counter(loop: IrOp) -> tuple[int, IrValue] | tuple[None, None]:
 
 
 def counter_of(loop: IrOp, i: int) -> Counter | None:
-    """Carry i of a loop as a counter; None if its start or step is unknown."""
+    """Carry i of a loop as a counter; None if its start or step is unknown, or if the step is 0."""
     start, step = constant_splat(loop.operands[i]), step_of_carry(loop, i)
     return None if start is None or not step else Counter(int(start.value), step)
 
 
 def step_of_carry(loop: IrOp, i: int) -> int | None:
-    """The constant that each iteration adds to carry i, 0 if it does not change; None if it changes in another way."""
+    """The constant that each iteration adds to carry i, a scalar integer; None if the carry changes in another way."""
     body = loop.regions[1].blocks[0]
     x, new = body.arguments[i], list(operations(body))[-1].operands[i]
     if not is_index(x.type):

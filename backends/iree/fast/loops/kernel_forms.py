@@ -4,8 +4,8 @@
     gather of one slice  ->  dynamic_slice        pad  ->  concatenate        mark of x (`emit/marks.py`)  ->  x
 
 IREE's compiler fails on kernels with conditionals whose results are arrays. If the branches are cheap, all of them are
-computed, and a select chooses the results. That is safe: their ops have no side effects and no loops, and a NaN in
-another branch is not selected. An index out of range selects the last branch.
+computed, and a select chooses the results. This is safe, because the branches have no side effects and no loops, and a
+NaN in another branch is not selected. An index out of range selects the last branch.
 """
 
 import math
@@ -60,7 +60,7 @@ def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 def is_one_slice(op: IrOp) -> bool:
     """Whether an op is a gather of one slice, whose index legalization has clamped.
 
-    Outside of kernels, such a gather is kept: as a slice, it would make IREE's host code read the index.
+    Outside of kernels, such a gather is kept, because a slice would make IREE's host code read the index.
     """
     if op.name != GATHER:
         return False
@@ -93,12 +93,12 @@ def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
 
 
 def without_mark(b: Emitter, select: IrOp) -> Sequence[IrValue] | None:
-    """The value that a mark copies, if the kernel needs no mark."""
+    """The value that a mark copies, if `is_needless_mark` holds; else None."""
     return [before_mark(select.results[0])] if is_needless_mark(select) else None
 
 
 def is_needless_mark(select: IrOp) -> bool:
-    """Whether an op is a mark whose readers only read it, so that a kernel does not need the mark.
+    """Whether an op is a mark that a kernel does not need, because its readers are not loops and do not update it.
 
     Such marks keep IREE from merging arrays of several dispatches, and a kernel is one dispatch. Since kernels have no
     barriers, an op that reads the result of a barrier counts as a reader of the operand.
@@ -115,7 +115,7 @@ def is_needless_mark(select: IrOp) -> bool:
 
 
 def _behind_barriers(x: IrValue) -> list[IrValue]:
-    """The results of the barriers that a value passes."""
+    """The results of barriers that equal their operand x."""
     return [use.owner.results[use.operand_number] for use in x.uses if use.owner.name == BARRIER]
 
 

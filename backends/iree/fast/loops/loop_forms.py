@@ -6,9 +6,9 @@ IREE runs a loop on the host: each iteration launches dispatches, keeps counters
 values. A kernel has none of these costs, and is the best form. If a loop fits into no kernel, the host may count its
 iterations, and the loop may update its loop-carried values in place; these two forms go together.
 
-`plan.py` decides for a whole program: its first attempts put the loops that fit into kernels, and count no other loop.
+`plan.py` decides for a whole program: its first attempts make kernels of the loops that fit, and count no other loop.
 If IREE rejects the kernels, or if no loop fits, later attempts count loops. Each of these attempts updates carries in
-place, and is followed by one that does not, in case IREE rejects the program.
+place, and is followed by an attempt that does not, in case IREE rejects the program.
 """
 
 import math
@@ -82,7 +82,7 @@ def _against_in_kernel(op: ir.Operation) -> str:
     """Why an op in a loop cannot be in a kernel; "" if it can be there, provided that its arrays are small enough."""
     if op.name == KERNEL:
         divided = not list(op.regions[1].blocks)
-        return "threads share a dispatch in it" if divided else ""
+        return "it contains a dispatch that several threads run" if divided else ""
     known = op.name in IN_KERNELS
     chosen = op.name in kernel_forms.BRANCHES and kernel_forms.is_cheap(op)
     if not known and not chosen and not kernel_forms.is_one_slice(op):
@@ -93,7 +93,7 @@ def _against_in_kernel(op: ir.Operation) -> str:
 
 
 def _bytes_on_stack(op: ir.Operation, loop: ir.Operation) -> float:
-    """The bytes that the arrays of an op in a loop take on a kernel's stack; infinite if they cannot be there."""
+    """The number of bytes of an op's arrays on the stack of a loop's kernel; infinite if they cannot be there."""
     if op.name == KERNEL:
         plain = all(is_plain(y.type) for y in op.results)
         return sum(_size(y) for y in op.results) if plain else math.inf
@@ -105,7 +105,7 @@ def _bytes_on_stack(op: ir.Operation, loop: ir.Operation) -> float:
 
 
 def _size(x: IrValue) -> int:
-    """The bytes of a value."""
+    """The size of a value in bytes."""
     return int(math.prod(shape(x))) * max(int(element(x).width) // 8, 1)
 
 
@@ -133,7 +133,7 @@ def carries_on_stack(loop: IrOp) -> list[int]:
 
 
 def read_from_outside(loop: IrOp) -> list[IrValue]:
-    """The values that a loop captures or starts with, without constants and the numbers of needless marks."""
+    """The values that a loop captures or starts with, except constants and the hidden numbers of needless marks."""
     selects = outer_first(loop, ("stablehlo.select",))
     needless = {hidden_of(op.results[0]) for op in selects if kernel_forms.is_needless_mark(op)}
     values = dict.fromkeys((*loop.operands, *captured(loop)))
@@ -155,7 +155,7 @@ def _is_table(x: IrValue) -> bool:
 
 
 def _against_counting(loop: ir.Operation) -> str:
-    """Why a loop should not be rewritten to count from zero to a known number, or "". The host has such counters."""
+    """Why a loop should not be rewritten to count from zero to a known number, or "". The host keeps such counters."""
     count = trip_count(loop)
     if count is None:
         return "its trip count is unknown"
@@ -202,14 +202,14 @@ def may_be_carry(x: IrValue) -> bool:
 
 
 def _sources(y: IrValue) -> list[IrValue]:
-    """The values that y may be or be a view of: operands of y's size, unless the op computes a new array."""
+    """The values that may share y's memory: operands of y's size, unless the op that computes y makes a new array."""
     if (op := definition(y)) is None or op.name in _NEW:
         return []
     return may_be(y) if op.name in CONTROL else [x for x in op.operands if size_in_bits(x) == size_in_bits(y)]
 
 
 def _writes_to_captured(op: IrOp) -> bool:
-    """Whether an op in a dispatch may write to an array from outside that may be a carry."""
+    """Whether an op is a dispatch that may write to an array from outside, and that array may be a carry."""
     if op.name != KERNEL:
         return False
     outside = set(captured(op))
@@ -256,4 +256,4 @@ IN_PLACE = LoopForm(
     _against_updates_in_place,
 )
 FORMS = IN_KERNEL, COUNTED, IN_PLACE
-"""The forms, the best one first. A loop in a kernel has no other form; the other two forms are combined."""
+"""The forms, the best one first. A loop in a kernel has no other form; a loop on the host may have both other forms."""

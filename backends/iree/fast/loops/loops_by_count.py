@@ -33,7 +33,7 @@ def loops_by_count(module: ir.Module) -> int:
 
 
 def _rewritten(loop: ir.Operation) -> bool:
-    """Replaces a loop by a loop that counts from zero, if `COUNTED` says so."""
+    """Replaces a loop by a loop that counts from zero, unless `COUNTED` has a reason against it; returns whether."""
     count = trip_count(loop)
     if count is None or COUNTED.against(loop):
         return False

@@ -7,9 +7,9 @@ as the arithmetic. Inside a dispatch the loop is machine code, and its carries (
 new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
 dispatch runs.
 
-`loop_forms.py` says which loops fit: their intermediate arrays are on the stack. A loop that writes too many arrays may
-fit once `packing.py` has packed them into few. IREE fails to compile some of these loops; a later attempt of `plan.py`
-compiles the program without this pass.
+`loop_forms.py` says which loops fit: their intermediate arrays must fit on the stack. A loop that writes too many
+arrays may fit after `packing.py` has packed these arrays into few. IREE fails to compile some of these loops; a later
+attempt of `plan.py` compiles the program without this pass.
 """
 
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ _OF_MARKS = (
 
 
 def _erase_unread(loop: IrOp) -> None:
-    """Erases the ops of needless marks, whose hidden numbers come from outside of the loop."""
+    """Erases the unread ops of removed marks, so that the dispatch does not read the marks' hidden numbers."""
     for op in reversed(outer_first(loop, _OF_MARKS)):
         if not list(op.results[0].uses):
             op.erase()
@@ -140,7 +140,7 @@ def _is_numbering(x: IrValue) -> bool:
 
 
 def _numbered(k: Kernel, array: IrValue, iota: IrValue) -> IrValue:
-    """The array with the elements of an iota, for which `_is_numbering` holds."""
+    """Fills `array` with the elements of an iota for which `_is_numbering` holds, and returns the array."""
     d = ir.IntegerAttr(ir.OpResult(iota).owner.attributes["iota_dimension"]).value
 
     def put(k: Kernel, place: Sequence[int | RunTimeSize], out: IrValue) -> Sequence[IrValue]:
@@ -227,7 +227,7 @@ def store_terms(loop: IrOp) -> None:
 
 
 def _accumulations(x: IrValue, block: ir.Block) -> dict[IrValue, IrOp]:
-    """The products and sums in a block, by their results, from which other ops of the block compute x."""
+    """The products and sums of a block from which only other kinds of ops in the block compute x, by their results."""
     found, seen, left = dict[IrValue, IrOp](), set[IrValue](), [x]
     while left:
         y = left.pop()
@@ -246,7 +246,7 @@ _ACCUMULATIONS = PRODUCTS | {"stablehlo.reduce"}
 
 
 def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
-    """Whether a loop inside this one updates the carry in place: `old` is its initial value, and `new` its final one.
+    """Whether a nested loop updates the carry in place: it starts with `old`, and `new` is its result.
 
     A copy would read and write the array of the inner loop, which IREE rejects. If an op reads `old` after the inner
     loop, that loop has an array of its own.

@@ -20,7 +20,7 @@ from tiduc.dialect.shapes.types import element, with_element
 
 
 def signed_carries(b: Emitter, loop: IrOp) -> None:
-    """Converts the unsigned carries of one loop to signed ones, in place. Loops inside it are left unchanged."""
+    """Converts unsigned and predicate carries of one loop to signed integers, in place. Nested loops stay unchanged."""
     body = loop.regions[1].blocks[0]
     end = list(operations(body))[-1]
     for i, (new, old) in enumerate(zip(list(end.operands), body.arguments, strict=True)):
@@ -29,7 +29,7 @@ def signed_carries(b: Emitter, loop: IrOp) -> None:
 
 
 def _is_converted(new: IrValue, old: IrValue) -> bool:
-    """Whether a carry needs conversion: unsigned integers, and predicates that are not updated in place."""
+    """Whether a carry needs conversion: unsigned integers, and predicates that the loop replaces as a whole."""
     return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
 
 

@@ -1,4 +1,4 @@
-"""late_results: ends an execution region within a program, so that IREE allocates later results only after it.
+"""late_results: ends an execution region within a program, so that IREE allocates later results only after this region.
 
     %0 = ...; %1 = f %0; return %0, %1     ->     %0 = ...; %2 = optimization_barrier %0; %1 = f %2; return %2, %1
 
@@ -70,7 +70,7 @@ def _ends_region(op: IrOp) -> bool:
 
 
 def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
-    """A function as a graph of records."""
+    """The graph (`dialect/graph/graph.py`) of a function."""
     graph, values = Graph("main"), dict[Any, Value]()
     for i, x in enumerate(function.regions[0].blocks[0].arguments):
         graph.inputs[str(i)] = values[x] = Value(x.type, graph, None, str(i))
@@ -85,7 +85,10 @@ def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
 
 
 def _put_barrier(model: Liveness, ops: list[IrOp], last: IrOp, place: int) -> None:
-    """Ends a region after op number `place`, by a barrier that takes the results so far and the latest value."""
+    """Ends a region after op number `place` by a barrier.
+
+    The barrier takes the results computed so far, and the last computed value that later ops read.
+    """
     before, after = set(ops[: place + 1]), {*ops[place + 1 :], last}
     read = {j for reads in model.reads[place + 1 :] for j in reads}
     passed = [i for i in range(place + 1) if i in read and model.taken[i]]

@@ -61,7 +61,7 @@ def select_reruns(module: ir.Module | IrOp) -> int:
 def _store_waited(op: IrOp) -> None:
     """Stores the sum or extremum before which a second run need not start, if no op has stored it yet.
 
-    Otherwise IREE would fuse it with its readers, which run later, and keep its operands in memory until then.
+    Otherwise IREE would fuse the reduction with its readers, which run later, and keep its operands in memory.
     """
     for x, y in zip(op.operands, op.results, strict=True):
         reduction = defined_by(x, "stablehlo.reduce")
@@ -77,13 +77,13 @@ def _store_waited(op: IrOp) -> None:
 def _read_in_place(block: ir.Block) -> None:
     """Lets a product that runs again read one operand directly, without the barrier.
 
-    The other operand must keep IREE from merging the product with an earlier run. It does if it depends on a barrier
-    after the last similar product of the first operand.
+    The other operand must keep IREE from merging the product with an earlier run. This holds if the other operand
+    depends on a barrier after the last similar product of the first operand.
     """
     barriers = 0
     # For each value, the number of the latest barrier on which it depends.
     newest: dict[IrValue, int] = {}
-    # For an operand, traced through barriers, and a form of products: the barriers before the last such product.
+    # For an operand before its barriers, and a form of products: the number of barriers before the last such product.
     read: dict[Hashable, int] = {}
     for op in operations(block):
         barriers += RECOMPUTED in op.attributes

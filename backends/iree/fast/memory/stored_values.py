@@ -1,4 +1,4 @@
-"""stored_values: replaces barriers that only keep IREE from fusing ops by reshapes, which do not end execution regions.
+"""stored_values: replaces barriers by reshapes, which do not end execution regions, if they only prevent fusion.
 
     %y = optimization_barrier %x {tidu.stored}     ->   %r = flow.tensor.reshape %x : 4x5xf32 -> 1x4x5xf32
                                                         %y = reshape %r : 4x5xf32
@@ -9,7 +9,7 @@ which IREE frees after the last use of any of them; within a region, it reuses m
 by another such op, and folds the two. The program computes the same values with or without this pass.
 
 `Emitter.stored` emits such barriers. Barriers of constants move to the start of the function, where no value is live.
-Other barriers are not replaced, nor are those of arrays that StableHLO and `flow` give different types.
+Other barriers are not replaced, nor are barriers of arrays that have different types in StableHLO and `flow`.
 
 For a single number behind a barrier, IREE allocates and fills an array in each call, and waits for it. Arrays of
 different numbers are stored in the module. A constant integer behind a barrier therefore becomes the first of two
@@ -67,7 +67,7 @@ def _move_to_start(op: IrOp, block: ir.Block) -> None:
 
 
 def _store_beside_another(op: IrOp) -> None:
-    """Puts the constant integer of a barrier into an array of two integers."""
+    """Stores the constant integer behind a barrier in an array of two different integers instead."""
     (x,) = op.operands if len(op.operands) == 1 else (None,)
     value = None if x is None or shape(x) else integer_in(ir.OpResult(x).owner.attributes["value"])
     if x is None or value is None or element(x).width < 8:

@@ -75,14 +75,14 @@ def _pays(rows: int, n: int, count: int) -> bool:
 def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[IrValue]:
     """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
     rows = rows_of(b, op, dimension)
-    # One-dimensional, because the compiler drops dimensions of size 1 outside the loop that carries the array.
+    # The array has one dimension, because the compiler drops dimensions of size 1 outside the loop that carries it.
     type_ = ir.RankedTensorType.get([known(rows.size[0]) * count], signless(32))
     (places,) = dispatch(b, [type_], lambda k: [_inserted(k, rows, type_, count)])
     return rows.in_order(b, b.reshape(places, [known(rows.size[0]), count]))
 
 
 def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> IrValue:
-    """Emits the sort to a kernel: the indices of the elements that come first in each row, in order."""
+    """Emits the sort to a kernel. Returns the indices of the first `count` elements of each sorted row, in order."""
     size = rows.size[0], count
 
     def insert(

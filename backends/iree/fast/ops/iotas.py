@@ -25,7 +25,7 @@ from tiduc.dialect.shapes.types import is_dynamic
     "flags.py: argmax",
 )
 def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """An iota of the full shape."""
+    """An iota of the full shape, for a broadcast of an iota; None for other broadcasts."""
     x, type_ = op.operands[0], op.results[0].type
     along = None if is_dynamic(type_) else _iota_dimension(x)
     if along is None:
@@ -37,7 +37,7 @@ def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _iota_dimension(x: IrValue) -> int | None:
-    """The dimension along which x is an iota, or a reshape of an iota with one dimension that is not 1; else None."""
+    """The dimension along which x counts, if x is an iota, or a reshaped iota of which only this size is not 1."""
     if iota := defined_by(x, "stablehlo.iota"):
         return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)
     if reshape := defined_by(x, "stablehlo.reshape"):

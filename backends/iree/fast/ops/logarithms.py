@@ -3,8 +3,8 @@
     %0 = stablehlo.log %x : tensor<9xf64>    ->    k log 2 + 2 atanh(s),  x = 2^k (1 + f),  s = f / (2 + f)
 
 IREE calls the C library for each element. 1 + f lies between the square roots of 1/2 and 2. 2 atanh(s) is f - s (f -
-R), where R is s^2 times a polynomial fitted to an error of 2^-57 of the logarithm. Results are within one unit in the
-last place.
+R), where R is s^2 times a polynomial in s^2. The polynomial is fitted so that the relative error of the logarithm is
+2^-57. Results are within one unit in the last place.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ _P = hexadecimal("""
     0x1.5555555555558p-1 0x1.9999999995077p-2 0x1.2492492e35998p-2 0x1.c71c628e9e0c9p-3
     0x1.7462cd53e5318p-3 0x1.39fb2efe206abp-3 0x1.2b7fa64da1a6ap-3
 """)
-"""(2 atanh(s) - 2 s) / s^3, by powers of s^2, for s^2 <= 0.0296."""
+"""The coefficients of a polynomial in s^2 that approximates (2 atanh(s) - 2 s) / s^3, for s^2 <= 0.0296."""
 _ROOT = int(np.float64(0.5**0.5).view(np.int64))
 _WHOLE = int(np.float64(WHOLE).view(np.int64))
 

@@ -33,7 +33,7 @@ _LARGE = 2.0**200
     "flags.py: remainder",
 )
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A constant for constant operands; else exact steps in f64, if the CPU is known to have a fused multiply-add."""
+    """A constant, if the operands are constants; exact steps in f64, if the CPU has a fused multiply-add; else None."""
     x, y = op.operands
     if not is_float(x) or element(x).width < 16:
         return None

@@ -19,13 +19,13 @@ from tiduc.dialect.shapes.types import element, shape
     "flags.py: reverse",
 )
 def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A reversal of a large array, in one dispatch.
+    """Reverses a large array in one dispatch.
 
-    Does not apply to operands of products, because IREE reverses these while it packs them.
+    Returns None if a product reads the result, because IREE reverses operands of products while it packs them.
     """
     x = op.operands[0]
     plain = as_signless(b, x)
-    # Inside a loop, which may become a kernel, the op is kept.
+    # In a loop, the op is kept, because the loop may become a kernel.
     if not is_kernel_array(plain.type, _LARGE) or is_in_loop(op) or _is_factor(op):
         return None
     y = _by_loops(b, plain, list(op.attributes["dimensions"]))

@@ -1,8 +1,8 @@
 """Scatters of rows as loops, on CPUs: one dispatch that copies the array and applies the updates in order.
 
-IREE's own scatter writes out of bounds if an index is out of range, so it needs an additional row, which is removed
-afterwards. This loop over the elements of a row has trip count 0 for a row out of range. The loop computes the rows
-from the indices when it reads them, so that they take no memory.
+IREE's own scatter writes out of bounds if an index is out of range, so the array needs an additional row, which is
+removed afterwards. Here, the loop over the elements of a row has trip count 0 for a row out of range. The dispatch
+computes the number of a row when it updates the row, so that row numbers take no memory.
 
 In a loop, a scatter of one update, such as JAX's x.at[i].set(u), becomes a slice that is read, combined and written
 back, without a copy of the array:
@@ -41,7 +41,7 @@ from tiduc.dialect.shapes.types import element, shape, with_element
     "flags.py: look-up",
 )
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A `dynamic_update_slice` for a single update in a loop, else loops in one dispatch, which are always faster."""
+    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, if kernels allow the op."""
     if has_dynamic_shape(op):
         return None
     count, places = len(op.results), Places(b, op)
@@ -52,7 +52,7 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
         return None
     news = places.updates_of(b, list(op.operands)[count + 1 :])
     indices = op.operands[count]
-    if element(indices) != signless(32):  # a kernel extends them itself, so that no array of i64 is stored
+    if element(indices) != signless(32):  # a kernel extends i32 itself, so that no array of i64 is stored
         indices = places.indices(b, indices)
     updated = _by_loops(b, op, places, indices, news)
     return [b.reshape(t, shape(x)) for t, x in zip(updated, xs, strict=True)]
@@ -104,7 +104,7 @@ def _by_loops(
 ) -> list[IrValue]:
     """The updated arrays, flattened; the op's body combines old and new elements in order. `news` are the updates."""
     xs, width = list(op.operands)[: len(news)], places.width
-    # One-dimensional, because the compiler drops dimensions of size 1.
+    # The arrays have one dimension, because the compiler drops dimensions of size 1.
     olds, updates = (
         [b.reshape(computed_outside(b, x), [math.prod(shape(x))]) for x in of] for of in (xs, news)
     )

@@ -2,8 +2,8 @@
 
     dot_general %x, (convert %codes) * (broadcast_in_dim %scales)        ->      a kernel that reads %codes and %scales
 
-IREE stores all of the operand. The kernel computes a vector of it where it would read a vector, and stores only
-the panels that it copies. Weights that a model has as integers and scales are such operands.
+IREE stores the whole operand. The kernel computes a vector of the operand where it would otherwise read one, and stores
+only panels (tiles.py). Weights that a model stores as integers and scales are such operands.
 """
 
 import math
@@ -39,7 +39,11 @@ _FEWER = 2
 
 @dataclass(frozen=True)
 class Formula:
-    """An array as the result of an op. `numbers` are the op's dimensions, its number, or the index of an array."""
+    """An array as the result of an op.
+
+    `numbers` has the dimensions of a broadcast or concatenation, the number that a constant repeats, or the index of
+    an array that the code reads.
+    """
 
     name: str
     sizes: tuple[int, ...]
@@ -48,13 +52,13 @@ class Formula:
     numbers: tuple[float, ...] = ()
 
     def at(self, k: Vectors, arrays: Sequence[IrValue], place: Sequence[SizeLike]) -> IrValue:
-        """The vector that starts at a place, along the last dimension; it must start at a multiple of its lanes."""
+        """The vector along the last dimension that starts at `place`; its start must be a multiple of its length."""
         last = smaller(place[-1], self.sizes[-1] - k.width)  # lanes beyond the end are not used
         return _Reader(k, arrays).value(self, [*place[:-1], k.held(last)], True)
 
 
 def formula_of(x: IrValue, lanes: int) -> tuple[Formula, list[IrValue]] | None:
-    """The formula of a value for vectors of so many lanes, and its arrays; None if reading the value is as good."""
+    """The formula of a value for vectors of `lanes` elements, and its arrays; None if reading the value is as good."""
     gathered = _Gathered(lanes)
     formula = gathered.formula(x)
     has_integers = any(isinstance(element(each), ir.IntegerType) for each in gathered.arrays)
@@ -70,7 +74,7 @@ def _bytes(x: IrValue) -> int:
 
 @dataclass
 class _Gathered:
-    """The number of ops of a formula, which ends early beyond `_MOST`, and its arrays."""
+    """Collects the arrays of a formula and counts its ops. After more than `_MOST` ops, all values become arrays."""
 
     lanes: int
     ops: int = 0
@@ -91,7 +95,7 @@ class _Gathered:
 
 
 def _is_plain(x: IrValue) -> bool:
-    """Whether the code can compute with a value: an array of static shape, whose elements `arith` has."""
+    """Whether the code can compute with x: an array of static shape and of an element type that `arith` ops take."""
     if not isinstance(x.type, ir.RankedTensorType) or not is_static(x.type):
         return False
     of = element(x)
@@ -100,7 +104,7 @@ def _is_plain(x: IrValue) -> bool:
 
 
 def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
-    """The numbers of an op's formula; None if a formula cannot have the op."""
+    """The `numbers` of the formula of an op; None if formulas cannot contain the op."""
     y = op.results[0]
     is_float = isinstance(element(y), ir.FloatType)
     if op.name in _SHIFTS:
@@ -115,7 +119,7 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
     if op.name == _BROADCAST:
         order = tuple(op.attributes["broadcast_dimensions"])
         own, last = sizes[0], len(sizes[1]) - 1
-        # The last dimension of the result is the last one of the operand, or the operand has one element along it.
+        # The result's last dimension must be the operand's last or none of its dimensions, or have size 1 there.
         moved = last in order[:-1] and own[order.index(last)] != 1
         return None if moved or (order and order[-1] == last and own[-1] % lanes and own[-1] != 1) else order
     whole = all(each and each[-1] % lanes == 0 for each in sizes)
@@ -127,7 +131,7 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
 
 
 def _is_within(x: IrValue, width: int) -> bool:
-    """Whether a value is a constant from 0 to less than `width`, in all places."""
+    """Whether x is a constant that repeats one number from 0 to less than `width`."""
     constant = defined_by(x, _CONSTANT)
     value = None if constant is None else constant.attributes["value"]
     return value is not None and is_splat(value) and 0 <= splat_number(value) < width
@@ -174,7 +178,7 @@ class _Reader:
         return value if along else self._spread(value, wide)
 
     def _concatenated(self, f: Formula, parts: list[Formula], place: list[SizeLike], wide: bool) -> IrValue:
-        """The value of the part at a place; only its ops run."""
+        """The value at a place of a concatenation of `parts`; only the ops of the part with this place run."""
         first, *others = parts
         if not others:
             return self.value(first, place, wide)
@@ -192,7 +196,7 @@ class _Reader:
 
 
 def _moved(sizes: Sequence[int], to: Sequence[int], place: Sequence[SizeLike], k: Vectors) -> list[SizeLike]:
-    """The place in an array of sizes `to` of the element at a place in its reshape, of `sizes`."""
+    """The place in an array of sizes `to` that corresponds to `place` in the array's reshape to `sizes`."""
     same = next(
         (i for i, (m, n) in enumerate(zip(sizes, to, strict=False)) if m != n), min(len(sizes), len(to))
     )

@@ -6,8 +6,8 @@
 
     %1 = transpose (dot_general %x, %y)     ->     %1 = dot_general %y, %x
 
-`products_in_tiles` handles only products of matrices. Gradients of weights are often products whose readers all
-transpose them; IREE would store these products. It would also transpose a matrix whose rows are multiplied with a
+`products_in_tiles` handles only products of matrices. A gradient of weights is often the transpose of a product; IREE
+would store the product and then its transpose. IREE would also transpose a matrix whose rows are multiplied with a
 single row, so the pass makes the matrix the first operand.
 """
 
@@ -38,12 +38,12 @@ _PRODUCT = "stablehlo.dot_general"
 
 
 @slow(
-    "Uses its own tiles for products of arrays of more dimensions; reshapes them for `products_in_tiles`.",
+    "Uses its own tiles for products of arrays that are no matrices; reshapes the arrays for `products_in_tiles`.",
     "flags.py: layer",
 )
 @stage
 def flat_products(module: ir.Module | IrOp) -> int:
-    """Rewrites, in place, products outside of loops. Returns their number."""
+    """Rewrites, in place, products outside of loops. Returns the number of rewrites."""
     searched = functions.functions_in(module)
     transposes = [op for each in searched for op in functions.outer_first(each, {"stablehlo.transpose"})]
     count = sum(map(_exchange, transposes))
@@ -60,7 +60,7 @@ def _exchanged(product: IrOp) -> dict[str, ir.Attribute]:
 
 
 def _exchange(transpose: IrOp) -> bool:
-    """Replaces a transpose that exchanges rows and columns of a product; the transpose must be its only reader."""
+    """Replaces a transpose that exchanges rows and columns of a product and is the product's only reader."""
     product = defined_by(transpose.operands[0], _PRODUCT)
     if product is None or len(list(product.results[0].uses)) != 1 or _stays(product):
         return False
@@ -78,7 +78,7 @@ def _exchange(transpose: IrOp) -> bool:
 
 
 def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product after reshapes that merge the kept dimensions of each operand, and its contracted dimensions."""
+    """The product of reshaped operands: kept dimensions are merged into one, and so are contracted dimensions."""
     y = op.results[0]
     if _stays(op):
         return None

@@ -12,7 +12,7 @@ from tiduc.dialect.shapes.types import shape
 
 @dataclass(frozen=True)
 class MatrixOperand:
-    """An operand of a matrix product: batch dimensions, one free dimension, and one contracted dimension.
+    """An operand of a matrix product: batch dimensions, one kept (free) and one summed (contracted) dimension.
 
     An operand without batch dimensions is one matrix for all batches of the other operand. The second operand may have
     a formula, by which the code computes it from `arrays`.
@@ -36,7 +36,7 @@ class MatrixOperand:
         return self.arrays if self.formula else (self.value,)
 
     def reading(self, arrays: Sequence[IrValue]) -> "MatrixOperand":
-        """The matrix with other arrays in place of `read`."""
+        """The matrix with `arrays` in place of the arrays that `read` returns."""
         return replace(self, arrays=tuple(arrays)) if self.formula else replace(self, value=arrays[0])
 
     def load(self, k: Vectors, place: Sequence[SizeLike], mask: IrValue | None = None) -> IrValue:
@@ -48,7 +48,7 @@ class MatrixOperand:
         return int(shape(self.value)[d])
 
     def place(self, batches: Sequence[SizeLike], kept: SizeLike, summed: SizeLike) -> list[SizeLike]:
-        """The index along each dimension."""
+        """The index, along each dimension of the array, of the element with these batch, kept and summed indices."""
         place = [summed] * (self.last + 1)
         for d, at in zip(self.batches, batches if self.batches else (), strict=True):
             place[d] = at

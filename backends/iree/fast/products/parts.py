@@ -33,6 +33,6 @@ def parts(n: int, most: int, least: int = 1) -> Parts[int]:
 
 
 def parts_in_vectors(n: int, most: int, vector: int) -> Parts[int]:
-    """Divides a multiple of `vector` into equal parts of at most `most`, a multiple of `vector`, as all parts are."""
+    """Divides n items into equal parts of at most `most` items. n, `most` and the parts are multiples of `vector`."""
     size = next(size for size in range(most, 0, -vector) if n % size == 0)
     return parts(n, size)

@@ -4,9 +4,9 @@
     ->
     %0 = flow.dispatch @product_...(%x, %y)          loops over tiles, as tiles.py emits them
 
-IREE computes tiles of 8 by 16 numbers, which use half of the vector registers of AVX-512. It visits all summed elements
-before it goes to the next tile, so that they leave the caches. Its code for sizes that the tile does not divide takes
-up to 50 times as long.
+IREE computes tiles of 8 by 16 numbers, which use half of the vector registers of AVX-512. It adds all terms of a tile
+before it goes to the next tile, so that the operands leave the caches. Its code for sizes that the tile does not divide
+takes up to 50 times as long.
 """
 
 import math
@@ -43,7 +43,7 @@ _MOST = 2**31
 )
 @stage
 def products_in_tiles(module: ir.Module | IrOp, settings: Settings) -> int:
-    """Rewrites, in place, large products of matrices for CPUs. Returns their number."""
+    """Rewrites, in place, large products of matrices for CPUs. Returns the number of rewritten products."""
     if not settings.vectors:
         return 0
     return rewrite(module, {"stablehlo.dot_general": _in_tiles}, settings)
@@ -71,12 +71,12 @@ def _computed(b: Emitter, y: MatrixOperand) -> MatrixOperand:
 
 
 def is_large(sizes: Sequence[int], count: int = 1) -> bool:
-    """Whether `count` products of these rows, contracted elements and columns are large."""
+    """Whether `count` products are large; `sizes` has the numbers of rows, contracted elements and columns."""
     return _LEAST <= min(sizes) and max(sizes) < _MOST and count * math.prod(sizes) >= _WORK
 
 
 def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
-    """An operand as a matrix; None if it has several kept or several summed dimensions."""
+    """An operand as a matrix; None unless it has exactly one kept and one summed dimension."""
     batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
         return None

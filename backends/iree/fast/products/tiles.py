@@ -33,18 +33,18 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, with_shape
 
 _USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
-"""Rows and vectors of tiles, by the number of registers. A tile uses them unless another size is faster by a factor of
-`_FASTER`, so that products share code."""
+"""Numbers of rows and vectors of tiles, by the number of registers. A product uses one of these tiles, so that products
+share code, unless another tile is faster by a factor of `_FASTER`."""
 _ROWS = 14
 """The most rows of a tile."""
 _FASTER = 1.05
 _STACK = 2**16
-"""Bytes for the panels: threads of IREE's runtime have a stack of 128 KiB."""
+"""The most bytes of the panels on the stack: threads of IREE's runtime have a stack of 128 KiB."""
 _DEPTHS = 64, 128
 """The most summed elements of a part that is copied to panels; the tile is read and written once per part."""
 _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
-"""The rows of a workgroup: few enough that its part of x stays in a cache while the workgroup visits all columns."""
+"""The most rows of a workgroup, so that its part of x stays in a cache while the workgroup visits all columns."""
 _WORKGROUPS = 8
 """The least number of workgroups, if more cost nothing: two threads take 1.3 times as long for three workgroups."""
 _RESIDENT = 2**20
@@ -55,27 +55,27 @@ _RESIDENT = 2**20
 class ProductForm:
     """The properties of a product that determine its code. Products of equal forms share code.
 
-    A tile has `height` rows and `vectors` vectors of columns. With `copied`, panels of this many columns of y are
-    copied.
+    A tile has `height` rows and `vectors` vectors of columns. With `copied`, the code copies y to panels that are as
+    wide as a tile.
     """
 
     layouts: tuple[tuple[tuple[int, ...], int, int], ...]
-    """The dimensions of x, and those of y: batches, kept, and summed."""
+    """For x and for y, the indices of the dimensions: batches, kept, and summed."""
     height: int
     vectors: int
     copied: bool
     even: bool
-    """All rows of all tiles are rows of the product."""
+    """Whether all rows of all tiles are rows of the product."""
     whole: bool
-    """All panels are full."""
+    """Whether all panels are full."""
     divided: bool
-    """The summed elements are in several parts."""
+    """Whether the summed elements are divided into several parts."""
     depth: int
     """The most summed elements of a part."""
     vector: int
-    """The elements of a vector."""
+    """The number of elements of a vector."""
     bytes: int
-    """The bytes of a vector."""
+    """The number of bytes of a vector."""
     formula: Formula | None
     """The formula of y, if the code computes y."""
 
@@ -98,8 +98,8 @@ class TilePlan(Generic[N]):
     rows: N
     columns: N
     summed: N
-    blocks: Parts[N]  # of tiles
-    panels: Parts[N]  # of panels
+    blocks: Parts[N]  # parts of the rows; an item is a row of tiles
+    panels: Parts[N]  # parts of the columns; an item is a panel
     depths: Parts[N]  # parts of the summed elements
 
     @property
@@ -109,14 +109,14 @@ class TilePlan(Generic[N]):
         return self.rows, self.columns, self.summed, *of_parts
 
     def reading(self, numbers: Sequence[SizeLike]) -> "TilePlan[SizeLike]":
-        """This plan with other numbers."""
+        """This plan with the sizes in `numbers`, which are in the order of the property `numbers`."""
         rows, columns, summed = numbers[:3]
         blocks, panels, depths = (Parts(*numbers[i : i + 3]) for i in (3, 6, 9))
         return TilePlan(self.form, rows, columns, summed, blocks, panels, depths)
 
 
 def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[int]:
-    """Chooses the sizes of tiles and parts for a product. The last dimension of x and of y must not be a batch."""
+    """Chooses the sizes of tiles and parts for a product. The last dimension of x and of y is not a batch dimension."""
     size, vector = int(element(x.value).width) // 8, lanes(x.value, registers)
     rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
     height, vectors = _tile(rows, -(-columns // vector), registers.number)
@@ -157,7 +157,7 @@ def _batches(x: MatrixOperand, y: MatrixOperand) -> list[int]:
 
 @functools.cache
 def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
-    """The rows and vectors of a tile; `columns` counts vectors of the product.
+    """The numbers of rows and vectors of a tile; `columns` counts vectors of a row of the product.
 
     The remaining registers hold the vectors of y and an element of x.
     """
@@ -171,7 +171,7 @@ def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
 
 
 def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
-    """The cycles for all tiles and one summed element; `columns` counts vectors of the product."""
+    """The number of cycles for all tiles and one summed element; `columns` counts vectors of a row of the product."""
     each = cycles_of_step(height * vectors, height + vectors)
     return -(-rows // height) * -(-columns // vectors) * each
 
@@ -217,7 +217,7 @@ class _Rows:
 class _Workgroup:
     """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
 
-    `batch` is its index, and `batches` has the index along each batch dimension of the matrices.
+    `batch` is the row-major index of the workgroup's batch, and `batches` has its index along each batch dimension.
     """
 
     plan: TilePlan[SizeLike]
@@ -305,7 +305,10 @@ class _Workgroup:
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: RunTimeSize, s: _Summed, z: IrValue) -> IrValue:
-        """The product after adding the sums of a tile in panel i; their errors do not grow with the number of parts."""
+        """The product after adding the sums of a tile in panel i.
+
+        The sums of each part start at zero, so that rounding errors do not grow with the number of parts.
+        """
         form = self.plan.form
         row = k.held(rows.first - self.row)
         columns = [k.held(i * form.width + v * k.width) for v in range(form.vectors)]
@@ -347,7 +350,7 @@ class _Workgroup:
     def row_of_y(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, copied: bool
     ) -> list[IrValue]:
-        """The elements of y in the columns of panel i, at one summed element; from the panel if y is `copied`."""
+        """The elements of y in the columns of panel i, at one summed element; read from the panel if `copied`."""
         form, y = self.plan.form, self.y
         if copied and s.panels is not None:
             return [k.load(s.panels, [i, at, v * k.width]) for v in range(form.vectors)]

@@ -27,7 +27,7 @@ _MOST = 256
 
 
 class _Part(NamedTuple):
-    """A term of a sum: x, padded with zeros along one dimension, where it has places from `start` to before `end`."""
+    """A term of a sum: x, padded with zeros along one dimension, where x has the indices `start` to `end` - 1."""
 
     term: IrValue
     x: IrValue
@@ -42,7 +42,7 @@ class _Part(NamedTuple):
     "flags.py: bundle",
 )
 def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A sum of terms that are padded along one dimension. Terms that do not overlap become one concatenation."""
+    """Replaces terms of a sum that are padded along one dimension and do not overlap by one concatenation."""
     if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):
         return None
     terms = _terms(op)
@@ -55,7 +55,7 @@ def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _is_term(op: IrOp) -> bool:
-    """Whether a sum is only a term of another sum, which is rewritten instead."""
+    """Whether the only reader of a sum is another addition; the larger sum is then rewritten instead."""
     uses = list(op.result.uses)
     return len(uses) == 1 and uses[0].owner.name == _ADD
 
@@ -75,7 +75,7 @@ def _terms(op: IrOp) -> list[IrValue]:
 
 
 def _part(term: IrValue) -> _Part | None:
-    """A term as a part; None if it is not padded with zeros along one dimension, or has another reader."""
+    """The `_Part` of a term; None if the term is not padded with zeros along one dimension, or has several readers."""
     pad = defined_by(term, "stablehlo.pad")
     if pad is None or len(list(term.uses)) > 1:
         return None
@@ -93,7 +93,7 @@ def _part(term: IrValue) -> _Part | None:
 
 
 def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
-    """The largest set of parts that are padded along one dimension and do not overlap."""
+    """The largest set of parts that are padded along the same dimension and do not overlap."""
     best: list[_Part] = []
     by_dimension: dict[int, list[_Part]] = {}
     for part in sorted(parts, key=lambda part: part.end):
@@ -105,7 +105,7 @@ def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
 
 
 def _joined(b: Emitter, parts: Sequence[_Part], type_: ir.RankedTensorType) -> IrValue:
-    """The parts, in order, and zeros between them."""
+    """The concatenation of the parts, in order, with zeros before, between and after them."""
     dimension, sizes = parts[0].dimension, list(type_.shape)
     pieces, end = [], 0
     for start, x, after in [(p.start, p.x, p.end) for p in parts] + [(sizes[dimension], None, 0)]:

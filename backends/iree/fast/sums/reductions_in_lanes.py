@@ -7,10 +7,10 @@ With the flag `--iree-llvmcpu-reassociate-fp-reductions`, IREE vectorizes reduct
 elements (specification, reduce). For reductions to one number, lanes are still faster, and they make the rounding
 errors smaller. Sums of rows gain nothing from lanes.
 
-IREE treats a sum of products as a product of matrices, which is slower, unless a factor repeats elements. It does not
-recognize the fused multiply-add x y + (-0), which equals x y, including signs and NaN. LLVM turns it into a
-multiplication on any CPU. Sums along the last dimensions gain from this form. Sums along other dimensions gain if there
-are 32 or more of them.
+IREE treats a sum of products as a product of matrices, unless a factor repeats elements. The code for the product of
+matrices is slower. IREE does not recognize the fused multiply-add x y + (-0), which equals x y, including signs and
+NaN. LLVM turns this multiply-add into a multiplication on any CPU. Sums along the last dimensions gain from
+multiply-adds. Sums along other dimensions gain if there are 32 or more of them.
 
 A sum of negated values becomes the initial value minus the sum. IREE would subtract the values one after the other,
 because it has vector code for sums, not for differences, and does not fuse a product with a negation. The initial value
@@ -64,7 +64,7 @@ def _is_large(op: IrOp) -> bool:
 
 
 def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The result of a reduction; None if the op stays as it is."""
+    """The result of a reduction in its faster form; None if the op stays as it is."""
     x, init = op.operands
     start = init
     combine, dimensions = str(reducer(op)), list(op.attributes["dimensions"])
@@ -92,7 +92,7 @@ def _read_once(x: IrValue, name: str) -> IrOp | None:
 
 
 def _has_slow_products(op: IrOp, product: IrOp) -> bool:
-    """Whether IREE's code for a product of matrices is slower than its code for a sum of products."""
+    """Whether IREE computes a sum of products faster from multiply-adds than as a product of matrices."""
     rank, dimensions = len(shape(op.operands[0])), sorted(op.attributes["dimensions"])
     if dimensions == list(range(rank - len(dimensions), rank)):
         return True

@@ -8,7 +8,7 @@ IREE adds one element after the other along all dimensions but the last, so roun
 of elements. For 10^5 elements the error is 10^-5 of the sum, a hundred times the error of XLA, which adds in trees.
 These additions also wait for each other, unlike those of several blocks: sums of columns take 0.2 to 0.9 of the time.
 
-Along the last dimensions, IREE adds vectors of elements, if the number of elements is a multiple of the vector's. Such
+Along the last dimensions, IREE adds vectors, if the number of elements is a multiple of the vector's size. Such
 rows of at most `_ROW` elements are blocks. Longer rows and rows of other sizes are added in f64.
 
 Sums of rows stay as they are where IREE fuses them with ops on the whole array, which two steps would prevent: several
@@ -51,12 +51,12 @@ _BLOCK, _BLOCKS = 32, range(8, 513)
 )
 @stage
 def sums_in_blocks(module: ir.Module | IrOp) -> int:
-    """Rewrites, in place, long sums of f32 as sums of block sums. Returns their number."""
+    """Rewrites, in place, long sums of f32 as sums of block sums. Returns the number of rewritten sums."""
     return rewrite(module, {"stablehlo.reduce": _in_blocks})
 
 
 def _in_blocks(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The sum in two steps; None if the op stays as it is."""
+    """The sum in two steps or in f64; None if the op stays as it is."""
     x, init = op.operands[0], op.operands[-1]
     if len(op.results) != 1 or reducer(op) != "stablehlo.add" or not are_floats([x], ir.F32Type):
         return None
@@ -99,7 +99,7 @@ def _is_broadcast(y: IrValue, count: int) -> bool:
 
 
 def _count(op: IrOp) -> int:
-    """The number of elements of an op's first result; 0 if there is none, or if it is unknown."""
+    """The number of elements of an op's first result; 0 if the op has no result, or if the number is unknown."""
     known = op.results and isinstance(op.results[0].type, ir.RankedTensorType)
     return math.prod(shape(op.results[0])) if known and op.results[0].type.has_static_shape else 0
 
@@ -111,7 +111,7 @@ def _innermost(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
 
 
 def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> IrValue:
-    """The sum along all dimensions from this one on, which have `count` elements together."""
+    """The sum along `dimension` and all later dimensions. `count` is the product of their sizes."""
     sizes = shape(x)[:dimension]
     n = max(n for n in range(_LANES, _ROW + 1, _LANES) if count % n == 0)
     blocks = b.reduce_sum(b.reshape(x, [*sizes, count // n, n]), [dimension + 1])

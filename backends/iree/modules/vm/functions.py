@@ -24,7 +24,7 @@ _OTHER_TERMINATORS = "vm.return", "vm.fail", "vm.call.yieldable", "vm.call.varia
 
 
 class Passed(NamedTuple):
-    """The values that a branch passes to a block: for each block argument, the number of a branch operand."""
+    """The values that a branch passes to a block: for each block argument, the index of an operand of the branch."""
 
     branch: ir.Operation
     block: ir.Block
@@ -43,7 +43,7 @@ def functions(module: ir.Operation) -> list[ir.Operation]:
 
 
 def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operation]:
-    """The calls of an imported function that have this many operands."""
+    """The calls of an imported function. Raises `Broken` unless each call has this many operands."""
     found = [
         op
         for each in functions(module)
@@ -95,7 +95,7 @@ def call(
     before: ir.Operation,
     attributes: Mapping[str, ir.Attribute] | None = None,
 ) -> ir.Operation:
-    """A new call before an op."""
+    """A new call of a function before the op `before`."""
     named = {**(attributes or {}), "callee": ir.FlatSymbolRefAttr.get(function)}
     return create(_CALL, results, operands, before, named)
 

@@ -37,7 +37,7 @@ _DECLARED = {
 
 
 def poison_arrays(module: ir.Operation) -> bool:
-    """Fills arrays when a VM module allocates and releases them. False if it does neither."""
+    """Makes a VM module fill arrays when it allocates or releases them. False if it does neither."""
     allocations = calls(module, _ALLOCATE, 9)
     releases = calls(module, _RELEASE, 6)
     for op in allocations:
