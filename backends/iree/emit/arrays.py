@@ -220,7 +220,7 @@ def _vector(b: Emitter, sizes: Sequence[SizeLike]) -> IrValue:
 
 
 def in_shape_of(b: Emitter, x: IrValue, sizes: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """x reshaped to a type whose sizes a vector holds."""
+    """x reshaped to `type_`. The vector `sizes` has the sizes."""
 
     def reshaped(x: IrValue) -> IrValue:
         of = ir.RankedTensorType.get(type_.shape, element(x))

@@ -48,7 +48,7 @@ class Kernel(Emitter):
         return self.emit("arith.constant", (), type_, {"value": attribute})
 
     def dynamic(self, sizes: Sequence[SizeLike]) -> list[IrValue]:
-        """The sizes that are known only at run time, as values. Integers are omitted."""
+        """The entries of `sizes` that are known only at run time, as values. Integers are omitted."""
         return [self.index(n) for n in sizes if not isinstance(n, int)]
 
     def arith(self, name: str, *xs: IndexLike) -> IrValue:

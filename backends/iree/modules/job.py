@@ -22,7 +22,8 @@ _PROGRAM = (
 class Span(NamedTuple):
     """The phases of IREE's compiler up to and including `end`, and the edits after them.
 
-    With a `pipeline`, the passes of the pipeline replace the phases.
+    With a `pipeline`, the passes of the pipeline replace the phases. Unless `verified`, IREE's compiler does not verify
+    the module between passes; the module is verified at the end of the span.
     """
 
     end: str

@@ -28,7 +28,7 @@ C_TYPES = {
 DONATED = "iree.abi.output"
 """The attribute of an argument whose memory receives an output. The attribute's value is the output's index."""
 
-_HEAP = "// The most bytes of malloc in a call. They include copies of arguments, but no local memory of kernels."
+_HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, but not local memory of kernels."
 HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
 """Matches the line of a header that defines how much memory a call allocates."""
 
@@ -183,7 +183,7 @@ def pattern_definitions(interface: Interface) -> str:
 
 
 def header_of(interface: Interface, heap: int | None, structs: str = "") -> str:
-    """The header. `heap` is the largest number of bytes that a call takes from malloc, or None if unknown.
+    """The text of the header. `heap` is the largest number of bytes that a call takes from malloc; None if unknown.
 
     `structs` declares the interface of a training step.
     """

@@ -1,4 +1,4 @@
-"""elementwise_maps: merges elementwise ops that IREE fuses anyway into one `stablehlo.map`, which compiles faster.
+"""elementwise_maps: replaces elementwise ops, which IREE would fuse anyway, by one `stablehlo.map` to compile faster.
 
     %0 = multiply %x, %y : 4x5xf32              %1 = map (%x, %y) {
     %1 = add %0, 2 : 4x5xf32             ->       ^bb0(%a : f32, %b : f32):

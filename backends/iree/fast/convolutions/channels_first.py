@@ -37,7 +37,7 @@ _CHANNELS = 32
 _TILES_OF_PART = 64
 """The most tiles of a part that adds some channels at a time."""
 _PARTS = 8
-"""The number of parts that threads need. Features are divided into no more parts, since more parts read more slowly."""
+"""Parts that are enough for all threads. Features are not divided further, because code for more parts is slower."""
 _STORE = 4
 """The number of cycles in which a vector of the result is stored."""
 

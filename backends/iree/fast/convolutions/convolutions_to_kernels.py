@@ -43,7 +43,7 @@ _WORK = 2**20
 """The number of multiplications below which IREE's own code is as fast."""
 
 _FEW_WINDOWS = 1 / 8
-"""A product with the windows of the image is faster if it has at most this number of windows for each feature."""
+"""A product with the windows of the image is faster if there are at most so many windows per feature of the result."""
 
 _LARGEST_KERNEL = 49
 """The most elements of the window of a layer; windows of gradients toward kernels are images, which are larger."""
@@ -102,7 +102,7 @@ def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
 
 
 def _is_fast(c: Convolution, registers: Registers) -> bool:
-    """Whether IREE's own code is as fast: channels are last, and each is a separate group or windows have one element.
+    """Whether IREE's code is as fast: channels are last, and each channel is a group or windows have one element.
 
     On CPUs with AVX-512, IREE's code is as fast for most convolutions with channels last.
     """

@@ -46,7 +46,7 @@ class ImageTile:
 
     @property
     def cycles(self) -> float:
-        """The cycles of one step. A load across cache lines counts twice."""
+        """The number of cycles of one step. A load across cache lines counts twice."""
         return cycles_of_step(self.features * self.vectors, self.features + 2 * self.vectors)
 
 

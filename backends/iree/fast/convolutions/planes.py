@@ -231,7 +231,7 @@ class _PlanesPart:
         return ArrayPart(out, [*place, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[SizeLike], at: SizeLike, plane: int, out: IrValue) -> IrValue:
-        """Writes a row of the image to the planes of its remainder, from number `plane` on; the row starts at `at`."""
+        """Writes a row of the image to the planes from index `plane` on. `at` is the place in them where it starts."""
         step, count = k.width * self.form.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
 

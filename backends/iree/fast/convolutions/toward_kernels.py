@@ -2,7 +2,7 @@
 
     y[c, o, i, j] = sum_(n, p, q) w[n, o, p, q] x[c, n, p + i, q + j]
 
-w, the window, is a cotangent, so it is larger than the result. Vectors are along the features o: a dispatch copies w to
+The window w is a cotangent, so w is larger than the result. Vectors are along the features o: a dispatch copies w to
 panels of a tile's features. A tile covers some features, some channels c and some offsets (i, j). Its sums stay in
 registers. Each step loads the vectors of w at a place (n, p, q), and multiplies them by the elements of x for the
 channels and offsets. The images are padded, and divided into planes if the cotangent is dilated (planes.py). At the
@@ -52,7 +52,7 @@ class KernelTile:
 
     @property
     def cycles(self) -> float:
-        """The cycles of one step."""
+        """The number of cycles of one step."""
         return cycles_of_step(self.height * self.vectors, self.height + self.vectors)
 
 
@@ -117,7 +117,7 @@ def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
 
 
 def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[KernelSums, KernelTile]:
-    """The sizes from which the tile is chosen, and the tile."""
+    """The numbers from which the tile is chosen, and the tile."""
     steps = c.features * math.prod(planes.places)
     sums = KernelSums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
     return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])

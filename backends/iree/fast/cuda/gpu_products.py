@@ -38,7 +38,7 @@ _INSTRUCTION_TERMS = 16
 
 
 @slow(
-    "Reads operands of products from global memory, and divides no long sums; tiles in shared memory, partial sums.",
+    "Reads operands from global memory, and does not divide long sums; tiles in shared memory and partial sums.",
     "gpu_networks.py: bert",
 )
 @stage
@@ -61,7 +61,7 @@ def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
 def _emit(
     b: Emitter, x: IrValue, y: IrValue, of: Contraction, product: Product, tile: GpuTile, parts: int
 ) -> IrValue:
-    """Emits the product. The loops are over batches and parts, where there are several; rows, columns and terms."""
+    """Emits the product. The loops run over batches and parts, if there are several, then rows, columns and terms."""
     sizes = {f"batch {i}": n for i, n in enumerate(product.batches)} | {_PART: parts}
     outer = [name for name, n in sizes.items() if n > 1]
     sizes |= {_ROWS: product.rows, _COLUMNS: product.columns, _TERMS: product.terms_of_part(tile, parts)}

@@ -181,7 +181,7 @@ _REWRITES: tuple[dict[str, Pattern], ...] = (
         "stablehlo.select": kernel_forms.without_mark,
     },
 )
-"""Rewrites of ops in a loop for a kernel, by op name; each of these steps may emit ops that later steps rewrite."""
+"""Three steps of rewrites, by op name, that prepare a loop for a kernel. Later steps rewrite ops of earlier steps."""
 
 
 def _in_place(loop: IrOp, never: IrValue) -> None:

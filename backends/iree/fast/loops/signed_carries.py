@@ -29,7 +29,7 @@ def signed_carries(b: Emitter, loop: IrOp) -> None:
 
 
 def _is_converted(new: IrValue, old: IrValue) -> bool:
-    """Whether a carry needs conversion: unsigned integers, and predicates that the loop replaces as a whole."""
+    """Whether a carry needs conversion: if it has unsigned integers, or predicates that are replaced as a whole."""
     return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
 
 

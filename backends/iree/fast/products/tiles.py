@@ -41,7 +41,7 @@ _FASTER = 1.05
 _STACK = 2**16
 """The most bytes of the panels on the stack: threads of IREE's runtime have a stack of 128 KiB."""
 _DEPTHS = 64, 128
-"""The most summed elements of a part that is copied to panels; the tile is read and written once per part."""
+"""The numbers of summed elements for which panels may have room. A tile is read and written once for each part."""
 _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
 """The most rows of a workgroup, so that its part of x stays in a cache while the workgroup visits all columns."""

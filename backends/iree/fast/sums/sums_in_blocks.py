@@ -89,7 +89,7 @@ def _is_computed(x: IrValue) -> bool:
 
 
 def _is_broadcast(y: IrValue, count: int) -> bool:
-    """Whether `count` elements or more are computed from y through smaller arrays."""
+    """Whether an op computes an array of at least `count` elements from y, or from smaller arrays computed from y."""
 
     def following(op: IrOp) -> tuple[IrOp, ...]:
         return tuple(use.owner for use in op.results[0].uses) if 0 < _count(op) < count else ()
