@@ -26,7 +26,7 @@ def sorted_dimension(op: IrOp) -> int:
 class Rows:
     """The operands of a sort as arrays of rows, each of which is sorted. In `keys`, None stands for an iota along rows.
 
-    `size` is the number of rows and the number of their elements.
+    `size` has the number of rows, and the number of elements of a row.
     """
 
     op: IrOp

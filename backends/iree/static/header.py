@@ -105,7 +105,7 @@ class Interface:
     def each_of(program: Lowered, name: str) -> "list[Interface]":
         """The interfaces of a program's public functions.
 
-        The C function of the first public function is called `name`; the C function of a later one, F, `name_F`.
+        The first C function is called `name`. The C function for another public function F is called `name_F`.
         """
         first, *rest = functions_in(program.module)
         known = {name: (first, program.signature)}

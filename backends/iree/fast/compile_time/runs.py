@@ -77,7 +77,7 @@ def _next_smaller(values: Sequence[int]) -> NDArray[Any]:
 
 
 def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """For each pair of places, the first before the second: how many numbers, from each of them on, are equal."""
+    """For each pair of places, `first` before `second`: the length of the longest equal stretches that begin there."""
     length, n = np.zeros_like(first), len(ranks[0])
     for k in reversed(range(len(ranks))):
         fits = second + length + 2**k <= n
@@ -87,7 +87,7 @@ def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDA
 
 
 def _equal_before(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """For each pair of places, the first before the second: how many numbers, just before each of them, are equal."""
+    """For each pair of places, `first` before `second`: the length of the longest equal stretches that end before."""
     length = np.zeros_like(first)
     for k in reversed(range(len(ranks))):
         fits = first - length - 2**k >= 0

@@ -95,7 +95,7 @@ def _least(c: Convolution, batches: int) -> int:
 
 
 def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
-    """The result with batch groups; None if a group has several images or outputs, for volumes, and dilated images."""
+    """The result with batch groups; None for volumes, dilated images, and groups of several images or outputs."""
     if not groups == c.batch == c.outputs or c.has_holes or c.groups > 1 or c.rank > 2:
         return None
     return toward_depthwise(b, c.in_order(b))

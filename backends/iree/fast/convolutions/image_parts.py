@@ -125,9 +125,9 @@ class _Taken(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Indices of a tile: its image; the elements that its phase reads; its first channel in x and w; its features; t.
+    """The indices of a tile: of its image, of its first channel in x and in w, of its features, and of its first place.
 
-    t is the first place of the tile.
+    `taken` has the elements of the kernel that the tile's phase reads.
     """
 
     image: SizeLike

@@ -22,7 +22,7 @@ from tiduc.dialect.shapes.types import shape, with_shape
 
 
 def toward_depthwise(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution that `in_order` returned, with one batch group for each image and each output."""
+    """The result of a convolution that `in_order` returned, with as many batch groups as images and as outputs."""
     planes = Planes.of_kernel(c)
     x = planes.filled(b, b.reshape(c.x, [*shape(c.x)[:2], *planes.image]), 0)
     w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])

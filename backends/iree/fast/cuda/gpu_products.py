@@ -69,7 +69,7 @@ def _emit(
     loops = [*outer, _ROWS, _COLUMNS, _TERMS]
 
     def operand(v: IrValue, side: int) -> tuple[IrValue, list[str]]:
-        """An operand, reshaped to have one dimension for each loop whose counter is an index of it, and these loops."""
+        """An operand with one dimension for each loop that runs along it, and the names of these loops, in order."""
         names = {d: [f"batch {i}"] for i, d in enumerate(of.batches[side])} | {
             of.summed[side][0]: [_PART, _TERMS]
         }

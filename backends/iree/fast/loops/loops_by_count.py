@@ -33,7 +33,10 @@ def loops_by_count(module: ir.Module) -> int:
 
 
 def _rewritten(loop: ir.Operation) -> bool:
-    """Replaces a loop by a loop that counts from zero, unless `COUNTED` has a reason against it; returns whether."""
+    """Replaces a loop by a loop that counts from zero, unless `COUNTED` gives a reason not to.
+
+    Returns whether the loop was replaced.
+    """
     count = trip_count(loop)
     if count is None or COUNTED.against(loop):
         return False

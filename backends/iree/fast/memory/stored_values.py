@@ -1,4 +1,4 @@
-"""stored_values: replaces barriers by reshapes, which do not end execution regions, if they only prevent fusion.
+"""stored_values: replaces barriers that only prevent fusion. The reshapes in their place end no execution regions.
 
     %y = optimization_barrier %x {tidu.stored}     ->   %r = flow.tensor.reshape %x : 4x5xf32 -> 1x4x5xf32
                                                         %y = reshape %r : 4x5xf32

@@ -42,7 +42,7 @@ class _Part(NamedTuple):
     "flags.py: bundle",
 )
 def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Replaces terms of a sum that are padded along one dimension and do not overlap by one concatenation."""
+    """Replaces terms of a sum by one concatenation, if they are padded along one dimension and do not overlap."""
     if not is_static(op.result.type) or not is_float(op.result.type) or _is_term(op):
         return None
     terms = _terms(op)
