@@ -17,7 +17,7 @@ from tiduc.dialect.shapes.types import element, is_dynamic, shape, with_element
 
 
 def sorted_dimension(op: IrOp) -> int:
-    """The sorted dimension, counted from the front."""
+    """The index of the sorted dimension, counted from the first dimension."""
     given = ir.IntegerAttr(op.attributes["dimension"]).value if "dimension" in op.attributes else -1
     return int(given % len(op.operands[0].type.shape))
 

@@ -123,7 +123,7 @@ class Interface:
         return [*self.signature.inputs, *own]
 
     def parameters(self) -> list[str]:
-        """The parameters of the function."""
+        """The declarations of the function's parameters."""
         values = self.values()
         pairs = enumerate(zip(values, c_names([value.name for value in values]), strict=True))
         written = {*self.donated, *range(len(self.signature.inputs), len(values))}
@@ -132,7 +132,7 @@ class Interface:
         ]
 
     def pointers(self) -> tuple[list[str], list[str]]:
-        """The parameters that point to inputs, and those that point to outputs."""
+        """The names of the parameters that point to inputs, and of the parameters that point to outputs."""
         names = c_names([value.name for value in self.values()])
         inputs, rest = names[: len(self.signature.inputs)], iter(names[len(self.signature.inputs) :])
         own = {output: inputs[i] for i, output in self.donated.items()}

@@ -156,7 +156,7 @@ def _linked(query: str, host: Host) -> tuple[str, ...]:
 
 
 class _Functions:
-    """The functions and variables of a module in C, and the bytes that they take from malloc."""
+    """The functions and variables of a module in C, and the numbers of bytes that they take from malloc."""
 
     def __init__(self, host: Host, interfaces: Sequence[Interface]) -> None:
         self.host = host
@@ -224,7 +224,7 @@ def _function(
     arguments: Mapping[IrValue, int],
     donated: frozenset[int] = frozenset(),
 ) -> tuple[str, float]:
-    """A function of the module as a C function, and the bytes that a call takes from malloc.
+    """A function of the module as a C function, and the number of bytes that a call takes from malloc.
 
     `arguments` has the size in bytes of each argument. In C, `arguments` and `results` are pointers to the arrays.
     """

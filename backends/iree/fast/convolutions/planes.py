@@ -44,7 +44,7 @@ class Offsets:
     pitch: SizeLike | None = None
 
     def read(self, offset: Sequence[SizeLike]) -> tuple[SizeLike, SizeLike]:
-        """The plane that an offset of the window reads, and the distance of the element from the window's place."""
+        """The index of the plane that an offset of the window reads, and the element's distance from the window."""
         assert self.pitch is not None, "the code knows the distance of rows"
         plane: SizeLike = 0
         at: SizeLike = 0
@@ -87,7 +87,7 @@ class Planes:
         return _planes(c, w.sizes, c.places, w.dilation, w.strides)
 
     def remainders(self, d: int) -> list[int]:
-        """The remainders of rows or columns for which there are planes: 0, and multiples of the entry after 0."""
+        """The remainders of rows or columns for which there are planes: 0, and multiples of the second entry."""
         stride, step = self.strides[d], self.dilation[d] % self.strides[d]
         if step * (self.sizes[d] - 1) < stride:
             return [j * step for j in range(self.sizes[d] if step else 1)]
@@ -251,7 +251,7 @@ class _PlanesPart:
         out: IrValue,
         count: SizeLike | None,
     ) -> IrValue:
-        """Writes elements of a row to the planes, from element q of those that windows read.
+        """Writes elements of a row to the planes, starting with element q of the elements that windows read.
 
         Writes as many vectors as the stride of columns, or only the first `count` elements of these vectors.
         """
@@ -274,7 +274,7 @@ def _two(values: Sequence[int], fill: int) -> Pair:
 
 
 def _planes(c: Convolution, *roles: Sequence[int]) -> Planes:
-    """The planes of a convolution's images, with these places, sizes, strides and dilation of the window."""
+    """The planes of a convolution's images. `roles` are the places, and the window's sizes, strides and dilation."""
     image = _two([shape(c.x)[d] for d in c.layout.input[2:]], 1)
     places, sizes, strides, dilation = (_two(role, 1) for role in roles)
     return Planes(places, sizes, strides, dilation, _two(c.window.low, 0), image)

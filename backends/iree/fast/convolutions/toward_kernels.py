@@ -111,7 +111,7 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result:
 
 
 def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
-    """The estimated cycles of `toward_kernel` for a convolution whose dimensions are in any order."""
+    """The estimated number of cycles of `toward_kernel`, for a convolution whose dimensions are in any order."""
     sums, tile = _sums(c, Planes.of_kernel(c), registers)
     return sums.cycles(tile)
 
@@ -310,7 +310,7 @@ class _PanelsPart:
         start = k.held(block * n.each)
 
         def feature(k: Vectors, i: SizeLike) -> SizeLike:
-            """The number of feature i of the panel; that of the last feature where the panel has features beyond it."""
+            """The number of feature i of the panel, but at most the number of the last feature."""
             o = panel * form.width + i
             return k.held(o if form.even else smaller(o, n.outputs - 1))
 

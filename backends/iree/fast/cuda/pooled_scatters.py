@@ -106,7 +106,7 @@ def _limit(x: IrValue | None, otherwise: int) -> int | None:
 
 
 def _counts(x: IrValue) -> bool:
-    """Whether the elements of an array are their row-major numbers, and whether these numbers fit the type."""
+    """Whether each element of an array is its own row-major index, and whether these indices fit the type."""
     lines = [line for y in traced(x, RESHAPES) if (line := defined_by(y, "stablehlo.iota")) is not None]
     return bool(lines) and lines[0].results[0].type.rank == 1 and math.prod(shape(x)) - 1 <= type_range(x)[1]
 

@@ -227,7 +227,7 @@ def store_terms(loop: IrOp) -> None:
 
 
 def _accumulations(x: IrValue, block: ir.Block) -> dict[IrValue, IrOp]:
-    """The products and sums of a block from which only other kinds of ops in the block compute x, by their results."""
+    """The products and sums of a block that enter x directly or through other ops of the block, by their results."""
     found, seen, left = dict[IrValue, IrOp](), set[IrValue](), [x]
     while left:
         y = left.pop()

@@ -37,7 +37,10 @@ def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _iota_dimension(x: IrValue) -> int | None:
-    """The dimension along which x counts, if x is an iota, or a reshaped iota of which only this size is not 1."""
+    """The index of the dimension along which x is an iota; None if x is not an iota.
+
+    A reshape of an iota is accepted, too, if its dimensions of a size other than 1 are only the iota's own dimension.
+    """
     if iota := defined_by(x, "stablehlo.iota"):
         return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)
     if reshape := defined_by(x, "stablehlo.reshape"):

@@ -27,7 +27,7 @@ class MatrixOperand:
 
     @property
     def last(self) -> int:
-        """The dimension whose elements are adjacent in memory."""
+        """The index of the dimension whose elements are adjacent in memory."""
         return len(self.value.type.shape) - 1
 
     @property

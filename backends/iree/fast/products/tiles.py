@@ -225,7 +225,7 @@ class _Workgroup:
     y: MatrixOperand
     batch: SizeLike
     batches: tuple[SizeLike, ...]
-    tiles: tuple[SizeLike, SizeLike]  # the first tile and the end
+    tiles: tuple[SizeLike, SizeLike]  # the first row of tiles, and the end
     row: SizeLike
     rows: SizeLike
     column: SizeLike
