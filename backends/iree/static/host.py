@@ -59,8 +59,7 @@ class Host:
     """The state that the functions of a module share.
 
     `name` is the program's name in diagnostics. `exports` has the op `hal.executable.export` of each kernel, and
-    `called` the indices of called kernels. `constants` and `resources` hold bytes. With `rehearses`, kernels and
-    resources are not known yet.
+    `called` the indices of called kernels. With `rehearses`, kernels and resources are not known yet.
     """
 
     name: str

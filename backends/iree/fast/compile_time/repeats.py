@@ -39,10 +39,7 @@ LEAST = 16
 """The fewest ops of a function: each call takes time, because the call is compiled first and inlined later."""
 
 SAVED, LEAST_SAVED = 80, 200
-"""The fewest ops that one function must save, and the fewest that all functions together must save.
-
-The limits exist because functions need a further run of the compiler, which takes 0.1 s.
-"""
+"""The fewest ops that one function must save, and that all must save together: a further compiler run takes 0.1 s."""
 
 _Index = Mapping[ir.Operation, int]
 """The number of each op: its index in the list of a program's ops without constants."""
@@ -177,8 +174,7 @@ def _may_repeat(op: IrOp) -> bool:
 def _kind(op: IrOp, numbers: dict[IrValue, int] | None = None) -> tuple[Hashable, ...]:
     """A key of the properties that repeated ops share; for ops in a region, also the `numbers` of the values they read.
 
-    If a region reads a value from outside, the key equals no other key, since only operands become arguments of a
-    function.
+    If a region reads a value from outside, the key equals no other key: only operands become a function's arguments.
     """
     given = op.attributes
     attributes = [(name, given[name]) for name in given]
@@ -202,10 +198,7 @@ def _number(values: Iterable[IrValue], numbers: dict[IrValue, int]) -> None:
 
 
 def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
-    """Finds the repeat that saves the most ops among the ops from number `low` to `high` - 1.
-
-    Returns the numbers of its first op and of the op after its last, and its period; None if it saves too few ops.
-    """
+    """Among ops `low` to `high` - 1, the repeat that saves the most: its first op, the op after it, its period; or None."""
     starts, ends = np.maximum(found.starts, low), np.minimum(found.ends, high)
     periods = -(-LEAST // found.periods) * found.periods
     saved = (ends - starts) // periods * periods - periods
@@ -243,10 +236,7 @@ def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
 
 
 def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
-    """The repeat with the most copies whose borders cut no value from its readers; None if there is no such repeat.
-
-    All copies are among the ops from number `start` to `end` - 1.
-    """
+    """Among ops `start` to `end` - 1, the repeat with the most copies whose borders cut no value; None if all do."""
     most = (end - start) // period
     for copies in (most, most - 1):
         if period * (copies - 1) < SAVED:
@@ -336,10 +326,7 @@ def _part(
 
 
 def _place(x: IrValue, index: _Index, start: int, period: int) -> tuple[int, int] | None:
-    """The index of the op that computes x in a copy, and the index of the result; None for a value from outside.
-
-    The copy has `period` ops, from op number `start` on.
-    """
+    """The index in a copy of the op that computes x, and the index of the result; None for a value from outside."""
     if (op := definition(x)) is None:
         return None
     i = index.get(op.operation, -1) - start
