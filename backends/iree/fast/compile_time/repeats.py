@@ -51,10 +51,7 @@ _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
 
 
 class Repeat(NamedTuple):
-    """A sequence of `period` ops that occurs `copies` times in a row, from op number `start` on.
-
-    Constants are not numbered.
-    """
+    """A sequence of `period` ops that occurs `copies` times in a row, from op number `start` on."""
 
     start: int
     period: int
@@ -74,9 +71,8 @@ class Repeat(NamedTuple):
 class RepeatFunction(NamedTuple):
     """A repeat as a function. A pair stands for an operand or a result: the op's index in a copy, and its own index.
 
-    `inner` maps operands to results of the same copy, and `constants` maps operands to the op of a constant. Each list
-    in `inputs` has the operands that read one input of the function. `outputs` lists the results that ops outside the
-    copy read.
+    `inner` maps operands to results of the same copy, and `constants` maps operands to the op of a constant. A list in
+    `inputs` has the operands that read one input. `outputs` has the results that ops outside the copy read.
     """
 
     inner: dict[tuple[int, int], tuple[int, int]]
@@ -198,7 +194,10 @@ def _number(values: Iterable[IrValue], numbers: dict[IrValue, int]) -> None:
 
 
 def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
-    """Among ops `low` to `high` - 1, the repeat that saves the most: its first op, the op after it, its period; or None."""
+    """The repeat that saves the most ops: the numbers of its first op and of the op after its last, and its period.
+
+    Searches the ops from number `low` to `high` - 1. Returns None if all repeats save too few ops.
+    """
     starts, ends = np.maximum(found.starts, low), np.minimum(found.ends, high)
     periods = -(-LEAST // found.periods) * found.periods
     saved = (ends - starts) // periods * periods - periods
@@ -212,9 +211,8 @@ def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
 class Borders(NamedTuple):
     """Values that IREE would fuse with their readers. A column has the numbers of the op, the first and last reader.
 
-    `leaving` has all of these values, ordered by the op's number. `entering` has the values that a function may take as
-    inputs, ordered by the first reader. Results of kernels, and values that IREE stores in any case, are in neither
-    array.
+    `leaving` has these values in the order of their ops. `entering` has the values that a function may take as inputs,
+    in the order of their first readers. Results of kernels and values that IREE always stores are in neither array.
     """
 
     leaving: NDArray[np.int64]
@@ -222,7 +220,7 @@ class Borders(NamedTuple):
 
 
 def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
-    """The values of a program that a function's border should not separate from all of their readers."""
+    """The values of a program that a function's border must not separate from all of their readers."""
     leaving, entering = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
     for i, op in enumerate(ops):
         for y in op.results if op.name != DISPATCH else ():
