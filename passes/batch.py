@@ -6,9 +6,9 @@
                                                    ...
 
 It visits the ops that the outputs depend on, in order, and applies the batching rule of each op that a batched value
-reaches. Other values are referenced, whichever graph owns them: if the tangents of a linear graph are batched, its
-primal values are computed once. An op without a rule runs k times, in a loop. If most ops have no rule, or a value
-cannot have a batch dimension, one loop runs around all ops.
+reaches. Unbatched values are not copied: ops read them from the graph that owns them. If the tangents of a linear graph
+are batched, its primal values are computed once. An op without a rule runs k times, in a loop. If most ops have no
+rule, or a value cannot have a batch dimension, one loop runs around all ops.
 """
 
 from collections.abc import Collection, Sequence
@@ -43,7 +43,7 @@ from tiduc.passes.engine.close import close, inline, private_builder
 from tiduc.passes.rules.registry import OpSet
 
 BATCH_OF = "tidu.batch_of"
-"""Attribute of a batched graph: the graphs that it batches."""
+"""Attribute of a batched graph: the names of the graphs that it batches."""
 
 BATCHED = "tidu.batched"
 """Attribute of a batched graph: for each of its inputs, the key of the input that it batches."""
@@ -51,7 +51,7 @@ BATCHED = "tidu.batched"
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of a call of `batch` or `collapse`, for every graph that it creates."""
+    """The arguments of a call of `batch` or `collapse`, which apply to every graph that the call creates."""
 
     view: View
     size: int
@@ -80,11 +80,12 @@ def batch(
     name: str | None = None,
     rules: BatchRules = BATCHING,
 ) -> Graph:
-    """The graph that computes `outputs` (values, or references) for `size` values of the inputs with these keys.
+    """The graph that computes `outputs` (values, or references) for `size` values of each input.
 
-    Its inputs, under fresh keys, and its outputs have a leading dimension of that size. An output that does not depend
-    on the inputs stays unbatched. Raises `RequestError` if an input is bound, repeated, of dynamic shape or not a
-    tensor, or if the size is less than 1. Raises `Unsupported` if an op cannot be batched.
+    `inputs` are the inputs' keys. The inputs of the new graph have fresh keys. Its inputs and outputs have a leading
+    dimension of size `size`, except that outputs which do not depend on the inputs stay unbatched. Raises
+    `RequestError` if an input is bound, repeated, of dynamic shape or not a tensor, or if the size is less than 1.
+    Raises `Unsupported` if an op cannot be batched.
     """
     outputs = view.values(outputs)
     own = [view.input(key) for key in inputs]
@@ -136,9 +137,10 @@ def _batch_ops(
     plain: dict[Value, Value],
     closed: bool,
 ) -> None:
-    """Adds every value that depends on a batched value to `values`. `plain` maps unbatched values to replacements.
+    """Batches each op that reads a batched value, and adds its batched results to `values`.
 
-    In a closed graph, ops that do not depend on batched values are copied.
+    `plain` maps unbatched values to replacements. In a closed graph, all other ops are copied; elsewhere, only those
+    that read a replaced value.
     """
     for op in order:
         if not values.keys().isdisjoint(op.reads):
@@ -184,7 +186,8 @@ def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> N
 def _rule(request: Request, op: Definition) -> BatchRule:
     """The op's rule; `mapped` if it has none, or if its region captures values that are not constants.
 
-    A result of dynamic shape cannot be batched, except sequences between loops, which are never stored as a whole.
+    Raises `Unsupported` if the op is refused, or if a result is not a tensor of static shape. A loop may return
+    sequences of dynamic length, because sequences between loops are never stored as a whole.
     """
     rule = request.rules.rule(op, request.opset.key(op))
     if op.name not in request.opset.capturing and not all(x.is_constant for x in op.captures):
@@ -204,13 +207,16 @@ _BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, Ba
 def _batched_graph(
     request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:
-    """The closed graph with the inputs `at` batched. `forced` flags outputs that are batched in any case."""
+    """The closed graph with those inputs batched that `at` flags.
+
+    `forced` has an entry for each output: True makes it batched, False asserts that it is not, None leaves it open.
+    """
     key = graph, at, tuple(forced), request.size, request.rules
     return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
 
 
 def batch_closed(view: View, graph: Graph, at: Sequence[bool], size: int, *, opset: OpSet) -> Graph:
-    """The closed graph for `size` values of its inputs `at`, along a leading dimension, with all outputs batched."""
+    """The closed graph for `size` values of the inputs that `at` flags. Every output has a leading batch dimension."""
     request = Request(view, size, opset, BATCHING)
     return _batched_graph(request, graph, tuple(at), [True] * len(graph.outputs)).graph
 
@@ -253,7 +259,8 @@ def reached_ops(order: Sequence[Definition], inputs: Collection[Value]) -> list[
 def is_one_loop(request: Request, reached: Sequence[Definition]) -> bool:
     """Whether one loop over the batch is best: most of the ops have no rule, or a result cannot be batched.
 
-    False if there are sequences of dynamic length, because an outer loop cannot read them.
+    False if a stateful op cannot be batched, or if there are sequences of dynamic length, because an outer loop cannot
+    read them.
     """
     opset, rules = request.opset, request.rules
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):
@@ -273,7 +280,7 @@ def _is_dynamic_sequence(x: Value) -> bool:
 def in_one_loop(
     b: StablehloBuilder, reached: Sequence[Definition], outputs: Sequence[Value], values: dict[Value, Value]
 ) -> None:
-    """Computes the outputs in a single loop over the batch."""
+    """Computes the outputs in a single loop over the batch, and adds them to `values`."""
     given: dict[Value, tuple[Any, bool]] = {x: (v, True) for x, v in values.items()}
     b.location = reached[0].location  # the location of errors about the loop
     computed = {y for op in reached for y in op.results}

@@ -76,8 +76,8 @@ def collapse(
 ) -> Graph:
     """The graph that computes the sum of each output over `size` values of the inputs with these keys.
 
-    The keys `linear`, a subset of `inputs`, are inputs of a linear graph that holds all ops that read them. The inputs
-    of the result, under fresh keys, have a leading dimension of `size`. Errors are those of `batch`.
+    `linear` lists the keys among `inputs` that are inputs of a linear graph; only ops of that graph may read them. The
+    inputs of the result have fresh keys and a leading dimension of `size`. Errors are those of `batch`.
     """
     outputs, own = view.values(outputs), [view.input(key) for key in inputs]
     check_inputs(own, inputs, size)
@@ -117,7 +117,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class CollapsePlan:
-    """The part of each batched value that is needed. `moved` are the ops that apply to sums over the batch."""
+    """The needed part of each value that depends on the batch (`dependent`), and the ops on sums over it (`moved`)."""
 
     needs: dict[Value, Need]
     dependent: set[Value]
@@ -138,7 +138,7 @@ def plan(
     linear: Iterable[Value],
     wanted: Mapping[Value, Need],
 ) -> CollapsePlan:
-    """Plans a schedule, given the batched inputs, the linear inputs, and the wanted outputs."""
+    """The plan of a schedule, given the batched inputs, the linear ones of them, and the needed part of each output."""
     decided = CollapsePlan(dict(wanted), set(dependent), set(linear), set(), {})
     reached = []
     for op in order:
@@ -153,7 +153,7 @@ def plan(
 
 
 def _plan_op(view: View, opset: OpSet, op: Definition, decided: CollapsePlan) -> None:
-    """Adds the needs of an op to its operands."""
+    """Adds to the plan which parts of its operands the op needs, given the needed parts of its results."""
     of_results = [decided.needs.get(y, Need.NOTHING) for y in op.results]
     most = max(of_results, default=Need.NOTHING)
     if most is Need.NOTHING:
@@ -265,9 +265,9 @@ _COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits a plan: `values` are batched values, `sums` are their sums, `plain` has replacements of other values.
+    """Emits a plan. The maps are by value: batched `values`, unbatched replacements (`plain`), `sums` over the batch.
 
-    `products` holds batched values as products; they move to `values` when an op needs each example.
+    `products` has batched values as products, which are multiplied out into `values` when an op needs each example.
     """
 
     request: Request

@@ -127,7 +127,8 @@ def plan(
     """The estimated times of a linear graph's Jacobian. Each input and each output comes with its number of seeds.
 
     The time of a mode is a sum over linear ops: the time of the op (`dialect/facts/costs.py`) times the number of seeds
-    for which it runs. A cut has one seed for each element in both of its graphs, and ends in a product.
+    for which it runs. With a cut, both graphs run for one seed per element of the values at the cut, and a product of
+    the two Jacobians follows.
     """
     wanted = [dy for dy in linear.outputs if dy is not None]
     ops = active_ops(view, linear, wanted)

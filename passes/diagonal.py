@@ -36,10 +36,10 @@ from tiduc.passes.rules.registry import OpSet
 def batch_diagonal(
     view: View, outputs: Sequence[Value], key: str, dimension: int, opset: OpSet
 ) -> tuple[Graph, list[Value]]:
-    """The outputs of a linear graph for each seed along a dimension of an input, with a leading dimension of seeds.
+    """Computes the outputs of a linear graph for each seed along a dimension of the input `key`.
 
-    The caller binds the input to the sum of the seeds. Also returns the graph of the new ops. Raises `Unsupported` if
-    an op cannot be batched.
+    The caller binds the input to the sum of the seeds. Returns the graph of the new ops, and the outputs, which have a
+    leading dimension of seeds. Raises `Unsupported` if an op cannot be batched.
     """
     x = view.input(key)
     b: Any = opset.builder(view, view.fresh("B"))

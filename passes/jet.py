@@ -26,7 +26,7 @@ from tiduc.passes.linearize import check_distinct, check_free, tangent_type
 from tiduc.passes.rules.registry import OpSet
 
 JET_OF = "tidu.jet_of"
-"""Attribute of a graph of Taylor coefficients: the graphs whose outputs it expands."""
+"""Attribute of a graph of Taylor coefficients: the names of the graphs whose outputs it expands."""
 
 MAX_ORDER = 100
 """The highest order of a jet. The propagation of a series is recursive in the order, and only in the order."""

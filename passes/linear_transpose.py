@@ -105,7 +105,8 @@ def transpose_closed(
     """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
 
     The transpose reads values of `graph`. Its outputs are aligned with `linear`; an output is None if its input gets no
-    cotangent. The cotangents of the inputs in `sums` are added to further inputs, which follow the cotangents.
+    cotangent. After the inputs for cotangents, the transpose has one more input for each entry of `sums`, an input of
+    `graph`; it adds the cotangent of the entry to the value of this input.
 
     Each input in `steep` adds one output: a predicate that is true where the input's cotangent is not masked, or None
     if it gets no cotangent. For an input that is also in `sums`, the predicate is true if that held in this iteration

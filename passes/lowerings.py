@@ -64,7 +64,7 @@ def _lower_within(
 
 
 def _kind(op: IrOp) -> _Kind:
-    """A hashable key: the op's name, types and attributes."""
+    """A hashable key: the op's name, number of operands, types and attributes."""
     types = tuple([x.type for x in (*op.operands, *op.results)])
     return op.name, len(op.operands), types, ir.DictAttr.get({n: op.attributes[n] for n in op.attributes})
 

@@ -1,4 +1,4 @@
-"""The batching rules (vmap) of StableHLO and CHLO; every module beside this one adds its rules to `BATCHING`.
+"""The batching rules (vmap) of StableHLO and CHLO. The rule modules of this package add them to the table `BATCHING`.
 
     registry.py, table.py                           the forms in which a rule is declared, and the table
     elementwise, shape, indexing, reduction, contraction, linear_algebra, collectives, control      rules, by kind of op

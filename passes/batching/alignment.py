@@ -21,7 +21,7 @@ Alignment = dict[int, int]
 """Maps dimensions of the input to the aligned dimensions of a value."""
 
 DimensionRule = Callable[[Definition, int], dict[int, int]]
-"""A rule, (op, operand number) -> map from dimensions of the operand to dimensions of all results."""
+"""A rule, (op, operand number) -> map from dimensions of the operand to the aligned dimensions of every result."""
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
@@ -75,7 +75,7 @@ def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
 
 
 def _reshape(op: Definition, i: int) -> dict[int, int]:
-    """Maps the dimensions that a reshape keeps: they have one size, and equally many elements before and after them."""
+    """Maps a dimension to a dimension of equal size, with equally many entries in the dimensions in front of both."""
     before = [_with_entries_in_front(shape(v)) for v in (op.operands[0], op.result)]
     places = {at: e for e, at in enumerate(before[1]) if at[1] > 1}
     return {d: places[at] for d, at in enumerate(before[0]) if at in places}
@@ -95,7 +95,7 @@ def _reverse(op: Definition, i: int) -> dict[int, int]:
 
 
 def _unchanged_sizes(op: Definition, i: int) -> dict[int, int]:
-    """The dimensions that a slice reads, or an update writes, from the first index to the last."""
+    """The dimensions that a slice reads, or an update writes, in full."""
     whole, part = shape(op.operands[0]), shape(op.operands[i])
     return {d: d for d, n in enumerate(shape(op.result)) if whole[d] == part[d] == n}
 
@@ -115,7 +115,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 
 
 def _without(name: str) -> DimensionRule:
-    """A rule that keeps all dimensions except the one that an attribute names."""
+    """A rule that keeps all dimensions except the attribute `name`: a dimension number, by default the last."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
         n = rank(op.operands[i])
@@ -196,7 +196,10 @@ def _scatter(op: Definition, i: int) -> dict[int, int]:
 def _beside(
     operand: Sequence[int], indices: Sequence[int], vector: int, batch: Sequence[int]
 ) -> dict[int, int]:
-    """Maps an operand's batching dimensions to the dimensions of the result (or updates) outside the windows."""
+    """Maps an operand's batching dimensions to their dimensions in the result (or the updates).
+
+    `batch` lists the dimensions of the result (or the updates) outside the windows.
+    """
     return {d: batch[at - (at > vector)] for d, at in zip(operand, indices, strict=True)}
 
 

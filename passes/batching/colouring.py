@@ -62,10 +62,10 @@ def _free(taken: set[int]) -> int:
 
 
 def star_colours(entries: Entries, count: int) -> Numbers:
-    """A colour for each column of a symmetric matrix, such that every path of four columns has three colours.
+    """A colour for each column of a symmetric matrix, such that every path of four columns has at least three colours.
 
-    Then, for each pair of entries (i, j) and (j, i), at least one entry shares its row with no other column of its
-    colour.
+    Then at least one of the equal entries (i, j) and (j, i) is alone: no other column of its colour has a nonzero in
+    its row.
     """
     rows, columns = entries
     neighbours: dict[int, list[int]] = {j: [] for j in range(count)}

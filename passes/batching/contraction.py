@@ -48,8 +48,8 @@ def convolution(
 ) -> Sequence[Value]:
     """Puts the batch into the images (lhs batched), the output features (rhs batched), or the groups (both).
 
-    Groups are contiguous. In a grouped dimension, the batch of one operand goes between the group and the other
-    elements. If both operands are batched, the groups of the batch go outside the existing groups.
+    Groups are contiguous. If one operand is batched, a dimension of g groups of m becomes g groups of k m. If both
+    operands are batched, each example has g groups of its own: k g groups of m.
     """
     n = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     features, images = (int(op.attributes[name].value) for name in _COUNTS)

@@ -1,4 +1,4 @@
-"""Elementwise ops: each result element depends only on the operands' elements at its place."""
+"""Elementwise ops: each result element depends only on the operands' elements with the same index."""
 
 from collections.abc import Sequence
 

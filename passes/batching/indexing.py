@@ -73,7 +73,7 @@ def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 def dynamic_slice(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Batched starts become a gather. Both ops clamp out-of-range starts."""
+    """A slice with batched starts becomes a gather. Both ops clamp out-of-range starts."""
     operand, *starts = x
     sizes, n = op.attributes["slice_sizes"], rank(op.operands[0])
     if not any(at[1:]):
@@ -91,7 +91,7 @@ def dynamic_slice(
 def dynamic_update_slice(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Batched starts become a scatter. The starts are clamped first, because a scatter drops out-of-range updates."""
+    """An update with batched starts becomes a scatter of clamped starts: a scatter drops out-of-range updates."""
     operand, update, *starts = x
     n = rank(op.operands[0])
     operand, update = spread_all(b, (operand, update), at[:2])

@@ -23,15 +23,15 @@ Places = NDArray[np.int64]
 Known = Callable[[Value], "NDArray[Any] | None"]
 
 MOST = 2**24
-"""The most entries of a pattern, and the most elements of a value with a pattern. For more, the search gives up."""
+"""The largest number of entries of a pattern, and of elements of a value. The search gives up on larger ones."""
 
 
 class TooManyPlaces(Exception):
-    """Raised if a pattern is not sparse, or too large for a search that pays off."""
+    """Raised if a pattern is not sparse, or so large that the search for it would not pay off."""
 
 
 def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
-    """The elements of operand i on which each element of the result y may depend.
+    """The flat indices of the elements of operand i on which each element of the result y may depend.
 
     Raises `TooManyPlaces` if there are too many.
     """
@@ -43,7 +43,7 @@ def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
 
 
 def _along_aligned(op: Definition, i: int, y: Value) -> Places:
-    """All elements of the operand whose indices agree with the result's along aligned dimensions."""
+    """For each result element, all operand elements whose indices along aligned dimensions equal the result's."""
     x = op.operands[i]
     of_x, of_y = shape(x), shape(y)
     aligned = aligned_dimensions(op, i)
@@ -196,7 +196,7 @@ def _scatter(op: Definition, i: int, known: Known) -> Places | None:
 def _indexed(
     indices: NDArray[Any], vector: int, order: Sequence[int], pairs: Sequence[tuple[int, int]], count: int
 ) -> list[Places]:
-    """For each dimension of the operand, the starts of the slices, as an array over the slices' batch."""
+    """For each dimension of the operand, the starts of the slices: an array of the shape of the indices' batch."""
     indices = indices.astype(np.int64)
     if vector == indices.ndim:
         indices = indices[..., None]
@@ -220,7 +220,8 @@ def _with_windows(
 ) -> Places:
     """The flat index in the operand of each element of the slices; -1 if out of bounds.
 
-    `windows` are the dimensions of the slices that a window spans.
+    `windows` are the window dimensions of the slices, `gone` the operand's dimensions without a window dimension. `own`
+    is the operand's shape, `sizes` the shape of the slices.
     """
     batch = [d for d in range(len(sizes)) if d not in windows]
     of_window = iter(windows)
@@ -239,7 +240,7 @@ def _with_windows(
 
 
 def _inverted(targets: NDArray[Any], count: int) -> Places:
-    """Row i lists the numbers of the entries of `targets` that equal i, then -1."""
+    """An array whose row i lists the indices at which `targets` equals i, then -1."""
     entries = np.flatnonzero(targets >= 0)
     order = entries[np.argsort(targets[entries], kind="stable")]
     sorted_ = targets[order]
@@ -279,7 +280,11 @@ def _under(
     window: Window,
     batch: dict[int, int] | None = None,
 ) -> Places:
-    """The elements of x under a window that moves along the dimensions `of_x`; all elements along other dimensions."""
+    """For each element of y, the flat indices of the elements of x that its window covers, and -1 in the padding.
+
+    The window moves along the dimensions `of_x` of x and `of_y` of y. `batch` maps batch dimensions of x to those of y.
+    Along the remaining dimensions, the window covers all elements.
+    """
     xs, ys = shape(x), shape(y)
     count = _size(window.sizes) * _size(
         [n for d, n in enumerate(xs) if d not in of_x and d not in (batch or {})]

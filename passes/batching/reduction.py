@@ -1,4 +1,4 @@
-"""Ops that combine elements by a scalar body. They do not combine elements along the batch, an extra dimension."""
+"""Ops that combine elements by a scalar body. The batch is an additional dimension, along which nothing is combined."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def _reduce(op: Definition) -> dict[str, ir.DenseI64ArrayAttr]:
 
 
 def _windows(op: Definition) -> dict[str, Any]:
-    """Windows of size one along the batch dimension."""
+    """The window attributes of the op, with a window of size one along the batch dimension."""
     changed = {name: longer(op.attributes[name], 1) for name in _WINDOW if name in op.attributes}
     if "padding" in op.attributes:
         padding = op.attributes["padding"]
@@ -50,7 +50,7 @@ def _windows(op: Definition) -> dict[str, Any]:
 
 
 def _sort(op: Definition) -> dict[str, ir.IntegerAttr]:
-    """Shifts the dimension, unless it is counted from the end. The default is the last dimension."""
+    """The attribute `dimension` plus one, unless it counts from the end. By default, the last dimension is sorted."""
     if "dimension" not in op.attributes:
         return {}
     return {} if op.attributes["dimension"].value < 0 else {"dimension": next_(op.attributes["dimension"])}

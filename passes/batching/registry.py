@@ -1,6 +1,6 @@
 """The table of batching (vmap) rules, and the four forms in which a rule is declared. This module names no op.
 
-    elementwise(*names)       each result element depends on the operands' elements at its place, or on scalars
+    elementwise(*names)       each result element depends on the operands' elements with the same index, or on scalars
     leading(*names)           the op treats leading dimensions as batching dimensions already
     @batch(name)              rules written by hand, where no form above fits
     refuse(reason, *names)    the op can neither be batched nor run k times in a loop

@@ -63,7 +63,7 @@ def get_dimension_size(
 
 @batch("stablehlo.pad")
 def pad(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """If padding values are batched, a mask of the padding selects them."""
+    """Pads by one value for all examples. If each example has its own padding value, a mask selects the padding."""
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     changed = {name: longer(op.attributes[name], 0) for name in names}
     operand, value = x if at[0] else (spread(b, x[0]), x[1])

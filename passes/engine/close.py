@@ -48,7 +48,7 @@ def close(
 def inline(
     b: StablehloBuilder, view: View, wanted: Sequence[Value], local: dict[Value, Value]
 ) -> dict[Value, Value]:
-    """Copies into `b` the ops on which `wanted` depends, up to the values in `local`. Returns an extended `local`.
+    """Copies into `b` the ops on which `wanted` depends, up to the values in `local`. Extends and returns `local`.
 
     `local` maps values to their replacements in the graph that `b` builds.
     """

@@ -22,7 +22,7 @@ from tiduc.passes.rules.registry import OpSet
 
 BARRIER = "stablehlo.optimization_barrier"
 MOST_CARRIED = 1024
-"""The most residuals of callees that a called graph passes on to its caller.
+"""The largest number of residuals of its own callees that a called graph passes on to its caller.
 
 If each graph calls the next one twice, the number of residuals doubles from callee to caller. Beyond this bound, the
 linear graph reruns the primal graph, so that a derivative grows with the number of call sites and not with the number

@@ -25,21 +25,24 @@ from tiduc.dialect.ops.verify import CHECKPOINT
 from tiduc.passes.rules.determinant import SELECT, sizes_of_pivots
 
 SMALL = 12
-"""The most ops of a small function: inlining one costs less than a call of it."""
+"""The largest number of ops of a small function, whose inlining costs less than its call."""
 
 MOST = 2**18
-"""The most ops of a function with its calls inlined. If each function calls the next one twice, the number doubles."""
+"""The largest number of ops of a function after its calls are inlined.
+
+If each function calls the next one twice, the number doubles from callee to caller.
+"""
 
 _INLINED = frozenset((*targets("Eigh", "gesdd", "gesvd", "gesvdj", "getrf", "syevd"), "LuDecomposition"))
 _MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
-"""Ops that may stand between a factorization and a function's result, each with the operand that it passes on."""
+"""Ops that may stand between a factorization and a function's result; each with the index of the operand it moves."""
 
 Calls = dict[str, list[tuple[Any, str]]]
 """For each function, its call ops, each with the name of its callee."""
 
 
 def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool) -> list[str]:
-    """Inlines the calls reachable from the roots, or turns them into `tidu.call`s. Returns the functions still called.
+    """Inlines the calls reachable from the roots, or turns them into `tidu.call`s. Returns the names still called.
 
     With `inline`, every call that may be inlined is inlined. Raises `Unsupported` for a function that is recursive,
     directly or indirectly; for a call, in a region that cannot hold calls, of a function that may not be inlined; and

@@ -167,7 +167,7 @@ def _torch_index_select(op: IrOp) -> None:
 
 
 def _reduced(op: IrOp) -> None:
-    """Each result must have the operand's shape without the reduced dimensions, and floats at least as wide."""
+    """A result must have its operand's shape without the reduced dimensions, and floats at least as wide as there."""
     dropped = set(op.attributes["dimensions"])
     for x, y in zip(op.operands, op.results, strict=False):
         kept = tuple(n for d, n in enumerate(sizes_in(x.type)) if d not in dropped)

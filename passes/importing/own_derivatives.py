@@ -36,7 +36,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
-    """Sets `FUNCTION` on the functions that must not be inlined. Returns the derivatives among them, by name.
+    """Sets `FUNCTION` on the functions that must not be inlined. Returns the names of the derivatives among them.
 
     If a public function names its derivative, its body moves to a private function, which the public function calls.
     Raises `ParseError` if a function names both a JVP and a VJP, or a derivative that does not exist or has the wrong
@@ -66,9 +66,9 @@ def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
 def _check(
     function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation], opset: OpSet
 ) -> str:
-    """The name that a derivative's attribute holds.
+    """The name of the derivative of `function`, the value of the attribute `attribute`.
 
-    Raises `ParseError` unless that function exists and its type is right.
+    Raises `ParseError` unless the derivative exists and has the right type.
     """
     symbol = function.attributes[attribute]
     if not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
@@ -104,7 +104,7 @@ def _check(
 
 
 def _check_solver(function: IrOp, name: str, attribute: str, functions: Mapping[str, ir.Operation]) -> None:
-    """Checks `SOLVER` and `TRANSPOSE_SOLVE`, and keeps the function that solves the transposed system."""
+    """Checks `SOLVER` and `TRANSPOSE_SOLVE`. Prevents inlining of the function that solves the transposed system."""
     methods = (LU, *METHODS) if attribute == ROOT else METHODS
     given = readable(function.attributes, SOLVER)
     if SOLVER in function.attributes and not _is_solver(given, methods):
@@ -142,7 +142,7 @@ def _is_solver(given: ir.Attribute | None, methods: Sequence[str]) -> bool:
 
 
 _NUMBERS = {"tolerance": ir.FloatAttr, "iterations": ir.IntegerAttr}
-"""The options of a solver."""
+"""The numeric options of a solver, with the class of their attributes."""
 
 
 def _is_solvable(results: list[ir.RankedTensorType]) -> bool:

@@ -1,7 +1,7 @@
 """Marks the extrema of a relu, whose derivative at the kink is 0 in every framework; part of import.
 
-    func.func private @relu(%x: T) -> T           JAX's export of jax.nn.relu, which gives its own derivative; the
-      %0 = stablehlo.constant dense<0.0>          export does not contain that derivative
+    func.func private @relu(%x: T) -> T           JAX's export of jax.nn.relu. In JAX, the function has its own
+      %0 = stablehlo.constant dense<0.0>          derivative, which the export does not contain.
       %1 = stablehlo.maximum %x, %0          ->   %1 = stablehlo.maximum %x, %0 {tidu.relu = true}
 
 Any other maximum of a value and 0 follows `maximum`: half of the tangent at a tie. An attribute in the source, or

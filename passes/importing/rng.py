@@ -1,4 +1,4 @@
-"""Expands `stablehlo.rng` to `rng_bit_generator` on a seed that the function takes; part of import.
+"""Expands `stablehlo.rng` to `rng_bit_generator` on a seed, a new argument of the function; part of import.
 
     func.func @main(%x: T) -> T {             func.func @main(%x: T, %seed: tensor<2xui64>) -> T {
       %y = rng %a, %b, UNIFORM         ->       %key = THREE_FRY(%seed)             one word
@@ -12,7 +12,7 @@
 
 A draw in a branch gets its words from the region around the branch. A loop that draws carries a state, which each
 iteration advances, and from which it gets its words. No two draws share a stream, and the results are a function of the
-seed, so a recomputed op gives the same bits. THREE_FRY, unlike PHILOX, has equal bits in IREE and XLA.
+seed, so a recomputed op gives the same bits. THREE_FRY, unlike PHILOX, gives equal bits in IREE and XLA.
 
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
 """
@@ -90,7 +90,7 @@ class _Emitter(IrEmitter):
         return self.constants[key]
 
     def bits(self, state: IrValue, sizes: Sequence[int], width: int = 64) -> tuple[IrValue | None, IrValue]:
-        """The next state of the generator, and an array of random words."""
+        """The next state of the generator (None if the array has a dynamic shape), and an array of random words."""
         type_ = ir.RankedTensorType.get(sizes, ir.IntegerType.get_unsigned(width))
         if is_dynamic(type_):
             wide = threefry(self, state, self.count)
@@ -209,7 +209,7 @@ def _expand_loop(op: IrOp, state: IrValue) -> None:
 
 
 def _streams_in(block: ir.Block, count: int) -> tuple[IrValue | None, list[IrValue]]:
-    """The state after an iteration, and the states of `count` streams, from the last argument of a loop's block."""
+    """The state after an iteration, and the states of `count` streams, given the state in the block's last argument."""
     b = _Emitter(ir.InsertionPoint.at_block_begin(block), block.owner.location)
     return b.streams(list(block.arguments)[-1], count)
 
@@ -285,7 +285,7 @@ def _moved(
 
 
 def _fractions(b: _Emitter, type_: ir.RankedTensorType, digits: int, state: IrValue) -> IrValue:
-    """(2 k + 1) / 2^digits for random k, exactly: in f64 if it has more than 24 digits, else in f32.
+    """(2 k + 1) / 2^digits for random k, exactly: in f64 if `digits` is more than 24, else in f32.
 
     The bits of k become the digits of a number from 1 to 2; then 1 - 2^-digits is subtracted.
     """

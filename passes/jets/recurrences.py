@@ -73,7 +73,7 @@ def _power(series: KnownSeries, op: Definition, p: float, k: int) -> Value | Non
 
 
 class _Exponential:
-    """The coefficients of exp(p log x), with those of the logarithm, and the slopes of the exponent u = p log x."""
+    """The coefficients of exp(u) for u = p log x. `logs` has the coefficients l_j of log x, `slopes` has j u_j."""
 
     def __init__(self, series: KnownSeries, op: Definition) -> None:
         self.series, self.op = series, op
@@ -110,7 +110,7 @@ class _Exponential:
             zero, one = b.zeros_like(p0), b.constant(1, p0)
             is_singular = b.and_(
                 self.is_zero, b.compare(p0, zero, "NE")
-            )  # the denominator is 1 elsewhere, since reverse mode would compute 0 * inf
+            )  # elsewhere the base is 1, because reverse mode would compute 0 * inf for a base of 0
             base = b.select(is_singular, zero, one)
             return b.multiply(b.multiply(p0, b.power(base, b.subtract(p0, one))), x1)
         none = b.constant(float("nan"), x1)

@@ -54,7 +54,7 @@ class Series:
         self._rule_graphs: set[Graph] = set()
         self._sources: dict[
             Value, tuple[Value, bool]
-        ] = {}  # keyed by placeholders, and whether they are derivatives
+        ] = {}  # for each placeholder, its value, and whether it stands for the derivative
         self._shared: dict[Any, Coefficients] = {}  # coefficients of placeholders
         self._equal: dict[Any, Definition] = {}
 
@@ -169,9 +169,9 @@ class Series:
         return self._by_recurrence(by_hand) if by_hand is not None else self._by_rule(op)
 
     def _shares(self, op: Definition, others: Sequence[Value], same: Definition | None = None) -> Step:
-        """Makes the results of `op` share the series of `others`, which are the results of `same`.
+        """Makes the results of `op` share the series of the values `others`.
 
-        No effect if `same` is None.
+        Returns the step of `op`, which computes the series of the results of `same`, or does nothing if `same` is None.
         """
         for x, y in zip(others, op.results, strict=True):
             self.limits[y], self.coefficients[y] = self.limits[x], self.coefficients[x]
@@ -200,7 +200,10 @@ class Series:
         return any(self.coefficients[x][0] is not x for x in op.reads)
 
     def _copied(self, op: Definition, order: int) -> Sequence[Value | None]:
-        """A copy of an op that is linear in its active operands, on their coefficients of an order."""
+        """Copies an op that is linear in its active operands, and returns the copy's results; None for zeros.
+
+        The copy reads the coefficients of order `order` of the active operands, and those of order 0 of the others.
+        """
         flags = (
             op.active
             if op.active is not None and op.graph in self._rule_graphs

@@ -39,7 +39,7 @@ _STABLEHLO = "stablehlo-aggressive-simplification"
 _RESULTS = "res_attrs"
 _TYPE = "function_type"
 _HELD = 16
-"""While a function is simplified, ops hold its outputs, this many per op."""
+"""The number of outputs that one op reads while a function is simplified; such ops stand in for the return."""
 
 
 @stage
@@ -114,7 +114,7 @@ def _native(name: str) -> Callable[[Any], None]:
 
 
 def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[IrOp], None]]) -> None:
-    """Repeats the steps, each of which runs to its own fixed point, until a round of them removes no op."""
+    """Repeats the steps, each of which runs to its own fixed point, until none of them changes the number of ops."""
     body = function.regions[0].blocks[0].operations
     size = unchanged = 0
     for step in cycle(steps):
@@ -128,7 +128,7 @@ def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[IrOp], None]]) -> 
 def _to_function(
     graph: Graph, module: ir.Module, writer: ControlWriter | None
 ) -> tuple[ir.Operation, list[ir.Operation], dict[str, ir.ArrayAttr]]:
-    """The function, which returns nothing yet, the ops at its end that hold the outputs, and its final attributes.
+    """The function, the ops at its end that read its outputs in place of a return, and the attribute for its results.
 
     MLIR's greedy driver visits all operands of an op whenever one of them is replaced: with a single return of
     thousands of outputs, it would take quadratic time.

@@ -75,12 +75,12 @@ def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bo
 
 
 def _calls(op: IrOp) -> Iterator[Any]:
-    """The custom calls inside an op that stand for Shardy's ops."""
+    """The custom calls inside an op that stand for Shardy's ops, and XLA's calls at the ends of manual computations."""
     return (inner for inner in within(op) if call_target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE))
 
 
 def _axes(op: IrOp) -> str | ir.OpaqueAttr:
-    """The manual axes of an op that enters a manual computation, or leaves one."""
+    """The manual axes of an op that enters or leaves a manual computation; `FLAT` for XLA's calls."""
     return op.attributes["manual_axes"] if "manual_axes" in op.attributes else FLAT
 
 
@@ -128,7 +128,7 @@ def _regions(block: ir.Block) -> None:
 
 
 def _is_part(key: Key) -> bool:
-    """Whether the value is inside a region."""
+    """Whether a value with this key is computed in a region."""
     return key[1] is not None and key[1] is not FLAT
 
 
@@ -150,7 +150,11 @@ def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
 
 
 def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]], end: IrOp) -> list[IrOp]:
-    """The ops of a phase, changed to read only parts of this phase: other parts arrive stacked, or as copies."""
+    """The ops of a phase, changed to read only parts of this phase.
+
+    A part of an earlier phase arrives in an array that stacks the parts of all devices. Ops without operands are
+    copied.
+    """
     ops: list[IrOp] = []
     here: dict[IrValue, IrValue] = {}
 

@@ -83,9 +83,9 @@ def _counts_along(x: IrValue) -> int | None:
 
 
 def without_identity(op: IrOp, unit: IrOp) -> IrValue | None:
-    """A product with an identity matrix as its other operand, transposed and broadcast. None for other products.
+    """The product of x and an identity matrix, as x transposed and broadcast. None for other products.
 
-    The contracted dimension of this operand takes the place of the matrix's free dimension.
+    The contracted dimension of x takes the place of the matrix's free dimension in the result.
     """
     if not _multiplies_identity(op, unit):
         return None
@@ -139,7 +139,10 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
 
 
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
-    """The numbers of the batches along which operand 2 is repeated; [] if the result would need another order."""
+    """The indices of the batching dimensions along which the second operand is repeated.
+
+    Empty if the dimensions of the result would get another order when these batches become rows of the first operand.
+    """
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)
     ):
@@ -154,15 +157,15 @@ def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
 
 
 def _full_dimensions(spread: IrOp) -> dict[int, int]:
-    """The dimensions of a broadcast's result that its operand has at full size, and their places in the operand."""
+    """Maps each dimension of a broadcast's result along which nothing is repeated to the operand's dimension."""
     x, y = (value.type.shape for value in (spread.operands[0], spread.result))
     return {place: d for d, place in enumerate(spread.attributes[_PLACES]) if x[d] == y[place]}
 
 
 def without_equal_batches(op: IrOp, spread: IrOp) -> IrValue | None:
-    """The product without the repetition of its second operand along batches.
+    """The product without the repetition of its second operand along batches, which become rows of the first operand.
 
-    The rows of this operand must follow the batches in the result.
+    None if the second operand is not repeated, or if the dimensions of the result would get another order.
     """
     equal = _equal_batches(op, spread)
     if not equal:

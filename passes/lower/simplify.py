@@ -159,7 +159,7 @@ def _can_accumulate(op: IrOp, update: IrOp) -> bool:
 
 
 def _matched() -> Iterator[tuple[str, int, str, Rule]]:
-    """Yields for each rule: its op, the number of the operand that an inner op computes, the inner op, and the rule."""
+    """Yields for each rule: its op, the index of the operand that an inner op computes, the inner op, and the rule."""
     for name, (_, sides) in NEUTRAL.items():
         yield from ((name, side, "constant", _neutral) for side in sides)
     yield "add", 1, "negate", _identity

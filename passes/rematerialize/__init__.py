@@ -3,6 +3,7 @@
     rematerialize.py    the stage: calls the files below in order
     liveness.py         the model of memory: how many bytes are live at each op of a schedule
     inside.py           the bytes and the time of the regions of loops, branches and calls
+    regions.py          the place where a program ends its first execution region, after which results are allocated
     order.py            a schedule of lower peak, at equal cost
     cheap.py            recomputation of values that cost almost nothing, which needs no budget
     recompute.py        recomputation of other values until the peak is within a budget

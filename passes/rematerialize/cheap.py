@@ -31,7 +31,7 @@ _SHARE = 0.02
 
 _LARGE = 2**20
 _SHARE_OF_SMALL = 0.015
-"""The same share for graphs whose peak, without arguments and results, is at most `_LARGE` bytes.
+"""The largest share for graphs whose peak, without arguments and results, is at most `_LARGE` bytes.
 
 Such graphs fit into caches, and an additional dispatch takes longer than the model estimates.
 """
@@ -40,7 +40,7 @@ SMALL = 2**16
 """Graphs whose peak, without arguments and results, is at most this many bytes recompute nothing."""
 
 _RATES = 1e9, 3.2e10
-"""The least and the most bytes per second of recomputation; rates between them are tried."""
+"""The lowest and the highest price of a second of recomputation, in bytes; the search tries prices between them."""
 _STEPS = 4
 
 _GAIN = 0.95
@@ -84,7 +84,7 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
 
 
 def _before_fused(model: Liveness, peak: int) -> int:
-    """The place of the last op, up to the peak, that is neither virtual nor elementwise.
+    """The place of the last op, up to the peak, that is neither virtual (`liveness.py`) nor elementwise.
 
     Elementwise ops after it are fused, so they can recompute their operands, too.
     """
@@ -174,12 +174,12 @@ class _Candidates:
 
     @cached_property
     def _number(self) -> dict[Value, int]:
-        """Maps each value up to the peak to the number of its op."""
+        """Maps each result of an op up to the peak to the op's place in the schedule."""
         return {y: i for i, op in enumerate(self.model.ops[: self.peak + 1]) for y in op.results}
 
     @cached_property
     def _wanted(self) -> dict[Value, None]:
-        """The results of the ops up to the peak that later ops read."""
+        """The results of ops up to the peak that ops after the peak read."""
         later = self.model.ops[self.peak + 1 :]
         return dict.fromkeys(x for op in later for x in op.reads if x in self._number)
 

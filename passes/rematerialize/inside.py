@@ -29,9 +29,10 @@ from tiduc.passes.rematerialize.liveness import Liveness, liveness
 
 @dataclass(frozen=True)
 class Inside:
-    """The memory and the time of an op's regions, or of a graph: the most live bytes besides operands and results.
+    """The memory and the time of an op's regions, or of a graph.
 
-    `seconds` excludes the launches of ops, whose number is `launches`.
+    `bytes` is the peak of the live bytes, without operands and results. `seconds` is the time without the launches of
+    ops; `launches` is the number of launches.
     """
 
     bytes: int
@@ -90,7 +91,7 @@ def _read(record: Loop) -> list[Value]:
 
 
 def with_regions(view: View, model: Liveness) -> Liveness:
-    """The model of a whole program, which may be two execution regions if nothing else ends a region.
+    """The model of a whole program. Sets `may_split` if no op of the program ends an execution region by itself.
 
     A region ends at a loop that is not a kernel, a branch, a call, and a barrier other than those of recomputed ops. It
     also ends at a sort, a factorization and a custom call, which `tiduc compile` lowers to loops or puts between

@@ -39,7 +39,7 @@ _PRODUCT = "stablehlo.dot_general"
 FUSED = ELEMENTWISE | {"stablehlo.pad"}
 """Ops that compilers fuse into an elementwise op that reads them. IREE turns sums of pads into concatenations."""
 MOST_ROOTS = 8
-"""The most roots of a virtual op. In a longer chain of elementwise ops, some results are written."""
+"""The largest number of roots of a virtual op. In a longer chain of elementwise ops, some results are written."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Liveness:
     nonzero size that must be live when the op runs; a virtual op has none. `roots` are the ops behind a virtual op;
     every other op is its own root. `kept` maps each root of the graph's results to the bytes that the graph returns; a
     loop may have further results. `arguments` is the size of the graph's inputs, and `inside` the size of the values
-    that are live in the regions of control flow while it runs (`inside.py`).
+    that are live in the regions of control flow while it runs (`inside.py`). Ops in `in_place` write a result of the
+    graph into the array of another op. `may_split` says whether the graph may be two execution regions.
     """
 
     ops: Sequence[Definition]
@@ -194,8 +195,8 @@ def fused_ops(
 ) -> list[bool]:
     """For each op, whether compilers fuse it into the kernel that reads it.
 
-    All readers must be elementwise ops of one kernel. If several ops of the kernel read its elements, it must be
-    elementwise; if a single op does, it may be a pad or an update of zeros. `needs` are by op, and each op comes after
+    All readers must be elementwise ops of one kernel. If several ops of the kernel read the op's result, the op must be
+    elementwise; with a single reader, it may be a pad or an update of zeros. `needs` are by op, and each op comes after
     the ops that it needs. The `results` are never fused.
     """
     kernel = list(range(len(ops)))  # for each op, the number of the last op of its kernel
@@ -304,7 +305,7 @@ def _reorders(op: Definition, reader: Definition, y: Value) -> bool:
 
 
 def _is_transposed(op: Definition) -> bool:
-    """Whether the result of an op is a matrix that is transposed."""
+    """Whether an op transposes a matrix."""
     return op.name == "stablehlo.transpose" and len(sizes_in(op.result.type)) == 2
 
 
@@ -326,7 +327,7 @@ def _is_one_product(op: Definition, reader: Definition) -> bool:
 
 
 def _is_contiguous_part(op: Definition) -> bool:
-    """Whether an op is a slice that is whole in all dimensions after the first one whose size is not 1."""
+    """Whether an op is a slice that takes all elements along the dimensions after the first one whose size is not 1."""
     if op.name != "stablehlo.slice":
         return False
     sizes, of = sizes_in(op.result.type), sizes_in(op.operands[0].type)

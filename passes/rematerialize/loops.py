@@ -19,7 +19,7 @@ from tiduc.passes.rematerialize.second_runs import RerunSchedule
 from tiduc.passes.structure.plan import LIMIT, LoopChoice
 
 _GROUPS = 8
-"""The most groups of loops. The loops of a group get the same memory option."""
+"""The largest number of groups of loops. The loops of a group get the same memory option."""
 
 
 Planner = Callable[[Graph], Liveness]
@@ -30,9 +30,9 @@ Planner = Callable[[Graph], Liveness]
 class Loops:
     """The loops of a program whose memory option can be chosen, before they are lowered.
 
-    `choices` lists these loops. `structured` maps a memory option, one of `MEMORIES`, to the flat graph in which loops
-    have this option. It also takes a map from loop numbers to options of individual loops. `are_free`: the budget may
-    choose options.
+    `are_free` says whether the budget may choose options. `choices` lists the loops. `structured` takes a memory option
+    for all loops, one of `MEMORIES`, and a map from loop numbers to options of individual loops; it returns the flat
+    graph in which loops have these options.
     """
 
     view: View
@@ -88,7 +88,7 @@ def planned_within(
 
 
 def has_choices(graph: Graph, loops: Loops) -> bool:
-    """Whether a flat graph has control flow, whose loops may keep fewer residuals."""
+    """Whether the budget may choose memory options of loops, and the flat graph has control flow."""
     return loops.are_free and any(is_control(op) for op in graph.definitions)
 
 

@@ -144,7 +144,10 @@ def results_last(model: Liveness) -> list[int]:
 
 
 def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
-    """Yields groups: a result that is larger than its operands, with the ops that only it needs; and the size ratio."""
+    """Yields groups: an op without readers and the ops that only it needs, if their results outweigh their operands.
+
+    Each group comes after the ratio of its operands' bytes to the bytes of its results.
+    """
     readers: list[set[int]] = [set() for _ in model.ops]
     for i, needs in enumerate(model.needs):
         for j in needs:

@@ -43,7 +43,7 @@ _GAIN = 0.99
 """Another level of recomputation is tried only if the peak, without arguments and results, falls to this share."""
 
 _LEVELS = 4
-"""The most levels: the time of a level grows with the number of ops and of their second runs."""
+"""The largest number of levels. The time of a level grows with the number of ops and of their second runs."""
 
 _MOST_OPS = 8
 """A schedule has at most this many times the ops of the graph, because compilers take time for each op."""

@@ -21,7 +21,7 @@ _GAIN = 0.98
 """A program becomes two regions only if the peak, without arguments, falls to this share."""
 
 _MOST = 128
-"""The most ends of a region for which the peak is computed; most schedules need fewer than five."""
+"""The largest number of ends of a region for which the peak is computed. Most schedules need fewer than five."""
 
 Bytes = NDArray[np.float64]
 """Bytes by place. Floats, because sizes of invalid programs exceed 64 bits."""

@@ -31,7 +31,7 @@ from tiduc.passes.rematerialize.second_runs import unchanged
 from tiduc.passes.rules.registry import OpSet
 
 _GAIN = 0.98
-"""Within "min", values are recomputed only if the peak, without arguments and results, falls to this share or less.
+"""For the budget "min", values are recomputed only if the peak, without arguments and results, falls to this share.
 
 Compilers place arrays in memory with some waste, which exceeds smaller gains.
 """

@@ -37,7 +37,7 @@ def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], boo
 def _path(
     model: Liveness, runs: list[int], budget: int, can_rerun: Callable[[Definition], bool]
 ) -> list[int] | None:
-    """The ops to run, in order."""
+    """The numbers of the ops to run, in order; None if no sequence of steps computes all results of the graph."""
     bit = {i: 1 << n for n, i in enumerate(runs)}
     kept = sum(bit[i] for i in model.kept)
     once = sum(bit[i] for i in runs if not can_rerun(model.ops[i]))

@@ -24,7 +24,7 @@ Segment = tuple[int, int]
 """The places of a segment: the first one, and the one after the last."""
 
 MOST_RUNS = 8
-"""The most recomputations of a value for which the cuts of a segment are planned."""
+"""The largest number of recomputations of a value for which the cuts of a segment are planned."""
 
 _LEAST, _MOST = 0.5, 1.1
 """The least and the greatest length of a segment's first part, as shares of the wanted length."""

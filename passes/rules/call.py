@@ -56,8 +56,8 @@ class LinearizedCall:
     """The graphs of a call or of branches, linearized for one pattern of active arguments.
 
     `primal` are the graphs extended with residuals, and `residuals` the positions of the residuals among their results.
-    `linear` are the linear graphs. They take tangents, the arguments `read`, and residuals. `outputs` says which
-    outputs are active.
+    `linear` are the linear graphs. They take tangents, the arguments at the positions `read`, and residuals. `outputs`
+    says which outputs are active.
     """
 
     primal: tuple[Graph, ...]
@@ -344,8 +344,9 @@ def transpose_graph(
 ) -> Graph:
     """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
 
-    The cotangents of the inputs `sums` are added to additional inputs, so that a caller can accumulate them. For each
-    input flagged in `steep`, a further output is the mask of its cotangent.
+    For each input in `sums`, the transpose has one more input, to which it adds the cotangent of the input in `sums`;
+    thus a caller can accumulate cotangents. For each input flagged in `steep`, a further output is the mask of its
+    cotangent.
     """
     inputs = list(graph.inputs.values())
     linear = [x for x, flag in zip(inputs, active, strict=True) if flag]

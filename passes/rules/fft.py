@@ -5,9 +5,10 @@ With N the number of points, and R the points k of the last dimension that RFFT 
     FFT     adjoint N IFFT
     IFFT    adjoint FFT / N
     RFFT    FFT, restricted to R           adjoint N Re(IFFT), with zeros for the points not in R
-    IRFFT   Re(IFFT) of R and conjugates   adjoint w RFFT / N
+    IRFFT   Re(IFFT) of R and its mirror   adjoint w RFFT / N
 
-where w is 1 for points that are their own conjugate (k = 0, and k = N / 2 for even N), and 2 for all others.
+where the mirror holds the conjugates of the points in R that are not their own conjugate, and w is 1 for points that
+are their own conjugate (k = 0, and k = N / 2 for even N), and 2 for all others.
 """
 
 from math import prod

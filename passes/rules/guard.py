@@ -74,8 +74,9 @@ def guarded(
 
 
 def _symbolic(entry: Any) -> Any:
-    """None instead of a tangent or cotangent that is a constant of zeros, also if a function returns it; else the
-    entry.
+    """The tangent or cotangent `entry`, or None if it is a constant of zeros.
+
+    If the entry is a function that returns the tangent or cotangent, its result is replaced in the same way.
     """
     if callable(entry):
         return lambda: _symbolic(entry())

@@ -80,14 +80,14 @@ def landed(b: StablehloBuilder, op: Definition, y: Value) -> Value:
 
 
 def add_updates(b: StablehloBuilder, op: Definition, x: Value, updates: Value) -> Value:
-    """Adds other updates to another operand, at the positions of the op."""
+    """Adds `updates` to x, at the positions of the updates of the scatter `op`."""
     return scatter_like(b, op, x, updates, "stablehlo.add", is_unique(op))
 
 
 def scatter_like(
     b: StablehloBuilder, op: Definition, x: Value, updates: Value, reducer: str | None, unique: bool
 ) -> Value:
-    """Combines other updates into another operand, at the positions of the op, by `reducer`; None overwrites."""
+    """Combines `updates` into x by `reducer`, at the positions of the updates of the scatter `op`; None overwrites."""
     indices, numbers = op.operands[len(op.results)], op.attributes["scatter_dimension_numbers"]
     return b.scatter(x, indices, updates, numbers, reducer, is_sorted(op), unique)
 

@@ -86,7 +86,7 @@ class CloseGraph(Protocol):
 
 class BatchGraph(Protocol):
     def __call__(self, view: View, graph: Graph, at: Sequence[bool], size: int) -> Graph:
-        """The closed graph for `size` values of its inputs `at`, with all outputs batched."""
+        """The closed graph for `size` values of the inputs that `at` flags, with all outputs batched."""
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Linearizing:
 
     @cached_property
     def readers(self) -> Mapping[Value, Sequence[int]]:
-        """The indices in `scheduled` of the ops that read a value."""
+        """Maps each value to the indices in `scheduled` of the ops that read the value."""
         places: dict[Value, list[int]] = {}
         for i, op in enumerate(self.scheduled):
             for x in op.reads:

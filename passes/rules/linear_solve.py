@@ -2,8 +2,9 @@
 
     x = call @solve (b, k)      ->   dx = call @solve (db - dA, k),   dA: the tangent of A(x, k) along dk
 
-`@A` is linear in x. The transpose solves the transposed system by the function that `tidu.transpose_solve` names, or by
-the Krylov method that `tidu.solver` names, GMRES without it. The transpose of `@solve` for a symmetric A is `@solve`.
+`@A` is linear in x. The transpose solves the transposed system by the function that `tidu.transpose_solve` names (for a
+symmetric A, `@solve` itself). Without that attribute, it uses the Krylov method that `tidu.solver` names, by default
+GMRES.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ def root_by_krylov(
 
 
 def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) -> list[Value | None]:
-    """The tangents of the solution, by a further call of the function."""
+    """The tangents of the solution, by another call of the function, or by a Krylov method if the call does not fit."""
     (graph,), ys, n = branches(b.view, op).graphs, op.results, len(op.results)
     along, known = dx[n:], op.operands[n:]
     record = Branches(None, (*ys, *known), tuple(range(len(op.operands))), (apply,), apply.name)
@@ -64,7 +65,8 @@ def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) ->
     read = inputs_read(b, apply)[n:]
     system = [x for x, flag in zip(known, read, strict=True) if flag]
     if any(t is not None and x not in system for x, t in zip(known, along, strict=True)):
-        # An active option of the function that A does not read, such as a tolerance times |b|, does not fit tangents.
+        # The function has an active argument that A does not read, such as a tolerance times |b|. A call for tangents
+        # would need another value of this argument.
         solve = solving_graph(b, narrowed(b, apply, n), n, solver_of(graph) or Solver(GMRES))
         return list(emit_call(b, solve, [*right, *system]))
     return list(emit_call(b, graph, [*right, *known]))

@@ -32,9 +32,9 @@ from tiduc.passes.rules.sites import at_site
 class LinearizedLoop:
     """The body of a loop, linearized for one pattern of active operands.
 
-    `parts` is its split. `primal` is the body extended with residuals. `linear` is the linear body, or None if no
-    output is active. `active` and `outputs` say which inputs and outputs are active. `hoisted` are the loop-invariant
-    linear ops, and `invariants` the loop invariants that the linear body reads.
+    `parts` is the split of the body. `primal` is the body extended with residuals. `linear` is the linear body, or None
+    if no output is active. `active` and `outputs` say which inputs and outputs are active. `hoisted` are the
+    loop-invariant linear ops, and `invariants` the loop invariants that the linear body reads.
     """
 
     parts: LentSplit
@@ -50,8 +50,8 @@ class LinearizedLoop:
 class TransposedLoop:
     """The body of a transposed loop, or None if no operand gets a cotangent.
 
-    `outputs` says which outputs of the linear body have cotangents, and `operands` which operands get one. `masks` are
-    the loop invariants whose cotangent has a mask, each with the type of the mask.
+    `outputs` says which outputs of the linear body have cotangents, and `operands` which operands get one. `masks` has
+    a pair for each loop invariant whose cotangent has a mask: the index of the operand, and the type of the mask.
     """
 
     body: Graph | None
@@ -248,8 +248,9 @@ def _transpose(
 ) -> TransposedLoop:
     """Transposes the body of a loop.
 
-    The loop carries the cotangents of the primal carries and of the loop invariants. The latter are summed over the
-    iterations; for each invariant in `steep`, the loop also carries a mask that is true where an iteration reads it.
+    The loop carries the cotangents of the primal carries, and the sums over iterations of the cotangents of the loop
+    invariants. For each invariant in `steep`, it also carries a predicate that is true where the cotangent of at least
+    one iteration is not masked.
     """
     n, m = len(record.inits), len(record.sequences)
     inputs = list(record.body.inputs.values())

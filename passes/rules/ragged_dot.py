@@ -1,4 +1,4 @@
-"""ragged_dot: multiplies consecutive groups of rows of x by one matrix y[g] each; an operand has the group sizes.
+"""ragged_dot: multiplies each group g of consecutive rows of x by the matrix y[g]. An operand holds the group sizes.
 
 z[m, n] = sum_k x[m, k] y[g(m), k, n]          0 for rows after the last group
 toward x    sum_n ct[m, n] y[g(m), k, n]       a ragged_dot that contracts n

@@ -57,7 +57,7 @@ At least one of them is a value when a rule is called, so a rule with a single o
 
 LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Value | None]]
 TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
-"""Entries may be a value, None, or a function without arguments, called only if the operand is active."""
+"""An entry of the result is a value, None, or a function of no arguments that is called only for an active operand."""
 Recognised = Callable[[Any, Definition], Sequence[Value | None] | None]
 Lowering = Callable[..., Any]
 

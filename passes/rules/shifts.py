@@ -32,7 +32,7 @@ from tiduc.dialect.ops.traits import ELEMENTWISE
 from tiduc.dialect.shapes.types import dimensions_in, is_dynamic, is_float, shape
 
 _MOST = 64
-"""The number of ops through which a shift is followed."""
+"""The largest number of ops through which the proof follows m."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _unshifted(x: Value) -> _Form:
 
 
 def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
-    """The form of an op's only result, with c = 0 if it does not depend on a shift; None if no form is known.
+    """The form of an op's only result, with c = 0 if the result does not depend on m; None if no form is known.
 
     Values of dynamic shape have no form, since their sizes may be 1.
     """

@@ -40,14 +40,15 @@ from tiduc.passes.rules.spectral_forms import End, Form, Unproven
 from tiduc.passes.rules.spectral_outcomes import outcome
 
 _MOST = 4096
-"""The number of ops that are examined for one factorization."""
+"""The largest number of ops that are examined for one factorization."""
 
 
 @dataclass(frozen=True)
 class VectorSum:
-    """A sum over the vectors: an op that contracts the number of the vector. Its operands have these forms.
+    """A sum over the vectors: an op that contracts the dimension that numbers the vectors.
 
-    `slopes` are the derivatives of the operands with respect to the value of each vector, at constant vectors.
+    `forms` are the forms of its operands. `slopes` are the derivatives of the operands with respect to the value of
+    each vector, at constant vectors.
     """
 
     op: Definition

@@ -40,7 +40,7 @@ class Form:
     Dimension i of the batch is dimension `batch[i]`, and dimension `number` counts vectors, from number `start` on. A
     matrix with zeros outside of its diagonal has a second such dimension, `other`. A value that `is_vectors` is linear
     in vectors, or in their conjugates if `is_conjugate`. `part` is "real", "imag" or "-imag" for a part of the vectors
-    `source`. Of singular vectors, `side` is 0 for u and 1 for v. If `is_known` is false, nothing else is known.
+    `source`. For singular vectors, `side` is 0 for u and 1 for v. If `is_known` is false, the form is not known.
     """
 
     batch: tuple[int, ...]

@@ -117,7 +117,7 @@ def _conjugated(op: Definition, forms: Forms) -> Form:
 def _product(op: Definition, forms: Forms) -> Form:
     """The form of a product or a quotient of vectors, or of a diagonal, and a factor.
 
-    The factor has the numbers of the vectors, or equal elements along them.
+    The factor numbers the vectors in the same dimension, or its elements are equal along this dimension.
     """
     x, y = forms
     special = [form is not None and (form.is_vectors or form.other is not None) for form in forms]
@@ -223,7 +223,10 @@ def _taken(op: Definition, forms: Forms) -> End:
 
 
 def _reduced(op: Definition, forms: Forms) -> Form | End:
-    """The form of a sum along other dimensions. A reduction of all values, without vectors, need not be followed."""
+    """The form of a sum along dimensions that the operand's form does not name.
+
+    A reduction of all values, without vectors, need not be followed.
+    """
     if len(op.operands) != 2 or forms[1] is not None:
         raise Unproven
     form, dropped = _only(forms[0]), dimensions_in(op.attributes["dimensions"])

@@ -240,7 +240,7 @@ def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Bra
 
 
 _VALUE_NUMBERS = Cache[bool, ValueNumbers]()
-"""Keyed by `copied`."""
+"""Keyed by the argument `copied` of `ValueNumbers`."""
 
 
 # ---- clusters ------------------------------------------------------------------------------------------------

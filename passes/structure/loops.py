@@ -61,7 +61,7 @@ def _give_invariants(scope: Scope, cluster: Cluster) -> None:
 
 
 def _give_initial(scope: Scope, cluster: Cluster) -> None:
-    """Records the results of a loop without iterations: the last carries are the first, the sequences are empty."""
+    """Records the results of a loop without iterations: the initial values of its carries, and empty sequences."""
     results: dict[MemberResult, Value] = {}
     for at in ((member, i) for member in cluster.members for i in member.used):
         element = at[0].record.body.outputs[at[1]].type

@@ -66,8 +66,8 @@ class LoopPlan:
 class Plan:
     """The clusters of a graph, the plan of each cluster of loops, and the order of emission.
 
-    `nodes` are the clusters, and the ops that are in no cluster. `used_of_calls` are the numbers of the results of a
-    called graph that any call site reads.
+    `nodes` are the clusters, and the ops that are in no cluster. `used_of_calls` maps each called graph to the numbers
+    of those results that at least one call site reads.
     """
 
     fusion: Fusion

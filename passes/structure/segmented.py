@@ -177,7 +177,8 @@ def _emit_sweep(
 ) -> list[Any]:
     """Emits a sweep over a segment.
 
-    `state` are its carries at one end, `state_below` those of the sweep below at the other.
+    `state` are the sweep's carries where it enters the segment. `state_below` are the carries of the sweep below, which
+    enters the segment at the opposite end.
 
     Returns the carries after the segment, then the sweep's stacks, or, with `records`, the arrays of all iterations.
     """

@@ -43,8 +43,8 @@ class Iteration:
 class Carry:
     """A loop-carried value.
 
-    `x` is its value in an iteration, `init` its initial value, and `after` its final value. `is_used` says whether it
-    is used after the loop.
+    `x` is its value in an iteration, `after` its value in the next iteration, and `init` its initial value. `is_used`
+    says whether the final value is used after the loop.
     """
 
     x: Value
