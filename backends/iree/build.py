@@ -124,7 +124,7 @@ def text_after(
 def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
     """The sources, with flags that make IREE's compiler write its phases and object files to the folder.
 
-    The text of the first source, and its flags without these, are also written to the folder.
+    The text of the first source, and its flags without the added ones, are also written to the folder.
     """
     phases, executables = (os.path.join(folder, name) for name in ("phases", "executables"))
     flags = f"--dump-compilation-phases-to={phases}", f"--iree-hal-dump-executable-files-to={executables}"

@@ -56,7 +56,7 @@ class Reported:
 def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
     """A context that reports the progress of the compiler that runs in its block, with these flags and this folder.
 
-    No progress is reported if the user passes the compiler such flags.
+    No progress is reported if the user's flags make the compiler print IR or remarks.
     """
     if not progress.has_listeners() or any(flag.startswith(_TAKEN) for flag in flags):
         yield Reported()

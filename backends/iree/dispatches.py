@@ -39,7 +39,7 @@ _SHARED = "arith.constant", "tensor.empty", "linalg.fill"
 _BITS = re.compile(r"\d+")
 
 _Formed = tuple[tuple[int, ...], int | None]
-"""The ops of a dispatch, and its bytes."""
+"""The numbers of the ops of a dispatch, and the bytes that the dispatch moves, or None if a size is not constant."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Dispatch:
 
 @stage
 def numbered(program: Lowered) -> tuple[Lowered, list[str]]:
-    """A copy of a program in which each op's location is its number, and the original locations by number."""
+    """A copy of a program in which each op has its number as its location, and the original locations in that order."""
     copy = program.module.operation.clone().operation
     places = [describe(op.location) for op in within(program.module.operation)]
     for i, op in enumerate(within(copy)):
@@ -127,7 +127,7 @@ def _kernel(site: iree_ir.Operation) -> str:
 
 
 def _bytes(op: iree_ir.Operation) -> int | None:
-    """The bytes of the arrays that a dispatch reads, and of those that it writes."""
+    """The total number of bytes in the arrays that a dispatch reads or writes; None if a shape is dynamic."""
     total = 0
     for value in (*op.operands, *op.results):
         if isinstance(type_ := value.type, iree_ir.RankedTensorType):

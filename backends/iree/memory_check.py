@@ -31,7 +31,7 @@ _DONATES = "iree.abi.output", "tf.aliasing_output", "jax.buffer_donor"
 def check_memory(program: Lowered, options: Options, arguments: Sequence[Array]) -> tuple[Array, ...]:
     """Runs the checks above on a CPU of this machine, and returns the program's results.
 
-    Raises `TiducError` that names the first result that differs, or the first argument that changes.
+    Raises a `TiducError` that names the first result that differs, or the first argument that a call overwrites.
     """
     vmfb = build(program, options, poisons=True)
     device = Executable(vmfb, options.target, program.name).device_name

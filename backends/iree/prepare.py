@@ -109,7 +109,8 @@ class Prepared:
     ) -> Source | None:
         """The source for a module, with locations for diagnostics, and with the signature as reflection attributes.
 
-        Copies of the kernels are put at the module's end.
+        Copies of the kernels are put at the module's end. None if the attempt lets IREE inline the functions of equal
+        layers, and the module has no such functions.
         """
         copies = [
             kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels

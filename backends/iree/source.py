@@ -70,7 +70,7 @@ class Source:
 
 
 def may_be_inlined(text: bytes) -> bytes:
-    """The text of a program without the attributes that keep IREE from inlining the functions of repeats.
+    """The text of a program without the attributes that keep IREE from inlining functions of repeated ops.
 
     Raises `CompileError` if no function has these attributes, because callers know that there are such functions.
     """

@@ -51,8 +51,9 @@ _GENERIC = b'"builtin.module"'
 class Changes(NamedTuple):
     """The edits that a program needs between runs of the compiler.
 
-    `repeats`: functions of repeats are inlined. `places`: arrays are placed in memory. `workgroups`: functions of
-    workgroups are inserted. `vm`: host code is edited. `poisons`: arrays hold NaN before and after their use.
+    `repeats`: functions of repeated ops are inlined. `places`: arrays are placed in memory. `workgroups`: the functions
+    that compute workgroups of dispatches are inserted. `vm`: host code is edited. `poisons`: arrays hold NaN before and
+    after their use.
     """
 
     repeats: bool

@@ -23,7 +23,7 @@ layers of width 384 takes 1.05 times as long and 1.27 times the memory.
 """
 
 THREADED = 2**24
-"""The fewest elements computed in a call for which several threads are faster than one."""
+"""With at least this many elements to compute in a call, several threads are faster than one."""
 
 _UNKNOWN = 8
 """The assumed trip count of a loop whose trip count is not known."""

@@ -76,7 +76,8 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _widen_depthwise(b: Emitter, op: IrOp) -> None:
     """Converts the operands of a depthwise convolution, in place, to the element type of the result.
 
-    The kernel must have this type. IREE looks through conversions of operands, so a barrier hides the kernel's.
+    IREE requires a kernel of this type. It looks through conversions of operands, so a barrier hides the conversion of
+    the kernel.
     """
     x, kernel = op.operands
     if group_counts(op)[0] == 1 or shape(kernel)[Layout.of(op).kernel[0]] != 1:

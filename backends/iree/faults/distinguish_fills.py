@@ -58,7 +58,7 @@ def _numbers(op: IrOp) -> Iterator[int]:
 
 
 def _is_zero(x: IrValue) -> bool:
-    """Whether x is the constant +0, or is read from a complex number whose part is the constant +0."""
+    """Whether x is the constant +0, or a part of a complex number that was composed of constants, with this part +0."""
     part = x.owner
     if not isinstance(part, ir.Block) and part.name in COMPLEX_PARTS:
         whole = defined_by(part.operands[0], "stablehlo.complex")

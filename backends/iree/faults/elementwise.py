@@ -43,7 +43,7 @@ def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     untested="resources follow the functions of a file, so no other program fits beside it; test_resources.py has it",
 )
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Emits a complex<f64> constant as a constant for each part."""
+    """Emits a complex<f64> constant as a constant for each part, and a resource as a resource that IREE can read."""
     type_ = op.results[0].type
     if (name := resource_name(op.attributes["value"])) is not None:
         return _stored_apart(b, op, name)
@@ -163,7 +163,7 @@ def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.ceil", "stablehlo.floor")
 @wrong("Treats denormal numbers as 0; selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
 def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """ceil or floor. For denormal numbers, selects 1 or -1."""
+    """ceil or floor. Selects 1 for the ceil of a positive denormal number, and -1 for the floor of a negative one."""
     x = op.operands[0]
     if bits(x) < 16:  # computed in a wider type, in which these numbers are normal
         return None

@@ -107,7 +107,7 @@ def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: Size
 
 
 STEPS = 2**15
-"""The most updates for one GPU thread: Mesa's software device ends its loops after 65,535."""
+"""The largest number of updates for one GPU thread. Mesa's software device ends its loops after 65,535."""
 
 
 def in_parts(

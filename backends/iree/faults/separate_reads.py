@@ -35,7 +35,7 @@ _MOVES = frozenset(
 )
 _NOWHERE = -1  # stands for a dimension of size 1, along which reads cannot conflict
 _MOST = 32
-"""The most reductions that are tracked for one value, the newest ones. IREE fuses fewer into one dispatch."""
+"""For each value, at most this many reductions are tracked, the newest ones. IREE fuses fewer into one dispatch."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def separate_reads(module: ir.Module | IrOp) -> None:
 
 
 def _conflicts(ops: list[IrOp]) -> set[int]:
-    """The numbers of the ops whose operand needs a barrier."""
+    """The numbers of the ops, by place in their block, whose first operand needs a barrier."""
     conflicts: set[int] = set()
     reads: dict[IrValue, _Reads] = {}
     for number, op in enumerate(ops):
@@ -114,7 +114,10 @@ def _moved(op: IrOp, goes: Mapping[int, int] | None, places: Hashable) -> Hashab
 
 
 def _destinations(op: IrOp) -> dict[int, int] | None:
-    """The result's dimension for each dimension of the operand that is not 1; None for other reshapes."""
+    """Maps dimensions of the operand to dimensions of the result. A reshape may drop or add dimensions of size 1 only.
+
+    None for any other reshape.
+    """
     if op.name == "stablehlo.transpose":
         return {d: i for i, d in enumerate(ir.DenseI64ArrayAttr(op.attributes["permutation"]))}
     if op.name.endswith("broadcast_in_dim"):

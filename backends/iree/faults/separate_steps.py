@@ -22,7 +22,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, VIEWS
 
 _UPDATES = {"stablehlo.pad": 0, "stablehlo.dynamic_update_slice": 1}
-"""Ops that IREE lowers to updates, and the operand with the elements that they write."""
+"""Ops that IREE lowers to updates, each with the index of the operand whose elements it writes."""
 
 _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 

@@ -29,9 +29,9 @@ from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 _FUSED = BROADCASTING | ELEMENTWISE
 
 _MOST, _MOST_ON_OTHERS = 24, 10
-"""The limit, on CPUs and elsewhere, for the arrays that a tree reads plus its values with several readers.
+"""The limit, on CPUs and elsewhere, for the number of arrays that a tree reads or may write.
 
-Values with several readers may become arrays.
+IREE may write each value of the tree that has several readers.
 """
 
 

@@ -37,14 +37,14 @@ def cholesky(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     return on_batches(b, op, [2], lambda a: compute(b, "cholesky", a, lower=lower, keep=False)[:1])
 
 
-# potrf: the factor in one triangle, and the other triangle unchanged. `info` is the first column without a positive
-# root.
+# potrf: the factor in one triangle, and the other triangle unchanged. `info` is the number of the first column without
+# a positive root.
 routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), keep=True))
 
 
 @routine("getrf")
 def getrf(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
-    """The LU factors; the pivots, counted from one; and `info`, the first zero pivot."""
+    """The LU factors; the pivots, counted from one; and `info`, the number of the first pivot that is zero, or 0."""
     lu, pivots, info = compute(b, "lu", a)
     return lu, b.add(pivots, b.constant(1, pivots)), info
 

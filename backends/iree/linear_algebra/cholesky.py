@@ -17,7 +17,7 @@ _AT_ONCE = 2  # rows of results computed together
 
 @program
 def factors(p: MatrixProgram, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
-    """The factor, and `info`: the first column, counted from one, without a positive root; 0 if all columns have one.
+    """The factor, and `info`: the number, from one, of the first column without a positive root; 0 if there is none.
 
     Only one triangle is read. The other triangle of the result is zero, or that of a if `keep` is set.
     """
@@ -52,13 +52,13 @@ def first_without_root(p: MatrixProgram, factor: Matrix) -> list[Matrix]:
 
 
 def _number_without_root(u: Matrix) -> Int:
-    """The first column (from one) whose diagonal entry is negative, zero or NaN; 0 if all are positive."""
+    """The number, from one, of the first column whose diagonal entry is not positive, or is NaN; 0 if there is none."""
     p = u.p
     return p.number_of_first(u.rows, lambda i: p.logical_not(u[i, i].re > 0.0))
 
 
 def _write_triangles(a: Matrix, u: Matrix, lower: bool, keep: bool) -> None:
-    """Writes the lower factor if `lower`; the other triangle gets that of a if `keep`, else zeros."""
+    """Replaces u by its adjoint if `lower`. Fills the other triangle with that of a if `keep`, else with zeros."""
     p, n = u.p, u.rows
     width = STRIP if lower else n
     with p.each(0, n, width) as first:

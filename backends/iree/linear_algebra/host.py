@@ -35,7 +35,7 @@ def calls_back(module: IrOp) -> bool:
 
 
 def cholesky(b: Emitter, x: IrValue, *, lower: bool, keep: bool) -> list[IrValue]:
-    """The factor, and the first column without a positive root.
+    """The factor, and `info`: the number, from one, of the first column without a positive root; 0 if there is none.
 
     The other triangle is zero, or that of x if `keep` is set.
     """

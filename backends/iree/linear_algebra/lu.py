@@ -17,10 +17,10 @@ _BLOCK = 32
 
 @program
 def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
-    """Both factors in one matrix; the pivots, counted from zero; and `info`, the first column without a pivot.
+    """Both factors in one matrix; the pivots, counted from zero; and `info`.
 
-    The diagonal is the diagonal of U; the diagonal of L is one. `info` counts from one, and is 0 if all columns have
-    pivots.
+    The diagonal of the matrix is that of U; all diagonal entries of L are one. `info` is the number, counted from one,
+    of the first column without a pivot, or 0 if all columns have pivots.
     """
     m, n, count = a.rows, a.columns, min(a.rows, a.columns)
     lu, pivots, info = p.result(m, n), p.result(1, count, "integer"), p.result(1, 1, "integer")

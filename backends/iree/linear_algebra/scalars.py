@@ -55,7 +55,7 @@ class ScalarScope:
         return Scalar(self, tuple(self.k.select_scalar(condition, *pair) for pair in pairs))
 
     def logical_and(self, x: IrValue, y: IrValue) -> IrValue:
-        """Whether two conditions hold."""
+        """Whether both conditions hold."""
         return self.k.arith("andi", x, y)
 
     def logical_not(self, x: IrValue) -> IrValue:

@@ -31,7 +31,7 @@ _REFUSED = {
 """Ops that no pattern can rewrite, with the reason."""
 
 _LARGEST = 2**47
-"""Arrays with this many elements are refused: a process can address no more bytes."""
+"""Arrays with this many elements or more are refused: a process can address no more bytes."""
 
 
 def refuse_types(module: ir.Module | IrOp, target: Target) -> None:

@@ -24,7 +24,7 @@ from tiduc.dialect.ops.contractions import NUMBERS, Contraction
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, is_dynamic
 
-_ONE_BY_ONE = 8  # most elements of a window along a dimension that are combined one by one
+_ONE_BY_ONE = 8  # the largest size of a window, along one dimension, whose elements are combined one by one
 
 
 @legalize("stablehlo.reduce_window", where=DYNAMIC)
