@@ -135,11 +135,9 @@ def compile_first(
 ) -> bytes:
     """The compiled module of the first source that IREE compiles.
 
-    Raises the error of the last source if IREE compiles none.
-
     Each source is requested only after the source before it has failed. The cache stores the module under the first
     source. `log` receives a phrase for each compiled source, which says how its compilation ended. Raises the
-    errors of `compile_module`.
+    errors of `compile_module`: those for the last source if IREE compiles none.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
     first = next(remaining)

@@ -3,7 +3,7 @@
     %m = tensor.dim %x, %c0 : tensor<?xf32>
     %n = tensor.dim %y, %c0 : tensor<?xf32>
     %e = arith.cmpi eq, %m, %n : index
-    cf.assert %e, "sizes: stablehlo.add at f.mlir:2:8 needs them to be equal: dimension 0 of x, dimension 0 of y"
+    cf.assert %e, "sizes: stablehlo.add at f:2:8 needs two sizes to be equal: dimension 0 of x, and dimension 0 of y"
 
 Assertions run on the host: at the beginning of the function if they depend only on its arguments, else before the op.
 """
@@ -81,7 +81,7 @@ def _refuse_contradiction(placed: Placed) -> None:
 
 
 def _described(function: FunctionSizes, placed: Placed) -> str:
-    """The check in words."""
+    """The text of an assertion: the op, the relation that it needs, and the sizes."""
     check, names = placed.check, {x: function.name_of(i) for i, x in enumerate(function.inputs)}
 
     def atom(i: int) -> str:

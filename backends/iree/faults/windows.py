@@ -167,7 +167,7 @@ def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _as_signed(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The results of an op that only moves elements, computed on signed integers. None if they are not unsigned."""
+    """The results of an op that only moves unsigned integers, computed on signed ones; None for other element types."""
     y = op.results[0]
     if not is_unsigned(y):
         return None

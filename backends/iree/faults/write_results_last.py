@@ -84,7 +84,7 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
 
 
 def _in_place(x: IrValue, last: IrOp, place: int, cpu: bool) -> bool:
-    """Whether no result but the one at `place` reads an argument x, and only element by element.
+    """Whether only the result at `place` depends on the argument x, and only element by element.
 
     On targets other than CPUs, the result must also be computed from x.
     """

@@ -174,7 +174,7 @@ class MatrixProgram(ScalarScope):
 
     @contextmanager
     def _filling(self, block: ir.Block, values: Sequence[IrValue]) -> Iterator[None]:
-        """Emits to a block, at whose start the variables have these values, and which yields their last values."""
+        """Emits to a block within the context. Variables have these values at its start. It yields their last ones."""
         outer, before, count = self.k, self._parts(), len(self._variables)
         self.k = Kernel(ir.InsertionPoint(block), self.k.location)
         self._set(values)

@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import bits, element, is_float
     "vulkan/leading_zeros_of_bytes",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Extends the integer with leading zeros, counts the leading zeros, and subtracts the added zeros."""
+    """Extends the integer with zeros, counts the leading zeros, and subtracts the number of zeros that it added."""
     (x,) = op.operands
     if b.cpu or bits(x) >= 32:
         return None
