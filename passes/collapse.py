@@ -74,7 +74,7 @@ def collapse(
     size: int,
     opset: OpSet,
 ) -> Graph:
-    """The graph that computes the sum of each output over `size` values of the inputs with these keys.
+    """The graph that computes the sum of each output over `size` values of the inputs with the keys `inputs`.
 
     `linear` lists the keys among `inputs` that are inputs of a linear graph; only ops of that graph may read them. The
     inputs of the result have fresh keys and a leading dimension of `size`. Errors are those of `batch`.
@@ -117,7 +117,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class CollapsePlan:
-    """The needed part of each value that depends on the batch (`dependent`), and the ops on sums over it (`moved`)."""
+    """The needed part of each value in `dependent`, the values that depend on the batch; `moved`: ops on their sums."""
 
     needs: dict[Value, Need]
     dependent: set[Value]
@@ -138,7 +138,7 @@ def plan(
     linear: Iterable[Value],
     wanted: Mapping[Value, Need],
 ) -> CollapsePlan:
-    """The plan of a schedule, given the batched inputs, the linear ones of them, and the needed part of each output."""
+    """The plan of a schedule, given the batched inputs, those of the linear graph, and the needs of the outputs."""
     decided = CollapsePlan(dict(wanted), set(dependent), set(linear), set(), {})
     reached = []
     for op in order:
@@ -265,7 +265,7 @@ _COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits a plan. The maps are by value: batched `values`, unbatched replacements (`plain`), `sums` over the batch.
+    """Emits a plan. Maps hold what stands for a value: `values` if batched, `plain` if not, `sums` for its sum.
 
     `products` has batched values as products, which are multiplied out into `values` when an op needs each example.
     """

@@ -1,4 +1,4 @@
-"""cut: splits a linear graph at values into two, either of which can be transposed or batched by itself.
+"""cut: splits a linear graph at given values into two graphs, each of which can be transposed or batched by itself.
 
     L0: dx = input            cut at h       C0: dx = input          C1: dh = input
         dh = mul a, dx           ->              dh = mul a, dx          dy = mul b, dh
@@ -111,7 +111,7 @@ class CutPlan:
 
     @property
     def cheapest(self) -> str:
-        """ "forward", "reverse" or "cut"."""
+        """The cheapest way: "forward", "reverse" or "cut"."""
         best = min(self.forward, self.reverse)
         if self.through <= _WORTH * best:
             return "cut"

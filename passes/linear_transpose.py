@@ -105,8 +105,8 @@ def transpose_closed(
     """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
 
     The transpose reads values of `graph`. Its outputs are aligned with `linear`; an output is None if its input gets no
-    cotangent. After the inputs for cotangents, the transpose has one more input for each entry of `sums`, an input of
-    `graph`; it adds the cotangent of the entry to the value of this input.
+    cotangent. For each input in `sums`, the transpose has a further input, after those for cotangents. It adds the
+    value of this further input to the cotangent of the input in `sums`.
 
     Each input in `steep` adds one output: a predicate that is true where the input's cotangent is not masked, or None
     if it gets no cotangent. For an input that is also in `sums`, the predicate is true if that held in this iteration
@@ -208,9 +208,9 @@ def _accumulated(b: Builder, bucket: Sequence[Value] | None) -> Value | None:
 def _where(b: Any, x: Value, cotangents: dict[Value, list[Value]], is_summed: bool) -> Value | None:
     """A predicate that is true where the cotangent of an input is not masked; None if it gets no cotangent.
 
-    Replaces the input's cotangents in `cotangents` by their sum. The first cotangent of a summed input is the sum over
-    earlier iterations. Their predicate is one more input of the graph, and the result is true where it is true. This
-    input is not needed if the predicate is always true.
+    Replaces the input's cotangents in `cotangents` by their sum. If the input is summed, its first cotangent is the sum
+    over earlier iterations of a loop. A further input of the graph then holds the predicate of the earlier iterations,
+    and the result is true where either predicate is true. No further input is added if the result is true everywhere.
     """
     before, own = cotangents[x][:is_summed], _accumulated(b, cotangents[x][is_summed:])
     if own is None:

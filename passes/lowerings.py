@@ -48,7 +48,10 @@ def apply_lowerings(module: IrOp, opset: OpSet) -> None:
 def _lower_within(
     function: IrOp, body: ir.Block, opset: OpSet, functions: dict[_Kind, str], callers: tuple[str, ...]
 ) -> None:
-    """Replaces the ops in a function by calls; `functions` maps each kind of op to its function's name."""
+    """Replaces the ops that have a lowering in a function; `functions` maps each kind of op to its function's name.
+
+    Raises `RuleError` if an op needs the function of one of the `callers`.
+    """
     for op in within(function):
         key = opset.key(op)
         if key not in opset.lowerings:
@@ -70,7 +73,7 @@ def _kind(op: IrOp) -> _Kind:
 
 
 def _function(op: IrOp, key: str, name: str, body: ir.Block, opset: OpSet) -> Any:
-    """Adds a private function of that name, which computes the results of the op, to a module's body."""
+    """Adds a private function with the name `name`, which computes the results of the op, to the `body` of a module."""
     alone = ir.Module.create()
     outline(op, name, alone.body)
     view = resolve(import_stablehlo(alone, name, opset))

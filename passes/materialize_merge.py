@@ -159,7 +159,7 @@ def _needed_inputs(
 
 
 def _order_of_graphs(view: View, schedule: Sequence[Definition]) -> dict[Graph, int]:
-    """Numbers the graphs of a view in its order, except that a graph comes after those that it refers to."""
+    """Numbers the graphs of a view in the view's order, except that a graph comes after those that it refers to."""
     referred: dict[Graph, dict[Graph, None]] = {}
     for op in schedule:
         referred.setdefault(op.graph, {}).update((x.graph, None) for x in op.reads)

@@ -75,7 +75,7 @@ def _broadcast_in_dim(op: Definition, i: int) -> dict[int, int]:
 
 
 def _reshape(op: Definition, i: int) -> dict[int, int]:
-    """Maps a dimension to a dimension of equal size, with equally many entries in the dimensions in front of both."""
+    """Maps the dimensions that a reshape keeps: their size, and the product of the sizes before it, do not change."""
     before = [_with_entries_in_front(shape(v)) for v in (op.operands[0], op.result)]
     places = {at: e for e, at in enumerate(before[1]) if at[1] > 1}
     return {d: places[at] for d, at in enumerate(before[0]) if at in places}
@@ -115,7 +115,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 
 
 def _without(name: str) -> DimensionRule:
-    """A rule that keeps all dimensions except the attribute `name`: a dimension number, by default the last."""
+    """A rule that keeps all dimensions except one, whose number the attribute `name` holds; by default the last."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
         n = rank(op.operands[i])

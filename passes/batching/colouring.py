@@ -23,7 +23,7 @@ Entries = tuple[Numbers, Numbers]
 
 
 def column_colours(entries: Entries, count: int) -> Numbers:
-    """A colour for each of `count` columns. Columns of one colour have no nonzero row in common.
+    """A colour for each of `count` columns. No row has nonzeros in two columns of one colour.
 
     The colouring is greedy. It visits the columns by descending number of nonzeros, or in the given order if that takes
     fewer colours.

@@ -75,7 +75,7 @@ def call_vjp(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequen
 def call(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Any]:
     """Batches the graphs of a call or branch.
 
-    A function that is kept by name, such as one with a custom derivative, is called k times in a loop.
+    A function that must not be inlined, such as one with a custom derivative, is called k times in a loop.
     """
     if calls_function(b.view, op):
         return mapped(b, op, x, at)
@@ -210,7 +210,7 @@ def _condition(b: StablehloBuilder, record: Loop, flags: Sequence[bool]) -> tupl
 
 @dataclass(frozen=True)
 class _WhileAny:
-    """The condition that any example continues, and a body that updates only the examples that do."""
+    """A condition that holds while any example continues, and a body that updates only the examples that continue."""
 
     cond: Graph
     body: Graph

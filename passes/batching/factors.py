@@ -33,8 +33,8 @@ def factored(
 ) -> Factored | None:
     """The result of an op as a factor and a core, or None if the op yields no factor.
 
-    A product of two batched values gets a factor only if it is summed over the batch. Otherwise one op multiplies the
-    two values, which other ops may need anyway.
+    A product of two batched values gets a factor only if it is summed over the batch. Otherwise, one op multiplies the
+    values of the examples. Other ops may need these values anyway.
     """
     rule = _RULES.get(op.name)
     if rule is None or not _has_range(element(op.result)):

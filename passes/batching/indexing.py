@@ -16,7 +16,11 @@ from tiduc.passes.rules.gather import clamp_indices
 
 @batch("stablehlo.gather")
 def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """If only the operand is batched, the batch is an additional slice dimension of full size."""
+    """Gathers with an additional dimension for the batch.
+
+    It is a batching dimension if the operand and the indices are batched, a slice dimension of full size if only the
+    operand is, and one more dimension of the indices otherwise.
+    """
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     of_operand, of_indices = at
     offset = [i + 1 for i in d.offset_dims]
@@ -39,7 +43,11 @@ def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence
 
 @batch("stablehlo.scatter")
 def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """If the positions are not batched, the batch is an additional window dimension of full size."""
+    """Scatters with an additional dimension for the batch.
+
+    It is a batching dimension if the positions are batched, else a window dimension of full size. Batched values that
+    the body captures need a loop.
+    """
     count = len(op.results)
     if any(at[2 * count + 1 :]):
         return mapped(b, op, x, at)
@@ -110,6 +118,6 @@ def _zero(b: StablehloBuilder, starts: Sequence[Value]) -> Value:
 
 
 def _vectors(b: StablehloBuilder, starts: Sequence[Value], at: Sequence[bool]) -> Value:
-    """The starts of all examples, side by side: [k, dimensions]."""
+    """An array [k, n] with the n starts of each example."""
     columns = [v if flag else spread(b, v) for v, flag in zip(starts, at, strict=True)]
     return b.concatenate([b.reshape(v, [b.engine.size, 1]) for v in columns], 1)

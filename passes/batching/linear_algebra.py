@@ -41,7 +41,7 @@ def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequenc
 
 
 def _with_batch_dimension(op: Definition) -> dict[str, Any]:
-    """The frontend attribute in which JAX states the number of batch dimensions, incremented."""
+    """The frontend attributes with JAX's number of batch dimensions plus one; {} if JAX does not state the number."""
     if FRONTEND not in op.attributes or COUNT not in (noted := ir.DictAttr(op.attributes[FRONTEND])):
         return {}
     notes = named_attributes(noted)

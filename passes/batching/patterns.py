@@ -19,7 +19,7 @@ from tiduc.passes.batching.places import MOST, Known, Places, TooManyPlaces, num
 
 
 def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> list[Places | None]:
-    """The sparsity patterns of the wanted values in x. None for a value that does not depend on x.
+    """The sparsity pattern of each wanted value's Jacobian in x. None for a value that does not depend on x.
 
     `known` gives the values of constant integers that index arrays. Raises `TooManyPlaces` if the ops do not determine
     which elements are read, as in loops, or if a pattern is not sparse.

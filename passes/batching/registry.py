@@ -56,7 +56,8 @@ class Batching:
     """The services that the batching stage offers to rules, as `b.engine`.
 
     `size` is the batch size k. `close` builds a closed graph that computes given values. `graph` batches a closed
-    graph: (graph, at, forced) -> `Batched`. `inline` copies the values that a graph computes.
+    graph: (graph, at, forced) -> `Batched`. `inline` copies the values that a graph computes. `builder` makes a builder
+    of a private graph. `stateful` are the names of ops that cannot be repeated.
     """
 
     size: int
@@ -242,8 +243,8 @@ def in_loop(
 ) -> tuple[Value, ...]:
     """Emits a loop that computes the wanted values for one example after another.
 
-    `given` maps each value that the computation reads to a pair: the value here, and whether it is batched. Constants
-    may be omitted.
+    `given` maps each value that the computation reads to a pair: the value that replaces it in the graph of `b`, and
+    whether this value is batched. Constants may be omitted.
     """
     read = {x: pair for x, pair in given.items() if pair[1] or not x.is_constant}
     order = sorted(read, key=lambda x: not read[x][1])

@@ -55,7 +55,7 @@ class LinearSplit:
 
         The recomputation may read the inputs that are read anyway, and the values `given`. The values of `given` that
         it reads become residuals. If calls, branches and loops in the graph have more than `MOST_CARRIED` residuals,
-        only values in `given` stay residuals, and all other values are recomputed from any input.
+        only values in `given` stay residuals, and all other values are recomputed from the graph's inputs.
         """
         free = dict.fromkeys([*self.inputs, *given])
         kept = set(cheapest_residuals(self.residuals, free))

@@ -35,16 +35,20 @@ If each function calls the next one twice, the number doubles from callee to cal
 
 _INLINED = frozenset((*targets("Eigh", "gesdd", "gesvd", "gesvdj", "getrf", "syevd"), "LuDecomposition"))
 _MOVED = {"stablehlo.select": 1, "stablehlo.slice": 0, "stablehlo.transpose": 0}
-"""Ops that may stand between a factorization and a function's result; each with the index of the operand it moves."""
+"""Ops that may stand between a factorization and a function's result, each with the index of an operand.
+
+The op's result has elements of this operand.
+"""
 
 Calls = dict[str, list[tuple[Any, str]]]
 """For each function, its call ops, each with the name of its callee."""
 
 
 def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool) -> list[str]:
-    """Inlines the calls reachable from the roots, or turns them into `tidu.call`s. Returns the names still called.
+    """Inlines the calls reachable from the roots, or turns them into `tidu.call`s.
 
-    With `inline`, every call that may be inlined is inlined. Raises `Unsupported` for a function that is recursive,
+    Returns the names of the functions that the remaining calls name. With `inline`, every call that may be inlined is
+    inlined. Raises `Unsupported` for a function that is recursive,
     directly or indirectly; for a call, in a region that cannot hold calls, of a function that may not be inlined; and
     for a function that has more than `MOST` ops after its calls are inlined.
     """
@@ -111,7 +115,7 @@ def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls
 def _without_calls(
     functions: Mapping[str, IrOp], calls: Calls, order: list[str]
 ) -> tuple[dict[str, ir.Operation], dict[str, int]]:
-    """Copies, with all calls inlined, of functions called in regions that cannot hold calls; and the copies' sizes."""
+    """A copy, with all calls inlined, of each function that a region without calls of graphs calls; and its size."""
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers come before callees
         for call, callee in calls[name]:

@@ -122,7 +122,7 @@ def _fft(op: IrOp) -> None:
 
 
 def _real_dynamic_slice(op: IrOp) -> None:
-    """Operand and result must have equal rank, and each dimension a start, a limit and a stride."""
+    """Operand and result must have equal rank, and each dimension must have a start, a limit and a stride."""
     rank = len(sizes_in(op.operands[0].type))
     if len(sizes_in(op.results[0].type)) != rank or any(
         list(sizes_in(x.type)) not in ([rank], [DYNAMIC]) for x in list(op.operands)[1:]
@@ -167,7 +167,7 @@ def _torch_index_select(op: IrOp) -> None:
 
 
 def _reduced(op: IrOp) -> None:
-    """A result must have its operand's shape without the reduced dimensions, and floats at least as wide as there."""
+    """A result must have its operand's shape without the reduced dimensions. Its floats must not be narrower."""
     dropped = set(op.attributes["dimensions"])
     for x, y in zip(op.operands, op.results, strict=False):
         kept = tuple(n for d, n in enumerate(sizes_in(x.type)) if d not in dropped)

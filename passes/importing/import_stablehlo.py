@@ -7,9 +7,9 @@
 
 Composites without a rule become calls, by StableHLO's pass. Calls are inlined or become calls of graphs (`calls.py`),
 scans become loops (`scans.py`), and functions named `relu` get a relu's derivative (`relus.py`). Each public function
-becomes a graph, and each function that is still called a private graph. An input's key is its `tidu.name` attribute, or
-else the name in its location (which JAX writes, and the parser takes from the text), or else `argN`. All attributes of
-the module, functions, arguments, results and ops are kept.
+becomes a graph. Any other function that is still called becomes a private graph. An input's key is its `tidu.name`
+attribute, or else the name in its location (which JAX writes, and the parser takes from the text), or else `argN`. All
+attributes of the module, functions, arguments, results and ops are kept.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -105,7 +105,7 @@ def import_stablehlo(
 
 
 def _check_ops(module: ir.Module) -> set[str]:
-    """Checks the ops in `_CHECKED`, flattens tuples and marks custom calls, in place. Returns the names of the ops."""
+    """Checks the ops in `_CHECKED`, flattens tuples, and marks sums over dynamic windows. Returns the ops' names."""
     ops = flatten_tuples(within(module.operation, _CHECKED))
     mark_sums(module, ops)
     check_constraints(ops)

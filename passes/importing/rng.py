@@ -40,7 +40,7 @@ from tiduc.passes.importing.threefry import threefry
 
 RNG = "stablehlo.rng"
 SEED = "seed"
-"""The name of the input; if another input has this name, a number is appended, as to all equal names."""
+"""The name of the new input. If another input has this name, a number is appended, as to all equal names."""
 
 _LOOP, _BRANCHES = "stablehlo.while", ("stablehlo.if", "stablehlo.case")
 

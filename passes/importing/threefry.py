@@ -1,6 +1,6 @@
 """A dynamic number of random words by THREE_FRY in elementwise ops; `rng_bit_generator` needs a static shape.
 
-The words are those of `rng_bit_generator` with THREE_FRY for 64-bit words: word i is the enciphered counter + i.
+The words are those of `rng_bit_generator` with THREE_FRY for 64-bit words: word i is the number counter + i, encrypted.
 
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011), section 3.1: Threefry-2x32-20.
 """

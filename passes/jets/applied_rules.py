@@ -106,7 +106,7 @@ def apply_rule(
 def solve_of(
     rule: AppliedRule, op: Definition, opset: OpSet, has_series: Callable[[Value], bool]
 ) -> Definition | None:
-    """The last op of the applied rule of a solve, if this op is a solve with the same matrix. Otherwise None."""
+    """The last op that the rule of the solve `op` emitted, if that op is a solve with the same matrix; else None."""
     if opset.key(op) not in SOLVES:
         return None
     ends = {dy.definition for dy in rule.tangents if dy is not None}

@@ -188,7 +188,10 @@ class Series:
         return None if same is op else same
 
     def copy_results(self, op: Definition) -> None:
-        """Sets the coefficients of order 0: the op's results, or those of a copy if its operands have other values."""
+        """Sets the coefficients of order 0 to the op's results.
+
+        If other values replace the op's operands, a copy of the op reads these values, and its results are taken.
+        """
         results: Sequence[Any] = op.results
         if op.graph in self._rule_graphs or self._is_moved(op):
             results = self._copied(op, 0)

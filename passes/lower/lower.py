@@ -194,7 +194,7 @@ def _is_misread(definitions: Sequence[Definition]) -> bool:
 
 
 def _is_misread_reduce(op: AnyOp) -> bool:
-    """Whether a reduce (a `Definition` or an op) has no dimensions, or an empty operand of another element type."""
+    """Whether a reduce combines no dimension, or an empty operand has another element type than its result."""
     return not len(op.attributes["dimensions"]) or any(
         is_empty(x) and x.type.element_type != y.type.element_type
         for x, y in zip(op.operands, op.results, strict=False)

@@ -40,7 +40,7 @@ ENTER = (TO_PARTS, "SPMDFullToShardShape")  # Shardy's, XLA's
 LEAVE = (TO_WHOLE, "SPMDShardToFullShape")
 Key = tuple[int, Any]  # a phase number, and the manual axes for a phase that holds parts
 FLAT = "all axes, and no region"
-FREE, WHOLE = (-1, None), (0, None)  # of ops without operands, and of arguments
+FREE, WHOLE = (-1, None), (0, None)  # the keys of ops without operands, and of arguments
 MIXED = (
     "a value of a manual computation is read outside of it (as by a loop around it), "
     "or by a manual computation over other axes"
@@ -133,7 +133,10 @@ def _is_part(key: Key) -> bool:
 
 
 def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
-    """The phase of an op, computed from the phases of the values that it reads."""
+    """The key of an op, computed from the keys of the values that it reads.
+
+    Raises `Unsupported` for a nested manual computation, and for an op that reads parts over different axes.
+    """
     bound = [key for x in _reads(op) if (key := keys.get(x, WHOLE)) != FREE]
     phase, axes = max([key[0] for key in bound], default=0), {key[1] for key in bound}
     if call_target(op) in ENTER:

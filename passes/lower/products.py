@@ -157,7 +157,7 @@ def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
 
 
 def _full_dimensions(spread: IrOp) -> dict[int, int]:
-    """Maps each dimension of a broadcast's result along which nothing is repeated to the operand's dimension."""
+    """Maps dimensions of a broadcast's result to dimensions of its operand, where both have the same size."""
     x, y = (value.type.shape for value in (spread.operands[0], spread.result))
     return {place: d for d, place in enumerate(spread.attributes[_PLACES]) if x[d] == y[place]}
 

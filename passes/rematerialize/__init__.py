@@ -12,7 +12,7 @@
     search.py           the optimum for graphs of a few ops
     loops.py            which loops store stacks and which store checkpoints, within a budget
     emit.py             the graph of a schedule, with barriers before recomputed ops
-    budget.py           the texts in which users write budgets
+    budget.py           parses and prints budgets as users write them
 
 passes/structure emits the loops, with stacks or checkpoints as loops.py chooses; other files here see a loop as one op.
 """

@@ -151,7 +151,7 @@ class _Candidates:
         return time
 
     def _evicted(self, rate: float) -> set[int]:
-        """The ops whose results are recomputed."""
+        """The numbers of the ops whose results are recomputed, if a second of recomputation counts as `rate` bytes."""
         ops, number = self.model.ops, self._number
 
         def price(x: Value) -> int:

@@ -43,9 +43,10 @@ class Loops:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """A flat graph and its schedule within a budget, with the memory option of its loops and of individual loops.
+    """A flat graph and its schedule within a budget.
 
-    `time` is the estimated time in seconds of recomputation, in loops and outside.
+    `time` is the estimated time in seconds of recomputation, in loops and outside. `memory` is the memory option of all
+    loops except those in `chosen`, which maps loop numbers to options.
     """
 
     graph: Graph

@@ -144,9 +144,9 @@ def results_last(model: Liveness) -> list[int]:
 
 
 def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
-    """Yields groups: an op without readers and the ops that only it needs, if their results outweigh their operands.
+    """Yields pairs: a ratio below 1, and a group, which is an op without readers and the ops that only it needs.
 
-    Each group comes after the ratio of its operands' bytes to the bytes of its results.
+    The ratio is that of the bytes that the group reads to the bytes of the graph's results that it computes.
     """
     readers: list[set[int]] = [set() for _ in model.ops]
     for i, needs in enumerate(model.needs):
@@ -253,7 +253,7 @@ class _Hoisting:
                 yield self.sum[j]
 
     def _frees(self, g: int) -> bool:
-        """Whether a group can run and frees more bytes than its results take, or takes none and reads values that do.
+        """Whether a group can run, and either frees more bytes than its results take, or reads bytes and takes none.
 
         Virtual ops take no bytes, and neither do results of the graph, which are live throughout.
         """

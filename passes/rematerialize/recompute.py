@@ -59,7 +59,7 @@ Evicted = Mapping[int, Segment]
 
 
 def within(model: Liveness, budget: int) -> RerunSchedule:
-    """The fastest schedule found whose peak is within the budget, in bytes. If none is, the schedule of lowest peak.
+    """The fastest schedule found whose peak is within the budget, in bytes, or else the schedule of lowest peak.
 
     For a budget of 0, the fastest schedule whose peak is near the lowest.
     """
@@ -181,7 +181,7 @@ def _one_level(
 def _of_segments(
     base: RerunSchedule, segments: Segments, work: Work, budget: int
 ) -> Iterator[tuple[Evicted, RerunSchedule]]:
-    """Yields schedules: the first evicts all candidates, later ones those of segments with less and less memory.
+    """Yields schedules: the first evicts all candidates, the later ones fewer, for segments with less and less memory.
 
     Once a schedule fits the budget, yields a few more, and then some with more memory, which recompute less.
     """

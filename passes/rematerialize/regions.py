@@ -67,7 +67,7 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
 def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
     """The lowest peak besides arguments, and the place in `ends` after which a region must end to reach it.
 
-    None if one region takes few more bytes. Values that are live at an op in one region are also live there in two
+    None if two regions would save few bytes. Values that are live at an op in one region are also live there in two
     regions. This gives a lower bound of the peak for each place. The peaks of at most `_MOST` places are computed,
     lowest bounds first, while a bound is below the lowest peak so far.
     """

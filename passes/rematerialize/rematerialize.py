@@ -45,9 +45,9 @@ def rematerialize(
 
     `memory` is the budget: a number of bytes such as "100MB" or "1.5GiB", arguments and results included; a share such
     as "0.3x" of the bytes that the graph takes, without any plan, besides arguments and results; "min" for the lowest
-    peak, if it saves 2% of these bytes of the peak without a budget; or empty for no budget. `loops` provides
-    alternative graphs whose loops keep fewer residuals and recompute more. Raises `RequestError` for another text, and
-    for a budget below the lowest peak that is found, which the message states.
+    peak, if it is at least 2% below the peak without a budget (arguments and results excluded); or empty for no budget.
+    `loops` provides alternative graphs whose loops keep fewer residuals and recompute more. Raises `RequestError` for
+    another text, and for a budget below the lowest peak that is found, which the message states.
     """
     if not memory:
         total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)

@@ -21,7 +21,7 @@ from tiduc.passes.rematerialize.segments import Segment
 class RerunSchedule:
     """A schedule with second runs: its model, whose ops are in the order of the schedule, and its time.
 
-    `time` is the estimated time in seconds of the ops that run more than once.
+    `time` is the estimated time of recomputation, in seconds.
     """
 
     model: Liveness

@@ -37,8 +37,8 @@ _RARE = 10
 class Candidate:
     """An op before the peak that can run again: its place, and the place of its last reader before the peak.
 
-    `size` is the size of its results in bytes. `held` is this size if a reader after the peak keeps them alive, else 0.
-    `price` is the time of the op per byte of its results.
+    `size` is the size of its results in bytes; `held` is this size if readers after the peak keep the results alive,
+    else 0. `price` is the time of the op per byte of its results.
     """
 
     op: int
@@ -69,7 +69,7 @@ class Segments:
         )  # by place: the sum of `held` of the candidates before it
 
     def within(self, memory: float) -> Mapping[int, Segment] | None:
-        """Maps each candidate to recompute to its segment, if segments have `memory` bytes. None without a cut.
+        """Maps each candidate to recompute to its segment, if segments have `memory` bytes. None if nothing is cut.
 
         A value belongs to the smallest segment that contains its readers before the peak. The values that the cuts of
         the last segments store need no recomputation, because their first run is right before the peak.

@@ -87,7 +87,7 @@ def divide_transpose(
 
 @linear("stablehlo.imag", [0])
 def imag(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
-    """Re(ct Im(dx)) = Re(conj(i ct) dx)."""
+    """The cotangent i ct, because Re(ct Im(dx)) = Re(conj(i ct) dx). None for a real operand."""
     return [b.complex(b.zeros_like(ct), ct) if is_complex(op.operands[0]) else None]
 
 

@@ -254,7 +254,7 @@ OWN: dict[str, OwnRule] = dict(zip(DERIVATIVES, (_by_jvp, _by_vjp), strict=False
 OwnTranspose = Callable[[StablehloBuilder, Definition, Tangents, Sequence[bool], Graph], list[Value | None]]
 
 OWN_TRANSPOSE: dict[str, OwnTranspose] = {}
-"""The transpose rules of calls of graphs with an attribute, which `linear_solve.py` fills."""
+"""The transpose rules of calls, by an attribute of the called graph. `linear_solve.py` adds its rule."""
 
 
 @linearize(CALL_VJP)

@@ -1,7 +1,7 @@
 """cholesky: L L^H = a with L lower, or U^H U = a with U upper.
 
 The op reads one triangle of a, with the real part of its diagonal, so the derivative is toward that triangle only. JAX
-symmetrizes the operand, (a + a^H) / 2, before the op, so its derivative has half in each triangle.
+symmetrizes the operand, (a + a^H) / 2, before the op, so each triangle has half of JAX's derivative.
 
 Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 """
@@ -33,7 +33,7 @@ def factor_tangent(b: StablehloBuilder, y: Value, dx: Value, lower: bool) -> Val
 
 
 def _halved(b: StablehloBuilder, x: Value, lower: bool) -> Value:
-    """The triangle of x, with its diagonal halved."""
+    """The lower (or upper) triangle of x, with its diagonal halved."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)
     return triangle(b, b.multiply(weights, x), lower)

@@ -63,7 +63,7 @@ def _sum(b: StablehloBuilder, op: Definition, x: Value) -> Value:
 
 
 def _product(b: StablehloBuilder, op: Definition, i: int, dx: Value) -> Value | None:
-    """Gathers the factors along a new dimension, and multiplies them along it."""
+    """The tangent of a product over the group: the factors are gathered along a new dimension, and multiplied there."""
     groups = numbers(op, "replica_groups")
     if groups.size == 0 or groups.min() < 0:
         raise unsupported("jvp", op, "a product needs replica_groups of equal size")

@@ -39,7 +39,7 @@ def settings(op: Definition) -> CallSettings:
 
 
 def with_settings(op: Definition, **changed: int | bool) -> dict[str, ir.DictAttr]:
-    """The attributes of a call with some settings changed."""
+    """The attribute that holds the settings of a call, by name, with some settings changed."""
     where, attribute = config(op)
     given = named_attributes(attribute)
     for name, value in changed.items():

@@ -102,7 +102,7 @@ def of_determinant(b: StablehloBuilder, op: Definition) -> Sequence[Value | None
 
 
 def determinant(b: StablehloBuilder, op: Definition) -> tuple[Value, Value, Value] | None:
-    """If a product of reals is a determinant: whether the matrix is singular, its sign s without a tangent, and |d|."""
+    """The parts of a product that is a determinant: whether the matrix is singular, the sign s, and |d|; else None."""
     for sign, size in (op.operands, op.operands[::-1]):
         power = defined_by(size, "stablehlo.exponential")
         low = None if power is None else defined_by(power.operands[0], SELECT)

@@ -2,9 +2,9 @@
 
     y... = custom_call @stablehlo.dynamic_reduce_window(x..., init..., sizes, strides, base, dilation, padding)
 
-With one entry per dimension in `sizes`, `strides`, `base` (the dilation of x) and `dilation` (of the window), and a low
-and a high entry in each row of `padding`. Only results whose reducer is an addition can be differentiated, toward
-their operands; import marks these results (`dialect/dynamic/calls.py`).
+`sizes`, `strides`, `base` (the dilation of x) and `dilation` (of the window) have one entry per dimension. `padding`
+has a row per dimension, with a low and a high entry. Only results whose reducer is an addition can be differentiated,
+toward their operands; import marks these results (`dialect/dynamic/calls.py`).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The places at which the updates of a scatter land: reads from these places, and combines values into them."""
+"""Reads from the places at which the updates of a scatter land, and combines values into these places."""
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -23,7 +23,7 @@ def is_unique(op: Definition) -> bool:
 
 
 def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
-    """The index dimensions that number the windows of one batch, and the matching update dimensions."""
+    """The dimensions of the indices that number the windows of one batch, and the updates' matching dimensions."""
     d, indices, updates = numbers_of(op), op.operands[len(op.results)], op.operands[-1]
     of_indices = [i for i in range(rank(indices)) if i != d.index_vector_dim]
     of_updates = [i for i in range(rank(updates)) if i not in d.update_window_dims]

@@ -53,7 +53,7 @@ class LentSplit(Protocol):
         """The linear ops to hoist out of a loop whose last `count` active inputs are loop invariants."""
 
     def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
-        """The closed linear graph of `wanted`."""
+        """The closed linear graph that computes `wanted` from `given`."""
 
 
 class SplitGraph(Protocol):

@@ -32,7 +32,7 @@ from tiduc.passes.rules.opset import unsupported
 from tiduc.passes.rules.registry import Tangents
 
 _TRANSPOSES = Cache[Graph, Graph]()
-"""The graphs that solve the transposed systems of graphs with `tidu.linear_solve`."""
+"""For each graph with `tidu.linear_solve`, the graph that solves the transposed system."""
 
 
 def root_by_krylov(
@@ -53,7 +53,10 @@ def root_by_krylov(
 
 
 def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) -> list[Value | None]:
-    """The tangents of the solution, by another call of the function, or by a Krylov method if the call does not fit."""
+    """The tangents of the solution, by another call of the function.
+
+    If an active argument of the function does not belong to the system, a Krylov method computes the tangents.
+    """
     (graph,), ys, n = branches(b.view, op).graphs, op.results, len(op.results)
     along, known = dx[n:], op.operands[n:]
     record = Branches(None, (*ys, *known), tuple(range(len(op.operands))), (apply,), apply.name)
@@ -86,7 +89,7 @@ def transposed_solve(
 
 
 def _transposed(b: StablehloBuilder, graph: Graph, n: int) -> Graph:
-    """The graph that solves the transposed system of a graph."""
+    """The graph that solves the transpose of the system that `graph` solves."""
     if TRANSPOSE_SOLVE in graph.attributes:
         return b.view.graph(graph.attributes[TRANSPOSE_SOLVE].value)
     engine: Transposing = b.engine

@@ -32,7 +32,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @custom_call(*targets("orgqr"))
 def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The first columns of Q, as many as the matrix a has columns."""
+    """The tangent of the first columns of Q, as many as the matrix a has columns."""
     if 0 in (*shape(op.operands[0]), *shape(op.operands[1])):
         return [None]
     if (known := _of_factors(b, op)) is not None:
@@ -50,7 +50,7 @@ def orgqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 @custom_call(*targets("ormqr"))
 def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Q c, Q^H c, c Q or c Q^H."""
+    """The tangent of Q c, Q^H c, c Q or c Q^H."""
     given = settings(op)
     left, turned = given["left"], given["transpose"]
     if any(0 in shape(x) for x in op.operands):
@@ -66,7 +66,7 @@ def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Value, Value] | None:
-    """The (y, turn) that `geqrf` recorded, if its results are the operands and this result is Q1; None otherwise."""
+    """The (y, turn) that `geqrf` recorded, if its results are the op's operands and the op computes Q1; else None."""
     a, tau = op.operands
     if tau not in b.notes.factors:
         return None

@@ -60,7 +60,7 @@ def _toward_rows(
 def _toward_matrices(
     b: StablehloBuilder, op: Definition, ct: Value, x: Value, sizes: Value, contracted: int
 ) -> Value:
-    """A dot_general of one copy of x per group, in which rows of other groups are zero."""
+    """The product of ct and one copy of x for each group; in each copy, the rows of other groups are zero."""
     sizes = b.convert(sizes, ir.IntegerType.get_signless(64))
     copies = with_shape(x.type, [*shape(sizes), *shape(x)])
     places = with_shape(sizes.type, shape(sizes) + shape(x)[:1])

@@ -40,7 +40,7 @@ def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
     """Applies the body to pairs of partial results, and finally to the initial values and the last result.
 
-    A product is exact where factors are zero, since its derivative needs no division.
+    The derivative of a product is exact where factors are zero, because it needs no division.
     """
     count = len(operands) // 2
     values, inits = operands[:count], operands[count:]

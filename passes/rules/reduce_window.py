@@ -42,7 +42,10 @@ def reduce_window_linearize(b: StablehloBuilder, op: Definition, dx: Tangents) -
 
 
 def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
-    """Applies the body to whole tensors; a product is exact where factors are zero."""
+    """Combines windows of doubling size by the body, applied to whole tensors.
+
+    The derivative of a product is exact where factors are zero, because it needs no division.
+    """
     count = len(operands) // 2
     names = [reducer(op, i) for i in range(count)]
     neutral = all(
@@ -57,7 +60,7 @@ def _doubling(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence
 
 
 def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: Value | None) -> Value:
-    """Linear in the operand and the initial value together."""
+    """The sums of the tangents: a sum is linear in its operand and its initial value together."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     tangents = [b.zeros_like(v) if dv is None else dv for v, dv in ((x, dx), (init, dinit))]
     fill = combiner("stablehlo.add", element(x))

@@ -1,4 +1,4 @@
-"""The linearization of reduce and reduce_window. What the body computes for a result determines the result's rule."""
+"""The linearization of reduce and reduce_window. The rule for a result depends on how the body computes the result."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -70,7 +70,10 @@ def linearize_by_body(
 
 
 def _promoted(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Any] | None:
-    """The tangents of a reduction whose body has wider element types than its operands: converts the operands first."""
+    """The tangents of a reduction whose body has wider element types than its operands; None for any other reduction.
+
+    The operands are converted before they are reduced.
+    """
     wide = [element(x) for x in op.regions[0].blocks[0].arguments]
     if all(element(x) == e for x, e in zip(op.operands, wide, strict=True)):
         return None

@@ -38,7 +38,7 @@ def select_and_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> lis
 
 
 def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Value, init: Value) -> Value:
-    """Scatters the sources into an array of initial values, by the number of the element that each window selects."""
+    """Scatters each source into an array of initial values, at the element that the window of the source selects."""
     if not self_contained(op):
         raise unsupported("jvp", op, "a region of it reads a value from outside")
     at = _selected(b, op)

@@ -68,7 +68,7 @@ def repeated(b: StablehloOps[V, Never], scalar: V, like: Typed) -> V:
 
 
 def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | None) -> Value:
-    """The elements of dx with the numbers `at`. The number of no element gives the scalar `otherwise`.
+    """The elements of dx with the numbers `at`, or the scalar `otherwise` for a number that stands for no element.
 
     `otherwise` is appended after the last element rather than selected afterwards, so that every index is in range.
     """

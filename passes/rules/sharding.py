@@ -145,5 +145,5 @@ def holders(b: StablehloBuilder, op: Definition, sharding: ir.StringAttr) -> NDA
 def called(
     b: StablehloBuilder, name: str, x: Value, type_: ir.Type, attributes: dict[str, ir.Attribute]
 ) -> Value:
-    """A custom call with another target."""
+    """Emits a custom call of the target `name`."""
     return b.emit(CUSTOM_CALL, (x,), type_, {**attributes, TARGET: ir.StringAttr.get(name)})

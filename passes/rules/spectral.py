@@ -162,7 +162,10 @@ def _coupled(b: StablehloBuilder, slope: Value, form: Form, coupling: Value) -> 
 
 
 def _cut(b: StablehloBuilder, equal: Value, each: VectorSum) -> Value | None:
-    """For a sum over some of the vectors: which of them have a value that equals that of a vector outside the sum."""
+    """Flags of the vectors in a sum whose value equals the value of a vector outside the sum.
+
+    None for a sum over all vectors.
+    """
     form = each.forms[0]
     first, count, size = form.start, shape(each.op.operands[0])[form.number], shape(equal)[-1]
     if count == size:

@@ -27,7 +27,7 @@ class Unproven(Exception):
 
 
 class End(Enum):
-    """A result that need not be followed: a sum over the numbers of vectors, or a value that depends on no vector."""
+    """A result that need not be followed: a sum over vectors, or a value that needs no term for equal values."""
 
     SUM = auto()
     HARMLESS = auto()
@@ -123,7 +123,7 @@ def splat_of(x: Value) -> complex | None:
 
 
 def require_repeated(x: Value, form: Form) -> None:
-    """Raises `Unproven` unless x has equal elements along the number of the vectors."""
+    """Raises `Unproven` unless the elements of x are equal along the dimensions that number the vectors."""
     if not all(is_repeated(x, d) for d in form.tracked[len(form.batch) :]):
         raise Unproven
 
@@ -161,7 +161,7 @@ def kept_sizes(op: Definition) -> dict[int, int]:
 
 
 def constant_diagonal(x: Value) -> tuple[int, int] | None:
-    """The dimensions of the diagonal of matrices with one number on the diagonal, and zeros elsewhere."""
+    """The two dimensions of the diagonal of a matrix x with one number on it and zeros elsewhere; None for other x."""
     op = x.definition
     while op is not None and op.name in ("stablehlo.convert", "stablehlo.complex", BINDING):
         if op.name == "stablehlo.complex" and splat_of(op.operands[1]) != 0:

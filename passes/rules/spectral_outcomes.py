@@ -58,7 +58,7 @@ def _only(form: Form | None) -> Form:
 
 
 def _elementwise(op: Definition, forms: Forms) -> Form:
-    """The form of a function of values: an element that belongs to number j depends on w_j alone."""
+    """The form of a function of values: an element that belongs to vector j depends on w_j alone."""
     known = [form for form in forms if form is not None]
     if any(form != known[0] for form in known) or known[0].other is not None or known[0].is_vectors:
         raise Unproven
@@ -158,7 +158,7 @@ def _selected(op: Definition, forms: Forms) -> Form:
 
 
 def _diagonal(op: Definition, forms: Forms) -> Form | None:
-    """The form of select(i == j, x, 0) for x that belongs to the numbers i or j."""
+    """The form of select(i == j, x, 0), where elements of x belong to vector i or j; None for any other select."""
     condition, x, y = forms
     if condition is not None or y is not None or x is None or x.is_vectors or x.other is not None:
         return None
@@ -258,7 +258,10 @@ def _contracted(op: Definition, forms: Forms) -> Form | End:
 
 
 def _sum(op: Definition, forms: tuple[Form, Form], of: Contraction) -> End:
-    """A sum over the numbers of vectors of products of vectors and their adjoints."""
+    """`End.SUM` for a contraction of vectors and adjoints of vectors over the dimension that numbers them.
+
+    Raises `Unproven` for any other contraction.
+    """
     x, y = forms
     summed, batches = list(zip(*of.summed, strict=True)), list(zip(*of.batches, strict=True))
     aligned = all(pair in summed or pair in batches for pair in zip(x.batch, y.batch, strict=True))

@@ -112,7 +112,7 @@ def _build(
     chosen: Mapping[int, str] = MappingProxyType({}),
     reuses_ops: bool = False,
 ) -> Graph:
-    """Builds the structured graph; with `reuses_ops`, reuses the old inputs, and the ops whose operands stay."""
+    """Builds the structured graph; with `reuses_ops`, keeps the old inputs, and ops whose operands are not replaced."""
     local: dict[Value, Value] = _Replacements()
     if reuses_ops:
         b.graph.inputs = dict(graph.inputs)
