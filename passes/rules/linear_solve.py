@@ -3,8 +3,7 @@
     x = call @solve (b, k)      ->   dx = call @solve (db - dA, k),   dA: the tangent of A(x, k) along dk
 
 `@A` is linear in x. The transpose solves the transposed system by the function that `tidu.transpose_solve` names (for a
-symmetric A, `@solve` itself). Without that attribute, it uses the Krylov method that `tidu.solver` names, by default
-GMRES.
+symmetric A, `@solve` itself), or else by the Krylov method that `tidu.solver` names, by default GMRES.
 """
 
 from collections.abc import Sequence
@@ -68,8 +67,7 @@ def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) ->
     read = inputs_read(b, apply)[n:]
     system = [x for x, flag in zip(known, read, strict=True) if flag]
     if any(t is not None and x not in system for x, t in zip(known, along, strict=True)):
-        # The function has an active argument that A does not read, such as a tolerance times |b|. A call for tangents
-        # would need another value of this argument.
+        # A call for tangents would need other values of arguments that A does not read, such as a tolerance times |b|.
         solve = solving_graph(b, narrowed(b, apply, n), n, solver_of(graph) or Solver(GMRES))
         return list(emit_call(b, solve, [*right, *system]))
     return list(emit_call(b, graph, [*right, *known]))

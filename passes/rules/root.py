@@ -3,10 +3,9 @@
     y = call @solve (x)         ->      J dy = -(df/dx) dx,   J = df/dy, both at (x, y)
 
 This is the implicit function theorem: the derivative does not depend on how `@solve` finds y, and exists where J is
-regular. J is a matrix, whose columns are the JVPs of f for all basis vectors. A complex number counts as two real
-numbers, because f need not be holomorphic. With `tidu.solver`, a Krylov method
-needs only products J v (`linear_solve.py`). All ops that the rule emits have rules, so both modes and every order
-follow.
+regular. The columns of J are the JVPs of f for all basis vectors; a complex number counts as two real ones, since f
+need not be holomorphic. With `tidu.solver`, a Krylov method needs only products J v (`linear_solve.py`). All ops that
+the rule emits have rules, so both modes and every order follow.
 
 Source: Blondel et al., "Efficient and Modular Implicit Differentiation" (2022).
 """
