@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import os
+import re
 import resource
 import statistics
 import sys
@@ -66,7 +67,8 @@ def record(architecture: Any, side: int, length: int, seconds: float, without: S
         module, inputs = architecture.build(Size(0, 0, side, length, published=True))
         row = compared(Loss(module), inputs, 1, seconds, (*without, IREE))
     except Exception as error:  # packages raise exceptions of any kind
-        return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+        message = re.sub(r"\S*/site-packages/", "", " ".join(str(error).split()))
+        return {"failed": f"{type(error).__name__}: {message[:200]}"}
     figures = {"times": row.times, "memory": row.memory, "seconds": row.seconds}
     rounded = {kind: {way: float(f"{x:.3g}") for way, x in of.items()} for kind, of in figures.items()}
     return {**rounded, "error": float(f"{row.error:.1e}")}
