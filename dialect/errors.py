@@ -55,7 +55,7 @@ class ParseError(TiducError):
 
 
 class ResolveError(TiducError):
-    """A reference that is unknown, ambiguous or cyclic, or whose type differs from its value's."""
+    """A reference that is unknown, ambiguous or cyclic, or whose type differs from the type of the value."""
 
 
 class RequestError(TiducError):

@@ -3,8 +3,8 @@
 A `Watcher` is told when stages begin and end: it measures their times and prints their IR. A listener is told the
 progress within a stage, as in "executable 5 of 12".
 
-The command line's driver shares a page of memory with its worker before it starts the worker (see tiduc/driver.py).
-In other processes the record is private and not read.
+The command line's driver shares a page of memory with its worker before it starts the worker (see tiduc/driver.py). In
+other processes, the record is in private memory, and no process reads it.
 """
 
 import os
@@ -120,7 +120,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 files: set[str] = set()
-"""The files that were recorded: those that the user named."""
+"""All files that `work_on` has recorded."""
 
 
 def work_on(file: str) -> None:

@@ -104,8 +104,8 @@ class Loop:
 class _WhileRegions:
     """The graphs of a `stablehlo.while`.
 
-    `carries` are the numbers of the carries that an iteration changes. These carries are the first inputs of both
-    graphs.
+    `carries` are the indices of the loop-carried values that an iteration changes. These values are the first inputs of
+    both graphs.
     """
 
     cond: Graph
@@ -127,7 +127,7 @@ def is_control(op: Definition) -> bool:
 
 
 def control(view: View, op: Definition) -> "Branches | Loop":
-    """The record of a control-flow op. Raises `Unsupported` for `tidu.call_vjp`, which has no tangents."""
+    """The `Branches` or `Loop` of a control-flow op. Raises `Unsupported` for `tidu.call_vjp`, which has no JVP."""
     if op.name == CALL_VJP:
         raise only_vjp(op)
     return loop(view, op) if op.name in (LOOP, "stablehlo.while") else branches(view, op)
@@ -227,9 +227,10 @@ def _while_regions(view: View, op: Definition) -> _WhileRegions:
 
 
 def _constants(op: Definition) -> Any:
-    """A hashable description of the captured constants, which are copied into the op's region graphs.
+    """A hashable description of the constants that an op's regions capture.
 
-    Cached region graphs need it in their key, because copies of an op may capture other constants.
+    The key of cached region graphs contains this description, because these graphs contain copies of the constants, and
+    two copies of an op may capture different constants.
     """
     captures = outer(op)
     return tuple([None if x in captures else _described(x) for x in op.captures])
@@ -277,7 +278,7 @@ def needs_static_shapes(error: UnknownSize, location: ir.Location) -> Unsupporte
 
 
 def calls_function(view: View, op: Definition) -> bool:
-    """Whether the op calls a graph that stays a function (`FUNCTION`)."""
+    """Whether the op calls a graph with the attribute `FUNCTION`, which becomes a function of the output."""
     return op.name == CALL and FUNCTION in _graphs(view, op)[0].attributes
 
 

@@ -6,8 +6,8 @@
 
 All arrays of x are one vector of real numbers, so that A need only be linear over the real numbers. The methods start
 from b divided by its largest entry. A method ends when its residual has fallen by a factor of eps^0.75, and runs again
-on the residual of x, as iterative refinement, until that is below the tolerance or no longer falls. If it is then not
-small, x is NaN: no derivative is silently wrong.
+again on the residual of x, as in iterative refinement, until the residual is below the tolerance or no longer falls. If
+the last residual is not small, x is NaN, so that no derivative is silently wrong.
 
 Sources: Hestenes and Stiefel (1952); van der Vorst, "Bi-CGSTAB" (1992); Walker and Zhou, "A simpler GMRES" (1994);
 Jiranek and Rozloznik, "Adaptive version of simpler GMRES" (2010).
@@ -30,7 +30,7 @@ from tiduc.dialect.shapes.types import element, i64, with_shape
 
 CG, BICGSTAB, GMRES = "cg", "bicgstab", "gmres"
 LU = "lu"
-"""The method with a matrix, which is no Krylov method."""
+"""The direct method: an LU factorization of the matrix of A."""
 
 _MOST_STEPS = 1000
 """The most steps of a method between two computations of the residual from x."""
@@ -39,13 +39,13 @@ _RESTART = 30, 200
 """The fewest and the most directions that GMRES keeps."""
 
 _MOST_KEPT = 2**22
-"""GMRES keeps more than the fewest directions only if they have at most so many numbers."""
+"""GMRES keeps more than the fewest directions only if the directions have at most so many elements together."""
 
 _FALLS = 0.8
-"""GMRES takes the residual as the next direction if a step divides its square by more than 1 / 0.8."""
+"""GMRES uses the residual as the next direction if a step multiplies the residual's squared norm by less than 0.8."""
 
 _ROUNDS = 20
-"""The times that cg and bicgstab run at least, if no number of iterations is given."""
+"""The least bound of the number of runs of a method, if the user does not limit the iterations."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _System:
         return unflattened(b, v, self.like)
 
     def product(self, b: StablehloBuilder, v: Value, known: Sequence[Value]) -> Value:
-        """A v."""
+        """The product A v."""
         return self.flat(b, emit_call(b, self.graph, [*self.arrays(b, v), *known]))
 
 
@@ -140,7 +140,10 @@ def _refined(
     solver: Solver,
     tolerance: float,
 ) -> tuple[Value, Value, Value]:
-    """x, the squared norm of its residual, and that of `rhs`. Runs the method on residuals while they fall."""
+    """Returns x, the squared norm of its residual, and the squared norm of `rhs`.
+
+    Runs the method on the residual as long as the norm of the residual falls.
+    """
     run, steps = _METHODS[solver.method], _steps(system, solver)
     rounds = -(-solver.iterations // steps) if solver.iterations else _rounds(system, solver)
     norm = _dot(b, rhs, rhs)
@@ -172,7 +175,7 @@ def _refined(
 
 
 def _steps(system: _System, solver: Solver) -> int:
-    """The steps of one run of the method."""
+    """The most steps of one run of the method."""
     if solver.method == GMRES:
         low, high = _RESTART
         steps = min(max(low, min(high, _MOST_KEPT // system.size)), system.size)
@@ -182,7 +185,10 @@ def _steps(system: _System, solver: Solver) -> int:
 
 
 def _rounds(system: _System, solver: Solver) -> int:
-    """The runs of the method, if no number of iterations is given: about ten times the size of x, at least."""
+    """The most runs of the method if the user does not limit the iterations.
+
+    They allow ten steps for each number in x, and are at least `_ROUNDS`.
+    """
     return max(_ROUNDS, -(-10 * system.size // _steps(system, solver)))
 
 
@@ -236,14 +242,14 @@ def _gmres(
 ) -> Value:
     """About A^-1 r, by GMRES: A maps the rows of `inputs` to those of `outputs`, which are orthonormal.
 
-    The next direction is the residual if that falls well, which keeps the rows of `inputs` far from dependent, and else
-    the last row of `outputs`.
+    The next direction is the residual if the last step reduced the residual well (`_FALLS`), because the rows of
+    `inputs` then stay far from linearly dependent. Otherwise the next direction is the newest row of `outputs`.
     """
 
     def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
         k, d, r, square, p, inputs, outputs = carry
         q = system.product(g, p, given[1:])
-        for _ in range(2):  # a second time, because rounding leaves parts along the former rows
+        for _ in range(2):  # twice, because rounding leaves components along the earlier rows
             along = _contracted(g, outputs, q, 1)
             q = g.subtract(q, _contracted(g, outputs, along, 0))
             p = g.subtract(p, _contracted(g, inputs, along, 0))
@@ -277,9 +283,10 @@ Step = Callable[[StablehloBuilder, Sequence[Value], Sequence[Value]], list[Value
 def _run(
     b: StablehloBuilder, inits: Sequence[Value], given: Sequence[Value], step: Step, square: int, steps: int
 ) -> Value:
-    """The first loop-carried value after at most so many steps, which end if number `square` is below `given[0]`.
+    """The final value of `inits[0]` after at most `steps` steps.
 
-    The values that the step carries begin with the number of the step.
+    The loop-carried values are the number of finished steps and `inits`. The loop ends early if loop-carried value
+    `square` (an index) is at most `given[0]`.
     """
 
     def goes_on(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> Value:
@@ -302,7 +309,7 @@ def private(b: StablehloBuilder, prefix: str) -> StablehloBuilder:
 
 
 def inputs_of(g: StablehloBuilder, like: Sequence[Value | ir.Type]) -> list[Value]:
-    """Inputs of a new graph, of these types."""
+    """Adds an input to a new graph for each type or value in `like`, and returns the inputs."""
     types = [x if isinstance(x, ir.Type) else x.type for x in like]
     return [g.input(f"{g.graph.name}.{i}", type_) for i, type_ in enumerate(types)]
 
@@ -341,7 +348,7 @@ def _norm(b: StablehloBuilder, x: Value) -> Value:
 
 
 def _unit(b: StablehloBuilder, x: Value) -> Value:
-    """A vector divided by its norm; zeros for zeros."""
+    """A vector divided by its norm; zeros for a vector of zeros."""
     size = _norm(b, x)
     return _scaled(b, _quotient(b, b.constant(1, size), size), x)
 
@@ -351,7 +358,7 @@ def _scaled(b: StablehloBuilder, factor: Value, x: Value) -> Value:
 
 
 def _quotient(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """x / y; 0 if y is 0, where a method breaks down or is done."""
+    """x / y, but 0 if y is 0. A method with y = 0 has broken down or has found the solution."""
     is_zero = b.compare(y, b.zeros_like(y), "EQ")
     return b.select(is_zero, b.zeros_like(x), b.divide(x, b.select(is_zero, b.constant(1, y), y)))
 

@@ -1,4 +1,4 @@
-"""small_loops: predicts which loops IREE runs in one kernel, where iterations launch no kernels and allocate no memory.
+"""small_loops: predicts which loops IREE runs in one kernel, so that iterations launch no kernels.
 
     while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
 

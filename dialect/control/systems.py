@@ -1,4 +1,4 @@
-"""Graphs of linear systems: those that apply a linear map, and those that solve for it by a Krylov method.
+"""Builds graphs that apply a linear map A, and graphs that solve A x = b by a Krylov method.
 
     apply   (x..., known...) -> A x          solve   (b..., known...) -> x, where A x = b
 
@@ -17,13 +17,13 @@ from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.control_ops import FUNCTION, SOLVE, SOLVER
 
 _SOLVING = Cache[tuple[Graph, int, Solver], Graph]()
-"""Keyed by the graph of A, the number of arrays of x, and the method."""
+"""The results of `solving_graph`, by the graph of A, the number of arrays of x, and the method."""
 
 _WHOLE = Cache[tuple[Graph, tuple[bool, ...]], Graph]()
-"""Keyed by a linear graph of an equation, and by which of its outputs are active."""
+"""The results of `whole`, by the graph `linear` and the flags `active`."""
 
 _NARROWED = Cache[Graph, Graph]()
-"""Keyed by the graph of A."""
+"""The results of `narrowed`, by the graph of A."""
 
 
 def solving_graph(b: StablehloBuilder, apply: Graph, count: int, solver: Solver) -> Graph:
@@ -45,7 +45,11 @@ def _built(b: StablehloBuilder, apply: Graph, count: int, solver: Solver) -> Gra
 
 
 def whole(b: StablehloBuilder, ys: Sequence[Value], linear: Graph, active: tuple[bool, ...]) -> Graph:
-    """A linear graph of an equation with an output for each residual: zeros for those that are not active."""
+    """The graph `linear` of an equation, extended to one output per residual in `ys`.
+
+    `linear` has outputs only for the residuals whose flag in `active` is true; the outputs of the other residuals are
+    zeros.
+    """
     return _WHOLE.get(b.view, (linear, active), lambda: _whole(b, ys, linear, active))
 
 
@@ -56,14 +60,14 @@ def _whole(b: StablehloBuilder, ys: Sequence[Value], linear: Graph, active: Sequ
 
 
 def inputs_read(b: StablehloBuilder, apply: Graph) -> list[bool]:
-    """Which inputs the outputs of a graph depend on."""
+    """For each input of a graph, whether an output depends on the input."""
     inputs, outputs = list(apply.inputs.values()), [y for y in apply.outputs if y is not None]
     reads = {x for each in b.view.schedule(outputs, inputs) for x in each.reads} | set(outputs)
     return [x in reads for x in inputs]
 
 
 def narrowed(b: StablehloBuilder, apply: Graph, count: int) -> Graph:
-    """A graph of A without the inputs that it does not read, besides the `count` arrays of x."""
+    """A graph of A with only the `count` arrays of x and the other inputs that an output depends on."""
     return _NARROWED.get(b.view, apply, lambda: _narrowed(b, apply, count))
 
 

@@ -30,11 +30,11 @@ from tiduc.dialect.shapes.types import i64, is_dynamic
 
 REDUCE_WINDOW, APPROX_TOP_K = "stablehlo.dynamic_reduce_window", "stablehlo.dynamic_approx_top_k"
 SUMS = "tidu.sums"
-"""Attribute of a `REDUCE_WINDOW` call: the numbers of the results that are sums."""
+"""Attribute of a `REDUCE_WINDOW` call: the indices of the results that are sums."""
 
 
 def violation(op: IrOp) -> str | None:
-    """Why a call for dynamic sizes is invalid. None for a valid call, and for other calls."""
+    """Why a call for dynamic sizes is invalid. None for a valid call, and for any other op."""
     name, count = call_target(op), len(op.results)
     ranks = [x.type.rank if isinstance(x.type, ir.RankedTensorType) else -1 for x in op.operands]
     if name == DYNAMIC_TOP_K and (len(ranks) != 2 or count != 2 or ranks[0] < 1 or ranks[1] != 0):
@@ -77,7 +77,7 @@ def _top_k(call: IrOp) -> None:
 
 
 def _approx_top_k(call: IrOp) -> None:
-    """Replaces a call by `ApproxTopK`, with k as a setting.
+    """Replaces a call by `ApproxTopK`, with k as an attribute.
 
     stablehlo-canonicalize-dynamism has removed the shape operands.
     """
@@ -125,7 +125,7 @@ def _copy(body: ir.Block, region: ir.Region) -> None:
 
 
 def _constants(values: Sequence[IrValue]) -> list[NDArray[np.int64]] | None:
-    """The numbers in each value; None if a value is not a constant."""
+    """The elements of each value; None if a value is not a constant."""
     constants = [defined_by(x, "stablehlo.constant") for x in values]
     known = [each for each in constants if each is not None]
     if len(known) < len(constants):
@@ -144,7 +144,7 @@ def _replace(
 ) -> ir.Operation:
     """Creates an op in place of a call.
 
-    Conversions keep the result types; stablehlo-refine-shapes removes the conversions.
+    Converts the new results to the types of the call's results; stablehlo-refine-shapes removes the conversions.
     """
     ip, location = ir.InsertionPoint(call), call.location
     op = ir.Operation.create(name, types, operands, attributes, regions=regions, loc=location, ip=ip)

@@ -27,7 +27,7 @@ from tiduc.dialect.shapes.origins import DYNAMIC, entries, entry, scalar, size_o
 from tiduc.dialect.shapes.types import is_dynamic
 
 KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
-"""An input's size that is known from the sizes of inputs, as a tuple that `known_sizes` of known.py yields."""
+"""A size of an input in terms of sizes of other inputs: a tuple that `known_sizes` of known.py yields."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class FunctionSizes:
         self.atoms.bounded = 0 if self.private else self.input_sizes
         known = Known(self.atoms)
         for x in self.inputs:
-            if _dynamic_dimensions(x):  # memory holds every input, so its element count is bounded
+            if _dynamic_dimensions(x):  # every input fits in memory, so the input's element count is bounded
                 requirement = Requirement(COUNT, all_sizes(x), MOST_ELEMENTS)
                 if (check := known.needed_check(requirement)) is not None:
                     known.learn(check)
@@ -83,7 +83,7 @@ class FunctionSizes:
         self.returned, self._known = self._block(block, known, top=True)
 
     def name_of(self, i: int) -> str:
-        """The name of an input, or its number where it has none."""
+        """The name of input i; `argument i` if the input has no name."""
         attributes = self.function.attributes
         given = attributes["arg_attrs"][i] if "arg_attrs" in attributes else {}
         return str(given[NAME].value) if NAME in given else f"argument {i}"
@@ -188,7 +188,8 @@ class FunctionSizes:
     def _is_input(self, number: int) -> bool:
         """Whether an atom is known when the function starts.
 
-        In a public function, only dimensions of inputs are. In a private function, entries of inputs are, too.
+        In a public function, only dimensions of inputs are known then. In a private function, entries of inputs are
+        known, too.
         """
         kind, of, _ = self.atoms.listed[number]
         return self._order[of] < len(self.inputs) and (self.private or kind == "dimension")

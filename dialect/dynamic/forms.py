@@ -21,8 +21,9 @@ from tiduc.dialect.shapes.sizes import Atom, Key, Size, atom
 Form = tuple[tuple[tuple[int, ...], int], ...]
 
 LARGEST = 2**31 - 1
-"""The largest dimension of an input, and the largest size that is read from an integer, since `get_dimension_size`
-returns an i32. The product of two sizes fits 64 bits.
+"""The largest dimension of an input, and the largest size that a program reads from an integer.
+
+`get_dimension_size` returns an i32. The product of two sizes fits 64 bits.
 """
 
 READ = ("dimension", "entry", "scalar")
@@ -88,7 +89,7 @@ def _key(size: int | Size) -> Key:
 
 
 def plus(a: Form, b: Form, factor: int = 1) -> Form:
-    """a + factor b."""
+    """The form of a + factor b."""
     terms = dict(a)
     for monomial, n in b:
         terms[monomial] = terms.get(monomial, 0) + factor * n
@@ -96,7 +97,7 @@ def plus(a: Form, b: Form, factor: int = 1) -> Form:
 
 
 def times(a: Form, b: Form) -> Form:
-    """a b."""
+    """The form of the product a b."""
     total: Form = ()
     for m, n in a:
         total = plus(total, tuple((tuple(sorted((*m, *monomial))), n * factor) for monomial, factor in b))
@@ -105,7 +106,7 @@ def times(a: Form, b: Form) -> Form:
 
 @dataclass(frozen=True)
 class Check:
-    """A requirement that needs a check at run time; for `count`, `a` is a tuple of the forms of the sizes."""
+    """A requirement that a program checks at run time. `a` and `b` are forms; for `count`, `a` is a tuple of forms."""
 
     relation: str
     a: Any
@@ -125,7 +126,7 @@ class Known:
         self.counts: dict[Any, int] = dict(outer.counts) if outer else {}
 
     def inner(self) -> "Known":
-        """A copy of the facts, to which a region adds its own."""
+        """A copy of the facts, to which the ops of a region add facts."""
         return Known(self.atoms, self)
 
     # ---- forms ---------------------------------------------------------------------------------------------
@@ -241,11 +242,11 @@ class Known:
     # ---- relations -----------------------------------------------------------------------------------------
 
     def never_negative(self, form: Form) -> bool:
-        """Whether all terms of a form are nonnegative, which is sufficient for a nonnegative form."""
+        """Whether all terms of a form are known to be nonnegative, so that the form is nonnegative."""
         return all(n >= 0 and all(map(self._is_count, monomial)) for monomial, n in form)
 
     def bound(self, form: Form) -> int | None:
-        """An upper bound of a form; None if its atoms are not bounded."""
+        """An upper bound of a form; None if no bound is known."""
         total = 0
         for monomial, n in form:
             if n > 0:

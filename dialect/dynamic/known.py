@@ -1,4 +1,4 @@
-"""Dynamic dimensions of values in terms of dimensions of other values, such as those of a tangent's primal."""
+"""Dynamic dimensions of values in terms of dimensions of other values, such as a tangent's in terms of its primal's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,8 +25,9 @@ def carry_sizes(pairs: Mapping[Value, Value]) -> None:
 def known_sizes(values: Sequence[Value]) -> Iterator[tuple[int, int, int, tuple[tuple[int, int, int], ...]]]:
     """The dynamic dimensions of `values` that other dimensions of `values` determine.
 
-    Each is a tuple of the number of a value, the number of a dimension, a constant, and terms `(factor, value,
-    dimension)`: the dimension's size is the constant plus the sum of factor * size of dimension.
+    Yields tuples of the index of a value, the index of a dimension, a constant, and terms `(factor, value index,
+    dimension)`. The size of the dimension is the constant plus the sum of factor * size over the dimensions in the
+    terms.
     """
     number = {x: i for i, x in enumerate(values)}
     for i, x in enumerate(values):

@@ -3,10 +3,10 @@
     stablehlo.add %x, %y : tensor<?xf32>              size of %x = size of %y
     stablehlo.slice %x [1:3] : tensor<?xf32>          3 <= size of %x
 
-`requirements(op)` derives most relations from the table `ORIGINS`, which gives the size of each dimension of a result:
-a static size in the result's type must equal that size, and no size may be negative. `EQUAL_OPERANDS` lists the pairs
-of operand dimensions that must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, has the other relations: those of
-slices, indices and broadcasts.
+`requirements(op)` derives most relations from the table `ORIGINS`, which gives the size of each dimension of a result.
+If the result's type has a static size, the two sizes must be equal; and no size may be negative. `EQUAL_OPERANDS` lists
+the pairs of operand dimensions that must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, has the other relations:
+those of slices, indices and broadcasts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,10 @@ def is_ranked(x: Value) -> bool:
 
 
 def _exists(op: Definition, sizes: list[int | Size]) -> Iterator[Requirement]:
-    """Requires that no size is negative, and at most `MOST_ELEMENTS` elements unless an operand has this shape."""
+    """Requires that no size of a result is negative and that the result has at most `MOST_ELEMENTS` elements.
+
+    The second requirement is omitted if an operand has the same shape.
+    """
     for n in sizes:
         yield Requirement(AT_MOST, 0, n)
     for x in op.operands:
@@ -74,7 +77,7 @@ _FREE = {name for name, row in TRAITS.items() if row.sizes == "static"} | set(
 
 
 def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-    """Every operand whose rank is the result's has the result's sizes."""
+    """The sizes of each operand of a result's rank equal the sizes of the result."""
     for y in op.results:
         for x in op.operands:
             if is_ranked(x) and rank_of(x) == rank_of(y):

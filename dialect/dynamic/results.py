@@ -1,7 +1,7 @@
-"""Formulas for the sizes of results, for the requirements in `required.py`: those of `origins.py`, and further ones.
+"""Formulas for the sizes of results: those of `shapes/origins.py`, and further ones that only `required.py` needs.
 
 The further formulas are those of windowed ops, broadcasting ops and a few others. `origins.py` lacks them on purpose:
-derivative rules read the sizes of such a result from the result itself.
+derivative rules read the sizes of the results of these ops from the results themselves.
 """
 
 import functools
@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.origins import DYNAMIC, RULES, Origin, Rule, sizes_in
 from tiduc.dialect.shapes.sizes import Size, atom, known_equal, positive
 
 Dimension = tuple[Value, int]
-"""A dimension: a value and the dimension's number."""
+"""A dimension: a value and the index of one of its dimensions."""
 
 
 def rank_of(x: Value) -> int:
@@ -53,7 +53,7 @@ def _broadcast(op: Definition, number: int, d: int) -> Origin:
 
 
 def windows(n: int | Size, size: int, stride: int, dilation: int, base: int, low: int, high: int) -> Any:
-    """The number of windows along a dimension of n elements; `base` is the base dilation."""
+    """The number of windows along a dimension of n elements; `size` is the window's size, `base` the base dilation."""
     padded = n + positive(n - 1) * (base - 1) + low + high
     return positive((padded - ((size - 1) * dilation + 1)) // stride + 1)
 
@@ -142,7 +142,10 @@ ORIGINS: dict[str, Rule] = {
 """By op name, the rules of `dialect/shapes/origins.py` and the formulas above."""
 
 SIZES_IN = {name: row.sizes_in for name, row in TRAITS.items() if row.sizes_in}
-"""By op, the numbers of the operands that are vectors of sizes."""
+"""By op name, the indices of the operands that are vectors of sizes."""
 
 PLACES_IN = frozenset(name for name in SIZES_IN if TRAITS[name].sizes == "formula")
-"""Ops whose vectors of sizes say where they read an array. They need checks even if all shapes are static."""
+"""Ops that read an array at positions which their vectors of sizes give.
+
+They need checks even if all shapes are static.
+"""

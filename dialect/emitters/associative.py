@@ -1,8 +1,8 @@
-"""Applies an associative function of elements to whole tensors: reductions, prefixes and windows in few applications.
+"""Reductions, prefixes and windows of an associative function, by few applications of the function to whole tensors.
 
-A function takes two lists of tensors of one shape, the earlier and the later elements, and returns such a list.
-StableHLO allows a body to be applied in any grouping, but not out of order, so neighbours are combined. For n elements,
-the numbers of combined elements and of residuals are linear in n, except for windows.
+The function takes two lists of tensors of one shape, the earlier and the later elements, and returns a list of tensors
+of this shape. StableHLO allows a body to be applied in any grouping, but not out of order, so neighbours are combined.
+For n elements, the numbers of combined elements and of residuals are linear in n, except for windows.
 
 Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 """
@@ -29,9 +29,9 @@ def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes:
 
 
 def prefixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
-    """For each place along dimension d, the combination of all elements up to and including this place.
+    """For each position along dimension d, the combination of all elements up to and including this position.
 
-    Computes the prefixes of pairs, then fills in the places between:
+    Computes the prefixes of pairs, then the prefixes that end within a pair:
 
         p[2i + 1] = p'[i],  p[2i] = p'[i - 1] x[2i]     where p' are the prefixes of the pairs x[2i] x[2i + 1]
     """
@@ -52,7 +52,7 @@ def prefixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int
 
 
 def suffixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
-    """For each place along dimension d, the combination of all elements from it to the last."""
+    """For each position along dimension d, the combination of all elements from this position to the last."""
     turned = prefixes(b, lambda x, y: combine(y, x), [b.reverse(v, [d]) for v in values], d)
     return [b.reverse(v, [d]) for v in turned]
 
@@ -62,8 +62,8 @@ def over_windows(
 ) -> Values:
     """Combines an initial value and the elements of each window, in row-major order.
 
-    Padding consists of initial values. If these are known to be `neutral`, the first value and the padding of
-    cumulative windows are omitted.
+    Padding consists of initial values. If the initial values are known to be `neutral`, the first value and the padding
+    of cumulative windows are omitted.
     """
     d = window.cumulative(shape(values[0]))
     if d is not None:
@@ -146,7 +146,7 @@ def _cumulative(
 ) -> Values:
     """Prefixes (`forward`) or suffixes along dimension d, combined with the initial values that pad their windows.
 
-    At place o of n, a prefix has n - o initial values before it; a suffix has one before it and o after it.
+    At position o of n, n - o initial values precede a prefix; one initial value precedes a suffix, and o follow it.
     """
     y = (prefixes if forward else suffixes)(b, combine, values, d)
     if neutral:

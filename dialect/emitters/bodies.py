@@ -67,7 +67,7 @@ class IrEmitter(StablehloOps[IrValue, float]):
         return [values.get(x, x) for x in last.operands]
 
     def copied(self, op: ir.Operation, values: dict[IrValue, IrValue]) -> IrOp:
-        """Emits a copy of an op with its operands replaced by the map `values`, to which the results are added."""
+        """Emits a copy of an op whose operands are replaced by the map `values`. Adds the results to the map."""
         copy = op.clone(self._ip)
         for i, x in enumerate(op.operands):
             if x in values:
@@ -78,7 +78,7 @@ class IrEmitter(StablehloOps[IrValue, float]):
 
 
 class RegionBuilder(IrEmitter):
-    """Fills a region that captures nothing: a block with arguments of these types."""
+    """Fills a region that captures nothing: one block with arguments of the types `types`."""
 
     def __init__(self, region: ir.Region, types: Sequence[ir.Type], location: ir.Location) -> None:
         self.block = region.blocks.append(*types, arg_locs=[location] * len(types))
@@ -86,11 +86,13 @@ class RegionBuilder(IrEmitter):
         super().__init__(ir.InsertionPoint(self.block), location)
 
     def returns(self, *values: IrValue) -> None:
-        """Ends the region."""
+        """Ends the region, which returns `values`."""
         self.emit_all("stablehlo.return", values, ())
 
     def copy_of(self, op: Definition, region: int, arguments: Sequence[IrValue]) -> dict[IrValue, IrValue]:
-        """Copies the ops of a region of `op` onto other arguments. Returns a map from its values to their copies.
+        """Copies the ops of a region of `op`, with `arguments` as its arguments.
+
+        Returns a map from the values in the region to their copies.
 
         MLIR's folder may have moved constants out of the region; they are copied back in. Callers refuse an op for
         which `self_contained` is false.
@@ -119,7 +121,9 @@ def returned(op: Definition | IrOp, region: int = 0) -> tuple[IrValue, ...]:
 
 
 def reducer(op: Definition | IrOp, result: int = 0, region: int = 0) -> str | None:
-    """The name of the one op that computes a body's `result` from that result's two arguments; None otherwise.
+    """The name of the op that computes result number `result` of a body.
+
+    None unless the op's two operands are the arguments for this result, in any order.
 
     Sharding constraints, which JAX may put on the result, are skipped: they have no effect on a scalar.
     """

@@ -26,11 +26,11 @@ _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
 class Notes:
     """Facts that the rules of one graph share.
 
-    `moving` holds the cotangents whose masks move. `steep` holds the inputs that an op outside the graph may map with
-    an infinite slope. `infinite` says which values may be infinite (`masks.py`). `readers` maps each value of a graph
-    to the names of the ops that read it. `factors` has, for the second result of a `geqrf`, the factors that `orgqr`
-    needs. `terms` has, for the result of an op that is linearized later, terms of its tangent that the op's rule does
-    not give.
+    `moving` holds the cotangents whose masks move (`masks.py`). `steep` holds the inputs whose cotangents an op outside
+    the graph may multiply by an infinite slope. `infinite` says which values may be infinite (`masks.py`). `readers`
+    maps each value of a graph to the names of the ops that read it. `factors` has, for the second result of a `geqrf`,
+    the factors that `orgqr` needs. `terms` has, for the result of an op that is not linearized yet, terms that are
+    added to the tangent from the op's rule.
     """
 
     moving: set[Value] = field(default_factory=set)
@@ -44,8 +44,8 @@ class Notes:
 class Builder(Emits[Value, Never]):
     """Builds one graph. `finish` adds the graph to the view.
 
-    Operands may be values of any graph. Emitted ops get the location `location`, which is that of the op for which a
-    rule is called.
+    Operands may be values of any graph. Emitted ops get the location `location`: that of the op for which a rule is
+    called.
     """
 
     def __init__(self, view: View, name: str) -> None:
@@ -99,7 +99,7 @@ class Builder(Emits[Value, Never]):
     ) -> tuple[Value, ...]:
         """Emits an op and returns its results. Each function in `regions` fills one region, which captures nothing.
 
-        The regions that a tuple of functions makes are cached, so the functions are called once.
+        The regions of a tuple of functions are cached, so each tuple's functions are called once.
         """
         source = self.view.holder(name, tuple(regions), self.location) if regions else None
         op = Definition(name, tuple(operands), self.graph, None, attributes, source, (), self.location)
@@ -137,7 +137,7 @@ class Builder(Emits[Value, Never]):
     def copy(
         self, op: Definition, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()
     ) -> tuple[Value, ...]:
-        """Copies an op of another graph, with its active mask, to operands of this graph.
+        """Emits a copy of an op of another graph, with its active mask, on operands of this graph.
 
         Returns the copy's results.
         """
@@ -165,7 +165,7 @@ class Builder(Emits[Value, Never]):
         raise NotImplementedError
 
     def is_linear(self, x: Value) -> bool:
-        """Whether x is a tangent or cotangent, or computed from one."""
+        """Whether x is a tangent or cotangent, or is computed from one."""
         return x in self._linear
 
     def _mask(self, operands: tuple[Value, ...]) -> tuple[bool, ...] | None:

@@ -57,8 +57,8 @@ class DynamicShapes(Emits[V, N]):
     def dynamic_broadcast_in_dim(self, x: V, dimensions: Dims, type_: ir.Type, sizes: Sequence[Extent]) -> V:
         """x broadcast to these sizes; dimension i of x becomes dimension `dimensions[i]` of the result.
 
-        The attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions` are set as far as sizes are
-        known, because some targets require them.
+        The attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions` list the dimensions for which
+        this is known, because some targets require the attributes.
         """
         attributes = {
             "broadcast_dimensions": dims(dimensions),
@@ -167,7 +167,7 @@ class Sizes(DynamicShapes[Value, Never], Builder):
 
 
 def unknown_sizes(type_: ir.Type) -> UnknownSize:
-    """The error for a type with dynamic dimensions whose sizes no value provides."""
+    """The error for a type with dynamic dimensions if no value provides their sizes."""
     return UnknownSize(
         f"the rule would need the sizes of {type_}, which are known only at run time; make shapes static "
         "with stablehlo-refine-shapes"
@@ -186,7 +186,8 @@ def expanding(sizes: Sequence[Extent], into: Sequence[Extent]) -> dict[str, ir.D
 def say_expanding(function: IrOp, inputs: Sequence[Value]) -> None:
     """Sets the attributes of `expanding` on every `dynamic_broadcast_in_dim` of a function, also in regions.
 
-    `inputs` are the inputs of the graph that the function was lowered from; the graph may know more about their sizes.
+    `inputs` are the inputs of the graph from which the function was lowered, because the graph may know relations
+    between their sizes.
     """
     graph, values = Graph(""), dict[IrValue, Value]()
 

@@ -1,4 +1,4 @@
-"""masks: selects between a cotangent and zero, so that the branch that is not chosen does not reach a gradient.
+"""masks: selects between a cotangent and zero, which keep a branch that is not chosen out of the gradient.
 
     y = select(p, log x, 0)     the cotangent of log x is select(p, c, 0); that of x is select(p, c / x, 0)
                                 rather than select(p, c, 0) / x, which is 0 / 0 at x = 0
@@ -27,11 +27,13 @@ from tiduc.dialect.shapes.types import is_complex, is_dynamic, is_float, predica
 _SELECT = "stablehlo.select"
 
 _DEEPEST = 4
-"""The largest number of nested masks that move."""
+"""The largest depth of nested masks that move."""
 
 _REACH = 32
-"""The most ops that are examined, of a branch or of the computation of a slope. If there are more, the slope counts as
-infinite."""
+"""The most ops that are examined in a branch or in the computation of a slope.
+
+If there are more, the slope counts as infinite.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Masked:
 
 
 def masked(y: Value) -> Masked | None:
-    """The parts of y, if it is a select between a value and zero; else None."""
+    """The operands of y as a `Masked`; None unless y is a select between a value and zero."""
     op = defined_by(y, _SELECT)
     if op is None:
         return None
@@ -83,7 +85,7 @@ def unless_masked(
 
 
 def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) -> Sequence[Value]:
-    """Shortens a sum: terms that one predicate masks are added first, and masked once."""
+    """Returns fewer terms with the same sum: terms with one mask predicate are added first, and then masked once."""
     if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # the common case
         return terms
     summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
@@ -154,7 +156,7 @@ def is_everywhere(reached: Value) -> bool:
 
 
 def everywhere(b: RecordEmitter, reached: Value) -> Value:
-    """A constant true scalar, with the element type of a result of `reached`."""
+    """A constant scalar that is true, with the element type of `reached`."""
     return b.constant(True, with_shape(reached.type, []))
 
 
@@ -177,7 +179,10 @@ def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
 
 
 def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
-    """Whether an elementwise linear op in the computation of the tangent `branch` may have an infinite slope."""
+    """Whether an elementwise linear op that computes the tangent `branch` may have an infinite slope.
+
+    An op outside the graph counts, too, if it may multiply a cotangent by an infinite slope (`steep`).
+    """
     known = b.notes.infinite
     waiting, seen, steep = [branch], set[Definition](), b.notes.steep
     while waiting:
@@ -205,9 +210,9 @@ def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
 
 
 def _may_be_infinite(slope: Value) -> bool:
-    """Whether some elements of a value may be infinite while others are not.
+    """Whether some elements of a slope may be infinite while others are finite.
 
-    A broadcast value counts as finite: if it is infinite, all chosen elements are infinite too.
+    A broadcast scalar counts as finite: if it is infinite, the chosen elements are infinite, too.
     """
     waiting, seen = [slope], set[Definition]()
     while waiting:

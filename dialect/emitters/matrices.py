@@ -20,7 +20,7 @@ from tiduc.dialect.shapes.types import element, is_complex, predicate, rank, sha
 def solve(
     b: StablehloOps[V, Never], a: V, y: V, left: bool, lower: bool, adjoint: bool, unit: bool = False
 ) -> V:
-    """The solution x of op(a) x = y (`left`), or of x op(a) = y.
+    """The solution x of op(a) x = y if `left`, otherwise of x op(a) = y.
 
     op(a) is the lower or upper triangle of a, or its adjoint. With `unit`, the diagonal of a counts as ones.
     """
@@ -87,7 +87,7 @@ def diagonal(b: StablehloOps[V, Never], x: V) -> V:
 
 
 def inverse(b: StablehloOps[V, Never], x: V, margin: V) -> V:
-    """1 / x, and 0 where |x| is at most the margin. The margin has one number per matrix or vector in x."""
+    """1 / x, but 0 where |x| is at most the margin. The margin has one number per matrix or vector in x."""
     zero, one = b.zeros_like(x), b.constant(1, x)
     none = is_within(b, b.abs(x), margin)
     return b.select(none, zero, b.divide(one, b.select(none, one, x)))
@@ -99,7 +99,7 @@ def is_within(b: StablehloOps[V, Never], size: V, margin: V) -> V:
 
 
 def inverse_gaps(b: StablehloOps[V, Never], w: V, margin: V) -> V:
-    """1 / (w_j - w_i) in row i and column j, and 0 where w_i and w_j differ by at most the margin."""
+    """1 / (w_j - w_i) in row i and column j, but 0 where w_i and w_j differ by at most the margin."""
     return inverse(b, gaps(b, w), margin)
 
 
@@ -224,7 +224,10 @@ def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:
 def _exchange(
     numbers: ir.RankedTensorType, pivots: ir.RankedTensorType
 ) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
-    """Functions that fill the condition and the body of the loop over i. Selects, not updates, so that batches work."""
+    """Functions that fill the condition and the body of the loop over i.
+
+    The body swaps entries by selects rather than by updates, because the pivots of a batch differ.
+    """
     last = pivots.rank - 1
     types = [with_shape(pivots, []), numbers, pivots]
 
@@ -253,7 +256,7 @@ def _exchange(
 
 
 def shifted(b: StablehloOps[V, Never], x: V, by: int, dimension: int = -2) -> V:
-    """x shifted along a dimension; zeros are shifted in."""
+    """x shifted by `by` positions along a dimension; zeros are shifted in."""
     low = [0] * rank(x)
     low[dimension] = by
     return b.pad(x, b.zero(with_shape(x.type, [])), low, [-n for n in low], [0] * rank(x))

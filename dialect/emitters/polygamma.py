@@ -1,4 +1,4 @@
-"""Polygamma functions of positive and negative numbers, emitted by a builder."""
+"""Emits the polygamma functions of positive and negative numbers."""
 
 from math import pi
 from typing import Never
@@ -8,9 +8,10 @@ from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 
 
 def polygamma(b: StablehloOps[V, Never], n: int, x: V) -> V:
-    """polygamma(n, x) for n >= 1, by reflection for negative x, where the expansion of `chlo.polygamma` is wrong.
+    """polygamma(n, x) for n >= 1.
 
-    The nearest integer is subtracted from x before the cotangent is taken, so that poles are exact.
+    Negative x are reflected, because the expansion of `chlo.polygamma` is wrong for them. The nearest integer is
+    subtracted from x before cot(pi x) is computed, so that poles are exact.
     """
     is_left = b.compare(x, b.zeros_like(x), "LT")
     left = b.select(is_left, x, b.constant(-0.5, x))

@@ -25,10 +25,10 @@ V = TypeVar("V", bound=Typed)
 """The values that an emitter emits."""
 
 N = TypeVar("N", contravariant=True)
-"""The operands that are not values: numbers, for some carriers."""
+"""The operands that are not values: `float` for an emitter that accepts numbers, otherwise `Never`."""
 
 Dims = Sequence[int] | NDArray[np.int64]
-"""Dimension numbers, or positions along dimensions."""
+"""Indices of dimensions, or positions along dimensions."""
 
 Fill = Callable[[ir.Region], None]
 """A function that fills a region of a new op."""

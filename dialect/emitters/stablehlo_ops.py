@@ -312,7 +312,7 @@ def _holds_floats(type_: ir.Type) -> bool:
 def combiner(name: str | None, element_type: ir.Type) -> Fill:
     """A function that fills a reducer's region with the op `name` of two scalars.
 
-    If None, it returns the second scalar.
+    If `name` is None, the region returns the second scalar.
     """
 
     def fill(region: ir.Region) -> None:

@@ -33,7 +33,7 @@ NEUTRAL = {
     for name, number in traits.NEUTRAL.items()
     if math.isfinite(number)
 }
-"""For each op: the neutral element, and the numbers of the operands that may be neutral."""
+"""For each op: the neutral element, and the indices of the operands that may be neutral."""
 
 Operands = Sequence[Typed]
 Replacement = Typed | AnyOp | None

@@ -177,7 +177,7 @@ def check_call(op: AnyOp) -> None:
 
 
 def _wrong_precision(target: str, op: AnyOp) -> str | None:
-    """The error if the first operand's element type is not that of the LAPACK routine; None if it is."""
+    """A message if the first operand's element type is not the type in the name of a LAPACK routine; else None."""
     if not target.startswith("lapack_") or not len(op.operands):
         return None
     expected = _ELEMENTS[target[len("lapack_")]]
@@ -188,7 +188,7 @@ def _wrong_precision(target: str, op: AnyOp) -> str | None:
 def lapack_call(
     routine: str, element: ir.Type, operands: Sequence[int], results: Sequence[int]
 ) -> dict[str, ir.Attribute]:
-    """The attributes of a call of LAPACK's routine, for operands and results of these ranks, from 0 to 2.
+    """The attributes of a call of a LAPACK routine. `operands` and `results` are lists of ranks from 0 to 2.
 
     LAPACK stores matrices column by column.
     """

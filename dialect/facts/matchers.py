@@ -20,7 +20,7 @@ _NAN = re.compile(r"dense<\(?0x[7F]F(?:F8|C0)0*[,>]")
 """Matches the beginning of a splat of NaN in 32 or 64 bits. A complex number has two parts in parentheses."""
 
 _LOWEST = re.compile(r"dense<\(?0xFF(?:F0|80)0*[,>]")
-"""Matches the beginning of a splat of -inf, with the same variants."""
+"""Matches the beginning of a splat of -inf in 32 or 64 bits, or of a complex number with the real part -inf."""
 
 KEEP_SPLATS = frozenset(
     name for name, row in TRAITS.items() if row.kind == "view" or row.sizes_in == (1,)
@@ -32,7 +32,7 @@ KEEP_SPLATS = frozenset(
 
 
 def compares_equal(op: AnyOp) -> bool:
-    """Whether an op tests floating-point numbers for equality, as gradients of maxima do.
+    """Whether an op compares floating-point numbers by EQ or NE, as gradients of maxima do.
 
     Its operands must not be recomputed. A compiler may fuse the recomputed operand differently and round it
     differently; the element that was equal to the maximum would then differ from it.

@@ -1,1 +1,1 @@
-"""Graphs as Python records, the view that follows their references, and the builder that emits into a graph."""
+"""Graphs as Python records, the view that follows their references, and searches in graphs and in MLIR modules."""

@@ -34,7 +34,7 @@ def read_by(op: IrOp) -> tuple[Any, ...]:
 
 
 def behind(x: IrValue) -> tuple[IrValue, ...]:
-    """The values that the op that computes x reads. Empty for a block argument."""
+    """The values that are read by the op that computes x. Empty for a block argument."""
     return () if isinstance(x.owner, ir.Block) else read_by(x.owner)
 
 

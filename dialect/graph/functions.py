@@ -77,7 +77,10 @@ def new_function(
 
 
 def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
-    """Adds a private function that runs a copy of an op without captures, at a module's end. Returns the function."""
+    """Adds to a module's end a private function that runs a copy of an op, which captures nothing.
+
+    Returns the function.
+    """
     types = [x.type for x in op.operands], [y.type for y in op.results]
     function, block = new_function(name, types, ir.InsertionPoint(module_body), op.location)
     ip = ir.InsertionPoint(block)

@@ -1,8 +1,8 @@
 """Graphs as Python records: values, their definitions, and their conversion to MLIR.
 
 A `tidu.graph` is read into these records once. A graph that a stage makes is written as MLIR only when the module is
-printed or lowered. In between, stages work on plain Python objects, which cost a fraction of an operation: most
-intermediate graphs of a derivative, such as the JVP that its transpose replaces, are never printed.
+printed or lowered. In between, stages work on plain Python objects, which are much cheaper than MLIR operations. Most
+intermediate graphs of a derivative, such as a JVP that is then transposed, are never printed.
 """
 
 import functools
@@ -20,7 +20,8 @@ from tiduc.dialect.ops.verify import ACTIVE
 class Value:
     """A value of a graph: an input, which has a key, or a result, which has a definition.
 
-    Inputs with equal keys in several graphs of a view are one `Value`. `mlir` is the `ir.Value`, once written.
+    Inputs with equal keys in several graphs of a view are one `Value`. `mlir` is the `ir.Value`, once the graph is
+    written.
     """
 
     __slots__ = ("definition", "graph", "key", "mlir", "type")
@@ -91,7 +92,7 @@ class Definition:
 
     @property
     def result(self) -> Value:
-        """The only result."""
+        """The result of an op that has exactly one result."""
         (result,) = self.results
         return result
 
@@ -114,7 +115,7 @@ class Definition:
         return self.source.regions if self.source is not None else ()
 
     def reading(self, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()) -> "Definition":
-        """A copy of the definition with other operands and captures. It keeps the list `results`."""
+        """A copy of the definition with other operands and captures. Both definitions share the tuple `results`."""
         op = Definition(
             self.name, operands, self.graph, self.active, self.given, self.source, captures, self.location
         )
@@ -128,10 +129,10 @@ class Definition:
         given: Mapping[str, ir.Attribute] | None = None,
         of: Sequence[int] | None = None,
     ) -> "Definition":
-        """Another op in place of this op, which has one result.
+        """A new op in place of this op, which must have one result. The new op has a result of the same type.
 
-        `of` has the numbers of the operands that `operands` replace: all of them by default, or none if `operands` is
-        empty.
+        For the active mask, `of` has, for each entry of `operands`, the index of the old operand whose flag the entry
+        gets. By default, the flags of the old operands are kept.
         """
         active = self.active if operands else None
         if active is not None and of is not None:
@@ -207,7 +208,7 @@ def definition_of(op: IrOp, graph: "Graph") -> Definition:
 
 @functools.cache
 def _shared(type_: ir.Type) -> ir.Type:
-    """The one Python object for equal types, so that dictionary look-ups need not compare types."""
+    """One Python object for all equal types, so that dictionary look-ups need not compare types."""
     return type_
 
 
@@ -220,11 +221,11 @@ def _move_regions(holder: IrOp, op: IrOp) -> None:
 
 
 class Graph:
-    """The records of a graph; `op` is its `tidu.graph`, once written.
+    """The records of a graph; `op` is its `tidu.graph`, once the graph is written.
 
     A `linear` graph has tangent inputs. `input_of` and `output_of` are the primal values of its inputs and outputs.
-    `outputs` aligns with `output_of`, and has None for an inactive output. `tangent_of` has the tangent of each primal
-    value that has one, if `linearize` made the graph in this process.
+    `outputs` aligns with `output_of`, and has None for an inactive output. `tangent_of` maps primal values to their
+    tangents, if `linearize` made the graph in this process.
     """
 
     def __init__(self, name: str, location: ir.Location | None = None) -> None:
@@ -246,7 +247,9 @@ class Graph:
         self.sizes: dict[
             tuple[Value, int], Any
         ] = {}  # sizes of dimensions, cached by `dialect/shapes/origins.py`
-        self.asserted: dict[tuple[Value, int], Any] | None = None  # from shape assertions; None: not searched
+        self.asserted: dict[tuple[Value, int], Any] | None = (
+            None  # from shape assertions; None before the search
+        )
         self._primal_of: dict[Value, Value] = {}
         self._name_of: dict[Value, str] = {}
         self._unwritten_names: list[tuple[str, Value]] = []
@@ -267,7 +270,7 @@ class Graph:
 
     @property
     def private(self) -> bool:
-        """Whether the graph exists only for calls from other graphs."""
+        """Whether the graph exists only to be called by other graphs."""
         return "sym_visibility" in self.attributes
 
     def name_of(self, value: Value, preferred: str = "") -> str:
@@ -294,8 +297,8 @@ class Graph:
     def write_names(self) -> None:
         """Writes the names that were given since the last call, as `tidu.name` ops.
 
-        A `tidu.name` op uses its value, so native passes keep the name: when they fold the value, they replace its
-        uses.
+        A `tidu.name` op uses its value, so native passes keep the name: when they replace the value, they replace the
+        use, too.
         """
         if not self._unwritten_names:
             return
@@ -324,7 +327,7 @@ def operations(block: ir.Block) -> Iterator[Any]:
 
 
 def terminator(block: ir.Block) -> Any:
-    """The last operation of a block, such as `stablehlo.return`."""
+    """The last operation of a block, for example a `stablehlo.return`."""
     *_, last = operations(block)
     return last
 

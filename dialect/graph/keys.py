@@ -4,7 +4,7 @@
     key(result) = (op name, role, result types, operands, attributes, regions), result number
 
 Keys are built bottom-up, as in hash-consing: each operand has already been replaced by the representative of its key.
-Building a key therefore costs as much as reading its op, and never recurs on the depth of the graph.
+Building a key therefore takes as long as reading its op, without recursion over the depth of the graph.
 
 The role is the active mask: a linear op never equals a primal op. The two operands of a `commutative` op are
 unordered. A `stateful` op equals no other op.
@@ -30,7 +30,8 @@ class KeyTable:
         self._inputs: dict[str, Value] = {}
         self._results: dict[Hashable, tuple[Value, ...]] = {}
         self._numbers: dict[Hashable, int] = {}
-        # By the id of the attributes, which are held so that no other object gets the id.
+        # The key is the id of a dictionary of attributes; the entry holds the dictionary, so that no other
+        # object gets the id.
         self._given: dict[int, tuple[int, Any]] = {}
         self._sources: dict[Any, tuple[dict[str, Any], Any]] = {}
         self._bodies: dict[Any, int] = {}
@@ -56,7 +57,7 @@ class KeyTable:
         return self._results.setdefault((key, *types), results)
 
     def _key(self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value]) -> Hashable:
-        """The key without the types of the results."""
+        """The key of an op without the types of its results."""
         name, active, given = op.name, op.active, op.given
         if name in self._stateful:
             return op

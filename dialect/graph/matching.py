@@ -33,7 +33,7 @@ def defined_by(x: Typed, *names: str) -> Any | None:
 
 
 def traced(x: Any, names: Collection[str]) -> Iterator[Any]:
-    """x and the values behind it: steps through ops of these names, from a result to the operand of equal number."""
+    """Yields x and the values behind x: each step goes from result i of an op in `names` to the op's operand i."""
     yield x
     while (op := defined_by(x, *names)) is not None:
         x = op.operands[op.results.index(x) if type(x) is Value else x.result_number]
@@ -47,9 +47,9 @@ def instead(
     given: Attributes | None = None,
     of: Sequence[int] | None = None,
 ) -> AnyOp:
-    """Another op with the result type and location of `op`. If `op` is an MLIR operation, creates the new op before it.
+    """A new op with the result type and location of `op`.
 
-    `of` has the numbers of the operands that `operands` replace; by default, `operands` replace all.
+    If `op` is an MLIR operation, the new op is created before it. `of` is as in `Definition.instead`.
     """
     if isinstance(op, Definition):
         return op.instead(name, tuple(operands), given, of)

@@ -18,7 +18,7 @@ GET_TUPLE_ELEMENT = "stablehlo.get_tuple_element"
 
 
 def flatten_tuples(ops: Iterable[ir.Operation]) -> list[Any]:
-    """Replaces each custom call in `ops` whose only result is a tuple. Flattens nested tuples too.
+    """Replaces each custom call in `ops` whose only result is a tuple, or a tuple of tuples.
 
     Returns the new ops.
     """
@@ -63,7 +63,7 @@ def _packed(
 
 
 def part(op: Definition) -> Value | None:
-    """The value that an op extracts from a tuple of known parts. None for other ops."""
+    """The value that a `get_tuple_element` op extracts, if an op `tuple` makes the tuple; else None."""
     if op.name != GET_TUPLE_ELEMENT:
         return None
     (whole,) = op.operands

@@ -1,4 +1,4 @@
-"""Value numbers of graphs: which outputs of two graphs are equal, if their inputs are."""
+"""Value numbers of graphs: which outputs of two graphs are equal if the inputs of the graphs are equal."""
 
 from typing import Any
 

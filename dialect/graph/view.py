@@ -29,7 +29,8 @@ BINDING = "tidu.bind"
 class View:
     """Graphs by symbol name, and values by reference and by input key.
 
-    `search` maps the name of a graph that the view lacks to the op and its module, or to None if it finds none.
+    `search` maps the name of a graph that the view lacks to the `tidu.graph` and its module; to None if there is no
+    such graph.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class View:
         self._module = module
         self._search = search
         self._unread: list[tuple[Graph, list[tuple[Definition, Any]], dict[Any, Any]]] = []
-        self._unchecked: list[tuple[Graph, Definition]] = []  # ops that call graphs, once they are read
+        self._unchecked: list[
+            tuple[Graph, Definition]
+        ] = []  # ops that call graphs, in graphs that have been read
         self._is_checking = False
         self._acyclic: set[str] = set()
         self._outputs: dict[str, list[Any]] = {}  # the outputs of indexed graphs, as `ir.Value`s
@@ -57,7 +60,7 @@ class View:
 
     @property
     def module(self) -> Any:
-        """The `ir.Module` that the view writes to, after writing what is new (see `write`)."""
+        """The `ir.Module` that the view writes to, after `write`."""
         return self.write()
 
     @stage
@@ -136,7 +139,10 @@ class View:
     def holder(
         self, name: str, fills: tuple[Callable[[ir.Region], None], ...], location: ir.Location
     ) -> ir.Operation:
-        """An op that holds regions, filled by these functions, until the emitted op is written. Cached."""
+        """An op in a scratch module that holds the regions of an emitted op until the emitted op is written.
+
+        The functions `fills` fill the regions. Calls with equal arguments return one op.
+        """
         held = self._holders.get((name, fills))
         if held is None:
             ip = ir.InsertionPoint(self._scratch.body)
@@ -157,7 +163,7 @@ class View:
         return value
 
     def values(self, wanted: Iterable[Value | Reference]) -> list[Value]:
-        """The values for a list of values and references."""
+        """The values in a list of values and references, with each reference replaced by its value."""
         return [x if isinstance(x, Value) else self.value(x) for x in wanted]
 
     def input(self, key: str) -> Value:
@@ -197,7 +203,7 @@ class View:
     def schedule(
         self, wanted: Iterable[Value], given: Iterable[Value] = (), inputs: set[Value] | None = None
     ) -> list[Definition]:
-        """The definitions that the wanted values need, in topological order. Iterative, in linear time.
+        """The definitions that the wanted values need, in topological order. Takes linear time, without recursion.
 
         Definitions that only `given` values need are left out. The inputs that are read are added to `inputs`.
         Raises `ResolveError` if a value depends on itself.
@@ -266,7 +272,7 @@ class View:
         return graph
 
     def _index(self, graph: Graph) -> None:
-        """Makes the definitions of a graph's ops and records its names, without following references."""
+        """Creates the definitions of a graph's ops and records the graph's names, without following references."""
         if graph.name in self._outputs:
             return
         block = graph.op.regions[0].blocks[0]
@@ -339,7 +345,7 @@ class View:
         return tuple(self._follow(self._value_of_name(*_names(ref), graph.location)) for ref in references)
 
     def _follow(self, x: Value) -> Value:
-        """The value of a reference, through references to references."""
+        """The value that a reference leads to, directly or through other references."""
         passed: list[_Pending] = []
         while not isinstance(x, Value):
             if x in passed:

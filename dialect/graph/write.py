@@ -11,7 +11,10 @@ from tiduc.dialect.ops.ir_types import AnyModule, IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE_OUTPUTS, INPUT_OF, OUTPUT_OF, TERMINATOR
 
 Own = Callable[[Definition, list[IrValue], ir.InsertionPoint], IrOp]
-"""Creates the op that replaces a call, branch or loop of graphs, given its definition and written operands."""
+"""Creates the op that replaces a call, branch or loop of graphs.
+
+The arguments are its definition, its operands as `ir.Value`s, and the insertion point.
+"""
 
 
 def write_graph(graph: Graph, module: AnyModule) -> None:

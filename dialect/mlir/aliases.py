@@ -24,7 +24,7 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|(module |func\.func )|([#!][\
 
 
 class _Place:
-    """A location that is hashable, as attributes and types are."""
+    """A location with a hash, so that it can be a key of a dictionary like attributes and types."""
 
     __match_args__ = ("location",)
 

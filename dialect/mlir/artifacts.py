@@ -21,7 +21,7 @@ for dialect in (chlo, sdy, stablehlo):
 with context:
     read = stablehlo.deserialize_portable_artifact if {portable} else lambda _, contents: ir.Module.parse(contents)
     text = read(context, contents).operation.get_asm(enable_debug_info=True)
-with open(1, "wb", closefd=False) as out:  # standard output may have no buffer, and writes a part then
+with open(1, "wb", closefd=False) as out:  # a standard output without a buffer may write only a part
     out.write(text.encode("utf-8", "surrogateescape"))
 """
 _SECONDS = 120

@@ -87,7 +87,7 @@ class _Finder:
 
 
 def _check(package: str) -> None:
-    """Raises `RequestError`, with all modules and passes that the bindings lack."""
+    """Raises `RequestError` if the bindings lack modules or passes; the message lists all of them."""
     if not _has(package):
         raise RequestError(f"{VARIABLE}={package}: there is no such package")
     modules = [name for name in MODULES if not _has(f"{package}.{name}")]

@@ -34,7 +34,10 @@ def dense(value: ArrayLike | complex, type_: ir.RankedTensorType) -> Any:
 
 
 def is_splat(value: ir.Attribute | None) -> TypeGuard[ir.DenseElementsAttr]:
-    """Whether an attribute repeats one number: false for resources and for attributes that hold no elements."""
+    """Whether an attribute is a `dense` splat of one number.
+
+    False for resources and for attributes without elements.
+    """
     return isinstance(value, ir.DenseElementsAttr) and bool(value.is_splat)
 
 
@@ -79,7 +82,7 @@ def _scalar(value: float, element_type: ir.Type) -> ir.Attribute:
 
 
 def resource_name(value: ir.Attribute) -> str | None:
-    """The name of the resource that an elements attribute refers to; None if it holds its elements itself."""
+    """The name of the resource that an elements attribute refers to; None if the attribute holds its elements."""
     if isinstance(value, ir.DenseElementsAttr):
         return None
     match = _RESOURCE.match(str(value))

@@ -45,7 +45,7 @@ class _Every(frozenset[str]):
 
 
 EVERY_DIALECT = _Every()
-"""For `parse` and `read`: ops of any dialect may be unregistered."""
+"""An argument for `parse` and `read`: ops of any dialect may be unregistered."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,8 +69,9 @@ def context() -> Any:
 
 def _complete_context() -> Any:
     """A context with all dialects."""
-    # Without Python modules for the dialects, each new op view retries a failing import (13 us). The empty modules are
-    # found first: torch-mlir's own modules of `linalg` and others take 0.4 s to import, and tiduc reads none of them.
+    # Without Python modules for the dialects, each new op view retries a failing import (13 us). The bindings
+    # find the empty modules before torch-mlir's modules of `linalg` and other dialects, which take 0.4 s to
+    # import and which tiduc does not need.
     _mlir.globals.dialect_search_modules = ["tiduc.dialect.mlir.views", *_mlir.globals.dialect_search_modules]
     it = ir.Context()
     it.enable_multithreading(False)
@@ -88,9 +89,10 @@ def _complete_context() -> Any:
 
 
 def _read_complex_elements() -> None:
-    """Makes the bindings return complex elements attributes; they have no class for them and raise a TypeError.
+    """Makes the bindings return complex elements attributes as `DenseElementsAttr`.
 
-    Inside a callback from C++, such as a constraint of a pattern, that TypeError would end the process.
+    They have no class of their own for these attributes, and would raise a TypeError. Inside a callback from C++, such
+    as a constraint of a pattern, that TypeError would end the process.
     """
 
     @functools.cache
@@ -205,9 +207,10 @@ def available_dialects() -> list[str]:
 
 @stage
 def parse(text: str | bytes, file: str | None = None, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact; raises `ParseError` if there is none.
+    """The `ir.Module` in StableHLO text, MLIR bytecode or a portable artifact.
 
-    `file` is the name in diagnostics. Ops of `dialects` may be unregistered; they are read in generic form.
+    Raises `ParseError` if the source is invalid. `file` is the name in diagnostics. Ops of `dialects` may be
+    unregistered; they are read in generic form.
     """
     try:
         if isinstance(text, bytes) and is_portable(text):
@@ -250,7 +253,7 @@ def _check(source: str | bytes, file: str | None) -> None:
 
 
 def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> None:
-    """Raises `ParseError` if a module that MLIR has read would read other memory, or take exponential space as text."""
+    """Raises `ParseError` if a module's resources are invalid, or if the module's text would take exponential space."""
     check_resources(module, source, file)
     if may_share(source):
         check_sizes(module, file)
@@ -306,9 +309,10 @@ def _with(dialects: Collection[str], name: str) -> Collection[str]:
 
 
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
-    """The source, of this size in bytes, parsed by MLIR. Keeps attributes of unregistered dialects, such as Shardy's.
+    """The source parsed by MLIR; `size` is its length in bytes.
 
-    If the module has unregistered ops, the context allows them from then on, because copying an op creates one.
+    Attributes of unregistered dialects, such as Shardy's, are kept. If the module has unregistered ops, the context
+    allows them from then on, because copying an op creates one.
     """
     before, context().allow_unregistered_dialects = context().allow_unregistered_dialects, False
     try:

@@ -58,5 +58,5 @@ def emit(module: ir.Module | IrOp, kind: str = "text") -> bytes:
 
 @stage
 def shortest(module: ir.Module) -> str:
-    """The default kind for a module: "text", or "bytecode" if constants are resources."""
+    """The default `kind` of `emit` for a module: "text", or "bytecode" if a constant is a resource."""
     return "bytecode" if has_resources(module) else "text"

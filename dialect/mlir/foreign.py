@@ -71,7 +71,7 @@ def of_python(source: str) -> str | None:
 
 
 def oversized(source: str) -> tuple[str, int] | None:
-    """A message and an offset for a dimension number so large that the parser would exhaust memory.
+    """A message and an offset if a dimension number is so large that the parser would exhaust memory; else None.
 
     The dimension numbers are those of a convolution, such as `[b, 0, f]x[0, i, o]->[b, 0, f]`: the parser allocates
     as many dimensions as the largest number says.

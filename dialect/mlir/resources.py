@@ -3,8 +3,8 @@
     %w = stablehlo.constant dense_resource<w> : tensor<2xf32>
     {-# dialect_resources: { builtin: { w: "0x040000000000803F00000040" } } #-}
 
-MLIR does not compare the bytes of a resource with the type of the constant, and accepts a name without bytes. Readers
-would then read other memory. An element takes whole bytes, even a boolean.
+MLIR does not compare the number of bytes of a resource with the type of the constant, and accepts a resource without
+bytes. Readers of such constants would read beyond the bytes. An element takes whole bytes, even a boolean.
 """
 
 import functools
@@ -27,7 +27,7 @@ _BYTES = re.compile(rf'^\s*{_NAME}: "0x([0-9A-Fa-f]*)"', re.MULTILINE)
 _SECTION = "\n{-#"
 _ALIGNMENT = 8  # hex digits of the alignment, in front of the elements
 _KEYWORD = "dense_resource"
-_DATA, _TABLE = 5, 6  # numbers of the sections that hold bytes of resources, and their names and sizes
+_DATA, _TABLE = 5, 6  # numbers of two sections: the bytes of resources, and the names and sizes of resources
 _NO_ENTRY = b"\1"  # the table of a module without resources
 _ALIGNED = 0x80  # this bit of a section's number says that an alignment follows
 _HEAD = 2**20  # the bytes of bytecode that suffice to find the size of one resource
@@ -59,10 +59,10 @@ def contents_by_name(text: str) -> dict[str, bytes]:
 
 
 def check_resources(module: ir.Module, source: str | bytes, file: str | None = None) -> None:
-    """Raises `ParseError` if a resource in a module lacks bytes, or has another number of bytes than its type needs.
+    """Raises `ParseError` if a resource in a module has no bytes, or not as many bytes as its type needs.
 
-    `source` is the text or bytecode of the module; the check is free for modules without resources. `file` is its name
-    in locations.
+    `source` is the text or bytecode of the module; modules without resources are not searched. `file` is the name of
+    the source in locations.
     """
     if not _may_hold(source):
         return
@@ -114,13 +114,13 @@ def _resources_in(attribute: ir.Attribute) -> list[ir.DenseResourceElementsAttr]
 
 
 def _needed(type_: ir.Type) -> int:
-    """The bytes of all elements of a type."""
+    """The number of bytes of all elements of a type."""
     return int(math.prod(ir.ShapedType(type_).shape)) * element_bytes(type_)
 
 
 @functools.cache
 def element_bytes(type_: ir.Type) -> int:
-    """The bytes of one element of a tensor type. A boolean takes one byte. 0 for other types."""
+    """The number of bytes of one element of a tensor type; a boolean takes one byte. 0 for other types."""
     if not isinstance(type_, ir.RankedTensorType):
         return 0
     element, parts = type_.element_type, 1
@@ -131,7 +131,10 @@ def element_bytes(type_: ir.Type) -> int:
 
 
 def _bytes_of(resource: ir.DenseResourceElementsAttr) -> int | None:
-    """The bytes of a resource; None if it has none. The bindings do not give the size, but bytecode states it."""
+    """The number of bytes of a resource; None if it has no bytes.
+
+    The bindings do not give the number, but bytecode states it.
+    """
     holder, head = ir.Module.create(ir.Location.unknown(resource.context)), _Head()
     holder.operation.attributes["resource"] = resource
     holder.operation.write_bytecode(head)
@@ -179,7 +182,7 @@ def _sections(contents: bytes | bytearray) -> dict[int, range]:
 
 
 def _number(contents: bytes | bytearray, at: int) -> tuple[int, int]:
-    """A number in bytecode, and the place after it.
+    """A number in bytecode, and the offset after the number.
 
     The trailing zero bits of its first byte count its further bytes.
     """

@@ -20,8 +20,8 @@ _POSITIONAL = re.compile(r"arg\d+")
 def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
     """Names the location of each argument of a function after the argument's name in the text.
 
-    `file` is the name that locations in the text have. An argument keeps its location if that location has a name or is
-    in another file, or if the text has no name at that place.
+    `file` is the name that locations in the text have. An argument keeps its location if the location has a name
+    already or is in another file, or if the text has no argument name there.
     """
     prefix = str(ir.Location.file(file, 0, 0)).removesuffix("0:0)")
     placed = []

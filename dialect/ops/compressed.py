@@ -1,4 +1,4 @@
-"""`tidu.compressed`: the pattern of a sparse matrix whose nonzeros a function returns, an attribute of the result.
+"""`tidu.compressed`, an attribute of a function's result: where a sparse matrix has the nonzeros that the result holds.
 
     format = "csr", shape = array<i64: 2, 3>, indptr = dense<[0, 1, 3]>, indices = dense<[0, 1, 2]>
 
@@ -48,7 +48,7 @@ class Compressed:
 def compressed(
     format: str, shape: tuple[int, int], rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> Compressed:
-    """The pattern with these nonzeros, which are in the order of the form."""
+    """The pattern with nonzeros at (rows[k], columns[k]), which are in the order of the format."""
     major, minor, count = (rows, columns, shape[0]) if format == CSR else (columns, rows, shape[1])
     indptr = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(major, minlength=count), out=indptr[1:])

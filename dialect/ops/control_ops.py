@@ -56,7 +56,10 @@ MEMORY, BOUND = "tidu.loop_memory", "tidu.max_trip_count"
 """Attributes that a program may set on a loop: how residuals are stored, and an upper bound of the trip count."""
 MEMORIES = ("stack", "sqrt", "log", "auto")
 BASE = "tidu.base"
-"""Names the first graph of the op that this op extends by further results; both ops belong to one call site."""
+"""On an op that replaces another op and has further results: the name of the first graph of the replaced op.
+
+Both ops belong to one call site.
+"""
 
 
 def call_target(op: AnyOp) -> Any:

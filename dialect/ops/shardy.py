@@ -203,7 +203,7 @@ def per_value(some: Sequence[ir.Attribute]) -> Any:
 
 
 def _crossing(sharding: ir.Attribute, axes: ir.Attribute, meshes: Attributes, op: IrOp) -> dict[str, Any]:
-    """The attributes of a custom call that splits an array into its parts or joins them (manual computations).
+    """The attributes of a `TO_PARTS` or `TO_WHOLE` call, which splits an array into its parts or joins the parts.
 
     Raises `Unsupported` for a sharding that is not understood, `ParseError` for a mesh that lacks the axes.
     """

@@ -1,27 +1,42 @@
 """The traits of each op of StableHLO and CHLO, one row per op. Other modules query sets of ops: `op.name in CHEAP`.
 
-| column | value | meaning | |---|---|---| | kind | elementwise | a result element depends on the operands' elements at
-its place, and on scalar operands | | | broadcasting | broadcasts its operands, then is elementwise | | | view | moves
-elements; attributes say where; the operands that are arrays have one element type | | | indexing | moves elements;
-operands say where | | | product | a sum of products of elements of two operands | | | control, collective, ... | other
-groups of ops, as the specification describes them | | flops | . | the op computes nothing with floats | | | a number n
-| one operation on floats per element of the result; n real operations per complex element | | | function | one
-transcendental function or root per element | | | formula | a formula in `dialect/facts/costs.py` | | | ? | not known |
-| bytes | none | the result need not be written, so that no bytes are moved | | | part | reads as many bytes as it
-writes, however large its first operand is | | | formula | a formula in `dialect/facts/costs.py` | | | . | the op reads
-all its operands and writes all its results | | sizes | alike | the sizes of a result are those of an operand of equal
-rank | | | each | result number i has the sizes of operand number i | | | 0, 1 | a result has the sizes of this operand
-| | | static | the op has no dynamic dimensions, and no requirements on other sizes | | | vector | an operand is the
-vector of the sizes of the result | | | formula | a formula in `dialect/shapes/origins.py` or `results.py` | | | . |
-only the result's type gives the sizes | | order | any | commutative, and associative up to rounding | | | real |
-commutative and associative for real elements, not for complex ones with NaN or -0 | | | swap | commutative | | traits |
-bilinear | linear in each of its two operands | | | cheap | cheaper to recompute than to store | | | double | takes the
-time of two functions: compilers compute it by an exponential and a division | | | draws | results differ between
-executions: random numbers, and data from outside | | | moves | does no arithmetic on elements itself, though a region
-or a callee may | | | neutral=n | `op(x, n)` is x for all floats x | | | parts | makes complex numbers of their parts,
-or takes a part of complex numbers | | | sizes_in=i,j | the operands that are vectors of sizes | | | stateful | results
-may differ for equal operands, so that two ops are never merged | | | vectorized | a function that compilers have vector
-code for: as fast as reading and writing the array |
+| column | value | meaning |
+|---|---|---|
+| kind | elementwise | a result element depends on the operands' elements at its place, and on scalar operands |
+| | broadcasting | broadcasts its operands, then is elementwise |
+| | view | moves elements; attributes say where; the operands that are arrays have one element type |
+| | indexing | moves elements; operands say where |
+| | product | a sum of products of elements of two operands |
+| | control, collective, ... | other groups of ops, as the specification describes them |
+| flops | . | the op computes nothing with floats |
+| | a number n | one operation on floats per element of the result; n real operations per complex element |
+| | function | one transcendental function or root per element |
+| | formula | a formula in `dialect/facts/costs.py` |
+| | ? | not known |
+| bytes | none | the result need not be written, so that no bytes are moved |
+| | part | reads as many bytes as it writes, however large its first operand is |
+| | formula | a formula in `dialect/facts/costs.py` |
+| | . | the op reads all its operands and writes all its results |
+| sizes | alike | the sizes of a result are those of an operand of equal rank |
+| | each | result number i has the sizes of operand number i |
+| | 0, 1 | a result has the sizes of this operand |
+| | static | the op has no dynamic dimensions, and no requirements on other sizes |
+| | vector | an operand is the vector of the sizes of the result |
+| | formula | a formula in `dialect/shapes/origins.py` or `results.py` |
+| | . | only the result's type gives the sizes |
+| order | any | commutative, and associative up to rounding |
+| | real | commutative and associative for real elements, not for complex ones with NaN or -0 |
+| | swap | commutative |
+| traits | bilinear | linear in each of its two operands |
+| | cheap | cheaper to recompute than to store |
+| | double | takes the time of two functions: compilers compute it by an exponential and a division |
+| | draws | results differ between executions: random numbers, and data from outside |
+| | moves | does no arithmetic on elements itself, though a region or a callee may |
+| | neutral=n | `op(x, n)` is x for all floats x |
+| | parts | makes complex numbers of their parts, or takes a part of complex numbers |
+| | sizes_in=i,j | the operands that are vectors of sizes |
+| | stateful | results may differ for equal operands, so that two ops are never merged |
+| | vectorized | a function that compilers have vector code for: as fast as reading and writing the array |
 
 Elsewhere, `.` is an empty cell. StableHLO's dialect itself declares the ops with an `order` to be commutative.
 Exponentials and other functions are not cheap: a loop of tanh took a fifth longer when it recomputed them.
@@ -234,7 +249,7 @@ _UNKNOWN = _row("? ? ? . . .")
 
 
 def traits_of(op: str) -> Traits:
-    """The row of an op; an op of another dialect has no traits."""
+    """The row of an op; for an op that is not in the table, a row without traits."""
     return TRAITS.get(op, _UNKNOWN)
 
 

@@ -25,15 +25,19 @@ HELD = "tidu.held"
 """Attribute of a weight that training updates only if the user names it: a string with the reason."""
 
 FROZEN = "tidu.frozen"
-"""Attribute of a weight, like `tidu.held`, if the model itself marks the weight as having no gradient. Derivatives,
-too, omit the weight unless the user names it."""
+"""Attribute of a weight that the model marks as having no gradient: a string with the reason, as in `tidu.held`.
+
+Neither training nor derivatives use the weight unless the user names it.
+"""
 
 ROLE = "tidu.role"
 """Attribute of an argument of a training step: its role; tiduc/training/roles.py lists the roles."""
 
 CHECKPOINT = "tidu.checkpoint"
-"""Attribute of a function: reverse mode recomputes its values from its arguments, as by `jax.checkpoint`. Import puts
-it on the ops of the function, except those that compute its results."""
+"""Attribute of a function: reverse mode recomputes the function's values from its arguments, as with `jax.checkpoint`.
+
+Import moves the attribute to the ops of the function, except to those that compute its results.
+"""
 
 RECOMPUTED = "tidu.recomputed"
 """Attribute of a barrier before an op that runs for the second time; nothing reads the barrier's last result."""

@@ -1,4 +1,4 @@
-"""Shape rules: where the size of each dimension of a result comes from.
+"""Shape rules: which sizes determine the size of each dimension of a result.
 
 An op without a rule is itself the origin of its result's sizes.
 
@@ -37,7 +37,7 @@ class Origin:
 
 
 Rule = Callable[[Definition, int, int], Origin | None]
-"""Maps an op, a result number and a dimension number to the origin of that size; to None if it is not known."""
+"""Maps an op, a result's index and a dimension's index to the origin of the dimension's size; to None if unknown."""
 
 
 def size_of(x: Value, d: int) -> Any:
@@ -168,7 +168,7 @@ def entry(x: Value, i: int) -> Origin:
 
 
 def scalar(x: Value, depth: int = 8) -> Origin:
-    """The origin of the size in an integer scalar: a constant, a dimension, or sums and products of these.
+    """The origin of the size in an integer scalar: a constant, a dimension, or arithmetic on such sizes.
 
     `depth` limits how deep arithmetic is followed.
     """
@@ -224,7 +224,10 @@ def _rank(x: Value) -> int:
 
 
 def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
-    """A dimension of an operand whose rank is the result's. Prefers a dynamic dimension, then a primal operand."""
+    """Dimension d of an operand with the rank of the result.
+
+    Prefers an operand whose dimension is dynamic, then a primal one.
+    """
     alike = [i for i, x in enumerate(op.operands) if _rank(x) == _rank(op.results[result])]
     if not alike:
         return None
@@ -234,7 +237,7 @@ def _elementwise(op: Definition, result: int, d: int) -> Origin | None:
 
 
 def _as_operand(number: int | None) -> Rule:
-    """A rule: a result has the sizes of operand `number`, or if None, of the operand with the result's number."""
+    """A rule: a result has the sizes of operand `number`. If `number` is None, result i has the sizes of operand i."""
     return lambda op, result, d: _at(op.operands[result if number is None else number], d)
 
 
@@ -349,4 +352,7 @@ RULES: dict[str, Rule] = {
     "stablehlo.transpose": _transpose,
     "tidu.bind": _as_operand(0),
 }
-"""Shape rules by op name. Results of other ops, such as loops and most custom calls, have sizes of their own."""
+"""Shape rules by op name.
+
+The results of other ops, such as loops and most custom calls, are themselves the origin of their sizes.
+"""

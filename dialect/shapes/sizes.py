@@ -7,8 +7,9 @@ The shape rules of `origins.py` trace a dynamic size back to the place where it 
 whose result has sizes of its own, or an operand that holds a shape. They trace the size of a linear value to its
 primal, so a transposed graph never reads the size of a tangent. Nothing is emitted until a builder emits the size.
 
-A `Size` is a sum of integer multiples of atoms: sizes that are read, and products, quotients and maxima of sums. This
-normal form makes most equal sizes compare equal. A rule that needs the value of a dynamic size raises `UnknownSize`.
+A `Size` is a sum of integer multiples of atoms, plus a constant. Atoms are sizes that are read, and products,
+quotients, maxima and broadcasts of two sizes. This normal form makes most equal sizes compare equal. A rule that needs
+the value of a dynamic size raises `UnknownSize`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

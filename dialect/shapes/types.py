@@ -104,12 +104,12 @@ def _with_shape(type_: ir.RankedTensorType, sizes: tuple[int, ...]) -> ir.Ranked
 
 
 def predicate(type_: ir.RankedTensorType) -> ir.RankedTensorType:
-    """The i1 tensor type that comparing values of a tensor type gives."""
+    """The tensor type of a comparison's result: i1 elements in the shape of the given type."""
     return with_element(type_, ir.IntegerType.get_signless(1))
 
 
 def dims(values: Iterable[SupportsInt]) -> ir.DenseI64ArrayAttr:
-    """Dimension numbers as the attribute `array<i64: ...>`."""
+    """Integers, such as indices of dimensions, as the attribute `array<i64: ...>`."""
     return _dims(values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 
 
@@ -124,7 +124,10 @@ def i64(value: SupportsInt) -> ir.IntegerAttr:
 
 
 def along(name: str, values: Iterable[SupportsInt]) -> dict[str, ir.Attribute]:
-    """A dictionary attribute with the single entry `name`, a list of dimension numbers. Cached and shared by ops."""
+    """A dictionary with one attribute: under the key `name`, the list `values`.
+
+    Calls with equal arguments return one dictionary.
+    """
     return _along(name, values if isinstance(values, tuple) else tuple([int(v) for v in values]))
 
 

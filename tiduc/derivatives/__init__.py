@@ -9,8 +9,8 @@
     optimization.py hvp, laplacian, lagrangian, gauss_newton, second_directional; gauss_newton.py has the matrices
     jets.py         jet, derivatives, flow: Taylor mode
     tensors.py      tensor: all partial derivatives up to an order, from Taylor coefficients
-    together.py     several derivatives of one program as one program
+    together.py     several programs from one file, such as derivatives, as one program
 
-The transforms of graphs are stages in `passes/`; this room calls them, and names and seeds their inputs. The methods of
-`Program` call this room.
+The transforms of graphs are stages in `passes/`. This folder calls the stages, names the inputs of derivatives, and
+sets their seeds. The methods of `Program` call this folder.
 """

@@ -28,7 +28,7 @@ MOST_SEEDS = 2**31 - 1
 
 @dataclass(frozen=True)
 class Nonzeros:
-    """The places of the nonzeros of a derivative: entry (rows[k], columns[k]) is element at[k] of a flattened value."""
+    """Where nonzeros of a derivative are stored: entry (rows[k], columns[k]) is element at[k] of a flattened value."""
 
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -41,8 +41,8 @@ class Block:
 
     `aligned` maps dimensions of the input to the output dimensions that they are aligned with: J[j, i] is zero unless
     the indices of aligned dimensions are equal. It is None if the whole derivative is zero. `value` holds the remaining
-    entries, without the aligned dimensions of the input: its shape is [output..., free...]. With `nonzeros`, it holds
-    the nonzeros in another order.
+    entries, without the aligned dimensions of the input: its shape is [output..., free...]. With `nonzeros`, `value`
+    instead has the elements to which `nonzeros` refers.
     """
 
     output: OutputPort
@@ -63,12 +63,12 @@ class Block:
 
     @property
     def seeds_of_input(self) -> int:
-        """The number of seeds of forward mode."""
+        """The number of seeds by which forward mode computes the block."""
         return number_of_seeds(self.input, self.free)
 
     @property
     def seeds_of_output(self) -> int:
-        """The number of seeds of reverse mode."""
+        """The number of seeds by which reverse mode computes the block."""
         return number_of_seeds(self.output, self.free_of_output)
 
     def with_value(self, value: Value | None) -> "Block":
@@ -111,7 +111,10 @@ def free_dimensions(program: Function, outputs: Sequence[OutputPort], x: InputPo
 
 
 def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
-    """The blocks of one input, sharing seeds: a dimension stays aligned only if all nonzero blocks align it."""
+    """The blocks of one input, changed so that they can share seeds, with zero blocks last.
+
+    A dimension of the input stays aligned only if it is aligned in all nonzero blocks.
+    """
     known = [set(block.aligned) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -123,7 +126,10 @@ def with_common_input_dimensions(group: Sequence[Block]) -> list[Block]:
 
 
 def with_common_output_dimensions(group: Sequence[Block]) -> list[Block]:
-    """The blocks of one output, sharing seeds: a dimension stays aligned only if all nonzero blocks align it."""
+    """The blocks of one output, changed so that they can share seeds, with zero blocks last.
+
+    A dimension of the output stays aligned only if it is aligned in all nonzero blocks.
+    """
     known = [set(block.aligned.values()) for block in group if block.aligned is not None]
     both = set.intersection(*known) if known else set()
     return [
@@ -153,7 +159,7 @@ def linear_in(
 
 
 def forward(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
-    """Blocks of one input with their values, computed by forward mode. `diagonal` is that of `on_basis_vectors`."""
+    """The blocks of one input with their values, computed by forward mode. `diagonal` is as in `on_basis_vectors`."""
     if not group or not number_of_seeds(x := group[0].input, free := group[0].free):
         return list(group)
     linear, tangents = linear_in(program, [block.output for block in group], x)
@@ -173,7 +179,7 @@ def forward(program: Function, group: Sequence[Block], diagonal: int | None = No
 
 
 def reverse(program: Function, group: Sequence[Block], diagonal: int | None = None) -> list[Block]:
-    """Blocks of one output with their values, computed by reverse mode. `diagonal` is that of `on_basis_vectors`."""
+    """The blocks of one output with their values, computed by reverse mode. `diagonal` is as in `on_basis_vectors`."""
     if not group or isinstance((y := group[0].output).value, Zero):
         return list(group)
     free = group[0].free_of_output
@@ -233,7 +239,7 @@ def with_seeds(
     wanted: Sequence[Value | None],
     mapping: Callable[..., Graph] = batch,
 ) -> tuple[StablehloBuilder, list[Value | None]]:
-    """The builder and values of `on_basis_vectors`, for `count` seeds that the function `seed` emits."""
+    """The results of `on_basis_vectors`, but for the `count` seeds that the function `seed` emits."""
     view = program.view
     b: Any = program.opset.builder(view, view.fresh("J"))
     values = [x for x in dict.fromkeys(wanted) if x is not None]
@@ -259,7 +265,7 @@ def _along_diagonal(
     wanted: Sequence[Value | None],
     diagonal: int,
 ) -> tuple[StablehloBuilder, list[Value | None]]:
-    """The builder and the values of `on_basis_vectors`; seeds along the dimension `diagonal` are kept as a diagonal."""
+    """The results of `on_basis_vectors`, with the seeds along the dimension `diagonal` stored as a diagonal."""
     (key,), others = keys, [d for d in free if d != diagonal]
     values = [x for x in dict.fromkeys(wanted) if x is not None]
     count = number_of_seeds(port, others)

@@ -1,8 +1,8 @@
-"""Sparse Jacobians by colouring: columns of one colour share a seed, since no row has nonzeros in two of them.
+"""Sparse Jacobians by colouring: columns of one colour share a seed, because no row has two nonzeros in these columns.
 
     J is 1000 x 1000 and tridiagonal; seeds: x0 + x3 + x6 + ..., x1 + x4 + ..., x2 + x5 + ...
 
-The sparsity pattern is given by the user, or follows from the graph (`passes/batching/patterns.py`). Forward mode
+The user gives the sparsity pattern, or it is derived from the graph (`passes/batching/patterns.py`). Forward mode
 colours columns, reverse mode rows. The Hessian with respect to one input is symmetric, so an entry may be read from its
 transposed place (star colouring).
 """
@@ -33,20 +33,20 @@ KnownPatterns = Mapping[tuple[str, str], NDArray[np.bool_]]
 """Patterns by the names of an output and an input, with the shape [output..., input...]."""
 
 KnownEntries = Mapping[tuple[str, str], Entries | None]
-"""The nonzeros of each block by the names of its output and input; None for a block whose nonzeros are not known."""
+"""The rows and columns of each block's nonzeros by the names of its output and input; None for unknown nonzeros."""
 
 _NONE: Entries = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 _MOST_PAIRS = 10**7
-"""A pattern is not coloured if more pairs of nonzeros than this share a row, counted over all rows."""
+"""The most pairs of nonzeros in one row, summed over all rows, in a pattern that is coloured."""
 
 
 @dataclass(frozen=True)
 class Coloured:
     """A group of blocks with one input (or one output), whose columns (or rows) share seeds by colour.
 
-    `colours` has one colour per element of the seeded port. `entries` are the rows and columns of the nonzeros of each
-    block. `transposed_entries` flags the nonzeros that are read from the transposed position.
+    `colours` has one colour per element of the seeded port. `entries` has the rows and columns of each block's
+    nonzeros. `transposed_entries` flags the nonzeros that are read as the transposed entry.
     """
 
     blocks: tuple[Block, ...]
@@ -63,7 +63,7 @@ class Coloured:
 def found_entries(
     program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], given: KnownPatterns
 ) -> dict[tuple[str, str], Entries | None]:
-    """The nonzeros of all blocks, by output and input. None for a block that has too many to enumerate."""
+    """The rows and columns of each block's nonzeros, by output and input; None for a block with too many nonzeros."""
     return {
         (y.name, x.name): entries
         for x in inputs
@@ -74,7 +74,7 @@ def found_entries(
 def _entries_of(
     program: Function, outputs: Sequence[OutputPort], x: InputPort, given: KnownPatterns
 ) -> list[Entries | None]:
-    """The nonzeros of the blocks of one input."""
+    """The rows and columns of the nonzeros of each block of one input; None for a block with too many nonzeros."""
     if all((y.name, x.name) in given for y in outputs):
         return [_of_array(y, x, given) for y in outputs]
     linear, tangents = linear_in(program, outputs, x)
@@ -88,7 +88,10 @@ def _entries_of(
 
 
 def _patterns(program: Function, wanted: Sequence[Value], dx: Value) -> dict[Value, Entries | None]:
-    """The nonzeros of each value in dx; None for a value that has too many. One by one if the values together do."""
+    """The nonzeros of the derivative of each value in dx; None for a value with too many nonzeros.
+
+    If all values together have too many, their patterns are computed one by one.
+    """
     try:
         found = patterns(program.view, wanted, dx, _Indices(program))
     except TooManyPlaces:
@@ -111,7 +114,10 @@ def _of_pattern(pattern: Places | None) -> Entries:
 
 
 class _Indices:
-    """Evaluates integer values by the reference interpreter, each once; None for values that depend on an input."""
+    """Maps a value of integers to its elements, which the reference interpreter computes once.
+
+    Returns None for a value that depends on an input or on a stateful op.
+    """
 
     def __init__(self, program: Function) -> None:
         self._program, self._values = program, dict[Value, Any]()
@@ -138,7 +144,7 @@ class _Indices:
 def coloured(
     blocks: Sequence[Block], entries: Sequence[Entries], seeded: Port, least: float, symmetric: bool = False
 ) -> Coloured | None:
-    """Colours the elements of `seeded` for the blocks. None if the colouring needs `least` seeds or more.
+    """Colours the elements of the port `seeded` for the blocks. None if a colouring needs `least` seeds or more.
 
     The second array of each pair in `entries` has indices into the seeded port. With `symmetric`, the only block is a
     symmetric matrix, whose entries are those of `symmetrized`.
@@ -158,7 +164,7 @@ def coloured(
 
 
 def symmetrized(entries: Entries, count: int) -> Entries:
-    """The entries of a square matrix and their transposed places, each once, row by row."""
+    """The entries of a square matrix and the transposed entries, each once, row by row."""
     rows, columns = entries
     keys = np.unique(np.concatenate([rows * count + columns, columns * count + rows]))
     return keys // max(count, 1), keys % max(count, 1)
@@ -167,7 +173,7 @@ def symmetrized(entries: Entries, count: int) -> Entries:
 def _symmetric(
     blocks: Sequence[Block], entries: Entries, count: int, other: Coloured | None
 ) -> Coloured | None:
-    """The block with a star colouring of its symmetric pattern; `other` if that needs no more colours."""
+    """The block with a star colouring of its symmetric pattern; `other` if `other` needs no more colours."""
     rows, columns = entries
     keys = rows * count + columns
     colours = star_colours(entries, count)
@@ -220,7 +226,7 @@ def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
 
 
 def _nonzeros(group: Coloured, entries: Entries, seeded: Numbers, read: Numbers, size: int) -> Nonzeros:
-    """The places of the entries of a block: entry k is element `read[k]` of the value for the seed of `seeded[k]`.
+    """Where a block's entries are stored: entry k is element `read[k]` of the value for the seed of `seeded[k]`.
 
     A value has `size` elements for each seed.
     """

@@ -2,8 +2,8 @@
 
     G[x, z] = sum over outputs y of J[y, x]' W[y] J[y, z]
 
-A compressed matrix is the sum of the products of two nonzeros of J in one row. Its pattern follows from that of J. If
-J has many nonzeros in a row, the dense product is computed, and the nonzeros of G are taken from it.
+An entry of a compressed matrix is a sum of products of two nonzeros of J in one row. The pattern of G follows from the
+pattern of J. If J has many nonzeros in a row, the dense product is computed, and the nonzeros of G are taken from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,16 +38,19 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort
 
 _MOST_PAIRS = 2**22
-"""The most pairs of nonzeros in one row whose products are computed one by one; their places are constants."""
+"""The most pairs of nonzeros in one row, over all rows, whose products are computed one by one.
+
+The indices of the nonzeros are constants in the program.
+"""
 
 _GATHERED = 8
-"""A product of two gathered nonzeros takes about as long as so many terms of a dense product."""
+"""A product of two gathered nonzeros takes about as long as this number of terms of a dense product."""
 
 Factors = Mapping[str, Value]
 """The weights of each output by its name; empty if all weights are 1."""
 
 Rows = Sequence[tuple[Block, Block]]
-"""The blocks of two inputs, output by output."""
+"""For each output, its blocks with respect to two inputs."""
 
 
 def matrices(
@@ -58,7 +61,7 @@ def matrices(
     sparsity: Sparsity,
     format: str | None,
 ) -> list[OutputPort]:
-    """The matrix of each pair of inputs. The matrix of (z, x) is the transpose of that of (x, z)."""
+    """The matrix of each pair of inputs. The matrix of (z, x) is the transpose of the matrix of (x, z)."""
     kind, given = given_patterns(sparsity, inputs, outputs)
     if kind not in (None, "auto"):
         raise RequestError(f"the sparsity of gauss_newton is auto or a pattern of the Jacobian, not {kind!r}")
@@ -101,7 +104,7 @@ def _named(port: OutputPort, x: InputPort, z: InputPort) -> OutputPort:
 
 
 def _product(program: Function, b: StablehloBuilder, rows: Rows, factors: Factors) -> Value | None:
-    """The sum over the outputs of the dense products, of shape [x..., z...]; None for a zero."""
+    """The dense products, summed over the outputs, of shape [x..., z...]; None if the sum is zero."""
     terms: list[Value] = []
     for one, other in rows:
         jx, jz = (result_of(program, block, "auto").value for block in (one, other))
@@ -128,7 +131,7 @@ def _compressed(
     entries: KnownEntries,
     format: str,
 ) -> tuple[OutputPort, OutputPort]:
-    """The nonzeros of the matrix of x and z, and those of its transpose."""
+    """The nonzeros of the matrix of x and z, and the nonzeros of the transposed matrix."""
     sizes = prod(shape(x)), prod(shape(z))
     terms = _terms(rows, entries)
     keys = _keys(rows, terms, sizes)
@@ -147,9 +150,10 @@ def _compressed(
 
 
 def _terms(rows: Rows, entries: KnownEntries) -> list[tuple[Entries, Entries]] | None:
-    """For each output, the pairs of nonzeros in one row of the two blocks. None if there are too many.
+    """For each output, the pairs of a nonzero of the first and a nonzero of the second block in one row.
 
-    The members of a pair are the row and the column in either block.
+    Returns two arrays of entries (rows and columns) per output: the first and the second members of the pairs. None if
+    there are too many pairs.
     """
     terms, left = [], _MOST_PAIRS
     for one, other in rows:
@@ -167,7 +171,7 @@ def _terms(rows: Rows, entries: KnownEntries) -> list[tuple[Entries, Entries]] |
 
 
 def _keys(rows: Rows, terms: Sequence[tuple[Entries, Entries]] | None, sizes: tuple[int, int]) -> Numbers:
-    """The flat indices of the nonzeros of a matrix of these sizes, sorted: all entries, if there are no terms."""
+    """The sorted flat indices of the nonzeros of a matrix of these sizes. If `terms` is None, all indices."""
     if terms is not None:
         keys = [of_x[1] * sizes[1] + of_z[1] for of_x, of_z in terms]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))
@@ -186,7 +190,7 @@ def _nonzeros(
     wanted: Numbers,
     sizes: tuple[int, int],
 ) -> Value | None:
-    """The elements of the matrix with the flat indices `wanted`; None for a zero."""
+    """The elements of the matrix with the flat indices `wanted`; None if all are zero."""
     dense = prod(sizes) * sum(prod(shape(one.output)) for one, _ in rows)
     if terms is None or sum(len(of_x[0]) for of_x, _ in terms) * _GATHERED > dense:
         whole = _product(program, b, rows, factors)

@@ -1,12 +1,13 @@
-"""Full Jacobians, Hessians, Laplacians: JVPs or VJPs of all basis vectors, batched by `passes/batch.py` (vmap).
+"""Jacobians, Hessians and Laplacians: JVPs or VJPs of all basis vectors, batched by `passes/batch.py` (vmap).
 
     forward    J[j, i] = (JVP along e_i)[j]        one seed per entry of the inputs
     reverse    J[j, i] = (VJP of e_j)[i]           one seed per entry of the outputs
 
-With mode "auto", both modes are combined at a bottleneck if that is cheaper than either (`modes.py`).
+With mode "auto", both modes are combined at a bottleneck if the combination is cheaper than either mode (`modes.py`).
 
 If a dimension of an output is aligned with a dimension of an input (`passes/batching/alignment.py`), the derivative is
-diagonal in these two. One seed then serves all positions along them: the sum of their basis vectors e_i.
+diagonal in these two dimensions. One seed, a sum of basis vectors e_i, then serves all positions along these
+dimensions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,7 +97,7 @@ def jacobian_blocks(
 ) -> tuple[dict[tuple[str, str], Block], KnownEntries]:
     """The blocks with their values, and the nonzeros of each, by output and input.
 
-    Nonzeros are None if they are not known, which they are for compressed derivatives.
+    Nonzeros are None if they are unknown. The nonzeros of compressed derivatives are always known.
     """
     entries: KnownEntries = {}
     if compressed is not None:
@@ -217,7 +218,9 @@ def given_patterns(
     outputs: Sequence[OutputPort],
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[str | None, KnownPatterns | None]:
-    """The option `sparsity` as one of `SPARSITIES` or None, and the given patterns; None if no block may be coloured.
+    """The option `sparsity` as one of `SPARSITIES` or None, and the user's patterns.
+
+    The patterns are None if no block may be coloured.
 
     Raises `RequestError` for an unknown option, for a pattern with a wrong name or shape, and for a single array if
     there are several blocks.

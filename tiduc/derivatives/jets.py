@@ -1,4 +1,4 @@
-"""Jets, and derivatives of functions of one variable: programs around `passes/jet.py`, which is Taylor mode."""
+"""Jets, and derivatives of functions of one variable, as programs. The Taylor mode itself is in `passes/jet.py`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,11 +20,11 @@ from tiduc.ports import Function, InputPort, OutputPort, Wrt, described, smooth
 Inputs = list[InputPort]
 Outputs = list[OutputPort]
 Coefficients = Sequence[Value | None]
-"""Taylor coefficients by order, None for zeros."""
+"""Taylor coefficients by order; None stands for a zero."""
 
 
 def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Inputs, Outputs, Outputs]:
-    """The inputs for the series of `wrt`, the outputs, and the series of each differentiable output."""
+    """The inputs for the Taylor series of `wrt`, the outputs, and the Taylor series of each differentiable output."""
     check_order(order)
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     series, given = [], {}
@@ -115,7 +115,7 @@ def check_order(order: int) -> None:
 
 
 def scaled(b: StablehloBuilder, x: Value, factor: float) -> Value:
-    """A number times x."""
+    """The product of the number `factor` and x."""
     return x if factor == 1 else b.multiply(b.constant(factor, x), x)
 
 
@@ -127,12 +127,12 @@ def zero_like(b: StablehloBuilder, port: OutputPort) -> Value | Zero:
 
 
 def known_coefficients(port: OutputPort, found: Mapping[Value, Coefficients]) -> Coefficients | None:
-    """The coefficients of an output; None for a zero."""
+    """The coefficients of an output; None for an output that is zero."""
     return None if isinstance(port.value, Zero) else found.get(port.value)
 
 
 def _primal(port: OutputPort, found: Mapping[Value, Coefficients]) -> OutputPort:
-    """The output port whose value is the coefficient of order 0, which a loop over coefficients may compute."""
+    """The output port with the coefficient of order 0 as its value: a loop may compute all coefficients together."""
     known = known_coefficients(port, found)
     return port if known is None or known[0] is None else replace(port, value=known[0])
 

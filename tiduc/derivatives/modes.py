@@ -48,7 +48,7 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Port
 
 _LEAST_SHARE = 0.2
-"""Seeds are kept as a diagonal if that saves at least this share of the time."""
+"""Seeds are stored as a diagonal if this saves at least this share of the time."""
 
 
 def computed_blocks(
@@ -90,7 +90,7 @@ def computed_blocks(
 
 
 def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
-    """The blocks of a group with their values."""
+    """The blocks of a group with their values, computed by `mode`."""
     if group.coloured is not None:
         return (forward_coloured if mode == "forward" else reverse_coloured)(program, group.coloured)
     one = forward if mode == "forward" else reverse
@@ -106,8 +106,8 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
 class _Group:
     """The blocks of one input or of one output, which are computed together.
 
-    `seeds` is their cost, as a number of runs of the whole linear graph. The blocks share seeds by colour if `coloured`
-    is set. Seeds along the dimension `diagonal` are kept as a diagonal.
+    `seeds` is the cost of all blocks together, as a number of runs of the whole linear graph. The blocks share seeds by
+    colour if `coloured` is set. Seeds along the dimension `diagonal` are stored as a diagonal.
     """
 
     blocks: Sequence[Block]
@@ -119,7 +119,10 @@ class _Group:
 def _coloured(
     columns: list[_Group], rows: list[_Group], entries: KnownEntries, symmetric: bool, mode: str
 ) -> tuple[list[_Group], list[_Group]]:
-    """The groups, coloured if their patterns are known and colouring needs fewer seeds."""
+    """The groups.
+
+    A group that `mode` may compute is coloured if its patterns are known and colours need fewer seeds.
+    """
     xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
     if mode != "reverse":
         columns = [
@@ -153,7 +156,7 @@ def _with_colours(
 
 
 def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
-    """The group with the dimension whose diagonal of seeds saves most time, if it saves enough."""
+    """The group with the dimension `diagonal` that saves the most time; unchanged if no dimension saves enough."""
     block = group.blocks[0]
     port: Port = block.input if mode == "forward" else block.output
     free = block.free if mode == "forward" else block.free_of_output
@@ -175,7 +178,7 @@ def _with_diagonal(program: Function, group: _Group, mode: str) -> _Group:
 
 
 def _linear(program: Function, group: _Group, mode: str) -> Graph | None:
-    """The linear graph that computes a group; None if an op has no transpose rule."""
+    """The linear graph that computes a group. None if the output is zero, or if an op has no transpose rule."""
     if mode == "forward":
         graph: Graph = linear_in(program, [block.output for block in group.blocks], group.blocks[0].input)[0]
         return graph
@@ -195,7 +198,10 @@ def _linear(program: Function, group: _Group, mode: str) -> Graph | None:
 def _cheapest(
     program: Function, columns: Sequence[_Group], rows: Sequence[_Group]
 ) -> tuple[str, Callable[[Sequence[Block]], list[Block]] | None]:
-    """The cheaper of forward and reverse mode, and the function for blocks through a bottleneck if that is cheaper."""
+    """The cheaper of forward and reverse mode.
+
+    Also returns a function that computes the blocks through a bottleneck if the bottleneck is cheaper; otherwise None.
+    """
     xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
     if any(is_complex(y) for y in ys):
         return "forward", None
@@ -211,7 +217,7 @@ def _cheapest(
     estimate = plan(program.view, linear, of_x, of_y)
     mode = "forward" if estimate.forward <= estimate.reverse else "reverse"
     if any(g.coloured or any(block.aligned for block in g.blocks) for g in columns):
-        return mode, None  # blocks of a sparse Jacobian share seeds; a product through a cut does not
+        return mode, None  # blocks of a sparse Jacobian share seeds; products through a cut cannot
     if estimate.cheapest != "cut" or sum(map(size, estimate.at)) > MOST_SEEDS:
         return mode, None
     at = estimate.at
@@ -219,7 +225,7 @@ def _cheapest(
 
 
 def _at(values: Mapping[Value, Value | None], y: OutputPort) -> Value | None:
-    """The entry for the value of an output; None for a zero."""
+    """The entry for the value of an output; None if the output is zero or has no entry."""
     return None if isinstance(y.value, Zero) else values.get(y.value)
 
 
@@ -253,7 +259,7 @@ def _through(
 
 
 def _numbered_basis(b: StablehloBuilder, values: Sequence[Value]) -> list[Value]:
-    """For each value, its parts of the basis vectors of all values together, stacked along a new dimension."""
+    """For each value, its components in the basis vectors of all values together, stacked along a new dimension."""
     sizes = [size(x) for x in values]
     count = sum(sizes)
     parts = []

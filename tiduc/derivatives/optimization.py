@@ -1,7 +1,7 @@
-"""Second derivatives as methods of `Program`: those that optimizers ask for, and Laplacians.
+"""Second derivatives as methods of `Program`: the ones that optimizers need, and Laplacians.
 
-    hvp                     the Hessian times a tangent
-    laplacian               the trace of the Hessian of each output
+hvp                     the Hessian times a tangent
+laplacian               the trace of the Hessian of each output
 lagrangian              L = sum of <multiplier of y, y> over all outputs y
 gauss_newton            G = J' W J, and the gradient J' W r of the sum of r' W r / 2; all outputs are residuals r
 second_directional      the second derivative of y along two tangents: d2 y(x + s v + t w) / ds dt
@@ -51,8 +51,8 @@ def lagrangian(self: P) -> P:
     """(primals..., y.multiplier of each differentiable output y...) -> (lagrangian): sum of multiplier times output.
 
     Its `grad`, `hvp` and `hessian` are those of the Lagrangian of an objective and its constraints. Multipliers have
-    the shapes of their outputs; that of an objective is usually 1. Raises `RequestError` for complex outputs, for
-    outputs of several element types, and if no output has a derivative.
+    the shapes of their outputs; the multiplier of an objective is usually 1. Raises `RequestError` for complex outputs,
+    for outputs of several element types, and if no output has a derivative.
     """
     outputs = smooth(self, self.outputs)
     elements = {str(y.type.element_type) for y in outputs}
@@ -112,9 +112,9 @@ def gauss_newton(
     """(primals...) -> ((outputs..., if `value`), (J' W r of wrt..., if `gradient`), J' W J for each pair of wrt...).
 
     All differentiable outputs are residuals r, and J is their Jacobian. With `weights`, each output y has a further
-    input `y.weight` of its shape, the diagonal of W; otherwise W is 1. With `product`, the program takes tangents v
-    of wrt and returns J' W J v for each of wrt, without a matrix. A matrix has the shapes of both inputs.
-    `sparsity` is that of J, and `compressed` is as in `jacobian`. Raises `RequestError` for complex ports, for dynamic
+    input `y.weight` of its shape, the diagonal of W; otherwise W is 1. With `product`, the program takes tangents v of
+    wrt and returns J' W J v for each of wrt, without a matrix. A matrix has the shapes of both inputs. `sparsity`
+    describes J; `sparsity` and `compressed` are as in `jacobian`. Raises `RequestError` for complex ports, for dynamic
     shapes, and for `product` with `sparsity` or `compressed`.
     """
     inputs, outputs = self.differentiated(wrt), smooth(self, self.outputs)
@@ -139,7 +139,7 @@ def gauss_newton(
 
 
 def patterns_of(self: Function) -> dict[str, Compressed]:
-    """The patterns of compressed results by name, as in scipy; also those of programs that a file holds.
+    """The patterns of compressed results by name, as in scipy. Works also for a program that is read from a file.
 
     Raises `RequestError` for a malformed pattern.
     """
@@ -199,12 +199,12 @@ def _pulled_back(
 
 
 def _inputs(b: StablehloBuilder, outputs: Sequence[OutputPort], name: str) -> list[InputPort]:
-    """One further input per output, of its type."""
+    """One new input per output, of the output's type."""
     return [InputPort(f"{y.name}.{name}", y.type, f"{b.graph.name}.{i}") for i, y in enumerate(outputs)]
 
 
 def _value(program: Function, y: OutputPort, of: Mapping[Value, Value | None]) -> Value | Zero:
-    """The derivative of an output, or a zero."""
+    """The derivative of an output by the map `of`; an explicit zero if the derivative is zero."""
     found = None if isinstance(y.value, Zero) else of[y.value]
     return explicit_zero(program.view, y.type, y.value) if found is None else found
 

@@ -20,7 +20,7 @@ Outputs = list[OutputPort]
 
 
 def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Inputs, Outputs]:
-    """The inputs and outputs of the JVP: the tangents of `wrt`, and the tangents of the differentiable outputs."""
+    """The new inputs and the outputs of the JVP: the tangents of `wrt`, and those of the differentiable outputs."""
     ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
     tangents = [
@@ -36,7 +36,7 @@ def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Inputs, 
 def vjp(
     program: Function, wrt: Wrt, conjugate: bool = False, batch: int | None = None
 ) -> tuple[Inputs, Outputs]:
-    """The inputs and outputs of the VJP: the cotangents of the differentiable outputs, and the cotangents of `wrt`."""
+    """The new inputs and the outputs of the VJP: the cotangents of the differentiable outputs, and those of `wrt`."""
     ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
     transposed = linear_transpose(program.view, linear, program.opset)

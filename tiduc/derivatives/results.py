@@ -62,7 +62,7 @@ def result_of(program: Function, block: Block, sparsity: str | None) -> OutputPo
 
 
 def _dense(b: StablehloBuilder, block: Block, value: Value, type_: ir.RankedTensorType) -> Value:
-    """The whole derivative: the values of the block in their places, and zeros elsewhere."""
+    """The whole derivative: the block's values, and zeros where the indices of aligned dimensions differ."""
     first = rank(block.output)
     places = [*range(first), *(first + d for d in block.free)]
     spread = b.broadcast_in_dim(value, places, type_) if block.aligned else value
@@ -76,7 +76,7 @@ def _dense(b: StablehloBuilder, block: Block, value: Value, type_: ir.RankedTens
 def scattered(
     b: StablehloBuilder, value: Value, nonzeros: Nonzeros, columns: int, type_: ir.RankedTensorType
 ) -> Value:
-    """An array of this type with the nonzeros of a matrix of so many columns, and zeros elsewhere."""
+    """An array of type `type_` with the nonzeros of a matrix with `columns` columns, and zeros elsewhere."""
     size = prod(type_.shape)
     zeros = b.zero(with_shape(type_, [size]))
     into = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
@@ -124,14 +124,14 @@ def compressed_result(program: Function, block: Block, entries: KnownEntries, fo
 
 
 def entries_at(entries: KnownEntries, block: Block) -> Entries:
-    """The nonzeros of a block, which are known."""
+    """The nonzeros of a block; they must be known."""
     known = entries[block.output.name, block.input.name]
     assert known is not None
     return known
 
 
 def _taken(b: StablehloBuilder, block: Block, keys: Numbers, format: str) -> Value:
-    """The elements of a block's derivative; a key is a flat index into the whole derivative."""
+    """The elements of a block's derivative at `keys`, which are flat indices into the whole derivative."""
     assert block.value is not None
     sizes = prod(shape(block.output)), prod(shape(block.input))
     if block.nonzeros is None and format == CSC and len(keys) == prod(sizes):
@@ -166,9 +166,10 @@ def with_pattern(port: OutputPort, pattern: Compressed) -> OutputPort:
 def known_entries(
     program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], given: KnownPatterns
 ) -> dict[tuple[str, str], Entries]:
-    """The nonzeros of all blocks. Where the ops do not determine them, all entries that no aligned dimension excludes.
+    """The nonzeros of all blocks.
 
-    Raises `RequestError` for a block with more than `MOST_NONZEROS` nonzeros.
+    If the nonzeros of a block are unknown, all entries that aligned dimensions do not exclude. Raises `RequestError`
+    for a block with more than `MOST_NONZEROS` nonzeros.
     """
     found = found_entries(program, inputs, outputs, given)
     unknown = [x for x in inputs if any(found[y.name, x.name] is None for y in outputs)]

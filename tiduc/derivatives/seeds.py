@@ -1,4 +1,4 @@
-"""Seeds of a VJP, one cotangent per output, and the conjugation of complex cotangents."""
+"""The seeds of a VJP, which are one cotangent per output, and the conjugation of complex cotangents."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,10 @@ def distinct_values(outputs: Sequence[OutputPort]) -> list[Value]:
 
 
 def seeds_of(program: Function, outputs: Sequence[OutputPort], transposed: Graph) -> list[InputPort]:
-    """One cotangent input per output. If several outputs are one value, the value's cotangent is the sum of theirs."""
+    """One cotangent input per output.
+
+    If several outputs are one value, the cotangent of the value is the sum of these outputs' cotangents.
+    """
     distinct = distinct_values(outputs)
     keys: Sequence[str] = transposed.keys
     if len(distinct) < len(outputs):
@@ -37,7 +40,7 @@ def seeds_of(program: Function, outputs: Sequence[OutputPort], transposed: Graph
 
 
 def conjugates(program: Function, results: Sequence[OutputPort]) -> list[OutputPort]:
-    """The results, with complex ones conjugated."""
+    """The results, with the complex results conjugated."""
     b: Any = program.opset.builder(program.view, program.view.fresh("C"))
     values = [x.value if isinstance(x.value, Zero) else b.conj(x.value) for x in results]
     b.finish([x for x in values if not isinstance(x, Zero)])

@@ -52,12 +52,12 @@ P = TypeVar("P", bound=Function)
 
 
 def tensor(self: P, order: int, wrt: Wrt = None, sparsity: str | None = None) -> P:
-    """(primals...) -> (y, its partial derivatives of order 1, ..., of this order) for each differentiable output y.
+    """(primals...) -> (y, its partial derivatives of orders 1 to `order`) for each differentiable output y.
 
-    They have the shape [shape of y..., count]. Equal ones occur once, ordered as
+    The derivatives of order k have the shape [shape of y..., count]. Equal derivatives occur once, in the order of
     `itertools.combinations_with_replacement(range(n), k)` over the n entries of wrt. "block-diagonal" leaves out
-    derivatives across rows. Raises `RequestError` for over 2048 of the highest order, if no rows are independent, and
-    as in `jacobian`.
+    derivatives across rows. Raises `RequestError` for more than 2048 derivatives of the highest order, if no rows are
+    independent, and as in `jacobian`.
     """
     results: Any = {"outputs": with_ports((), _tensor(self, order, wrt, sparsity))}
     return replace(self, **results)  # type: ignore[type-var]
@@ -94,7 +94,7 @@ def _tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None) -> li
 def _free(
     program: Function, inputs: Sequence[InputPort], outputs: Sequence[OutputPort], sparsity: str | None
 ) -> list[list[int]]:
-    """For each input, the dimensions of the entries that vary separately: all dimensions, or those within one row."""
+    """For each input, the dimensions along which entries vary separately: all dimensions, or those within one row."""
     if sparsity is None:
         return [list(range(rank(x))) for x in inputs]
     if sparsity != "block-diagonal":
