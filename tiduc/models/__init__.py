@@ -9,8 +9,8 @@
     model                               a program with its weights
     files                               chooses the importer by a file's suffix
 
-A framework is imported only with one of its models. An op of a framework that StableHLO lacks is rewritten here; an op
-of StableHLO without a rule gets one in passes/rules.
+A framework is imported only with one of its models. An op of a framework that StableHLO lacks is rewritten here. The
+derivative rules of StableHLO's ops are in passes/rules.
 """
 
 MODELS = (".onnx", ".pt2", ".jaxexport")

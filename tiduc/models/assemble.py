@@ -24,11 +24,12 @@ def assemble(
     held: Mapping[str, str] | None = None,
     frozen: Mapping[str, str] | None = None,
 ) -> Model:
-    """The model of a StableHLO module in bytecode, with these names for its inputs (weights included) and outputs.
+    """The model of a StableHLO module in bytecode.
 
-    With `lift_constants`, the weights are the first inputs; otherwise they become constants. `held` are the weights
-    that training does not update, and `frozen` those that have no gradient either, each with the reason. Raises
-    `Unsupported` if an input or output is not a tensor.
+    `inputs` and `outputs` name its inputs, weights included, and its outputs. With `lift_constants`, the weights are
+    the first inputs; otherwise they become constants. `held` has the reasons why training does not update some weights,
+    by name; `frozen` has the reasons for weights that have no gradient either. Raises `Unsupported` if an input or
+    output is not a tensor.
     """
     module = parse(written)
     function = entry_of(module)

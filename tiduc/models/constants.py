@@ -33,7 +33,7 @@ _ALIGNMENT = 4  # bytes before a resource's data, which state its alignment
 
 
 def entry_of(module: ir.Module, entry: str | None = None) -> ir.Operation:
-    """The program's entry function: the one that is named, else `main`, else the only public function.
+    """The function named `entry`. Without a name, the function `main`, or else the only public function.
 
     Raises `RequestError` if there is none.
     """
@@ -60,7 +60,7 @@ def _argument_attributes(function: IrOp) -> list[ir.DictAttr]:
 
 
 def _resign(function: IrOp, attributes: Sequence[ir.DictAttr]) -> None:
-    """Sets the function's input types to those of its block, and its argument attributes to the given ones."""
+    """Sets a function's input types to the types of its block's arguments; sets its argument attributes."""
     inputs = [x.type for x in function.regions[0].blocks[0].arguments]
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
@@ -72,7 +72,7 @@ def _resign(function: IrOp, attributes: Sequence[ir.DictAttr]) -> None:
 
 @stage
 def freeze(module: ir.Module, weights: Mapping[str, Array]) -> None:
-    """Turns the inputs with these names into constants, in place. Large arrays are referenced, not copied."""
+    """Turns the inputs named in `weights` into constants, in place. Large arrays are referenced, not copied."""
     function = entry_of(module)
     block = function.regions[0].blocks[0]
     kept = []
@@ -94,7 +94,10 @@ def freeze(module: ir.Module, weights: Mapping[str, Array]) -> None:
 
 
 def elements(array: Array, type_: ir.RankedTensorType, name: str) -> Any:
-    """The array as a constant's attribute of this type; a resource with this name if the array is large."""
+    """The array as the attribute of a constant of type `type_`.
+
+    The attribute of a large array is a resource named `name`.
+    """
     refuse_masked(array, f"the array {name!r}")
     array = np.asarray(array, order="C")
     if not array.size:
@@ -183,7 +186,10 @@ def _array(value: ir.DenseFPElementsAttr) -> Array:
 
 
 def _returning(value: ir.DenseElementsAttr, bits: ir.Type | None = None) -> ir.Module:
-    """A module whose only function, `main`, returns the constant, bitcast to the element type `bits` if given."""
+    """A module whose only function, `main`, returns the constant.
+
+    If `bits` is given, the constant is bitcast to this element type.
+    """
     module = ir.Module.create()
     result = (
         ir.RankedTensorType.get(ir.ShapedType(value.type).shape, bits) if bits is not None else value.type

@@ -22,7 +22,7 @@ class TextTensor:
 
 
 class Body:
-    """A function body under construction; emitted ops return values, and `arguments` are the function's arguments."""
+    """A function body under construction. Methods that emit ops return the results. `arguments` are the arguments."""
 
     def __init__(self, types: Sequence[Type]) -> None:
         """`types` are the sizes and element types of the function's arguments."""
@@ -31,7 +31,7 @@ class Body:
         self.arguments = [TextTensor(f"%arg{i}", tuple(sizes), kind) for i, (sizes, kind) in enumerate(types)]
 
     def function(self, name: str, results: Sequence[TextTensor], attributes: str = "") -> str:
-        """The text of a private function with this name and these attributes, which returns these values."""
+        """The text of a private function with this name and these attributes, which returns `results`."""
         inputs = ", ".join(f"{x.name}: {x.type}" for x in self.arguments)
         outputs, names = ", ".join(y.type for y in results), ", ".join(y.name for y in results)
         lines, held = "\n".join(self._lines), f" attributes {{{attributes}}}" if attributes else ""
@@ -88,7 +88,7 @@ class Body:
         return self.emit("multiply", [x, y], x.sizes)
 
     def apply(self, function: str, x: TextTensor) -> TextTensor:
-        """A unary op, or `relu`, whose derivative at 0 is 0."""
+        """Applies the unary op `function`, or `relu` with the derivative 0 at 0, to x."""
         if function != "relu":
             return self.emit(function, [x], x.sizes)
         zero = self.zeros(x.sizes, x.element)
@@ -156,7 +156,7 @@ class Body:
         return self.emit_all("reduce", [x, zero], types, attributes, [adder])[0]
 
     def broadcast(self, x: TextTensor, places: Sequence[int], sizes: Sequence[int]) -> TextTensor:
-        """x in this larger shape; dimension i of x becomes dimension `places[i]`."""
+        """x broadcast to the shape `sizes`; dimension i of x becomes dimension `places[i]`."""
         listed = f"array<i64: {', '.join(map(str, places))}>" if places else "array<i64>"
         return self.emit("broadcast_in_dim", [x], sizes, f"broadcast_dimensions = {listed}")
 

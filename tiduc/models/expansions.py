@@ -1,4 +1,4 @@
-"""Passes ops that torch-mlir cannot lower through its pipelines as custom calls, and expands these afterwards.
+"""Replaces ops that torch-mlir cannot lower by custom calls before its pipelines run, and expands the calls afterwards.
 
 Ops that `jax.export` would expand are treated in the same way (`jax/lowerings.py`).
 
@@ -19,7 +19,7 @@ from tiduc.dialect.ops.control_ops import CUSTOM_CALL, TARGET, call_target
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 Expansion = Callable[[Any, Any], Sequence[Any]]
-"""(custom call, module) -> the results that replace the call's; emits the replacement before the call."""
+"""(custom call, module) -> the values that replace the results of the call. Emits new ops before the call."""
 
 _OPERATOR = "torch.operator"
 PREFIX = "tiduc."
@@ -53,7 +53,7 @@ def replace_operators(module: ir.Module, names: Mapping[str, Expansion]) -> None
 
 
 def _kind(op: IrOp) -> str:
-    """The operator's name, without the numbers of operands and results that may end the name."""
+    """The operator's name, without the suffix that states the numbers of operands and results."""
     return _ARITY.sub("", ir.StringAttr(op.attributes["name"]).value)
 
 
@@ -98,7 +98,7 @@ def _builtin(type_: ir.Type, op: IrOp) -> Any:
 
 
 def expand_calls(module: ir.Module, names: Mapping[str, Expansion]) -> None:
-    """Replaces these custom calls by their expansions, in the module that torch-mlir or JAX returned."""
+    """Replaces custom calls by their expansions in `names`, in a module that torch-mlir or JAX returned."""
     calls: list[Any] = []
 
     def look(op: IrOp) -> ir.WalkResult:

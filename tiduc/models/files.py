@@ -19,7 +19,7 @@ from tiduc.runtime.worker import Died, Worker
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """The options of ONNX models: sizes and inputs, by name, and whether to use the straight-through estimator."""
+    """The options of ONNX models: sizes and constant inputs by name, and the use of the straight-through estimator."""
 
     sizes: Mapping[str, int]
     constants: Mapping[str, Array]
@@ -41,13 +41,14 @@ def import_model(
 ) -> Model:
     """The model in a file of ONNX (`.onnx`), `torch.export` (`.pt2`), `jax.export` (`.jaxexport`) or MLIR (`.mlir`).
 
-    With `lift_constants`, its weights are inputs. `sizes` sets dynamic dimensions of an ONNX model by name, and
-    `constants` the values of inputs of an ONNX model, by name; these inputs are removed from the program. With
+    With `lift_constants`, the weights of the model are inputs. For an ONNX model, `sizes` sets dynamic dimensions by
+    name, and `constants` gives the values of inputs by name, which are then removed from the program. With
     `straight_through`, roundings of an ONNX model's quantizations have derivative one. Without `trust`, no code in a
     `.pt2` file is run. With `isolated`, a separate process reads the file, within `limits`; otherwise only torch-mlir's
-    pipelines run in a separate process. `opset` holds the rules for the ops of an MLIR file, in which ops of its
-    dialects may occur. `entry` names the function of an MLIR file. Raises `RequestError` for another suffix, for an
-    `opset` of your own with `isolated`, and for an `entry` without an MLIR file; also raises the importer's errors.
+    pipelines run in a separate process. `opset` holds the derivative rules for the ops of an MLIR file; the file may
+    have ops of the opset's dialects. `entry` names the function of an MLIR file. Raises `RequestError` for another
+    suffix, for an `opset` of your own with `isolated`, and for an `entry` of a file that is not MLIR; also raises the
+    importer's errors.
     """
     options = OnnxOptions(sizes or {}, constants or {}, straight_through)
     if not isolated:

@@ -40,10 +40,10 @@ def from_jax(
 
     The inputs are the leaves of the arguments, with names such as `params['w']`. Leaves that JAX cannot trace, such as
     the functions in a module of equinox, are constants. With `lift_constants`, arrays that the function closes over are
-    inputs too, before the others. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep these derivatives; without
-    `custom_derivatives`, their ops are differentiated. A `Lowered` or an `Exported` takes the place of function and
-    arguments; these have lost custom derivatives. Raises `TiducError` if JAX cannot trace the function, and
-    `Unsupported` if a custom derivative reads a traced array of an outer function.
+    inputs, too; they are the first inputs. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep these derivatives;
+    without `custom_derivatives`, their ops are differentiated. A `Lowered` or an `Exported` may be given instead of a
+    function and its arguments; it has lost custom derivatives. Raises `TiducError` if JAX cannot trace the function,
+    and `Unsupported` if a custom derivative reads a traced array of an outer function.
     """
     jax = _jax()
     if isinstance(function, jax.stages.Lowered | jax.export.Exported):
@@ -89,7 +89,7 @@ def _exported(
     own: OwnDerivatives,
     level: int = 0,
 ) -> Any:
-    """JAX's export of a function; `own` collects the custom derivatives of the functions that it calls."""
+    """JAX's export of a function. `own` collects the custom derivatives of functions that this function calls."""
     settings: dict[str, Any] = {}
     try:
         if _RULES in inspect.signature(jax.export.export).parameters:
@@ -137,7 +137,7 @@ def _names(
     args: Sequence[object],
     keywords: Mapping[str, object],
 ) -> list[str]:
-    """The name of each leaf: its parameter's name and its path within the argument."""
+    """The name of each leaf of the arguments: the parameter's name, and the leaf's path within the argument."""
     parameters = _parameters(function, len(args))
     leaves, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(keywords)))
     names = []
@@ -148,7 +148,7 @@ def _names(
 
 
 def _parameters(function: Callable[..., object] | None, count: int) -> list[str]:
-    """The names of the function's first `count` positional parameters."""
+    """The names of the function's first `count` positional arguments."""
     named: list[str] = []
     try:
         parameters = list(inspect.signature(function).parameters.values()) if function is not None else []
@@ -203,7 +203,7 @@ def _model(
 
 
 def _with_derivatives(module: ir.Module, derivatives: Mapping[OwnDerivative, bytes]) -> Any:
-    """The module with the functions that are derivatives of other functions."""
+    """The module together with the functions in `derivatives`, which compute derivatives of its functions."""
     modules = [("", module)]
     for own, contents in derivatives.items():
         modules.append((own.name, parse(contents)))

@@ -75,16 +75,16 @@ def from_onnx(
     straight_through: bool = False,
     limits: Limits | None = None,
 ) -> Model:
-    """The program of an ONNX file, or of an `onnx.ModelProto`.
+    """The model of an ONNX file, or of an `onnx.ModelProto`.
 
-    Inputs and outputs have the names of the model. With `lift_constants`, float initializers are also inputs, before
-    the others and under their own names; attributes of ai.onnx.ml, such as coefficients, count as initializers. `sizes`
-    sets dynamic dimensions by name, such as a batch size, or as `INPUT.AXIS`, and dimensions of results as
-    `RESULT.AXIS`; other dimensions stay dynamic. `constants` gives the values of inputs, by name. These inputs are
-    removed from the program: some ops need their axes, shapes or counts when they are lowered. With
-    `straight_through`, the rounding of a quantization has derivative one instead of zero, so that only the clipping
-    counts. `limits` bound the import, which runs in a separate process. Raises `TiducError` if the file cannot be read,
-    `Unsupported` if an op has no StableHLO, and `CompileError` if the import exceeds its limits.
+    Inputs and outputs have the names of the model. With `lift_constants`, float initializers are also inputs. They are
+    the first inputs and have the names of the initializers; attributes of ai.onnx.ml, such as coefficients, count as
+    initializers. `sizes` sets dynamic dimensions by name, such as a batch size, or as `INPUT.AXIS`, and dimensions of
+    results as `RESULT.AXIS`; other dimensions stay dynamic. `constants` gives the values of inputs, by name, and
+    removes these inputs from the program, because some ops need their axes, shapes or counts when they are lowered.
+    With `straight_through`, the rounding of a quantization has derivative one instead of zero, so that only the
+    clipping counts. `limits` bound the import, which runs in a separate process. Raises `TiducError` if the file cannot
+    be read, `Unsupported` if an op has no StableHLO, and `CompileError` if the import exceeds its limits.
     """
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
@@ -115,7 +115,7 @@ def _serialized(proto: "onnx.ModelProto") -> bytes:
 
 
 def _lowered(serialized: bytes, weights: Sequence[str], straight_through: bool) -> tuple[bytes, list[str]]:
-    """The StableHLO bytecode of a model whose first inputs are these weights, and the names of its other inputs."""
+    """The StableHLO bytecode of a model whose first inputs are `weights`, and the names of its other inputs."""
     onnx = _onnx()
     proto = widen(onnx, modernize(onnx, onnx.load_from_string(serialized)))
     needed = needed_constants(proto.graph)
@@ -205,7 +205,10 @@ def _set_results(onnx: ModuleType, proto: "onnx.ModelProto", results: Mapping[st
 def _weights_to_inputs(
     onnx: ModuleType, graph: "onnx.GraphProto", folder: str, constants: set[str]
 ) -> dict[str, Array]:
-    """Turns initializers that may be weights, except `constants`, into the first inputs; returns them by name."""
+    """Turns initializers that may be weights, except `constants`, into the first inputs.
+
+    Returns their arrays by name.
+    """
     if graph.sparse_initializer:
         raise Unsupported("sparse initializers have no StableHLO")
     static = constants.union(_read_statically(graph))

@@ -40,9 +40,9 @@ def from_torch(
 ) -> Model:
     """The program of a `torch.nn.Module`, of an `ExportedProgram`, or of the `.pt2` file of an `ExportedProgram`.
 
-    The inputs are those of the module, with the types of the example inputs. With `lift_constants`, float parameters
-    and buffers are also inputs. They come first, and are named as in `state_dict`; tied parameters keep the first name.
-    Training, and derivatives without `wrt`, leave out buffers and parameters with `requires_grad=False`.
+    The program has the inputs of the module, with the types of the example inputs. With `lift_constants`, float
+    parameters and buffers are also inputs. They come first, and are named as in `state_dict`; tied parameters keep the
+    first name. Training, and derivatives without `wrt`, leave out buffers and parameters with `requires_grad=False`.
     `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic. `limits` bound torch-mlir's
     pipelines, which run in a separate process. Without `trust`, that process also builds the program of a `.pt2` file,
     without evaluating any part of the file. With `trust`, PyTorch reads the file. Raises `TiducError` if PyTorch cannot

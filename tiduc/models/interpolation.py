@@ -27,11 +27,11 @@ def table(
     region: "tuple[Array | Tensor, Array | Tensor] | None",
     given: Mapping[str, Any],
 ) -> tuple[Any, Any]:
-    """The weights of n elements in each of m results, and a mask of the results outside the elements, or None.
+    """The weights of n elements in each of m results, and a mask of the results that lie outside the array.
 
     The weights are an m x n matrix or, for mode `nearest`, the source index of each result. `given` are the attributes
     of Resize. `region` is the start and the end of the cropped part for tf_crop_and_resize, as fractions of the
-    dimension. Raises `Unsupported` for other modes.
+    dimension; the mask is None in other modes. Raises `Unsupported` for other modes.
     """
     x, mode = _places(n, m, scale, region, given), given["mode"]
     outside = (

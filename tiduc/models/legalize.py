@@ -69,7 +69,7 @@ _BROADCAST, _RESHAPE = "stablehlo.dynamic_broadcast_in_dim", "stablehlo.dynamic_
 def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
     """Rewrites a module to StableHLO and CHLO, in place; ops of `dialects` stay.
 
-    `Unsupported` at the first other op without a rule.
+    Raises `Unsupported` at the first other op without a rule.
     """
     kept = {*_KEPT, *dialects}
     if not any(_is_foreign(op, kept) for op in outer_first(module.operation)):
@@ -97,7 +97,10 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
 
 
 def _without_reshape(op: IrOp) -> None:
-    """Removes a dynamic-shape op that has no effect; an op that only adds unit dimensions becomes a broadcast."""
+    """Removes a dynamic broadcast or reshape without effect.
+
+    A reshape that only adds dimensions of size 1 becomes a broadcast.
+    """
     if op.name not in (_BROADCAST, _RESHAPE):
         return
     x, sizes = op.operands
@@ -219,7 +222,7 @@ def _dim(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 
 
 def _size(b: _Sizes, x: IrValue, dimension: int) -> int | IrValue:
-    """The size as a number; as a scalar if the dimension is dynamic."""
+    """The size of a dimension: an int, or a scalar in the program if the dimension is dynamic."""
     if not x.type.is_dynamic_dim(dimension):
         return int(x.type.shape[dimension])
     scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))

@@ -37,7 +37,7 @@ class Model(Program):
 
     @property
     def held(self) -> Mapping[str, str]:
-        """The weights, such as frozen ones and masks, that training updates only by request; each with the reason."""
+        """The weights, such as masks, that training updates only if the user names them, each with the reason."""
         reasons = {port.name: held_because(port) for port in self.inputs}
         return {name: reason for name, reason in reasons.items() if reason}
 
@@ -47,10 +47,10 @@ class Model(Program):
         return self.weights
 
     def batch(self, in_axes: Axes, size: int, out_axes: Axes = 0) -> "Model":
-        """The model for `size` values of some inputs, as `Program.batch`; weights are shared unless named in `in_axes`.
+        """The model for `size` values of some inputs, as by `Program.batch`.
 
-        One number in `in_axes` is the axis of all inputs that are not weights. A batched weight becomes an input
-        without an array.
+        Weights are shared unless `in_axes` names them. One number in `in_axes` is the axis of all inputs that are not
+        weights. A batched weight becomes an input without an array.
         """
         if isinstance(in_axes, int):
             in_axes = {port.name: in_axes for port in self.inputs if port.name not in self.weights}
@@ -102,10 +102,11 @@ class Model(Program):
         limits: "Limits | None" = None,
         cached: bool = True,
     ) -> "Executable":
-        """The compiled module; it takes the inputs that are not weights and reads the weights from an archive.
+        """The compiled module.
 
-        Writes the archive (`.irpa`, `.safetensors`). To load the module elsewhere, name the archive:
-        `tiduc.runtime.load(module, parameters=archive)`. Raises `CompileError` if IREE cannot compile the model.
+        Its inputs are the inputs that are not weights, and it reads the weights from an archive. Writes the archive
+        (`.irpa`, `.safetensors`). To load the module elsewhere, name the archive: `tiduc.runtime.load(module,
+        parameters=archive)`. Raises `CompileError` if IREE cannot compile the model.
         """
         # IREE takes longer to import than all of tiduc
         from tiduc.backends.iree.build import build

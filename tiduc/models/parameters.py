@@ -11,9 +11,9 @@ from tiduc.runtime.signature import Signature
 
 
 def parameters_of(program: Program, arrays: Mapping[str, Array]) -> list[str]:
-    """The names of the inputs that these arrays supply.
+    """The names of the inputs that the given arrays supply.
 
-    Raises `RequestError` if an input does not exist or its type differs from the array's.
+    Raises `RequestError` if an input does not exist or its type differs from the type of the array.
     """
     ports = {port.name: port for port in program.inputs}
     for name, array in arrays.items():
@@ -28,5 +28,5 @@ def parameters_of(program: Program, arrays: Mapping[str, Array]) -> list[str]:
 
 
 def signature_with_parameters(program: Program, arrays: Mapping[str, Array]) -> Signature:
-    """The signature of the module that has these arrays as parameters. Errors are those of `parameters_of`."""
+    """The signature of the module whose parameters are the given arrays. Raises the errors of `parameters_of`."""
     return without_parameters(program.signature, parameters_of(program, arrays))

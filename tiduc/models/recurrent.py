@@ -24,7 +24,7 @@ _OPERANDS = ("x", "w", "r", "b", "lengths", "h", "c", "p")
 
 @dataclass(frozen=True)
 class _Kind:
-    """A cell type: its number of gates, their default activations, its step function, its number of states."""
+    """A cell type: its number of gates, its default activations, its step function, and its number of states."""
 
     gates: int
     activations: tuple[str, ...]
@@ -36,7 +36,7 @@ class _Kind:
 class _Direction:
     """Loop invariants of one direction: recurrent weights, their bias, peepholes, activations.
 
-    `order` maps each of ONNX's gates to its place in the weights.
+    `order` maps each of ONNX's gates to the gate's position in the weights.
     """
 
     size: int
@@ -109,7 +109,7 @@ _KINDS = {
 
 
 def _expand(name: str, call: IrOp, module: ir.Module) -> Sequence[Any]:
-    """Adds a function for the node to the module; returns the results of a call to that function."""
+    """Adds a function for the node to the module. Returns the results of a call of the function."""
     if not all(x.type.has_static_shape for x in (*call.operands, *call.results)):
         raise Unsupported(f"{name} needs static shapes, including the batch size")
     given = _attributes(name, call)
@@ -124,7 +124,7 @@ def _expand(name: str, call: IrOp, module: ir.Module) -> Sequence[Any]:
 
 
 def _attributes(name: str, call: IrOp) -> dict[str, Any]:
-    """The node's attributes; `Unsupported` for attributes and activations that are not implemented."""
+    """The node's attributes. Raises `Unsupported` for attributes and activations that are not implemented."""
     given: dict[str, Any] = {}
     for key, attribute in detail(call).items():
         if isinstance(attribute, ir.ArrayAttr):
@@ -150,8 +150,8 @@ def directions(
     """The outputs and last states of all directions, in the node's layout.
 
     `given` has ONNX's attributes: the `activations` of all directions in lower case, and others that differ from ONNX's
-    defaults. Its entry `order` is the position of each of ONNX's gates in weights and biases, if the positions are not
-    ONNX's.
+    defaults. Its entry `order` has the position of each of ONNX's gates in weights and biases, if ONNX's order is not
+    used.
     """
     kind = _KINDS[name]
     by_batch = bool(given.get("layout"))

@@ -38,7 +38,7 @@ STOPS: dict[str, Expansion] = {"torch.tiduc.stop_gradient": composite}
 
 
 def stops(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Decompositions, by overload, for `ExportedProgram.run_decompositions`."""
+    """The decompositions that insert stops, by overload, for `ExportedProgram.run_decompositions`."""
     aten, stop = torch.ops.aten, _operator(torch)
 
     def detach(x: "torch.Tensor") -> "torch.Tensor":
@@ -96,7 +96,7 @@ def stop_reads(torch: ModuleType, graph: "torch.fx.Graph", placeholder: "torch.f
 
 
 def stop_result(torch: ModuleType, output: "torch.fx.Node", value: "torch.fx.Node") -> "torch.fx.Node":
-    """A value without a derivative, for the results of a graph, whose node is `output`."""
+    """The value without its derivative, computed before the node `output`, which returns a graph's results."""
     if not _is_smooth(torch, value):
         return value
     with output.graph.inserting_before(output):
@@ -110,7 +110,7 @@ def _stop_at(
     place: "torch.fx.Node",
     names: "Sequence[torch.fx.Node]",
 ) -> None:
-    """Behind node `place`, replaces reads of `names`, nodes that return the value, by reads of the stopped value."""
+    """After node `place`, replaces reads of `names`, nodes that all return the value, by reads of the stopped value."""
     if not _is_smooth(torch, value):
         return
     with graph.inserting_after(place):

@@ -52,8 +52,8 @@ class OwnDerivative:
     """A derivative to export: a function of arrays like `arguments`, for the composites named `name`.
 
     `attribute` is the entry of `NAMED_GRAPHS` for this kind of derivative. `level` is the level of the derivatives of
-    the functions that it calls. A derivative of another function than that of the composites `name` says `of` which
-    composites or derivative it is.
+    the functions that this derivative calls. `of` is empty, or names the composites or the derivative that this
+    derivative belongs to, if these are not the composites `name`.
     """
 
     name: str
@@ -149,7 +149,7 @@ class OwnDerivatives:
     def _rejected(
         self, make: MakeDerivative, inputs: Sequence["jax.ShapeDtypeStruct"], captured: int
     ) -> dict[int, str]:
-        """The inputs whose tangents the function's derivative rejects by an exception, with its message.
+        """The inputs whose tangents the function's derivative rejects by an exception, with the messages.
 
         `equinox.filter_custom_vjp` rejects tangents of all arguments except the first one.
         """
@@ -166,7 +166,7 @@ class OwnDerivatives:
         return rejected
 
     def _error(self, given: tuple[Traceable, Avals]) -> str | None:
-        """The message of the exception that a derivative raises while JAX traces it; None if it raises none."""
+        """The message of the exception that a derivative raises while JAX traces it; None without an exception."""
         function, arguments = given
         try:
             self._jax.eval_shape(function, *arguments)
@@ -194,11 +194,11 @@ class OwnDerivatives:
         return is_static and not called.effects and any(map(self._is_smooth, called.out_avals))
 
     def is_closed(self, derivative: OwnDerivative) -> bool:
-        """Whether a derivative reads only its arguments and constants, no array that JAX traced in an outer function.
+        """Whether a derivative reads only its arguments and constants, not an array that an outer function traces.
 
-        A derivative that reads a traced array cannot be exported by itself. It is `Unsupported` if the exported
-        function calls the function with this derivative. If only another derivative calls it, its ops are
-        differentiated.
+        A derivative that reads a traced array cannot be exported by itself. Raises `Unsupported` for such a derivative
+        if the exported function calls the function that has it. If only another derivative calls the function, the ops
+        of the function are differentiated instead.
         """
         try:
             closed = self._jax.make_jaxpr(derivative.function)(*derivative.arguments)
@@ -230,7 +230,10 @@ class OwnDerivatives:
         _: int,
         rejected: frozenset[int],
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """(x..., dx...) -> (y..., dy...), and its arguments; it ignores tangents of the `rejected` inputs."""
+        """The function (x..., dx...) -> (y..., dy...), and the types of its arguments.
+
+        The function ignores tangents of the `rejected` inputs.
+        """
         moving = [i for i in range(len(inputs)) if i not in rejected]
 
         def function(*given: "jax.Array") -> list[Any]:
@@ -250,9 +253,9 @@ class OwnDerivatives:
         captured: int,
         rejected: frozenset[int],
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function (x..., cy...) -> cx..., and its arguments; cotangents of the `rejected` inputs are zero.
+        """The function (x..., cy...) -> cx..., and the types of its arguments.
 
-        JAX's cotangents of complex numbers are conjugates of tiduc's.
+        Cotangents of the `rejected` inputs are zero. JAX's cotangents of complex numbers are the conjugates of tiduc's.
         """
         if any(map(self._is_smooth, inputs[:captured])):
             raise Unsupported(

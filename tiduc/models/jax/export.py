@@ -13,10 +13,10 @@ from tiduc.dialect.errors import ParseError
 
 _IN_TREE, _IN_TYPES, _OUT_TREE, _ORDERED_EFFECTS = 2, 3, 4, 10
 _MODULE, _KEPT, _IN_TYPE_NUMBERS = 13, 15, 22
-"""Fields of an export. Newer versions of JAX also list the types of arguments as numbers."""
+"""The numbers of the fields of an export. Newer versions of JAX also list the types of arguments as numbers."""
 
 _KIND, _CHILDREN, _NAMES, _CUSTOM_NAME, _CUSTOM_DATA = range(5)
-"""Fields of a tree of arguments."""
+"""The numbers of the fields of a tree of arguments."""
 
 _LEAF, _NONE, _TUPLE, _LIST, _DICT, _CUSTOM = range(6)
 """The kinds of trees."""
@@ -27,11 +27,11 @@ _DEEPEST = 200
 
 @dataclass(frozen=True)
 class Export:
-    """The contents of an export that a program needs.
+    """The parts of an export that a program needs.
 
-    `module` is a portable artifact, bytecode or text. Its arguments are the function's arguments with the numbers in
-    `kept`; if `kept` is None, the module names its arguments. `arguments` and `results` are the paths of the function's
-    leaves, such as `arg0['w']` and `result[1]`.
+    `module` is a portable artifact, bytecode or text. The arguments of the module are the leaves of the function's
+    arguments with the indices in `kept`. `kept` is None if the export does not state the indices. `arguments` and
+    `results` are the paths of the function's leaves, such as `arg0['w']` and `result[1]`.
     """
 
     module: bytes
@@ -89,7 +89,7 @@ class FlatTable:
         return 0 if place is None else self._number("B", place)
 
     def length(self, field: int) -> int:
-        """The number of elements in a vector, 0 where the field is absent."""
+        """The number of elements of the vector in a field; 0 if the field is absent."""
         return self._vector(field)[1]
 
     def tables(self, field: int) -> list["FlatTable"]:
@@ -111,7 +111,7 @@ class FlatTable:
         return self.data[first : first + count]
 
     def _field(self, field: int) -> int | None:
-        """The position of a field; None where the field is absent."""
+        """The position of a field; None if the field is absent."""
         offsets = self.place - self._number("i", self.place)
         entry = 4 + 2 * field
         if entry + 2 > self._number("H", offsets):

@@ -28,9 +28,9 @@ _CHLO = "chlo."
 
 @functools.cache
 def lowering_rules(jax: Any, stops: bool) -> tuple[tuple[Any, Callable[..., Any]], ...]:
-    """Pairs of a primitive of JAX and its lowering rule; with `stops`, that of `stop_gradient` is among them.
+    """Pairs of a primitive of JAX and its lowering rule. With `stops`, one of the rules is for `stop_gradient`.
 
-    The result is one tuple for all exports, since JAX caches lowered functions by it.
+    All exports use the same tuple object, because JAX caches lowered functions by their rules.
     """
     from jax.interpreters import mlir
 

@@ -1,4 +1,4 @@
-"""`jax.lax.custom_linear_solve` as functions: the solver, the linear map, and both of the transposed system.
+"""`jax.lax.custom_linear_solve` as functions: the solver and the linear map, each for the system and its transpose.
 
 x = solve(b, constants), where A x = b             T c = y, where A' c = y: the transpose
 """
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Jaxprs(Protocol):
-    """The four functions of a call, as jaxprs; those of the transposed system may be None."""
+    """The four functions of a call, as jaxprs. The two functions of the transposed system may be None."""
 
     matvec: "jax.extend.core.ClosedJaxpr"
     vecmat: "jax.extend.core.ClosedJaxpr | None"
@@ -26,7 +26,7 @@ class Jaxprs(Protocol):
 
 
 def equations_in(jaxpr: object) -> Iterator["jax.extend.core.JaxprEqn"]:
-    """The equations of a jaxpr, and of the jaxprs that they hold."""
+    """The equations of a jaxpr, and of the jaxprs in the parameters of these equations."""
     seen, stack = set(), [jaxpr]
     while stack:
         value = stack.pop()
@@ -40,7 +40,7 @@ def equations_in(jaxpr: object) -> Iterator["jax.extend.core.JaxprEqn"]:
 
 
 def is_iterative(solve: object) -> bool:
-    """Whether a solver has a loop of unknown length. The ops of other solvers have derivatives in both modes."""
+    """Whether a solver has a `while` loop. The ops of other solvers have derivatives in both modes."""
     return any(equation.primitive.name == "while" for equation in equations_in(solve))
 
 
@@ -74,7 +74,11 @@ class LinearSolve:
         return self._call("solve", 2, given)
 
     def derivatives(self, name: str) -> Iterator[tuple[str, str, str, Traceable]]:
-        """The functions that the solver `name` names: the suffix of their names, the attribute, whose, the function."""
+        """The functions that belong to the solver `name`.
+
+        Yields the suffix of the function's name, the attribute that refers to the function, the owner of the attribute
+        ("" for the solver), and the function.
+        """
         yield "", SOLVE, "", lambda *given: self._call("matvec", 0, given)
         if self._jaxprs.transpose_solve is not None:
             back = f"{name}.transpose"
@@ -87,7 +91,7 @@ class LinearSolve:
             yield ".transpose.system", SOLVE, back, lambda *given: self._conjugated("vecmat", 1, given)
 
     def _call(self, function: str, number: int, given: Sequence["jax.Array"]) -> list["jax.Array"]:
-        """One of the four functions; `number` is that of its constants."""
+        """Calls one of the four functions; `number` is its index in the lists of constants."""
         at = self.size + sum(self._counts[:number])
         constants = given[at : at + self._counts[number]]
         call = self._jax.extend.core.jaxpr_as_fun(getattr(self._jaxprs, function))

@@ -14,7 +14,7 @@ def without_static_leaves(
     example: Sequence[object],
     keywords: Mapping[str, object],
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """The function of the leaves that JAX can trace, and the example arguments with None in place of the others.
+    """A function of the leaves that JAX can trace, and the example arguments with None for all other leaves.
 
     The function, its arguments and keywords are the given ones if JAX can trace all leaves.
     """

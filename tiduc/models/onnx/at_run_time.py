@@ -50,7 +50,7 @@ def slice_(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _entry(numbers: Tensor | Array, axes: NDArray[Any] | Tensor, d: int, rank: int, default: int) -> Any:
-    """The parameter for dimension d; `default` if no axis is d."""
+    """The entry of `numbers` for dimension d; `default` if d is not in `axes`."""
     if isinstance(axes, np.ndarray):
         places = [i for i, axis in enumerate(axes.tolist()) if axis % rank == d]
         return numbers[places[0]] if places else np.int64(default)
@@ -90,7 +90,7 @@ def pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _modulo(x: Tensor, n: int) -> Any:
-    """The remainder, which is not negative."""
+    """The remainder of x by n, from 0 to n - 1."""
     rest = x.emit("Mod", np.asarray(n, x.dtype), shape=x.shape, fmod=1)
     return where(rest < 0, rest + n, rest)
 
@@ -121,4 +121,4 @@ AT_RUN_TIME: dict[str, Callable[[Nodes, Any], str | None]] = {
     "Slice": slice_,
     "Trilu": trilu,
 }
-"""The rewrite of each node type; None if the operands are constants."""
+"""The rewrite of each node type. A rewrite returns None if it does not apply, for example to constant operands."""

@@ -51,7 +51,7 @@ def non_max_suppression(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def _sorted(x: Tensor, largest: bool) -> tuple[Tensor, Tensor]:
-    """The elements of each row in order, and their places; equal elements keep their order."""
+    """The elements of each row in order, and their indices before sorting; equal elements keep their order."""
     values, places = x.nodes.fresh(), x.nodes.fresh()
     n = x.nodes.hold(np.asarray(x.shape[-1:], np.int64))
     x.nodes.emitted.append(
@@ -128,7 +128,7 @@ def unique(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 
 
 def _put(places: Tensor, values: Tensor) -> Tensor:
-    """The values at these places, which are a permutation."""
+    """The values permuted: element i of the result at `places[i]` is value i."""
     zeros = held(places.nodes, np.zeros(places.shape, values.dtype))
     return zeros.emit("ScatterElements", places, values, shape=places.shape, axis=0)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Function:
-    """A subgraph as a function: its symbol, the values that it reads from outside, its result types, its model."""
+    """A subgraph as a function: its symbol, the outside values that it reads, its result types, and its model."""
 
     symbol: str
     outside: list[str]
@@ -164,7 +164,7 @@ def scan(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 
 
 def _moved(body: Body, x: TextTensor, old: int, new: int) -> TextTensor:
-    """x with its dimension `old` moved to the place `new`."""
+    """x with its dimension `old` moved to position `new`."""
     order = [d for d in range(len(x.sizes)) if d != old]
     order.insert(new, old)
     return x if old == new else body.transpose(x, order)
@@ -297,9 +297,9 @@ def _read_outside(graph: "onnx.GraphProto") -> Iterator[str]:
 def _always_goes(
     onnx: ModuleType, graph: "onnx.GraphProto", name: str, argument: str, condition: Array | None, given: str
 ) -> bool:
-    """Whether a loop always continues: its body's condition `name` is true, or the true condition given to the body.
+    """Whether the condition `name` that a loop's body returns is always true: a constant, or the body's argument.
 
-    `condition` is the loop's first condition if that is a constant, and `given` its name, or "" if there is none.
+    `condition` is the value of the loop's first condition if it is constant, and `given` its name; "" without one.
     """
     if given and (condition is None or not np.all(condition)):
         return False

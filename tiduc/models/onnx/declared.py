@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
 
 _MOST = 8
-"""The most candidates for axes of an operator that is computed for each of them."""
+"""The most candidates for the axes of an operator. The operator is computed for each candidate."""
 
 
 def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
@@ -41,7 +41,10 @@ def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
 
 
 def select_axes(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """The result for the axes given at run time, which selects among all axes that match the declared shape."""
+    """The result for axes that are known only at run time.
+
+    The result is selected among the results for all axes that match the declared shape. None if this is not possible.
+    """
     i = 1 if node.op_type.startswith("Reduce") else _AXIS.get(node.op_type)
     if i is None or i not in _undecided(nodes, node) or not _all_static(nodes, node):
         return None
@@ -118,7 +121,7 @@ def _expand(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _unit_axes(short: list[int], long: list[int]) -> list[int]:
-    """The positions of the 1s to remove from `long` to get `short`; the first ones if there are several choices."""
+    """The positions of the 1s to remove from `long` to get `short`: the first ones if there are several choices."""
     axes, i = [], 0
     for d, n in enumerate(long):
         if i < len(short) and short[i] == n and len(long) - d - 1 >= len(short) - i - 1:
@@ -143,7 +146,7 @@ def _top_k(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _along_axes(position: int) -> Callable[[Nodes, Any], Fixed]:
-    """The function for an operand of sizes: those of the result along the attribute `axes`, or along all axes."""
+    """A function that sets operand `position` to the result's sizes along the attribute `axes`, or along all axes."""
 
     def fix(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
         y = _y(nodes, node)
@@ -163,7 +166,7 @@ def _one_hot(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _dft(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
-    """The operand for the length: the size of the result, if the result has that length."""
+    """The operand for the length: the size of the result along the axis, unless the transform is one-sided."""
     given, axis = nodes.attributes(node), nodes.constant(node, 2)
     if (axis is None and operand(node, 2)) or (given.get("onesided") and not given.get("inverse")):
         return {}
@@ -177,7 +180,7 @@ def _affine_grid(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _col2im(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
-    """The sizes of the image, and those of the block if the numbers of elements and of positions determine them."""
+    """The sizes of the image, and the sizes of the block if the numbers of elements and positions determine them."""
     given, image = nodes.attributes(node), _y(nodes, node)[2:]
     rank, (_, rows, places) = len(image), _x(nodes, node)
     steps, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))

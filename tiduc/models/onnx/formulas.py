@@ -127,7 +127,7 @@ def _slice(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _dropout(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
-    """The operand itself outside training; in training, x / (1 - ratio) where the mask is True, and 0 elsewhere.
+    """The operand itself if not in training; in training, x / (1 - ratio) where the mask is True, and 0 elsewhere.
 
     torch-mlir would return a mask that is True everywhere.
     """

@@ -45,7 +45,7 @@ def _number(nodes: Nodes, node: "onnx.NodeProto", i: int, default: int) -> int:
 
 
 def _transformed(body: Body, x: TextTensor, length: int, inverse: bool, is_onesided: bool) -> TextTensor:
-    """The transform along the last dimension but one."""
+    """The transform of x along its next to last dimension; the last dimension has the real and imaginary parts."""
     *batch, n, parts = x.sizes
     count = length // 2 + 1 if is_onesided and inverse else length
     if n < count:

@@ -1,4 +1,4 @@
-"""Expands ONNX operators into their function definitions, so that torch-mlir need not know these operators."""
+"""Expands ONNX operators into their function definitions, because torch-mlir cannot lower these operators."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
@@ -39,10 +39,10 @@ _EXPANDED = frozenset(
 
 
 def expand(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
-    """Replaces each node of these types in a model's graph by its definition. Returns whether there was one.
+    """Replaces each node of a type in `_EXPANDED` in a model's graph by its definition.
 
-    A definition that depends on types uses the types from shape inference. Raises `Unsupported` if ONNX cannot provide
-    the definition.
+    Returns whether there was such a node. A definition that depends on types uses the types from shape inference.
+    Raises `Unsupported` if ONNX cannot provide the definition.
     """
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
     types = {x.name: x.type for x in values}
@@ -74,7 +74,10 @@ def _is_expanded(node: "onnx.NodeProto") -> bool:
 def _body(
     onnx: ModuleType, model: "onnx.ModelProto", node: "onnx.NodeProto", types: "Mapping[str, onnx.TypeProto]"
 ) -> "onnx.FunctionProto":
-    """The definition of a node in the model's ONNX version, with defaults for attributes; None if it has none."""
+    """The definition of a node in the model's ONNX version; None if the operator has no definition.
+
+    Adds the default attributes to the node.
+    """
     domain = "" if node.domain == "ai.onnx" else node.domain
     imported = {each.domain: each.version for each in model.opset_import}
     own = imported.get(domain, version(model))
@@ -113,7 +116,7 @@ def _latest(versions: Sequence[int], most: int) -> int:
 def _inlined(
     onnx: ModuleType, body: "onnx.FunctionProto", node: "onnx.NodeProto", prefix: str
 ) -> Iterator[Any]:
-    """The nodes of a definition, with the names and attributes of the node that they replace."""
+    """The nodes of a definition, with the values and attributes of the node that they replace."""
     names = {"": ""}
     names |= {x: node.input[i] if i < len(node.input) else "" for i, x in enumerate(body.input)}
     names |= {y: node.output[i] for i, y in enumerate(body.output) if i < len(node.output) and node.output[i]}
@@ -129,7 +132,10 @@ def _bound(
     given: "Mapping[str, onnx.AttributeProto]",
     prefix: str,
 ) -> "onnx.NodeProto":
-    """A copy of a definition's node with these names and attributes; new names are added."""
+    """A copy of a definition's node with values renamed by `names` and attributes from `given`.
+
+    Adds new names to `names`.
+    """
     copy = onnx.NodeProto()
     copy.CopyFrom(inner)
     for field in (copy.input, copy.output):

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import onnx
 
 _OLDEST, _WANTED = 13, 17
-"""Models older than the first version are converted to the second."""
+"""Models of an opset older than `_OLDEST` are converted to the opset `_WANTED`."""
 
 _IR = 8
 _SCAN = 9
-"""The first version in which Scan has no batch dimension."""
+"""The first opset in which Scan has no batch dimension."""
 
 _CONSTANT_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "AffineGrid": (1,),
@@ -54,9 +54,9 @@ has its axes at position 1."""
 
 
 def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
-    """The model in a recent version of ONNX's operators; the model itself where ONNX cannot convert a node.
+    """The model in a recent version of ONNX's operators; the model itself if ONNX cannot convert a node.
 
-    A model without a version of ONNX's own operators, which uses other domains only, gets the latest.
+    A model that uses only other domains states no version of ONNX's own operators, and gets the latest version.
     """
     model.ir_version = max(model.ir_version, _IR)  # older versions require each initializer to be an input
     versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
@@ -77,7 +77,7 @@ def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
 
 
 def set_constants(onnx: ModuleType, graph: "onnx.GraphProto", constants: Mapping[str, Array]) -> None:
-    """Turns the inputs with these names into initializers, in place.
+    """Turns the inputs named in `constants` into initializers, in place.
 
     Raises `RequestError` for a name that no input has, and for an array of another type than the input's.
     """

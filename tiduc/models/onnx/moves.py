@@ -84,7 +84,7 @@ def scatter(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
 def _scattered(
     body: Body, x: TextTensor, index: TextTensor, updates: TextTensor, count: int, combine: str
 ) -> list[TextTensor]:
-    """x with the updates combined into it; an index names the first `count` dimensions of x."""
+    """x with the updates combined into it. An index addresses the first `count` dimensions of x."""
     last = len(index.sizes) - 1
     shape = body.constant(str(list(x.sizes[:count])), [count], "i64")
     zero = body.zeros(index.sizes, "i64")
@@ -102,7 +102,7 @@ def _scattered(
 
 
 def column_to_image(nodes: Nodes, node: "onnx.NodeProto") -> str:
-    """Adds the blocks at their places in the image. Elements in the padding are added to one extra place."""
+    """Adds the blocks at their positions in the image. Elements in the padding are added to one extra element."""
     image, block = (nodes.constant(node, i) for i in (1, 2))
     if image is None or block is None:
         raise Unsupported("needs the sizes of its image and block at import; give them with --constant")
@@ -132,7 +132,7 @@ def column_to_image(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def first_places(nodes: Nodes, condition: Tensor, count: int) -> Tensor:
-    """The first `count` places where a vector of booleans holds, in order."""
+    """The first `count` indices at which a vector of booleans is true, in order."""
     number = condition.astype(np.int32).name
     values, places = nodes.fresh(), nodes.fresh()
     nodes.emitted.append(

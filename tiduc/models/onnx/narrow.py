@@ -21,7 +21,7 @@ _BITS = {"INT2": 2, "UINT2": 2, "INT4": 4, "UINT4": 4}
 
 
 def widen(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
-    """The model with wide integers instead of narrow ones; the model itself if it has none."""
+    """The model with 8-bit integers in place of narrower integers. Changes the model in place."""
     kinds = {onnx.TensorProto.DataType.Value(name): bits for name, bits in _BITS.items()}
     if not any(kind in kinds for kind in _kinds(model.graph)):
         return model
@@ -63,7 +63,7 @@ def _kinds(graph: "onnx.GraphProto") -> Iterator[int]:
 
 
 _TYPES = ("to", "dtype", "output_dtype")
-"""The attributes that are element types."""
+"""The names of attributes that hold an element type."""
 
 
 def _wide(onnx: ModuleType, kind: int) -> int:
@@ -100,7 +100,7 @@ def _widen_tensor(onnx: ModuleType, tensor: "onnx.TensorProto", kinds: dict[int,
 def _widened(
     onnx: ModuleType, node: "onnx.NodeProto", kinds: dict[int, int], narrow: dict[str, int]
 ) -> list[Any]:
-    """The nodes that replace a node; the result of the last one has the node's name."""
+    """The nodes that replace a node. The last of them computes the result with the original name."""
     for attribute in node.attribute:
         if attribute.HasField("t"):
             _widen_tensor(onnx, attribute.t, kinds)

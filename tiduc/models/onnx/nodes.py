@@ -33,7 +33,7 @@ class Nodes:
         functions: "list[onnx.ModelProto | None]",
         straight_through: bool = False,
     ) -> None:
-        """`prepare` makes a model ready for torch-mlir; `functions` collects the models that become functions.
+        """`prepare` prepares a model for torch-mlir; `functions` collects the models that become functions.
 
         With `straight_through`, quantizations have the derivative of their clipping alone.
         """
@@ -49,7 +49,7 @@ class Nodes:
         }
         self.straight_through = straight_through
         self.floats: dict[str, str] = {}
-        """The float with the value and the derivative of each quantized number, with `straight_through`."""
+        """Maps the name of a quantized number to the name of a float with its value and derivative."""
         self.sequences: dict[str, list[str]] = {}
         """The values in each sequence."""
         self.emitted: list[Any] = []
@@ -83,7 +83,7 @@ class Nodes:
         return sizes
 
     def chosen(self, name: str, axis: int) -> int:
-        """The size along an axis of a result whose size depends on data. `Unsupported` if no size is given."""
+        """The size along an axis of a result whose size depends on data. Raises `Unsupported` if no size is given."""
         n = self.shape(name)[axis] if self.has_rank(name) else None
         if n is None:
             place = f"{name}.{axis}"
@@ -142,9 +142,9 @@ class Nodes:
     def call(
         self, name: str, operands: Sequence[str], build: Callable[..., Sequence[TextTensor]]
     ) -> list[str]:
-        """Emits a call of a StableHLO function of these values, and returns the names of its results.
+        """Emits a call of a StableHLO function on the values `operands`. Returns the names of the results.
 
-        `build(body, *arguments)` emits the function's ops and gives its results.
+        `build(body, *arguments)` emits the function's ops and returns its results.
         """
         body = Body([(self._dynamic(x), element(self.dtype(x))) for x in operands])
         results = build(body, *body.arguments)

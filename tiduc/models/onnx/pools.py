@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def largest(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """MaxPool without ceil_mode: more padding does not change a maximum, since it holds the lowest value."""
+    """MaxPool without ceil_mode, with more padding, which does not change a maximum: its value is the lowest."""
     given = nodes.attributes(node)
     if nodes.like(node, 0).dtype == np.uint8 and len(node.output) == 1:
         kinds = nodes.onnx.TensorProto

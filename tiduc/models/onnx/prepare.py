@@ -1,4 +1,4 @@
-"""Makes an ONNX model ready for torch-mlir: shapes inferred, functions expanded, constants folded, nodes rewritten.
+"""Prepares an ONNX model for torch-mlir: infers shapes, expands functions, folds constants, and rewrites nodes.
 
     a node with a definition in other nodes      these nodes
     Shape of a static shape, node of constants   a constant
@@ -39,10 +39,10 @@ def prepare(
     functions: "list[onnx.ModelProto | None]",
     straight_through: bool = False,
 ) -> "onnx.ModelProto":
-    """The model with nodes that torch-mlir lowers; `functions` gains the models that its calls name.
+    """The model with only nodes that torch-mlir lowers. Adds the models that the nodes call to `functions`.
 
-    With `straight_through`, quantizations have the derivative of their clipping alone.
-    `Unsupported` at a node that has no StableHLO.
+    With `straight_through`, quantizations have the derivative of their clipping alone. Raises `Unsupported` at a node
+    that StableHLO cannot express.
     """
     if all(each.domain != CALL for each in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid(CALL, 1))
@@ -59,7 +59,7 @@ def prepare(
 
 
 def _has_known_shape(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
-    """Whether a node reads a shape that inference has found meanwhile."""
+    """Whether a node reads a shape that shape inference has found, so that another round can fold the node."""
     nodes = _nodes(onnx, model, [])
     return any(
         node.op_type in ("Shape", "Size") and nodes.is_static(node.input[0]) for node in model.graph.node
@@ -187,7 +187,7 @@ def _folded(nodes: Nodes, node: "onnx.NodeProto") -> bool:
 
 
 def _evaluated(nodes: Nodes, node: "onnx.NodeProto") -> list[Array] | None:
-    """The results of a node of constants, by ONNX's reference evaluator; None if it fails or a result is large."""
+    """The results of a node with constant operands, by ONNX's evaluator; None if it fails or a result is large."""
     from onnx.reference import ReferenceEvaluator
 
     helper = nodes.onnx.helper

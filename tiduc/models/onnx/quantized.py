@@ -9,7 +9,8 @@
 
 Sums of products are exact while they are below 2^24. Rounding has derivative zero. With the straight-through estimator,
 a quantized number within its limits has the derivative of x / scale + zero, and a number outside has derivative zero.
-The estimator keeps a float for each quantized number. Nodes that read the number as a float read this float.
+With the estimator, a float is kept beside each quantized number. Nodes that convert the number to a float read this
+float.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ def _dtype(nodes: Nodes, name: str) -> Any:
 
 
 def _along(nodes: Nodes, x: str, axis: int, rank: int) -> str:
-    """A vector as an array of this rank along an axis; a single number is returned unchanged."""
+    """A vector reshaped to `rank` dimensions, with its elements along an axis. A scalar is returned unchanged."""
     if len(nodes.shape(x)) != 1 or nodes.shape(x) == [1]:
         return nodes.emit("Reshape", x, np.zeros(0, np.int64)) if nodes.shape(x) == [1] else x
     sizes = [-1 if d == axis % rank else 1 for d in range(rank)]
@@ -57,7 +58,7 @@ def _centred(nodes: Nodes, x: str, zero: str, axis: int, rank: int, to: DTypeLik
 def _quantized(
     nodes: Nodes, x: str, scale: str, zero: str, to: np.dtype[Any], shaped: str, like: np.dtype[Any]
 ) -> str:
-    """The floats `x` of type `like`, quantized to the type `to`; scale and zero broadcast to `x`.
+    """The floats `x` of type `like`, quantized to the type `to`. `scale` and `zero` are broadcast to the shape of `x`.
 
     `shaped` is a value of the shape of `x`.
     """
@@ -76,7 +77,7 @@ def _quantized(
 
 
 def _with_float(nodes: Nodes, quantized: str, number: str) -> str:
-    """The quantized number, after recording the float `number`, which has the same value and a derivative."""
+    """Returns `quantized`, after recording `number`, a float with the same value and with a derivative."""
     if nodes.straight_through:
         nodes.floats[quantized] = number
     return quantized
@@ -181,7 +182,7 @@ def _qlinear_conv(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _qlinear_matmul(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Only for one scale per operand: in a product of matrices, a vector of scales does not belong to a single axis."""
+    """A product of matrices with one scale per operand; None for vectors of scales, which belong to no single axis."""
     if any(nodes.shape(node.input[i]) not in ([], [1]) for i in (1, 4)):
         return None
     return _product(nodes, node, (-2, -1, -1), lambda x, w: nodes.emit("MatMul", x, w))
@@ -200,7 +201,7 @@ def _conv_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _matmul_integer(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Only with the straight-through estimator; otherwise torch-mlir lowers the product of integers."""
+    """The product as floats, for the straight-through estimator. Otherwise None: torch-mlir lowers the product."""
     x, w, zx, zw = (operand(node, i) for i in range(4))
     if x not in nodes.floats and w not in nodes.floats:
         return None
@@ -226,7 +227,7 @@ _WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape"
 
 
 def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """Also applies a node that moves quantized numbers to the floats of the numbers. Replaces a Cast to a float.
+    """Applies a node that moves quantized numbers to the floats of these numbers, too. Returns a replacement of a Cast.
 
     Raises `Unsupported` for an arithmetic node, whose result has no derivative.
     """
@@ -278,7 +279,7 @@ _REWRITES: dict[str, Callable[[Nodes, Any], str | None]] = {
 
 
 def _rewritten(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """The rewrite; raises `Unsupported` if a node without a rewrite needs a derivative."""
+    """The result of the node's rewrite. Raises `Unsupported` if a node without a rewrite needs a derivative."""
     found = _REWRITES[node.op_type](nodes, node)
     is_active = node.op_type == "QuantizeLinear" or any(x in nodes.floats for x in node.input)
     if found is None and nodes.straight_through and is_active:

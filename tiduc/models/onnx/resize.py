@@ -95,7 +95,7 @@ def _scales_and_sizes(
 
 
 def _along(nodes: Nodes, node: "onnx.NodeProto", x: str, d: int, rank: int, weights: Tensor) -> str:
-    """The product with a matrix along dimension d; a gather if `weights` are indices."""
+    """The product of x with the matrix `weights` along dimension d. If `weights` are indices, a gather of x."""
     dtype = nodes.dtype(node.input[0])
     if len(weights.shape) == 1:
         index = weights.name if isinstance(weights, Tensor) else weights

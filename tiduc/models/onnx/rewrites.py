@@ -5,7 +5,7 @@
     MaxPool, AveragePool with ceil_mode              the op without ceil_mode, with more padding at the end
     Mod, LpNormalization, OneHot, Swish              their formulas
 
-The emitted nodes have one meaning in all opset versions, or are written for the model's version.
+The emitted nodes are valid in the model's opset version.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import onnx
 
 Rewrite = Callable[[Nodes, Any], str | list[str] | None]
-"""(nodes, node) -> the names that replace its outputs, as a string if there is one; None if the node stays."""
+"""(nodes, node) -> the names that replace its outputs, a string if there is only one name; None if the node stays."""
 
 # ---- sizes and windows -------------------------------------------------------------------------------------
 

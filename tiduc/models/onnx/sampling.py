@@ -1,4 +1,4 @@
-"""Rewrites ONNX's GridSample and DeformConv: weighted sums of elements gathered at places that depend on data.
+"""Rewrites ONNX's GridSample and DeformConv: weighted sums of elements at positions that depend on data.
 
 Source: ONNX's operators, GridSample and DeformConv; the cubic weights have a = -0.75.
 """
@@ -101,11 +101,11 @@ _WEIGHTS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda away: maximum(1 - away, 0),
     "cubic": lambda away: cubic(away, -0.75),
 }
-"""By mode, the function from an element's distance to its weight; None for a weight of one."""
+"""By mode, a function that maps an element's distance to its weight; None stands for a weight of one."""
 
 
 def deformable(nodes: Nodes, node: "onnx.NodeProto") -> str:
-    """A product of the weights with the elements sampled for each place of the window."""
+    """The product of the weights with the elements that are sampled for each position in the window."""
     given = nodes.attributes(node)
     x, w, offset = (held(nodes, tensor(nodes, node.input[i])) for i in (0, 1, 2))
     bias, mask = (tensor(nodes, node.input[i]) if operand(node, i) else None for i in (3, 4))

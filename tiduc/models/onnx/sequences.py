@@ -1,4 +1,4 @@
-"""Replaces ONNX sequences of known length by the values that they hold.
+"""Replaces ONNX sequences of known length by the values in the sequences.
 
     s = SplitToSequence(x, 2); y = SequenceAt(s, 1)     ->  y = Slice(x, 2, 4)
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _split(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
-    """Slices along the axis, of size 1 unless an operand gives their sizes."""
+    """Slices along the axis. Each slice has size 1 unless an operand gives the sizes."""
     x, given = node.input[0], nodes.attributes(node)
     shape, counts = nodes.shape(x), nodes.constant(node, 1)
     if counts is None and operand(node, 1):
@@ -73,7 +73,7 @@ def _concat(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def _record_sequence(nodes: Nodes, node: "onnx.NodeProto", values: list[str]) -> list[str]:
-    """Records the values of the node's result, and removes the node."""
+    """Records the values in the sequence that a node returns. Returns no names, so that the node is removed."""
     nodes.sequences[node.output[0]] = values
     return []
 
@@ -86,7 +86,10 @@ def _values(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 
 
 def _position(nodes: Nodes, node: "onnx.NodeProto", i: int, last: int, default: int = 0) -> int:
-    """The position in operand i, at most `last`; negative positions count from the end of the sequence."""
+    """The position that operand i gives. Raises `Unsupported` if it is not constant or not from 0 to `last`.
+
+    Negative positions count from the end of the sequence.
+    """
     given = nodes.constant(node, i)
     if given is None and operand(node, i):
         raise Unsupported("a position in a sequence must be constant")

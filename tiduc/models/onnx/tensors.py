@@ -1,4 +1,4 @@
-"""Tensors of an ONNX graph with NumPy's operators, each of which emits a node.
+"""Tensors of an ONNX graph with NumPy's operators; each operator emits a node.
 
 Formulas in these operators and functions accept NumPy's arrays too. A result of arrays alone is an array, and becomes a
 constant when an operator combines it with a tensor. Shapes are static.
@@ -16,7 +16,7 @@ from tiduc.models.onnx.nodes import Nodes, element
 from tiduc.runtime.arrays import Array
 
 Key = int | slice | EllipsisType
-"""One entry of an index."""
+"""One entry of an index, as in x[entry, ...]."""
 
 
 class Tensor:
@@ -158,14 +158,14 @@ def call(name: str, operands: Sequence[Tensor], build: Callable[..., Sequence[Te
 
 
 def tensor(nodes: Nodes, name: str) -> Any:
-    """The value as an array if it is a constant, else as a tensor. Raises `Unsupported` for a dynamic shape."""
+    """The value named `name`: an array if it is a constant, else a tensor. Raises `Unsupported` for a dynamic shape."""
     if name in nodes.constants:
         return nodes.constants[name]
     return Tensor(nodes, name, nodes.dtype(name), nodes.sizes(name))
 
 
 def held(nodes: Nodes, x: NDArray[Any] | Tensor) -> Tensor:
-    """An array as a tensor."""
+    """The array as a tensor of the graph; a tensor is returned unchanged."""
     return x if isinstance(x, Tensor) else Tensor(nodes, nodes.hold(x), x.dtype, x.shape)
 
 

@@ -1,4 +1,4 @@
-"""Tells an ONNX model's parameters from its other float initializers.
+"""Distinguishes the parameters of an ONNX model from its other float initializers.
 
     y = Gemm(x, w, b); z = Add(y, mask)        w and b are parameters; the mask is not
 
@@ -44,14 +44,14 @@ SHARED = "shared"
 
 _ARITHMETIC = frozenset({"Add", "Div", "Mul", "Pow", "Sub", "Sum"})
 _MOVES = frozenset("Cast CastLike Expand Flatten Identity Reshape Squeeze Transpose Unsqueeze".split())
-"""Nodes that keep the elements of their first operand: a reader of the result counts as a reader of the operand."""
+"""Nodes that return the elements of their first operand. A node that reads the result counts as reading the operand."""
 
 _MASKED = -1e4
-"""Masks add numbers that are at most this."""
+"""An array whose least number is at most this number is a mask that is added."""
 
 
 def not_parameters(graph: "onnx.GraphProto", arrays: Mapping[str, Array]) -> dict[str, str]:
-    """The float initializers that training leaves alone, by name, each with the reason."""
+    """The float initializers that training does not change: maps their names to the reasons."""
     reads = _reads(graph)
     constant = {each.name for each in graph.initializer}.union(arrays)
     for node in graph.node:  # nodes are in topological order
@@ -77,7 +77,7 @@ def _reads(graph: "onnx.GraphProto") -> dict[str, list[_Use]]:
 
 
 def _uses(name: str, reads: Mapping[str, list[_Use]]) -> list[_Use]:
-    """The reads of a value, also through nodes that only move elements."""
+    """The nodes and operand positions that read a value, directly or through nodes in `_MOVES`."""
     uses, waiting = [], [name]
     while waiting:
         for node, i in reads.get(waiting.pop(), ()):
@@ -89,7 +89,7 @@ def _uses(name: str, reads: Mapping[str, list[_Use]]) -> list[_Use]:
 
 
 def _reason(array: Array, uses: list[_Use], constant: set[str]) -> str:
-    """The reason why training leaves an array unchanged; "" for a parameter."""
+    """The reason why training does not change an array; "" for a parameter."""
     weight = [(node, i) for node, i in uses if i in _WEIGHTS.get(node.op_type, ())]
     added = [(n, i) for n, i in uses if n.op_type in _ARITHMETIC and not constant.issuperset(n.input)]
     if not weight and not added:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def check_model(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Checks versions, element types, sizes and names of a model before its arrays in other files are read."""
+    """Raises an error if a model's versions, element types, sizes or names are invalid.
+
+    Runs before arrays in other files are read.
+    """
     newest = onnx.defs.onnx_opset_version()
     for version in (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")):
         if not 1 <= version <= newest:
@@ -37,7 +40,10 @@ def check_model(onnx: ModuleType, model: "onnx.ModelProto") -> None:
 
 
 def check_arrays(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Checks that each array has as many elements as its sizes say, after arrays in other files have been read."""
+    """Raises `TiducError` if an array does not have as many elements as its sizes say.
+
+    Runs after arrays in other files have been read.
+    """
     for tensor in _tensors(model):
         if tensor.data_type != onnx.TensorProto.STRING:
             with reading(tensor.name):

@@ -25,9 +25,9 @@ CONFIGS = {
     WEIGHTS: f"{WEIGHTS}model_weights_config.json",
     CONSTANTS: f"{CONSTANTS}model_constants_config.json",
 }
-"""For each folder, the part that lists the names and types of the folder's arrays."""
+"""For each folder, the name of the part that lists the names and types of the folder's arrays."""
 INNER = (f"{WEIGHTS}model.pt", f"{CONSTANTS}model.pt")
-"""The parts in which PyTorch 2.8 saved all arrays of a folder: they are archives that `torch.save` wrote."""
+"""The parts in which PyTorch 2.8 saved all arrays of a folder. Each is an archive that `torch.save` wrote."""
 PICKLED = {WEIGHTS: f"{INNER[0]}/data.pkl", CONSTANTS: f"{INNER[1]}/data.pkl"}
 
 MOST_PARTS = 100_000
@@ -38,7 +38,7 @@ _OLD = (
     "program again"
 )
 _HEADER = 30
-"""The bytes of the header of a part, without its name."""
+"""The number of bytes of a part's header without the name of the part."""
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]+(?:/[^/\\\x00-\x1f\x7f]+)*")
 _DAMAGED = (
     *(

@@ -28,7 +28,7 @@ def count_in_integers(module: ir.Module) -> None:
 
 
 def _dividend_and_divisor(op: IrOp) -> tuple[IrValue, IrValue] | None:
-    """The integers of type `op.result.type` whose quotient the op rounds up; None for any other op."""
+    """The two integers whose quotient the op rounds up, if both have the op's result type; else None."""
     ceil = defined_by(op.operands[0], "stablehlo.ceil")
     quotient = None if ceil is None else defined_by(ceil.operands[0], "stablehlo.divide")
     if quotient is None:

@@ -52,7 +52,7 @@ def import_in_worker(
 
 
 def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]) -> bytes:
-    """`lower_torch` of a module that is given as bytecode."""
+    """The result of `lower_torch` for a module in bytecode."""
     from torch_mlir.dialects import torch as dialect
 
     context = ir.Context()
@@ -63,7 +63,7 @@ def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]
 
 
 def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> bytes:
-    """The bytecode of the module as StableHLO; `Unsupported` at an op that has none.
+    """The bytecode of the module as StableHLO. Raises `Unsupported` at an op that StableHLO cannot express.
 
     `first` is the pipeline from the module to torch-mlir's backend contract. The ops in `operators`, by name,
     are custom calls while the pipelines run, and are expanded afterwards. The module is changed.
@@ -102,7 +102,10 @@ def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> 
 
 
 def _published(module: ir.Module) -> list[Any]:
-    """Makes private functions public: the pipelines remove private functions, because the calls are still text."""
+    """Makes private functions public and returns them.
+
+    The pipelines would remove them, because the calls are still text.
+    """
     inner = [op for op in module.body.operations if "sym_visibility" in op.attributes]
     for op in inner:
         del op.attributes["sym_visibility"]
@@ -121,7 +124,7 @@ def _legal(written: bytes, operators: Mapping[str, Expansion]) -> bytes:
 
 
 def _correct(module: ir.Module) -> None:
-    """Makes sorts stable, and comparisons of predicates unsigned; torch-mlir emits unstable and signed ones."""
+    """Makes sorts stable, and comparisons of predicates unsigned, because torch-mlir emits them otherwise."""
     predicate = ir.IntegerType.get_signless(1)
     unsigned = ir.Attribute.parse("#stablehlo<comparison_type UNSIGNED>", module.context)
 
@@ -136,7 +139,7 @@ def _correct(module: ir.Module) -> None:
 
 
 def _explained(message: str, location: ir.Location | None, module: ir.Module) -> str:
-    """A message that names the ops without StableHLO; the pipeline's message has the op's text, or names no op.
+    """A message that names the ops without StableHLO, in place of the pipeline's message.
 
     If the op is a constant, the error names the constant's users, which are the ops without StableHLO.
     """
@@ -171,7 +174,7 @@ def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> li
 
 
 def _takers(module: ir.Module, name: str, message: str) -> list[str]:
-    """The users, also through a list, of the constants with this op name that the message quotes."""
+    """The names of the ops that use, directly or in a list, the constants named `name` that the message quotes."""
     takers: dict[str, None] = {}
 
     def take(result: IrValue) -> None:

@@ -72,9 +72,9 @@ def _lowered(written: bytes) -> bytes:
 def _decomposed(
     torch: ModuleType, exported: "torch.export.ExportedProgram"
 ) -> "torch.export.ExportedProgram":
-    """The program in the ops that torch-mlir lowers and in calls of functions written in StableHLO.
+    """The program as ops that torch-mlir lowers, and as calls of functions written in StableHLO.
 
-    The decompositions are torch-mlir's, PyTorch's for ops that torch-mlir does not lower, and those of this package.
+    Uses decompositions of torch-mlir, of this package and, for some ops that torch-mlir does not lower, of PyTorch.
     """
     from torch._decomp import get_decompositions
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
@@ -99,7 +99,7 @@ def _decomposed(
 def _inputs(
     torch: ModuleType, exported: "torch.export.ExportedProgram"
 ) -> tuple[list[str], dict[str, Any], dict[str, str]]:
-    """The names of the inputs, the weights by name, and the frozen weights; makes the weights plain inputs.
+    """Makes the weights plain inputs. Returns the names of the inputs, the weights by name, and the frozen weights.
 
     Replaces the placeholders of other tensors of the program by these tensors.
     """
@@ -137,10 +137,10 @@ def _tie(
     exported: "torch.export.ExportedProgram",
     group: "list[tuple[torch.fx.Node, torch.export.graph_signature.InputSpec]]",
 ) -> bool:
-    """Replaces the placeholders of tied weights by the first one; returns whether PyTorch trains them.
+    """Replaces the placeholders of tied weights by the first placeholder. Returns whether PyTorch trains the weights.
 
-    PyTorch trains tied weights through those of their parameters that require a gradient. Reads through the other
-    parameters get no gradient.
+    Of several parameters in the same memory, PyTorch computes gradients only for those that require a gradient. The
+    reads of the other parameters are stopped.
     """
     first = group[0][0]
     flags = [
@@ -158,9 +158,9 @@ def _tie(
 def _make_constant(
     module: "torch.fx.GraphModule", placeholder: "torch.fx.Node", tensor: "torch.Tensor"
 ) -> None:
-    """Replaces the placeholder by the tensor; within lists, by attributes of the module.
+    """Replaces the placeholder by the tensor or, within lists, by an attribute of the module.
 
-    torch-mlir reads no tensors in lists of nodes, and reads the node of an attribute only once.
+    torch-mlir cannot read tensors in lists of nodes, and reads the node of an attribute only once.
     """
     from tiduc.models.torch.ops.fills import hide
 

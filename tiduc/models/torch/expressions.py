@@ -1,4 +1,4 @@
-"""Reads the expressions of sizes in a `.pt2` archive by its own grammar; no text is evaluated.
+"""Reads the expressions of sizes in a `.pt2` archive by a grammar, without evaluating text.
 
     "Mul(Integer(2), Symbol('s77', positive=True, integer=True))"
     ->    Call("Mul", (Number(2), Symbol("s77", ...)))
@@ -6,9 +6,9 @@
     expression ::= Integer(NUMBER) | Float('NUMBER', precision=NUMBER) | Rational(NUMBER, NUMBER) | true | false
                  | Symbol('NAME', ASSUMPTION=True, ...) | FUNCTION(expression, ...)
 
-PyTorch writes them with SymPy's `srepr`. The length of the text is bounded, and so are the numbers: `bits` bounds the
-size of every number that SymPy may compute from an expression, also when symbols have values of 64 bits. Reading needs
-neither PyTorch nor SymPy; `as_sympy` builds the expression by calls of SymPy's classes.
+PyTorch writes these expressions with SymPy's `srepr`. The length of the text is bounded, and so are the numbers: `bits`
+bounds the size of every number that SymPy may compute from an expression, also when symbols have values of 64 bits.
+Reading needs neither PyTorch nor SymPy; `as_sympy` builds the expression by calls of SymPy's classes.
 """
 
 import re
@@ -89,7 +89,7 @@ Expression = Number | Symbol | CalledOp
 
 
 def read_expression(text: str) -> Expression:
-    """Parses an expression. Raises `TiducError` if the text is not one, or if its numbers may become too large."""
+    """Parses an expression. Raises `TiducError` for any other text, or if numbers may become too large."""
     if len(text) > _LONGEST:
         raise Refused(f"an expression of a size has more than {_LONGEST} characters")
     tokens, position = [], 0
@@ -118,7 +118,10 @@ class _Reader:
         self._text, self._tokens, self._at = text, tokens, 0
 
     def take(self, kind: str, value: str | None = None) -> str:
-        """The next token, which must be of this kind, and have this value if one is given."""
+        """Returns the next token's text.
+
+        Raises `TiducError` unless the token has this kind and, if given, this value.
+        """
         found, text = self._tokens[self._at]
         if found != kind or value not in (None, text):
             raise _refused(self._text)
@@ -215,7 +218,7 @@ def _bits(expression: Expression) -> int:
 
 
 def as_sympy(expression: Expression) -> Any:
-    """The expression as SymPy's, evaluated as SymPy and PyTorch evaluate it."""
+    """The expression as an object of SymPy, built by calls of the classes of SymPy and PyTorch."""
     import sympy
     from torch.utils._sympy import functions
 

@@ -55,7 +55,7 @@ _WAYS_OUT = (
         "export parts of the module alone to find the function, and write it in other functions of PyTorch",
     ),
 )
-"""The text of an error, and the advice to the user."""
+"""Pairs of a pattern for an error's text and the advice to the user."""
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def located(
     module: "torch.nn.Module | None" = None,
     exported: "torch.export.ExportedProgram | None" = None,
 ) -> Iterator[None]:
-    """In a block, adds the user's line and the module to each error. Other exceptions become errors of this kind.
+    """In a block, adds the user's line and module to each `TiducError`. Other exceptions become errors of class `kind`.
 
     `step` is the step that the exception prevents. Modules are found in the traceback if `module`, the exported module,
     is given. They are found by their lines if `exported`, an `ExportedProgram`, is given.
@@ -93,7 +93,10 @@ def located(
 
 
 def message_of_torch(error: BaseException) -> str:
-    """The first line of the error's message, and the next if the first only announces it; the type if it has none."""
+    """The first line of the error's message, with the second line if the first only introduces it.
+
+    The error's type if the message is empty.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return _ADVICE.sub("", " ".join(lines[: 2 if _ANNOUNCES.search(lines[0]) else 1]))
 
@@ -155,7 +158,7 @@ def _traced(error: BaseException, module: "torch.nn.Module") -> tuple[str, str |
 
 
 def _recorded(exported: "torch.export.ExportedProgram | None", location: str) -> tuple[str, str | None]:
-    """From the records of the export, the line of the user's code that leads to this line, and its module."""
+    """The line of the user's code that calls the code at `location`, and its module, as the export recorded them."""
     place = tuple(location.split(":")[:2])
     for node in exported.graph.nodes if exported is not None and location else ():
         text, stack = node.meta.get("stack_trace") or "", node.meta.get("nn_module_stack")

@@ -1,4 +1,4 @@
-"""The arrays of a `.pt2` archive: their names, types and places, checked against the bytes in the archive.
+"""The arrays of a `.pt2` archive: names, types, and positions, which are checked against the bytes in the archive.
 
 data/weights/model_weights_config.json    the name of each array, the part with its bytes, its type and strides
 data/weights/weight_0                     bytes
@@ -29,15 +29,15 @@ TYPES = {
 }
 """PyTorch's element types by their numbers in an archive."""
 STRIDED = 7
-"""The number of the only supported layout."""
+"""The number of the strided layout in an archive. Other layouts are not supported."""
 _HIGHEST_RANK = 64
 _MOST_REPEATED = 2**26
-"""The most bytes of an array whose elements share bytes, as the elements of `expand` do."""
+"""The most bytes of an array whose elements share memory, such as a result of `expand`."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """An array: the part that holds its bytes, and its offset there in elements."""
+    """An array of an archive. `part` is the name of the part with its bytes; `offset` counts elements in that part."""
 
     part: str
     dtype: str
@@ -70,14 +70,14 @@ def itemsize(dtype: str) -> int:
 
 
 def numpy_type(dtype: str) -> Any:
-    """NumPy's type for PyTorch's; raises `TiducError` if there is none."""
+    """The NumPy type for a type of PyTorch. Raises `TiducError` if there is none."""
     if dtype == "complex32":
         raise Refused("arrays of the type complex32 are not read")
     return np.dtype(getattr(np, dtype, None) or getattr(ml_dtypes, dtype))
 
 
 def read_payloads(documents: Mapping[str, bytes | bytearray], sizes: Mapping[str, int]) -> Payloads:
-    """The arrays of an archive, from the parts that describe the arrays and the sizes of all parts in bytes."""
+    """The arrays of an archive. `documents` are the parts that describe arrays; `sizes` has the bytes of each part."""
     weights, constants = (
         _folder(folder, documents, sizes) for folder in (archive.WEIGHTS, archive.CONSTANTS)
     )

@@ -1,4 +1,4 @@
-"""Reads the arrays that PyTorch 2.8 saved as a pickle, without unpickling: as a description of tensors.
+"""Reads descriptions of the arrays that PyTorch 2.8 saved as a pickle, without unpickling.
 
     _rebuild_parameter(_rebuild_tensor_v2(storage '0', 0, (2, 3), (3, 1), ...), True, ...)    ->    a `Payload`
 
@@ -37,7 +37,7 @@ class PickledFunction:
 
 @dataclass(frozen=True)
 class Storage:
-    """The bytes of a tensor: the name of their part, and the element type, which is None for bytes of any type."""
+    """The memory of a tensor: the name of the part with its bytes, and the element type; None for untyped memory."""
 
     part: str
     dtype: str | None
@@ -128,7 +128,7 @@ class _Machine:
             raise Refused(f"a pickle with the operation {name}, which no pickle of tensors has")
 
     def _marked(self) -> list[Any]:
-        """The part of the stack above the last mark."""
+        """Removes the last mark and the values above it from the stack. Returns the values."""
         at = len(self._stack) - 1
         while self._stack[at] is not _MARK:
             at -= 1

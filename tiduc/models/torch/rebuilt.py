@@ -32,7 +32,7 @@ def exported_program(
     weights: "Mapping[str, torch.Tensor]",
     constants: "Mapping[str, torch.Tensor]",
 ) -> Any:
-    """The `ExportedProgram` of a record of `schema.read_model`, with these tensors."""
+    """The `ExportedProgram` of a record that `schema.read_model` returned, with the given weights and constants."""
     from torch._export.verifier import TrainingIRVerifier, Verifier
     from torch.export import ExportedProgram
 
@@ -58,7 +58,7 @@ def exported_program(
 
 
 def _call(torch: ModuleType, signature: "torch.export.ExportGraphSignature") -> Any:
-    """The program's call: each input of the module is an argument, and the outputs are a tuple."""
+    """The program's calling convention: each input of the module is an argument, and the outputs are a tuple."""
     from torch.export import ModuleCallEntry, ModuleCallSignature
     from torch.utils import _pytree
 
@@ -152,9 +152,10 @@ def _check_tensors(
 def tensors(
     torch: ModuleType, payloads: Mapping[str, Payload], contents: Mapping[str, bytes | int]
 ) -> "dict[str, torch.Tensor]":
-    """A tensor for each array, from the bytes of its part, or of zeros if `contents` lacks the part.
+    """A tensor for each array, from the bytes of its part; if `contents` has only the number of bytes, of zeros.
 
-    Arrays of one part share memory. Zeros are pages that are never touched, so that large weights need no memory.
+    Arrays of one part share memory. Zeros are memory pages that are never written, so that large weights take no
+    memory.
     """
     storages: dict[str, Any] = {}
     return {name: _tensor(torch, each, storages, contents) for name, each in payloads.items()}
@@ -177,7 +178,7 @@ def _tensor(
 
 
 def _storage(torch: ModuleType, given: bytes | int) -> "torch.UntypedStorage":
-    """Memory with these bytes, or with this number of zeros."""
+    """Memory with a copy of the given bytes, or with the given number of zero bytes."""
     if not given:
         return torch.UntypedStorage(0)
     buffer: Any = mmap.mmap(-1, given) if isinstance(given, int) else bytearray(given)

@@ -59,14 +59,14 @@ _EMPTY = GraphRecord(
 
 
 class NodeBuilder:
-    """Builds graphs. The sizes of all their values belong to one environment."""
+    """Builds graphs. The sizes of all values belong to one environment."""
 
     def __init__(self, torch: ModuleType, sizes: SizeEnvironment, module: "torch.nn.Module") -> None:
         self._torch, self._sizes, self._at = torch, sizes, _Graph(torch.fx.Graph(), module, _EMPTY)
         self._depth = 0
 
     def module_of(self, record: GraphRecord, names: list[str]) -> Any:
-        """The module of a graph. `names` are the names of its inputs that are constants."""
+        """The module of a graph. `names` has, by position, the names of inputs that are constants."""
         with self._within(record):
             for i, given in enumerate(record["inputs"]):
                 self._placeholder(given, names[i] if i < len(names) and names[i] else f"arg{i}")
@@ -196,7 +196,10 @@ class NodeBuilder:
         self._assume(function, node)
 
     def _name(self, record: NodeRecord, function: object) -> str | None:
-        """The name of a node; for PyTorch 2.8, whose files name only results, the name of its result."""
+        """The name of a node.
+
+        Files of PyTorch 2.8 name only results, so the name is the name of the only result, or None.
+        """
         if record["name"] or len(record["outputs"]) != 1:
             return record["name"] or None
         tag, value = record["outputs"][0]
@@ -227,7 +230,7 @@ class NodeBuilder:
         return tuple(positional), keywords
 
     def _in_order(self, record: NodeRecord, with_names: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a function without a schema: those without a name first."""
+        """The positional and keyword arguments of a function without a schema."""
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for each in record["inputs"]:
@@ -238,7 +241,7 @@ class NodeBuilder:
         return tuple(positional), keywords
 
     def _assume(self, function: object, node: "torch.fx.Node") -> None:
-        """Adds an assertion of a node to the environment of sizes."""
+        """If a node asserts a fact about a size, adds the fact to the environment of sizes."""
         name = function._schema.name if isinstance(function, self._torch._ops.OpOverload) else ""
         if name not in (_ASSERT, _RANGE) or not isinstance(node.args[0], self._torch.fx.Node):
             return

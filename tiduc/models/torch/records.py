@@ -1,6 +1,6 @@
 """The records of a `.pt2` archive, as `schema.py` checks them.
 
-Where the file has one of several kinds of value, the record has a pair: the tag of the kind, and the value.
+If the file has one of several kinds of value, the record has a pair: the tag of the kind, and the value.
 """
 
 from typing import Any, TypedDict

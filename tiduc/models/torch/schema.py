@@ -2,8 +2,8 @@
 
     read_model(bytes)    ->    the record of the program: dictionaries, lists, and (tag, value) for a choice
 
-Names must be Python identifiers, since PyTorch writes the graph as Python code. Numbers must fit 64 bits. Keys that the
-schema lacks are ignored. The schema is that of PyTorch's `torch/_export/serde/schema.py`, major version 8, without
+Names must be Python identifiers, because PyTorch writes the graph as Python code. Numbers must fit 64 bits. Keys that
+the schema lacks are ignored. The schema follows PyTorch's `torch/_export/serde/schema.py`, major version 8, without
 objects of C++ classes, tokens and operators as arguments. This file needs no PyTorch.
 """
 
@@ -19,7 +19,7 @@ from tiduc.models.torch.archive import Refused
 from tiduc.models.torch.records import ModelRecord, PayloadRecord
 
 MAJOR = 8
-"""The major version of PyTorch's schema: that of PyTorch 2.5 and later."""
+"""The major version of the schema of PyTorch 2.5 and later."""
 _LARGEST = 2**63
 _LONGEST_NAME, _LONGEST_TEXT, _LONGEST_TRACE = 512, 2**16, 2**20
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,7 +32,10 @@ Kind = Any
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of several kinds, as a dictionary with one entry. The result is (tag, value)."""
+    """A value of one of several kinds: a dictionary with one entry, whose key is the tag.
+
+    `checked` returns (tag, value).
+    """
 
     kinds: dict[str, Kind]
     refused: tuple[tuple[str, str], ...] = ()
@@ -49,7 +52,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Maybe:
-    """A value of a kind, or nothing, which gives None."""
+    """A value of a kind, or None."""
 
     kind: Kind
 
@@ -81,7 +84,7 @@ def text(value: object) -> str:
 
 
 def name(value: object) -> str:
-    """The name of a value of the graph: an identifier, since PyTorch writes the name into Python code."""
+    """Checks the name of a value of the graph. It must be an identifier, because PyTorch writes it into Python code."""
     if not isinstance(value, str) or len(value) > _LONGEST_NAME or not is_name(value):
         raise Refused(f"expects a name, has {_shown(value)}")
     return value
@@ -97,7 +100,7 @@ def _name_or_none(value: object) -> str:
 
 
 def path(value: object) -> str:
-    """The name of a parameter or buffer: module names, separated by points."""
+    """Checks the name of a parameter or buffer: names of modules, separated by dots."""
     if not isinstance(value, str) or len(value) > _LONGEST_NAME or not _PATH.fullmatch(value):
         raise Refused(f"expects the name of a parameter or buffer, has {_shown(value)}")
     if any(not part or part.startswith("__") for part in value.split(".")):
@@ -119,7 +122,7 @@ def _shown(value: object) -> str:
 
 
 def checked(kind: Kind, value: object) -> Any:
-    """The value as a record of this kind. Raises `TiducError` if it is not one."""
+    """The value as a record of the kind `kind`. Raises `TiducError` if the value does not fit the kind."""
     if isinstance(kind, Maybe):
         return None if value is None else checked(kind.kind, value)
     if isinstance(kind, OneOf):

@@ -35,7 +35,7 @@ class SizeEnvironment:
         self._symbols: dict[str, Any] = {}
         self._read: dict[tuple[str, Any], Any] = {}
         self.pending: set[Any] = set()
-        """The symbols of data-dependent sizes whose node is not known yet."""
+        """The symbols of data-dependent sizes for which no node has been built that defines them."""
         for name in ranges:
             self._count(name)
 
@@ -64,7 +64,7 @@ class SizeEnvironment:
         return {self._symbols[name]: each for name, each in self._ranges.items() if name in self._symbols}
 
     def integer(self, record: tuple[str, Any]) -> Any:
-        """An integer, or a symbolic one."""
+        """An integer size: an `int`, or a symbolic integer of PyTorch."""
         tag, value = record
         if tag == "as_int":
             return value
@@ -100,7 +100,7 @@ class SizeEnvironment:
         return self._read[key]
 
     def _known(self, expression: "sympy.Basic", hint: Hint) -> Any:
-        """The expression, after the environment has received its range and its example value."""
+        """The expression, after its range and its example value have been added to the environment."""
         if expression.is_Integer or expression.is_Float or expression.is_Boolean:
             return expression
         for part in expression.args:

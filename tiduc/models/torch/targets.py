@@ -1,4 +1,4 @@
-"""The functions that a node of a `.pt2` archive may call: from tables and PyTorch's registry, never by a path.
+"""The functions that a node of a `.pt2` archive may call. They are in tables or in PyTorch's registry of operators.
 
 torch.ops.aten.NAME.OVERLOAD, torch.ops.prims...    an operator that PyTorch's dispatcher has
 torch.ops.higher_order.NAME                         an operator of the table `_HIGHER_ORDER`
@@ -79,13 +79,13 @@ _STEPS = frozenset(
     }
 )
 _STEP_WITH_TEXT = "_vmap_increment_nesting"
-"""A step whose text says whether the rows draw different random numbers."""
+"""A step whose text argument states whether the rows draw different random numbers."""
 _AUTOCAST = "wrap_with_autocast"
-"""An operator whose text is a kind of device."""
+"""An operator whose text argument is a kind of device."""
 
 
 def target(torch: ModuleType, name: str) -> Any:
-    """The function that a node calls. Raises `TiducError` for one that is not known."""
+    """The function that a node calls. Raises `TiducError` for an unknown function."""
     if match := _OPERATOR.fullmatch(name):
         space, packet, overload = match.groups()
         full = f"{space}::{packet}" + ("" if overload == "default" else f".{overload}")
@@ -110,7 +110,10 @@ def target(torch: ModuleType, name: str) -> Any:
 
 @functools.cache
 def _registered(torch: ModuleType) -> frozenset[str]:
-    """The operators of PyTorch's dispatcher, by name; it has no functions of TorchScript, such as `save`."""
+    """The names of the operators in PyTorch's dispatcher.
+
+    They do not include functions of TorchScript, such as `save`.
+    """
     return frozenset(torch._C._dispatch_get_all_op_names())
 
 
@@ -120,7 +123,7 @@ def is_step(name: str) -> bool:
 
 
 def end_steps(torch: ModuleType) -> None:
-    """Ends the steps of `vmap` and `jvp` that a program, or an error in the middle of one, has left open."""
+    """Ends the steps of `vmap` and `jvp` that a program has begun and not ended, for example because of an error."""
     from torch.autograd import forward_ad
 
     if torch._C._functorch.maybe_current_level() is not None:
@@ -130,7 +133,7 @@ def end_steps(torch: ModuleType) -> None:
 
 
 def takes_text(torch: ModuleType, function: object) -> bool:
-    """Whether the function accepts a text."""
+    """Whether the function may get a text as an argument."""
     if isinstance(function, torch._ops.HigherOrderOperator):
         return bool(function.name() == _AUTOCAST)
     if not isinstance(function, torch._ops.OpOverload):

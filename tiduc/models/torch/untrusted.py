@@ -1,4 +1,4 @@
-"""Reads untrusted `.pt2` files of PyTorch: evaluates nothing in a file, and builds the program in a worker.
+"""Reads untrusted `.pt2` files of PyTorch: evaluates no text of a file, and builds the program in a worker.
 
     model.pt2 --archive--> parts --worker: schema, rebuilt, decompositions, torch-mlir--> StableHLO
 
@@ -35,7 +35,7 @@ _NO_TORCH = "models of PyTorch need it: pip install 'tiduc[torch]'"
 def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
     """The model in a file.
 
-    Raises `TiducError` if the file is not one that `torch.export.save` writes, or needs trust.
+    Raises `TiducError` if `torch.export.save` does not write such files, or if reading the file would require trust.
     """
     warm_up(__name__, "torch.export", "torch_mlir.fx")
     try:
@@ -61,7 +61,7 @@ def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
 
 
 def _parts_of_constants(payloads: Payloads) -> set[str]:
-    """The parts whose bytes the program may hold: all arrays except float weights."""
+    """The names of the parts whose bytes the program may contain: the parts of all arrays except float weights."""
     held = [each for each in payloads.weights.values() if not each.is_float]
     return {each.part for each in (*payloads.constants.values(), *held)}
 
@@ -75,7 +75,7 @@ def _program(
     contents: Mapping[str, bytes | bytearray],
     sizes: Mapping[str, int],
 ) -> Exported:
-    """The StableHLO of a program; its weights have names only."""
+    """The StableHLO of a program. The result has the names of the weights, but not their arrays."""
     model = schema.read_model(written)
     import torch
 
@@ -104,10 +104,11 @@ def _lowered(torch: ModuleType, model: ModelRecord, payloads: Payloads, given: d
 
 @contextmanager
 def _without_cache(torch: ModuleType) -> Iterator[None]:
-    """Keeps PyTorch away from its compiler's cache, which any user of the machine can write.
+    """In a block, prevents PyTorch from reading its compiler's cache, which any user of the machine can write.
 
     The cache is in the shared folder for temporary files, and PyTorch reads settings from it while it decomposes a
-    program. PyTorch's own package replaces the cache: it exists, holds no settings, and is as trusted as PyTorch.
+    program. The folder of PyTorch's package takes the cache's place: it exists, holds no settings, and is as trusted as
+    PyTorch.
     """
     name = "TORCHINDUCTOR_CACHE_DIR"
     before = os.environ.get(name)

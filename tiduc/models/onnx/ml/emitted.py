@@ -23,7 +23,7 @@ Attribute = Union[int, Sequence[int], "onnx.TensorProto"]
 
 
 class Emitted:
-    """The nodes that replace one node, and define its results; `before` are the nodes before that node."""
+    """The nodes that replace one node and define its results. `before` are the nodes before the replaced node."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class Emitted:
         return named
 
     def result(self, i: int, value: str) -> None:
-        """Gives the node's result i this value, if it is read."""
+        """Makes `value` the result i of the replaced node, if the result has a name."""
         if i < len(self.node.output) and self.node.output[i]:
             self.nodes.append(self.onnx.helper.make_node("Identity", [value], [self.node.output[i]]))
 
     def is_read(self, i: int) -> bool:
-        """Whether the node's result i is read."""
+        """Whether the result i of the replaced node has a name, so that it may be read."""
         return i < len(self.node.output) and bool(self.node.output[i])
 
     def floats(self, dtype: DTypeLike = np.float32) -> str:
@@ -84,13 +84,13 @@ class Emitted:
         return array if array.size else None
 
     def needed(self, name: str) -> Array:
-        """The array of `array`. Raises `Unsupported` if it is absent."""
+        """The array that `array(name)` returns. Raises `Unsupported` if the attribute is absent."""
         if (array := self.array(name)) is None:
             raise Unsupported(f"its attribute {name} is missing")
         return array
 
     def shape(self, name: str) -> list[int | str]:
-        """The sizes of a value; "?" for a dynamic one. Raises `Unsupported` if the rank is unknown."""
+        """The sizes of a value, with "?" for a dynamic size. Raises `Unsupported` if the rank is unknown."""
         part = self.onnx.ModelProto()
         part.CopyFrom(self._model)
         del part.graph.node[:], part.graph.output[:]
@@ -115,9 +115,9 @@ class Emitted:
         kinds: Sequence[str],
         build: Callable[..., Sequence[TextTensor]],
     ) -> list[str]:
-        """Emits a call of a StableHLO function of these values, whose element types are `kinds`; returns its results.
+        """Emits a call of a StableHLO function on `operands`, whose element types are `kinds`.
 
-        `build(body, *arguments)` emits the function's ops and gives its results.
+        Returns the names of the results. `build(body, *arguments)` emits the function's ops and returns its results.
         """
         types: Any = [(self.shape(x), kind) for x, kind in zip(operands, kinds, strict=True)]
         body = Body(types)
@@ -137,7 +137,7 @@ class Emitted:
         return self.emit("ReduceSum", x, axes=[axis], keepdims=keepdims)
 
     def extreme(self, op: str, x: str, axis: int, keepdims: int = 0) -> str:
-        """ReduceMax or ReduceMin."""
+        """The maximum or minimum along an axis; `op` is ReduceMax or ReduceMin."""
         if self.version >= 18:
             return self.emit(op, x, np.asarray([axis]), keepdims=keepdims)
         return self.emit(op, x, axes=[axis], keepdims=keepdims)

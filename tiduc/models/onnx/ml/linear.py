@@ -11,7 +11,7 @@ _ONE, _ZERO = np.float32(1), np.float32(0)
 
 
 def scaler(e: Emitted) -> None:
-    """(x - offset) scale."""
+    """Emits (x - offset) * scale."""
     x = e.floats()
     if (offset := e.array("offset")) is not None:
         x = e.emit("Sub", x, e.weight("offset", offset))
@@ -21,7 +21,7 @@ def scaler(e: Emitted) -> None:
 
 
 def normalizer(e: Emitted) -> None:
-    """Each row divided by its norm; a row of zeros stays, with derivative one."""
+    """Each row divided by its norm; a row of zeros is unchanged."""
     x, kind = e.floats(), e.attributes.get("norm", "MAX")
     if kind == "MAX":
         size = e.extreme("ReduceMax", e.emit("Abs", x), -1, keepdims=1)
@@ -60,7 +60,7 @@ def one_hot_encoder(e: Emitted) -> None:
 
 
 def array_feature_extractor(e: Emitted) -> None:
-    """The columns at these indices. A vector counts as one row."""
+    """The columns of the first operand at the indices in the second operand. A vector counts as one row."""
     rank = len(e.shape(e.node.input[0]))
     index = e.emit("Reshape", e.node.input[1], np.asarray([-1]))
     y = e.emit("Gather", e.node.input[0], index, axis=rank - 1)

@@ -13,7 +13,10 @@ ML = "ai.onnx.ml"
 
 
 def arrays_only(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Changes the outputs of a model to arrays, in place, and drops the others. Each change is reported by a remark."""
+    """Turns maps of probabilities among the outputs of a model into arrays, in place, and drops outputs of strings.
+
+    If all outputs are strings, they stay. Each change is reported by a remark.
+    """
     graph = model.graph
     outputs = {value.name: value for value in graph.output}
     for node in [n for n in graph.node if n.domain == ML and n.op_type == "ZipMap"]:
@@ -45,7 +48,7 @@ def _unmapped(
 
 
 def _drop_dead(graph: "onnx.GraphProto") -> None:
-    """Erases the nodes that no output needs, and the names of results that no node reads."""
+    """Erases the nodes and initializers that no output needs, and the names of results that are not read."""
     read = {value.name for value in graph.output}
     kept = []
     for node in reversed(graph.node):

@@ -6,7 +6,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.onnx.ml.emitted import Emitted
 
 _TINY = np.float32(1e-7)
-"""SOFTMAX_ZERO scales scores below this size instead of exponentiating them."""
+"""SOFTMAX_ZERO scales a score of smaller absolute value instead of exponentiating the score."""
 
 
 def transformed(e: Emitted, scores: str, kind: str | None = None) -> str:
@@ -31,13 +31,13 @@ def transformed(e: Emitted, scores: str, kind: str | None = None) -> str:
 
 
 def label(e: Emitted, scores: str) -> None:
-    """Gives result 0 the label of the greatest score, if the label is read."""
+    """Makes the label of the greatest score the result 0, if that result is read."""
     if e.is_read(0):
         e.result(0, labelled(e, e.emit("ArgMax", scores, axis=1, keepdims=0)))
 
 
 def labelled(e: Emitted, places: str) -> str:
-    """The labels at these places in the list of labels."""
+    """The labels at the indices `places` in the list of labels."""
     names = ("classlabels_ints", "classlabels_int64s")
     classes = next((x for name in names if (x := e.array(name)) is not None), None)
     if classes is None:

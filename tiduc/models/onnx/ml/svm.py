@@ -58,7 +58,7 @@ def svm_classifier(e: Emitted) -> None:
 
 
 def _winner(e: Emitted, scores: str, pairs: list[tuple[int, int]], count: int, last: bool) -> str:
-    """The place of the class with most votes; with `last`, the last class."""
+    """The index of the class with most votes; with `last`, the index of the last class."""
     wins = e.cast(e.emit("Greater", scores, np.float32(0)), np.float32)
     first, second = (np.zeros((len(pairs), count), np.float32) for _ in range(2))
     for k, (i, j) in enumerate(pairs):
@@ -69,7 +69,7 @@ def _winner(e: Emitted, scores: str, pairs: list[tuple[int, int]], count: int, l
 
 
 def _kernels(e: Emitted, count: int) -> str:
-    """The kernels of each row with each support vector: (rows, vectors)."""
+    """The value of the kernel for each row and each support vector: (rows, vectors)."""
     kind = e.attributes.get("kernel_type", "LINEAR")
     gamma, constant, degree = [*e.attributes.get("kernel_params", ()), 0, 0, 0][:3]
     vectors = np.asarray(e.needed("support_vectors"), np.float32).reshape(count, -1)

@@ -38,7 +38,7 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 @dataclass(frozen=True)
 class Trees:
-    """The nodes of all trees: `yes` and `no` are the next nodes, and lead from a leaf to itself."""
+    """The nodes of all trees. `yes` and `no` have the indices of the next nodes; for a leaf, the leaf's own index."""
 
     roots: Array
     features: Array
@@ -71,14 +71,14 @@ def tree_regressor(e: Emitted) -> None:
 
 
 def tree_ensemble(e: Emitted) -> None:
-    """`TreeEnsemble`, which replaces the other two since version 5 of ai.onnx.ml."""
+    """`TreeEnsemble`, which since version 5 of ai.onnx.ml replaces the classifier and the regressor."""
     aggregate = _AGGREGATES[int(e.attributes.get("aggregate_function", 1))]
     y = _aggregated(e, _trees_of_version_5(e), aggregate)
     e.result(0, transformed(e, y, _TRANSFORMS[int(e.attributes.get("post_transform", 0))]))
 
 
 def tree_classifier(e: Emitted) -> None:
-    """The sums over trees, by class. If leaves have values for only one of two classes, both scores follow from it."""
+    """The sums over trees, by class. If leaves have values for only one of two classes, the other score is derived."""
     count, only = class_count(e), np.unique(e.needed("class_ids"))
     if count < 2:
         raise Unsupported(f"it has {count} classes")
@@ -96,7 +96,7 @@ def tree_classifier(e: Emitted) -> None:
 
 
 def _of_two(e: Emitted, score: str) -> str:
-    """The scores of two classes from that of the second, as in ONNX Runtime.
+    """The scores of two classes, computed from a single score as in ONNX Runtime.
 
     If no weight is negative, the score is a fraction of one, and no transform is applied.
     """
@@ -112,7 +112,7 @@ def _of_two(e: Emitted, score: str) -> str:
 
 
 def _trees(e: Emitted, of: str, targets: int) -> Trees:
-    """The trees in the attributes of a classifier or a regressor; leaves are named by tree and node."""
+    """The trees in the attributes of a classifier or a regressor, which name a leaf by its tree and node."""
     tree, node = e.needed("nodes_treeids"), e.needed("nodes_nodeids")
     place = {key: i for i, key in enumerate(zip(tree.tolist(), node.tolist(), strict=True))}
     modes = [x.decode() if isinstance(x, bytes) else x for x in e.attributes["nodes_modes"]]
@@ -150,7 +150,7 @@ def _trees(e: Emitted, of: str, targets: int) -> Trees:
 
 
 def _trees_of_version_5(e: Emitted) -> Trees:
-    """The trees in the attributes of `TreeEnsemble`; leaves follow the other nodes."""
+    """The trees in the attributes of `TreeEnsemble`. In the result, the leaves follow the other nodes."""
     splits, modes = e.needed("nodes_splits"), [_BY_NUMBER[i] for i in e.needed("nodes_modes").tolist()]
     weights, ids = e.needed("leaf_weights"), e.needed("leaf_targetids")
     inner, count = len(splits), len(weights)
@@ -246,7 +246,7 @@ def _next(body: Body, trees: Trees, x: TextTensor, at: TextTensor) -> TextTensor
 
 
 def _of_nodes(body: Body, table: Array, at: TextTensor) -> TextTensor:
-    """The entry of a table for each node."""
+    """The entry of `table` for each node index in `at`."""
     if table.dtype == bool:
         element, entries = "i1", ["true" if x else "false" for x in table]
     elif table.dtype.kind == "f":
@@ -261,7 +261,7 @@ def _of_nodes(body: Body, table: Array, at: TextTensor) -> TextTensor:
 
 
 def _of_features(body: Body, x: TextTensor, features: TextTensor) -> TextTensor:
-    """The value of a feature of each row in each tree."""
+    """The value of the feature with index `features[row, tree]` of each row of x."""
     numbers = (
         "collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], "
         "start_index_map = [1], index_vector_dim = 2"
@@ -270,7 +270,7 @@ def _of_features(body: Body, x: TextTensor, features: TextTensor) -> TextTensor:
 
 
 def _looked_up(body: Body, leaves: TextTensor, at: TextTensor) -> TextTensor:
-    """The values of leaves: (rows, trees, targets)."""
+    """The values of the leaves with the indices `at`: (rows, trees, targets)."""
     numbers = "offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2"
     return _gathered(body, leaves, at, numbers, [1, leaves.sizes[1]], [*at.sizes, leaves.sizes[1]])
 

@@ -21,7 +21,7 @@ def empty(
     dtype: torch.dtype | None = None,
     **keywords: object,
 ) -> Any:
-    """Zeros of the sizes `size` if given, else of the sizes of x. x itself may be the sizes."""
+    """Zeros of the sizes `size` if given, else of the sizes of x. x may also be a list of sizes."""
     if not isinstance(x, torch.Tensor):
         return torch.zeros(x, dtype=dtype)
     return torch.zeros(x.shape if size is None else size, dtype=dtype or x.dtype)
@@ -32,7 +32,7 @@ def empty(
 
 @decomposes(aten.diagonal.default, aten.diagonal_copy.default)
 def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A gather of the flat matrix: element i of the diagonal is `start + i (n + 1)`."""
+    """A gather from the flat matrix: element i of the diagonal has the flat index `start + i (n + 1)`."""
     dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
     x = x.movedim((dim1, dim2), (-2, -1))
     m, n = x.shape[-2:]
@@ -40,7 +40,7 @@ def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
 
 
 def _places(m: int, n: int, offset: int) -> Any:
-    """The places of a diagonal in the flat matrix."""
+    """The flat indices of the elements of a diagonal of an m by n matrix."""
     first, start = (0, offset) if offset >= 0 else (-offset, -offset * n)
     count = max(0, min(m - first, n - max(offset, 0)))
     return start + torch.arange(count) * (n + 1)
@@ -128,7 +128,7 @@ def unfold(x: torch.Tensor, dim: int, size: int, step: int) -> Any:
 
 @decomposes(aten.roll.default)
 def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
-    """Exchanges two parts, or gathers along a dynamic dimension. Without dimensions, rolls the flat tensor."""
+    """Exchanges two slices, or gathers along a dynamic dimension. Without dimensions, rolls the flat tensor."""
     if not dims:
         return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
@@ -142,7 +142,7 @@ def roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> to
     return x.clone()
 
 
-# as of an index, places below 0 count from the end
+# negative indices count from the end, as in x[index]
 TABLE[aten.take.default] = lambda x, index: x.reshape(-1)[index]
 
 
@@ -175,7 +175,7 @@ def cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> t
 
 @decomposes(aten.cumsum.default)
 def cumsum(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
-    """The sums of masked rows along a dynamic dimension. torch-mlir has no prefix sum for this case."""
+    """Sums of masked rows along a dynamic dimension, because torch-mlir has no prefix sum for a dynamic dimension."""
     if x.dim() == 0 or isinstance(x.shape[dim], int):
         return NotImplemented
     n = x.shape[dim]
@@ -245,7 +245,7 @@ def product(x: torch.Tensor, dim: int, keepdim: bool = False, *, dtype: torch.dt
 def _extremes(
     x: torch.Tensor, dim: int, is_later: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Running extremes and their places; equal elements yield the last place."""
+    """Running extremes and their indices. Of equal elements, the last one counts."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     dim = dim % x.dim()
@@ -297,7 +297,7 @@ TABLE.update({overload: _sized(*names) for overload, names in _FIXED.items()})
 
 
 _is_counted = threading.local()
-"""Its attribute `now` is set while the indices of an op count from the start."""
+"""Has the attribute `now` while `_from_start` calls an op, whose indices then count from the start."""
 
 
 def _from_start(
@@ -328,7 +328,7 @@ def index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
 def index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
-    """Rewrites y[mask] = number, and y[mask] = row, as a select."""
+    """Rewrites y[mask] = number, and y[mask] = row, as a select. Makes other indices count from the start."""
     if not any(i is not None and i.dtype == torch.bool for i in indices):
         return _from_start(aten.index_put.default, x, indices, values, accumulate)
     return assigned(x, indices, values, accumulate)

@@ -56,7 +56,7 @@ def _grouped_mm(
     bias: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Matrix products of groups; `offs` holds the end of each group along the dimension that is divided.
+    """Matrix products of groups; `offs` has the end of each group along the dimension that is divided into groups.
 
     a (m, k), b (g, k, n)       gives (m, n)        groups along m
     a (g, m, k), b (k, n)       gives (m, n)        groups along n
@@ -88,7 +88,10 @@ def _gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """Omits PyTorch's check that no variance is negative. Below `eps`, the slope of a variance is one."""
+    """The loss without PyTorch's check that no variance is negative.
+
+    Clamping the variance has the slope one, as in PyTorch.
+    """
     var = var * torch.ones_like(x) if isinstance(var, float) else var
     if var.shape != x.shape and x.shape[:-1] == var.shape:
         var = var.unsqueeze(-1)
@@ -125,7 +128,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {"transformers.grouped_mm_fallback":
 
 
 class Replacing(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
-    """In a block, replaces calls of these functions."""
+    """In a block, replaces calls of the functions in `_REPLACED` and of the operators in `_OPERATORS`."""
 
     def __torch_function__(
         self,

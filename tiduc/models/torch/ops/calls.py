@@ -45,9 +45,9 @@ def element(x: torch.Tensor) -> str:
 
 
 def call(name: str, operands: Sequence[torch.Tensor], build: Callable[..., Sequence[TextTensor]]) -> Any:
-    """The results, a tuple if there are several, of a StableHLO function of these tensors.
+    """The result of a StableHLO function of the tensors `operands`: a tuple if there are several results.
 
-    `build(body, *arguments)` emits the function's ops and gives its results.
+    `build(body, *arguments)` emits the function's ops and returns its results.
     """
     function, arguments = called(name, operands, build)
     return function(*arguments)

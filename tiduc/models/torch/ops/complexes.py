@@ -1,4 +1,4 @@
-"""Decompositions of complex numbers, which torch-mlir lowers only in part, into StableHLO's ops on their parts."""
+"""Decompositions of functions of complex numbers, of which torch-mlir lowers only some, into calls of StableHLO ops."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,7 +11,10 @@ from tiduc.models.torch.ops.framework import TABLE, aten, decomposes, torch
 
 
 def unary(op: str, x: torch.Tensor, kind: str | None = None) -> torch.Tensor:
-    """An elementwise op of StableHLO or CHLO; `kind` is the result's element type if that differs."""
+    """Applies an elementwise op of StableHLO or CHLO to x.
+
+    `kind` is the result's element type if it differs from x's.
+    """
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
         return [body.emit(op, [a], a.sizes, element=kind)]
@@ -58,7 +61,7 @@ def _real(dtype: torch.dtype) -> torch.dtype:
 
 
 def _of_complex(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """A decomposition for complex tensors only."""
+    """A decomposition that applies `function` to complex tensors, and keeps the op for all other operands."""
 
     def run(x: torch.Tensor, *rest: bool | Sequence[int], **keywords: Any) -> Any:
         return (
@@ -110,7 +113,7 @@ def _arithmetic(op: str, x: int | torch.Tensor, y: float | torch.Tensor, *, alph
 
 
 def _of_parts(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """A linear function of a complex tensor, applied to its parts."""
+    """The decomposition of a linear function of a complex tensor: applies the function to both parts."""
     return _of_complex(
         lambda x, *rest, **keywords: together(*(function(y, *rest, **_of_reals(keywords)) for y in parts(x)))
     )
@@ -139,7 +142,7 @@ TABLE[aten.tanh.default] = _of_complex(partial(unary, "tanh"))
 
 
 def _creates(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """The decomposition, for complex types, of a function that creates a tensor: torch-mlir creates only real ones."""
+    """The decomposition of a function that creates a complex tensor, because torch-mlir creates only real tensors."""
 
     def run(*arguments: int, dtype: torch.dtype | None = None, **keywords: Any) -> Any:
         if dtype is None or not dtype.is_complex:
@@ -157,7 +160,7 @@ TABLE |= {overload: _creates(overload) for overload in (aten.eye.default, aten.e
 
 @decomposes(aten._assert_tensor_metadata.default)
 def assert_metadata(x: torch.Tensor, *facts: torch.dtype | None, **keywords: object) -> None:
-    """Removes the op. An export asserts what it knows of the operand of `to`, and torch-mlir has no complex `dtype`."""
+    """Removes the op, which an export adds before `to`, because torch-mlir has no complex `dtype` for its operand."""
 
 
 @decomposes(aten._conj.default, aten._conj_physical.default, aten.conj_physical.default)

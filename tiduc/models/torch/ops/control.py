@@ -18,7 +18,7 @@ Types = list[tuple[Sequence[int], str]]
 
 
 def lower_control(exported: torch.export.ExportedProgram) -> None:
-    """Replaces each operator of control flow in an `ExportedProgram`, also inside of others.
+    """Replaces each operator of control flow in an `ExportedProgram`, also in the graphs of other operators.
 
     Raises `Unsupported` for operators of higher order that have no counterpart in StableHLO, and for dynamic shapes.
     """
@@ -68,7 +68,7 @@ def _replace(
 
 
 def _replace_own_derivative(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replaces a graph of results and cotangents by a function of the results whose VJP is the graph."""
+    """Replaces a call of a graph of results and cotangents by a call of a function whose VJP is this graph."""
     inner, name, *operands = node.args
     symbol, kept, _ = name.split(":")
     values = _results(node)

@@ -1,4 +1,4 @@
-"""The loss of connectionist temporal classification, as a scan over the steps of a sequence (Graves et al., 2006)."""
+"""The loss of connectionist temporal classification (CTC), as a scan over the steps (Graves et al., 2006)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import torch
 
 _NEVER = -1e30
-"""The logarithm of a probability of zero: finite, so that derivatives are finite."""
+"""Stands for the logarithm of the probability zero. The number is finite, so that derivatives are finite."""
 
 
 def ctc_loss(
@@ -21,8 +21,8 @@ def ctc_loss(
 ) -> Any:
     """-log of the probability of each target, for `log_probs` of (steps, batch, classes) or (steps, classes).
 
-    Labels alternate with blanks: blank, l0, blank, l1, ..., blank. Row t of the recursion has the probability of each
-    beginning of that sequence after step t.
+    Labels alternate with blanks: blank, l0, blank, l1, ..., blank. Row t of the recursion has the log-probability of
+    each prefix of that sequence after step t.
     """
     is_single = log_probs.dim() == 2
     if is_single:

@@ -1,4 +1,4 @@
-"""The factorizations of `torch.linalg` as calls of LAPACK's routines, by the names that have derivative rules.
+"""The factorizations of `torch.linalg` as custom calls of LAPACK's routines, for which tiduc has derivative rules.
 
 A matrix is the last two dimensions of a tensor; the dimensions before are a batch. Sources: LAPACK's routines;
 `tiduc/dialect/facts/lapack.py` has their operands, results and settings.
@@ -83,7 +83,7 @@ def lu(x: torch.Tensor) -> tuple[Any, Any, Any]:
 
 
 def order(pivots: torch.Tensor, m: int) -> Any:
-    """The numbers of m rows after the swap of row i with row `pivots[i] - 1`, for each i."""
+    """The indices of m rows after swapping row i with row `pivots[i] - 1`, for each i in order."""
     return call("pivots", [pivots], lambda body, x: [_rows(body, x, m)]).long()
 
 
@@ -108,7 +108,7 @@ def _rows(body: Body, pivots: TextTensor, m: int) -> TextTensor:
 
 
 def _only(body: Body, x: TextTensor, at: TextTensor) -> TextTensor:
-    """The one marked element of each row, broadcast along its row."""
+    """The element of each row at which `at` is true, broadcast along the row."""
     *batch, _ = x.sizes
     zeros = body.broadcast(body.number(0), [], x.sizes)
     total = body.sum(body.select(at, x, zeros), len(batch))
@@ -116,7 +116,7 @@ def _only(body: Body, x: TextTensor, at: TextTensor) -> TextTensor:
 
 
 def reflectors(x: torch.Tensor) -> tuple[Any, Any]:
-    """R above the reflectors, and the factors of the reflectors: `torch.geqrf`."""
+    """The results of `torch.geqrf`: R with the reflectors below it, and the factors of the reflectors."""
     *batch, m, n = x.shape
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
@@ -126,7 +126,7 @@ def reflectors(x: torch.Tensor) -> tuple[Any, Any]:
 
 
 def product(x: torch.Tensor, tau: torch.Tensor) -> Any:
-    """The first columns of the product of reflectors: `torch.linalg.householder_product`."""
+    """The result of `torch.linalg.householder_product`: the first columns of the product of reflectors."""
     return call(
         "householder_product",
         [_supported(x), tau],
@@ -187,7 +187,10 @@ def general(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _routine(
     body: Body, name: str, operands: Sequence[TextTensor], types: Sequence[Type], settings: str = ""
 ) -> list[TextTensor]:
-    """A call of LAPACK's routine for the operands' element type; matrices are stored by columns."""
+    """Calls the LAPACK routine for the operands' element type and returns its results.
+
+    Matrices are stored by columns.
+    """
     kind = operands[0].element
     name = _OF_COMPLEX.get(name, name) if kind.startswith("complex") else name
     batch = len(operands[0].sizes) - 2
@@ -207,13 +210,13 @@ def _supported(x: torch.Tensor) -> Any:
 
 
 def _layout(rank: int, batch: int) -> str:
-    """The dimensions of an array from the fastest to the slowest: by columns for a matrix."""
+    """The layout of an array: its dimensions from the fastest-varying to the slowest. A matrix is stored by columns."""
     order = [batch, batch + 1, *reversed(range(batch))] if rank == batch + 2 else [*reversed(range(rank))]
     return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
 
 
 def _real(x: TextTensor) -> str:
-    """The element type of the parts of a complex number."""
+    """The element type of the parts of a complex tensor; for a real tensor, its element type."""
     return x.element.removeprefix("complex<").removesuffix(">")
 
 

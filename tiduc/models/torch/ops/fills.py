@@ -21,9 +21,10 @@ Number = bool | int | float | complex
 
 
 def filled(sizes: Sequence[int | torch.SymInt], value: Number, dtype: torch.dtype | None = None) -> Any:
-    """The tensor of these sizes, of which some may be dynamic, filled with a number.
+    """A tensor of the sizes `sizes`, some of which may be dynamic, filled with a number.
 
-    The element type is PyTorch's for the number if `dtype` is None. `NotImplemented` where StableHLO lacks it.
+    If `dtype` is None, the element type is PyTorch's default for the number. Returns `NotImplemented` for a type that
+    StableHLO lacks.
     """
     dtype = dtype or _type_of(value)
     name = str(dtype).removeprefix("torch.")
@@ -35,7 +36,10 @@ def filled(sizes: Sequence[int | torch.SymInt], value: Number, dtype: torch.dtyp
 
 
 def hide(graph: torch.fx.Graph, placeholder: torch.fx.Node, tensor: torch.Tensor) -> bool:
-    """Replaces a placeholder by a call that fills its tensor, if this has one element, of a type that StableHLO has."""
+    """Replaces a placeholder of a one-element tensor by a call that fills the tensor.
+
+    Returns whether it did: the tensor must have one element, of a type that StableHLO has.
+    """
     if tensor.numel() != 1 or str(tensor.dtype).removeprefix("torch.") not in ELEMENTS:
         return False
     function, arguments = called("fill", [], _constant(list(tensor.shape), tensor.item(), tensor.dtype))
@@ -49,13 +53,13 @@ def hide(graph: torch.fx.Graph, placeholder: torch.fx.Node, tensor: torch.Tensor
 
 
 def _constant(sizes: Sequence[int], value: Number, dtype: torch.dtype) -> Callable[[Body], list[TextTensor]]:
-    """The function that emits the constant in a body."""
+    """A function that emits a constant in a body: a tensor of these sizes filled with a number."""
     element = ELEMENTS[str(dtype).removeprefix("torch.")]
     return lambda body: [body.constant(_written(value, dtype), sizes, element)]
 
 
 def tabulated(array: Array) -> torch.Tensor:
-    """The tensor of an array of i64 or f64, as a constant of the program: a decomposition can hold no other tensor."""
+    """The tensor of an array of i64 or f64, as a constant of the program. Decompositions cannot use other tensors."""
     written = f'"0x{np.ascontiguousarray(array).tobytes().hex()}"'
     element = ELEMENTS[str(array.dtype)]
     return call("table", [], lambda body: [body.constant(written, array.shape, element)])
@@ -76,7 +80,7 @@ def _type_of(value: Number) -> torch.dtype:
 
 
 def _written(value: Number, dtype: torch.dtype) -> str:
-    """The number as MLIR writes it; a float by its bits, since infinities and NaN have no other form."""
+    """The number in MLIR's syntax. A float is written by its bits, because infinities and NaN have no other syntax."""
     if dtype.is_complex:
         parts = (complex(value).real, complex(value).imag)
         return f"({', '.join(_written(part, dtype.to_real()) for part in parts)})"

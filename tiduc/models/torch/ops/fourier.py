@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's Fourier transforms into those of StableHLO, which transform the last dimensions."""
+"""Decompositions of PyTorch's Fourier transforms into StableHLO's `fft`, which transforms the last dimensions."""
 
 from collections.abc import Sequence
 from math import prod, sqrt
@@ -12,7 +12,7 @@ _LONGEST = 3  # dimensions in one transform of StableHLO
 
 
 def _transformed(x: torch.Tensor, dims: Sequence[int], kind: str, lengths: Sequence[int], result: int) -> Any:
-    """The transform along these dimensions; the last one gets the size `result`."""
+    """The transform along `dims`. The last dimension of `dims` gets the size `result`."""
     count = len(dims)
     others = [d for d in range(x.dim()) if d not in dims]
     permutation = [*others, *dims]

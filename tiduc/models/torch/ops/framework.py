@@ -1,4 +1,4 @@
-"""PyTorch, which is imported as `Any` for the type checker, and the table of decompositions."""
+"""PyTorch, with the type `Any` for the type checker, and the table of decompositions."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -15,7 +15,7 @@ class Absent:
 
 
 class _Aten:
-    """PyTorch's ops by name. Newer versions lack some ops, such as `cholesky` since version 2.15."""
+    """PyTorch's ops by name. An op that the installed version lacks, such as `cholesky` since 2.15, is `Absent`."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.ops.aten, name, None) or Absent()

@@ -3,7 +3,7 @@
 P(a, x) = x^a e^-x / Gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ...)        for x <= a + 1: DLMF 8.7.1
 Q(a, x) = x^a e^-x / Gamma(a) / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...))    for x > a + 1: DLMF 8.9.2
 
-The derivatives are those of the loops, also with respect to a, for which PyTorch has none. NaN gives NaN.
+The loops are differentiated, also with respect to a, for which PyTorch has no derivative. NaN gives NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ def _converging(
     step: Callable[..., tuple[Sequence[TextTensor], TextTensor]],
     initial: Sequence[TextTensor],
 ) -> list[TextTensor]:
-    """The values after `step(n, *values)` for n = 1, 2, ..., until no element of its second result is true."""
+    """Repeats values, flags = `step(n, *values)` for n = 1, 2, ... while a flag is true. Returns the last values."""
     like = initial[0]
     one, goes = body.constant("1.0", [], like.element), body.constant("true", [], "i1")
     carried = [one, goes, *initial]

@@ -1,6 +1,6 @@
 """Decompositions of PyTorch's functions of bits and of integers, and of comparisons with a tolerance.
 
-These functions of floats also accept integers, for some of which torch-mlir has no lowering.
+torch-mlir has no lowering of some functions of floats for operands that are integers.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,10 @@ def _with_tensors(
 
 
 def _shifted(op: str) -> Callable[[Any, Any], Any]:
-    """The shift of a tensor of integers by a tensor or a number of bits. A shift by all bits gives 0, or -1."""
+    """A function that shifts a tensor of integers by `y` bits, a tensor or a number.
+
+    A shift by all bits gives 0 or -1.
+    """
 
     def run(x: torch.Tensor, y: int | torch.Tensor) -> torch.Tensor:
         x, y = torch.broadcast_tensors(*as_tensors(x, y))
@@ -59,7 +62,7 @@ def mean(
     *,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    """The mean, in a type that differs from the type of x."""
+    """The mean, computed in `dtype`. Keeps the op if `dtype` is the type of x."""
     if dtype in (None, x.dtype):
         return NotImplemented
     return x.to(dtype).mean(dim, keepdim)

@@ -24,7 +24,7 @@ def abs_(x: torch.Tensor) -> torch.Tensor:
 
 
 def _slope_at_bound() -> float:
-    """The derivative of PyTorch's `clamp` at a bound: one before version 2.15, and zero from it on."""
+    """The derivative of PyTorch's `clamp` at a bound: one before version 2.15, and zero since that version."""
     with torch.enable_grad():
         x = torch.zeros((), requires_grad=True)
         (slope,) = torch.autograd.grad(x.clamp(min=0), x)
@@ -53,7 +53,10 @@ def copysign(x: float | torch.Tensor, y: float | torch.Tensor) -> Any:
 
 @decomposes(aten.fmax.default)
 def fmax(x: torch.Tensor, y: torch.Tensor) -> Any:
-    """The maximum, which ignores a NaN. Of two equal operands, the first gets the whole derivative."""
+    """The maximum; a NaN is ignored if the other operand is a number.
+
+    For equal operands, the first has the derivative.
+    """
     x, y = as_tensors(x, y)
     return where((x >= y) | torch.isnan(y), x, y)
 
@@ -73,7 +76,7 @@ def hardtanh(x: torch.Tensor, low: float = -1, high: float = 1) -> torch.Tensor:
 
 @decomposes(aten.elu.default)
 def elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> torch.Tensor:
-    """At zero, the first derivative is that of the part below, and the second derivative is zero."""
+    """At zero, the first derivative is the one from below, and the second derivative is zero."""
     below = where(x < 0, x, 0)  # keeps exp(x) from overflowing in the branch that is not selected
     above = where(x == 0, x * (alpha * input_scale), x) * scale
     return where(x < 0, torch.expm1(below * input_scale) * (alpha * scale), above)
@@ -100,14 +103,14 @@ def rrelu(
 
 @decomposes(aten.remainder.Scalar, aten.remainder.Tensor, aten.remainder.Scalar_Tensor)
 def remainder(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
-    """The rest of the quotient rounded down; the derivative toward y is minus that quotient."""
+    """x - floor(x / y) y; the derivative with respect to y is -floor(x / y)."""
     x, y = as_tensors(x, y)
     rest = torch.fmod(x, y)
     return where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
 def _between(y: torch.Tensor, x: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
-    """y for x between -3 and 3; 0 below and `above` above.
+    """y where x is between -3 and 3, 0 where x is less, and `above` where x is greater.
 
     The comparisons are with x, because y may be rounded at the ends.
     """

@@ -71,9 +71,9 @@ POLYNOMIAL = 4
 
 @decomposes(aten._linalg_det.default)
 def det(x: torch.Tensor) -> Any:
-    """The product of the pivots, or for few rows a polynomial.
+    """The product of the pivots or, for at most `POLYNOMIAL` rows, a polynomial in the elements.
 
-    The derivatives of the pivots are finite unless a pivot before the last one is exactly 0.
+    The derivatives of the product are finite unless a pivot before the last one is exactly 0.
     """
     factors, pivots, _ = lapack.lu(x)
     if 0 < x.shape[-1] <= POLYNOMIAL:
@@ -281,7 +281,8 @@ def matrix_exp(x: torch.Tensor) -> torch.Tensor:
 
 # ---- functions that check for failure ----------------------------------------------------------------------
 
-# PyTorch's own decompositions of these ops read whether the factorization failed, which StableHLO cannot tell.
+# PyTorch's own decompositions of these ops read whether the factorization failed, but here `info` is always
+# 0.
 
 
 @decomposes(aten.linalg_ldl_factor.default, aten.linalg_ldl_factor_ex.default, aten.linalg_ldl_solve.default)

@@ -4,7 +4,7 @@ from tiduc.dialect.errors import Unsupported
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
 _LEAST_LOG, _LEAST_VARIANCE = -100.0, 1e-12
-"""The least logarithm of a probability in PyTorch, and the least p (1 - p) by which it divides."""
+"""PyTorch's lower bounds of the logarithm of a probability p, and of p (1 - p) as a divisor."""
 
 
 @decomposes(aten.binary_cross_entropy.default)
@@ -39,7 +39,8 @@ def multi_margin_loss(
 ) -> torch.Tensor:
     """The mean over other classes of max(0, margin - x[target] + x)^p; the slope of max is zero at its kink.
 
-    It replaces `torch.nn.functional.multi_margin_loss`: PyTorch decomposes the op before a table of decompositions can.
+    This function replaces `torch.nn.functional.multi_margin_loss` in an export, because PyTorch decomposes the op
+    before the table of decompositions is used.
     """
     if size_average is not None or reduce is not None:
         raise Unsupported("multi_margin_loss takes reduction, not size_average and reduce")

@@ -31,7 +31,7 @@ _CHECKS = {
 
 
 def select_masked(exported: torch.export.ExportedProgram) -> None:
-    """Rewrites the assignments of all graphs of an `ExportedProgram`, and removes the checks of the sizes."""
+    """Rewrites masked assignments in all graphs of an `ExportedProgram`, and removes the checks of their sizes."""
     for module in exported.graph_module.modules():
         graph: Any = getattr(module, "graph", None)
         nodes = [n for n in graph.nodes if n.target in _PUTS] if graph is not None else []
@@ -44,7 +44,10 @@ def select_masked(exported: torch.export.ExportedProgram) -> None:
 def assigned(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool
 ) -> Any:
-    """x after x[:, mask] = values. Every place of the mask gets equal values, such as a number or a row."""
+    """x after x[:, mask] = values.
+
+    Every position where the mask is true gets the same values, such as a number or a row.
+    """
     lead, mask = next((d, index) for d, index in enumerate(indices) if index is not None)
     trail = x.dim() - lead - mask.dim()
     rows = values.dim() - trail  # the dimensions of x before the mask, and the dimension of the mask's places
@@ -59,7 +62,7 @@ def assigned(
 
 
 def _rewrite(graph: torch.fx.Graph, node: torch.fx.Node) -> bool:
-    """Replaces one assignment if its values are a function of elements of its mask alone."""
+    """Replaces an assignment if its values are an elementwise function of parts x[mask]. Returns whether it did."""
     target, indices, values, *accumulate = node.args
     mask = indices[0] if len(indices) == 1 else None
     if not (_is_mask(mask) and isinstance(values, torch.fx.Node)) or _is_static(values):
@@ -95,7 +98,7 @@ def _filled(graph: torch.fx.Graph, mask: torch.fx.Node, x: torch.fx.Node) -> tor
 
 
 def _reshaped(graph: torch.fx.Graph, mask: torch.fx.Node, like: torch.fx.Node) -> torch.fx.Node:
-    """The mask with as many dimensions as `like`."""
+    """The mask with dimensions of size 1 appended, so that it has as many dimensions as `like`."""
     sizes = list(mask.meta["val"].shape)
     rest = like.meta["val"].dim() - len(sizes)
     return graph.call_function(aten.reshape.default, (mask, [*sizes, *[1] * rest]))
@@ -117,7 +120,10 @@ def _is_static(node: torch.fx.Node) -> bool:
 
 
 def _is_elementwise(mask: torch.fx.Node, node: torch.fx.Node, chain: dict[torch.fx.Node, None]) -> bool:
-    """Whether elementwise functions lead from parts x[mask] to the node; adds both to `chain`, in order."""
+    """Whether the node is computed from parts x[mask] by elementwise functions.
+
+    Adds all these nodes to `chain`, in order.
+    """
     if node in chain:
         return True
     if not _is_part(node, mask):
@@ -149,12 +155,12 @@ def _is_mutable(function: torch._ops.OpOverload) -> bool:
 
 
 def _is_last(node: torch.fx.Node) -> bool:
-    """Whether no other function reads the value that this one changes in place."""
+    """Whether no node but this one, and no node but checks, reads the value that this node changes in place."""
     return all(user is node or user.target in _CHECKS for user in node.args[0].users)
 
 
 def _is_changed(nodes: Sequence[torch.fx.Node], known: set[torch.fx.Node]) -> bool:
-    """Whether a function other than the known ones returns a view of one of the nodes, or changes one in place."""
+    """Whether a user outside `known` returns a view of one of the nodes, or changes one of them in place."""
     users = {user for node in nodes for user in node.users} - known
     schemas = [getattr(user.target, "_schema", None) for user in users]
     return any(s is not None and any(y.alias_info is not None for y in s.returns) for s in schemas)

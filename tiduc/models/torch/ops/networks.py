@@ -20,7 +20,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """softmax(q k^T scale + mask) v, stored as PyTorch stores its result: by position before head."""
+    """softmax(q k^T scale + mask) v, stored in PyTorch's memory layout: positions before heads."""
     if enable_gqa:
         k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
     scores = (q @ k.transpose(-2, -1)) * (1 / sqrt(q.shape[-1]) if scale is None else scale)
@@ -47,7 +47,7 @@ def _by_position(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.view.default)
 def view(x: torch.Tensor, size: Sequence[int]) -> Any:
-    """A copy if the strides allow no view: decompositions give other strides than the exported ops."""
+    """A view of a copy if x is not contiguous, because results of decompositions may have unexpected strides."""
     return NotImplemented if x.is_contiguous() else x.contiguous().view(size)
 
 
@@ -55,7 +55,10 @@ def view(x: torch.Tensor, size: Sequence[int]) -> Any:
 def rms_norm(
     x: torch.Tensor, sizes: Sequence[int], weight: torch.Tensor | None = None, eps: float | None = None
 ) -> Any:
-    """x / sqrt(mean of squares + eps), in f32 for narrower types. By default, `eps` is that of the sums' type."""
+    """x / sqrt(mean of squares + eps), in f32 for narrower types.
+
+    By default, `eps` is the epsilon of the type of the sums.
+    """
     kind = torch.promote_types(x.dtype, torch.float32)
     wide = x.to(kind)
     mean = (wide * wide).mean(list(range(-len(sizes), 0)), keepdim=True)
@@ -74,9 +77,9 @@ def native_group_norm(
     groups: int,
     eps: float,
 ) -> Any:
-    """(x - mean) / sqrt(variance + eps) of each group of channels, and the means and 1 / sqrt(variance + eps).
+    """(x - mean) / sqrt(variance + eps) of each group of channels; the means; and 1 / sqrt(variance + eps).
 
-    It is computed as PyTorch's kernels do: in f32 for f32 and shorter types. torch-mlir computes variances in f64, and
+    Computes in f32 for f32 and shorter types, as PyTorch's kernels do. torch-mlir computes variances in f64, and
     gathers the values by constant indices.
     """
     kind = torch.promote_types(x.dtype, torch.float32)
@@ -130,7 +133,10 @@ def embedding_bag(
 
 @decomposes(aten.multilabel_margin_loss.default)
 def multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
-    """The mean over classes of max(0, 1 - (x[target] - x[other])); the targets end before the first -1."""
+    """The sum of max(0, 1 - (x[target] - x[other])), divided by the number of classes.
+
+    Targets end before the first -1.
+    """
     is_row = x.dim() == 1
     x, target = (torch.atleast_2d(v) for v in (x, target))
     is_target = torch.cumsum((target < 0).to(torch.int64), -1) == 0

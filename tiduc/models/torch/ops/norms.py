@@ -102,7 +102,7 @@ def root(x: torch.Tensor) -> torch.Tensor:
 
 
 def _distance(x: torch.Tensor, p: float) -> torch.Tensor:
-    """The norm of each row. Each coordinate that attains the greatest distance has slope one, as in PyTorch."""
+    """The norm of each row. For p = inf, each coordinate that attains the maximum has slope 1 or -1, as in PyTorch."""
     if p != inf or x.shape[-1] == 0:
         return _norm(x, p, [-1], False)
     size = torch.abs(x)
@@ -113,7 +113,7 @@ def _distance(x: torch.Tensor, p: float) -> torch.Tensor:
 
 
 def _norm(x: torch.Tensor, p: float, dims: Sequence[int], keepdim: bool) -> torch.Tensor:
-    """The norm along the dimensions; its derivative at a zero vector, and at a zero component for p <= 1, is zero."""
+    """The norm along the dimensions. Its derivative is zero at a zero vector and, for p <= 1, at a zero component."""
     if p == 0:
         size = torch.abs(x)
         return (size != 0).to(size.dtype).sum(dims, keepdim=keepdim)

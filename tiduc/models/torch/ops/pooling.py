@@ -84,7 +84,7 @@ def _of_rank(
     padding: int | Sequence[int],
     dilation: int | Sequence[int],
 ) -> list[list[int]]:
-    """The four parameters as lists with one number per dimension; the stride defaults to the window size."""
+    """The four parameters, each as a list with one number per dimension. The stride is the window size by default."""
     given = [size, size if stride is None or stride == [] or stride == () else stride, padding, dilation]
     lists = []
     for each in given:
@@ -100,7 +100,10 @@ def _beyond(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> list[int]:
-    """How far the last windows reach beyond the padding at the end, in which no window begins."""
+    """For each dimension, how far the last window reaches beyond the padding at the end.
+
+    No window begins in that padding.
+    """
     widths = []
     for n, k, s, p, d in zip(sizes, size, stride, padding, dilation, strict=True):
         if not isinstance(n, int):

@@ -1,6 +1,6 @@
 """Decompositions of random functions to `rng`, in functions written as StableHLO; import expands `rng`.
 
-torch-mlir draws no numbers of a dynamic shape. Its dropout divides 0 by 0 for p = 1 and draws in f64. It computes
+torch-mlir cannot draw numbers of a dynamic shape. Its dropout divides 0 by 0 for p = 1 and draws in f64. It computes
 normal numbers from uniform numbers of the result's type, which may have 8 digits.
 """
 
@@ -13,11 +13,11 @@ from tiduc.models.torch.ops.calls import ELEMENTS, call
 from tiduc.models.torch.ops.framework import aten, decomposes, torch
 
 _NUMBERS = count()
-"""Numbers for function names: MLIR would merge calls of functions with equal names and operands."""
+"""Makes the names of functions distinct, because MLIR would merge calls of one function with equal operands."""
 
 
 def _drawn(like: torch.Tensor, dtype: torch.dtype, distribution: str) -> torch.Tensor:
-    """Numbers in the shape of a tensor: uniform ones, greater than 0 and less than 1, or standard normal ones."""
+    """Random numbers in the shape of `like`: uniform numbers between 0 and 1, or standard normal numbers."""
     kind = ELEMENTS[str(dtype).removeprefix("torch.")]
 
     def size(body: Body, x: TextTensor, d: int) -> TextTensor:
@@ -82,7 +82,7 @@ def native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[Any, 
 
 @decomposes(aten.dropout.default)
 def dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
-    """The first result of `native_dropout`; x itself outside of training."""
+    """The first result of `native_dropout`; x itself if not in training, or if p is 0."""
     return native_dropout(x, p, train)[0] if train and p else x
 
 
@@ -110,7 +110,10 @@ def normal(
     *deviation: float | torch.Tensor,
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
-    """Normal numbers. `normal_functional` takes a tensor, for the shape, before the mean and the deviation."""
+    """Normal numbers.
+
+    The first argument of `normal_functional` is a tensor of the result's shape; the mean and the deviation follow.
+    """
     like = next(x for x in (mean, std) if isinstance(x, torch.Tensor))
     if deviation:
         mean, std = std, *deviation

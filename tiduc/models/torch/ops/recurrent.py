@@ -15,7 +15,7 @@ from tiduc.models.torch.ops.calls import call
 from tiduc.models.torch.ops.framework import TABLE, aten, torch
 
 _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
-"""The place of each of ONNX's gates among PyTorch's."""
+"""For each gate in ONNX's order, the gate's position in PyTorch's order."""
 _ACTIVATIONS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 
 
@@ -58,7 +58,7 @@ def _layer(
     states: Sequence[torch.Tensor],
     weights: Sequence[Sequence[torch.Tensor]],
 ) -> tuple[Any, ...]:
-    """The output, with the directions side by side, and the last states of one layer."""
+    """The output and the last states of one layer. The output's last dimension has the outputs of all directions."""
     w, r, *biases = (torch.stack([one[i] for one in weights]) for i in range(len(weights[0])))
     given = {
         "activations": [*activations] * len(weights),

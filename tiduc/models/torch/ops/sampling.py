@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's pooling and resizing to given sizes, and of sampling at the places of a grid."""
+"""Decompositions of PyTorch's adaptive pooling, of antialiased resizing, and of sampling at the points of a grid."""
 
 from collections.abc import Callable, Sequence
 from math import floor, inf
@@ -16,7 +16,7 @@ from tiduc.runtime.arrays import Array
 
 @decomposes(*(getattr(aten, f"adaptive_max_pool{rank}d").default for rank in (1, 2, 3)))
 def adaptive_max_pool(x: torch.Tensor, sizes: Sequence[int]) -> Any:
-    """The first maximum of each window, and its place in the flat image; NaN counts as a maximum."""
+    """The first maximum of each window, and its index in the flat image. NaN counts as a maximum."""
     image = x.shape[-len(sizes) :]
     if not all(isinstance(n, int) for n in image):
         return NotImplemented
@@ -31,7 +31,7 @@ def adaptive_max_pool(x: torch.Tensor, sizes: Sequence[int]) -> Any:
 
 
 def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """Two arrays (windows, elements): places in the flat image, and whether each place is in the window."""
+    """Two arrays (windows, elements): indices into the flat image, and whether each index is in the window."""
     places, inside = np.zeros([1, 1], np.int64), np.ones([1, 1], bool)
     for n, count in zip(image, sizes, strict=True):
         ends = [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)]
@@ -44,7 +44,7 @@ def _windows(image: Sequence[int], sizes: Sequence[int]) -> tuple[Array, Array]:
 
 
 def _crossed(outer: Array, inner: Array, combine: Callable[[Array, Array], Array]) -> Array:
-    """Combines each row of `outer` with each row of `inner`, and each element of one with each element of the other."""
+    """Combines each row of `outer` with each row of `inner`: each element of one row with each element of the other."""
     crossed = combine(outer[:, None, :, None], inner[None, :, None, :])
     result: Array = crossed.reshape(len(outer) * len(inner), -1)
     return result
@@ -94,7 +94,7 @@ _BILINEAR, _ZEROS, _REFLECTION = 0, 0, 2
 def grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool
 ) -> torch.Tensor:
-    """PyTorch's decomposition. The derivative toward a coordinate at the border, or beyond it, is zero."""
+    """PyTorch's decomposition, but the derivative with respect to a coordinate at or beyond the border is zero."""
     if mode == _BILINEAR and padding != _ZEROS:
         sizes = zip((0, 1), (x.shape[-1], x.shape[-2]), strict=True)
         inside = [_is_inside(grid[..., i], n, padding == _REFLECTION, align_corners) for i, n in sizes]
@@ -104,7 +104,10 @@ def grid_sampler(
 
 
 def _is_inside(at: torch.Tensor, size: int, reflects: bool, align_corners: bool) -> torch.Tensor:
-    """Whether places, from -1 to 1 in the grid, are between the centers of the first and the last element."""
+    """Whether points are between the centers of the first and the last element.
+
+    Points of the image are from -1 to 1.
+    """
     middle = size * 0.5 - 0.5
     place = at * (middle if align_corners else size * 0.5) + middle
     if reflects:

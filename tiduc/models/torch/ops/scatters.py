@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's reducing scatters into those of StableHLO, whose derivative at ties is PyTorch's."""
+"""Decompositions of PyTorch's reducing scatters into StableHLO's, whose derivatives at ties are PyTorch's."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> torch.Tensor:
-    """One scatter of scalar updates; without `include_self`, the places that updates reach start from the identity."""
+    """A scatter of scalar updates. Without `include_self`, elements that updates reach start from the identity."""
     if x.dim() == 0:
         x, index, source = (y.reshape(1) for y in (x, index, source))
         return scatter_reduce(x, 0, index, source, reduce, include_self=include_self).reshape([])
@@ -62,7 +62,7 @@ def index_reduce(
 
 
 def _coordinates(index: torch.Tensor, dim: int) -> torch.Tensor:
-    """The coordinates (elements of the index, rank of the operand) of each update."""
+    """The coordinates of each update in the operand: an array of shape (number of updates, rank of the operand)."""
     parts = []
     for d, size in enumerate(index.shape):
         shape = [1] * index.dim()
@@ -72,7 +72,7 @@ def _coordinates(index: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
-    """The number that leaves every other number unchanged."""
+    """The number that the reduction combines with any number x to x."""
     if reduce in ("amax", "amin"):
         limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
         least, most = (float("-inf"), float("inf")) if dtype.is_floating_point else (limits.min, limits.max)
@@ -81,7 +81,7 @@ def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: str) -> torch.Tensor:
-    """x after an op of StableHLO combined the elements of the source into these places."""
+    """x with the elements of `source` combined by `op` into the elements of x at the coordinates `places`."""
 
     def emit(body: Body, x: TextTensor, places: TextTensor, updates: TextTensor) -> Sequence[TextTensor]:
         dims = ", ".join(map(str, range(len(x.sizes))))

@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's functions that sort, or count elements between others."""
+"""Decompositions of PyTorch's functions that sort elements, or count elements in intervals."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ def sort(x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descendi
 
 
 def _at(x: torch.Tensor, index: torch.Tensor, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """The elements at one index per row, and the indices."""
+    """The elements of x at `index`, which has one index per row along `dim`, and the indices."""
     values = torch.gather(x, dim, index)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 
 @decomposes(aten.topk.default)
 def topk(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """The result is in order, although any order would be allowed."""
+    """Returns sorted elements also if `sorted` is false, which allows any order."""
     return NotImplemented if sorted else torch.topk(x, k, dim, largest)
 
 
@@ -49,7 +49,7 @@ def nanmedian(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _of_all(found: torch.Tensor, x: torch.Tensor) -> Any:
-    """The median of all elements; elements that equal it share its derivative."""
+    """The median of all elements. The elements that equal the median share its derivative."""
     equal = (x == found) & torch.isfinite(x)
     rest = torch.where(equal, x - x.detach(), 0) if x.is_floating_point() else None
     return found if rest is None else found.detach() + rest.sum() / equal.sum()
@@ -61,7 +61,7 @@ TABLE[aten.nanmedian.default] = lambda x: _of_all(nanmedian(x.reshape(-1))[0], x
 
 @decomposes(aten.mode.default)
 def mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The smallest of the most frequent elements, with its last position. Compares all pairs in a row."""
+    """The smallest of the most frequent elements of each row, and its last index. Compares all pairs in a row."""
     last = x.movedim(dim, -1)
     counts = (last.unsqueeze(-1) == last.unsqueeze(-2)).sum(-1)
     is_most = counts == counts.amax(-1, keepdim=True)
@@ -82,7 +82,7 @@ def searchsorted(
     side: str | None = None,
     sorter: torch.Tensor | None = None,
 ) -> Any:
-    """The number of edges before each value."""
+    """The number of edges before each value: edges that are less or, with `right`, at most the value."""
     if sorter is not None:
         edges = torch.gather(edges, -1, sorter)
     edges, values = edges.unsqueeze(-2), x.unsqueeze(-1)

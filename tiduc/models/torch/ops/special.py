@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's special functions into those of CHLO, and into series where CHLO has none."""
+"""Decompositions of PyTorch's special functions into CHLO's, and into series of functions that CHLO lacks."""
 
 from collections.abc import Callable
 from math import gamma, log, pi
@@ -15,7 +15,7 @@ where = torch.where
 
 
 def _binary(op: str, x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
-    """An elementwise op of CHLO on two tensors, or a tensor and a number."""
+    """Applies an elementwise op to two tensors, or to a tensor and a number."""
     like = x if isinstance(x, torch.Tensor) else y
     x, y = (v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in (x, y))
     x, y = torch.broadcast_tensors(x, y)
@@ -27,7 +27,7 @@ def _binary(op: str, x: float | torch.Tensor, y: float | torch.Tensor) -> torch.
 
 
 def _unary(op: str) -> Callable[[Any], Any]:
-    """An elementwise op of CHLO for which torch-mlir's expansion has another derivative at zero or one."""
+    """The decomposition into an op of CHLO, because torch-mlir's expansion has another derivative at zero or one."""
     return lambda x: unary(op, x if x.is_floating_point() or x.is_complex() else x.float())
 
 
@@ -39,7 +39,7 @@ TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2.0 * p - 1)
 
 @decomposes(aten.digamma.default)
 def digamma(x: torch.Tensor) -> torch.Tensor:
-    """At zero, the infinity whose sign is opposite to that of the zero."""
+    """digamma(x); at 0, -inf, and at -0, inf."""
     x = x if x.is_floating_point() else x.float()
     is_zero = x == 0
     return where(is_zero, -1 / where(is_zero, x, 1), unary("chlo.digamma", where(is_zero, 1, x)))
@@ -54,9 +54,9 @@ def lgamma(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.polygamma.default)
 def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
-    """The n-th derivative of digamma, by reflection for negative x, where the expansion of CHLO's op is wrong.
+    """The n-th derivative of digamma. Negative x are reflected, because CHLO's expansion is wrong for them.
 
-    At a pole, the function and its derivatives have their right-hand values.
+    At a pole, the function and its derivatives have their limits from the right.
     """
     x = x if x.is_floating_point() else x.float()
     if n == 0:
@@ -77,7 +77,7 @@ def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(*(getattr(aten.special_zeta, name) for name in ("default", "self_scalar", "other_scalar")))
 def zeta(x: float | torch.Tensor, q: float | torch.Tensor) -> torch.Tensor:
-    """NaN for q below -5, where the expansion of CHLO's op is wrong. Negative integers q are poles."""
+    """zeta(x, q). NaN for q below -5, where the expansion of CHLO's op is wrong. Negative integers q are poles."""
     x, q = (v if v.is_floating_point() else v.float() for v in as_tensors(x, q))
     x, q = torch.broadcast_tensors(x, q)
     is_unknown = (q < -5) & (q != torch.floor(q))
@@ -86,7 +86,7 @@ def zeta(x: float | torch.Tensor, q: float | torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.logit.default)
 def logit(x: torch.Tensor, eps: float | None = None) -> torch.Tensor:
-    """log(x / (1 - x)), with x limited to eps and 1 - eps, beyond which the derivative is zero."""
+    """log(x / (1 - x)), with x clamped to [eps, 1 - eps]. The derivative is zero outside."""
     x = x if x.is_floating_point() else x.float()
     if eps is not None:
         x = where(x < eps, eps, x)
@@ -133,7 +133,7 @@ def xlog1py(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
 def _scaled_log(
     x: torch.Tensor, y: torch.Tensor, logarithm: Callable[[torch.Tensor], torch.Tensor], pole: float
 ) -> torch.Tensor:
-    """x log(y), which is zero for x = 0; its derivative toward x is zero for y <= 0."""
+    """x log(y), but 0 for x = 0 and y at or below the pole, or infinite; there, the derivative with respect to x is 0."""
     x, y = (v if v.is_floating_point() else v.float() for v in (x, y))
     is_zero = (x == 0) & ((y <= pole) | (y == float("inf")))
     return where(is_zero, 0, x * logarithm(where(is_zero, 1, y)))
@@ -172,7 +172,7 @@ def erfcx(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.logaddexp2.default)
 def logaddexp2(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """log2(2^x + 2^y), with the derivative one half to each of two equal operands."""
+    """log2(2^x + 2^y). For equal operands, the derivative with respect to each is one half."""
     x, y = torch.broadcast_tensors(*as_tensors(x, y))
     is_first = x >= y
     high, low = where(is_first, x, y), where(is_first, y, x)
@@ -182,7 +182,7 @@ def logaddexp2(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.atan2.default)
 def atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The derivative at the origin is zero."""
+    """atan2(y, x), with the derivative zero at the origin."""
     y, x = torch.broadcast_tensors(*as_tensors(y, x))
     y, x = (v if v.is_floating_point() else v.float() for v in (y, x))
     is_origin = (x == 0) & (y == 0)
@@ -219,7 +219,7 @@ def _bessel(order: int, x: torch.Tensor, scaled: bool) -> torch.Tensor:
 
 
 def _sum(ratios: torch.Tensor) -> torch.Tensor:
-    """1 plus the sum of the products of the first ratios."""
+    """1 + r_1 + r_1 r_2 + r_1 r_2 r_3 + ... for the ratios r along the last dimension."""
     return 1 + torch.cumprod(ratios, -1).sum(-1)
 
 

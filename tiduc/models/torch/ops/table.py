@@ -24,7 +24,7 @@ from tiduc.models.torch.ops import (
 from tiduc.models.torch.ops.framework import TABLE, Absent, torch
 
 _COMPOSED = ("fft_", "linalg_", "stft.", "istft.")
-"""The prefixes of functions that PyTorch composes of others, and torch-mlir does not decompose."""
+"""The prefixes of functions that PyTorch decomposes into other functions, but torch-mlir does not."""
 
 for _overload, _function in torch.export.default_decompositions().items():
     if str(_overload).removeprefix("aten.").startswith(_COMPOSED):
