@@ -1,13 +1,13 @@
-"""Activity analysis: which values of a module a tangent reaches, and why it does not reach other values.
+"""Activity analysis: which values of a module tangents reach, and why tangents do not reach the other values.
 
     %0 = stablehlo.multiply %a, %x      wrt = {x}      %0: active
     %1 = stablehlo.compare GT, %0, %c   ->             %1: its type has no tangent
     %2 = stablehlo.floor %0                            %2: the derivative of floor is zero
 
-The analysis walks the operations of functions and graphs. An argument of a function is active if any caller
-passes an active operand; a loop-carried value is active if any iteration makes it active. `linearize` decides
-op by op and may find fewer active values, since a rule may know that a result does not depend on an operand.
-Where the two differ, `linearize` is right.
+The analysis walks the operations of functions and graphs. An argument of a function is active if any caller passes an
+active operand; a loop-carried value is active if any iteration makes it active. `linearize` applies the rule of each op
+and may find fewer active values, because a rule may know that a result does not depend on an operand. If the two
+disagree, `linearize` is right.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -182,7 +182,7 @@ class _Walk:
                 self.grew = True
 
     def has_tangent(self, x: IrValue) -> bool:
-        """Whether a value has a tangent, or is a tuple with an element that has one."""
+        """Whether a value, or an element of a tuple, has a tangent type."""
         waiting = [x.type]
         while waiting:
             type_ = waiting.pop()

@@ -32,7 +32,7 @@ def calibrate(target: str = "cpu") -> Rates:
 
 
 def _copy(i: int, type_: str) -> str:
-    """An op that reads and writes an array; a barrier separates it from the next op."""
+    """The text of an op that reads and writes an array, after a barrier that separates it from the op before."""
     return f"""  %b{i} = stablehlo.optimization_barrier %x{i} : {type_}
   %x{i + 1} = stablehlo.negate %b{i} : {type_}
 """
@@ -50,7 +50,7 @@ def _function(i: int, type_: str) -> str:
 
 
 def _seconds(target: str, repeated: Callable[[int, str], str], shape: str) -> float:
-    """The time of one repetition."""
+    """The time of one repetition of the ops that `repeated` writes, in seconds."""
     type_ = f"tensor<{shape}xf32>"
     sizes = [int(n) for n in shape.split("x")]
     x = (np.random.default_rng(0).standard_normal(sizes) / np.sqrt(sizes[0])).astype(np.float32)
@@ -64,7 +64,7 @@ def _seconds(target: str, repeated: Callable[[int, str], str], shape: str) -> fl
 
 
 def _seconds_of_iteration(target: str) -> float:
-    """The time of one iteration of a loop that the host runs. Each iteration launches one op."""
+    """The time, in seconds, of one iteration of a loop that the host runs. Each iteration launches one op."""
     x, rows = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([1, 0], np.int32)
     calls = [load(_LOOP % count).compile(target) for count in (_FEW_ITERATIONS, _MANY_ITERATIONS)]
     few, many = (min(_timed(call, x, rows) for _ in range(_CALLS)) for call in calls)

@@ -33,8 +33,8 @@ class Call:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """The output, or a tuple of the outputs if the program has several or none.
 
-        Arguments are arrays as in `Executable`. `InputError` for a missing, repeated or unknown argument, and for an
-        array whose type is not that of its input.
+        Arguments are arrays as in `Executable`. Raises `InputError` for a missing, repeated or unknown argument, and
+        for an array whose type differs from its input's type.
         """
         results = self.compiled(*self.ordered(arguments, named))
         return results[0] if len(results) == 1 else results
@@ -52,7 +52,7 @@ def ordered(
     named: Mapping[str, object],
     defaults: Mapping[str, object],
 ) -> list[object]:
-    """An argument for each input, in order; `positional` are the inputs of the arguments without a name.
+    """An argument for each input, in order. `positional` are the names of the inputs to which `arguments` belong.
 
     Raises `InputError` for a missing, repeated or unknown argument.
     """

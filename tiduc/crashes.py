@@ -57,7 +57,7 @@ def report_crash(crash: Crash) -> None:
 
 
 def _saved(crash: Crash) -> str:
-    """The message that says where the reproducer is, or why there is none."""
+    """Saves a reproducer. Returns the message that states where it is, or why it could not be saved."""
     try:
         folder = tempfile.mkdtemp(prefix="tiduc-crash-")
         _save(crash, folder)
@@ -82,9 +82,9 @@ def _save(crash: Crash, folder: str) -> None:
 
 
 def _copied(argument: str, folder: str) -> str:
-    """An argument, with the path of a file replaced by that of its copy in the folder; unchanged if it names no file.
+    """An argument with the path of a file replaced by the path of a copy in the folder. Copies the file.
 
-    Arguments name files as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`.
+    Arguments name files as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`. Other arguments are unchanged.
     """
     match = re.fullmatch(r"((?:--?[\w-]+=)?@?)(.*?)(:[^:/]*)?", argument, re.DOTALL)
     assert match is not None

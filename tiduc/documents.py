@@ -80,7 +80,7 @@ def op_rows(opset: OpSet = OPSET) -> list[tuple[str, ...]]:
 
 
 def _refused(row: Refusal) -> str:
-    """The remark for a refusal; empty if the whole op is refused, since its reason is listed already."""
+    """The remark for a refusal; empty if the op has the refusal's reason anyway."""
     if row.reason == OPSET.refused_ops.get(row.op):
         return ""
     return f"no {'JVP' if row.what == 'jvp' else row.what}: {row.reason}"

@@ -1,4 +1,4 @@
-"""The driver: the process that the user started. It forks a worker that does all the work, like clang's `-cc1`.
+"""The driver: the process that the user started. It forks a worker, which does all the work, like clang's `-cc1`.
 
     driver --fork--> worker --run_within--> compilers, each with a keeper (see runtime/process.py)
 
@@ -24,9 +24,10 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" e
 
 
 def drive(work: Callable[[], int]) -> int:
-    """Runs `work` in a child process. Returns its exit status, or 1, after a diagnostic, if the child crashes.
+    """Runs `work` in a child process and returns the exit status of the child.
 
-    The child stays in the process group of this process, so that the terminal treats both as one job.
+    If the child crashes, prints a diagnostic and returns 1. The child stays in the process group of this process, so
+    that the terminal treats both as one job.
     """
     shared = _Shared()
     passed_on = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
@@ -56,7 +57,10 @@ def _blocked() -> Iterator[None]:
 
 
 def _pass_on(numbers: list[signal.Signals], worker: int) -> list[int]:
-    """Forwards signals to the worker, and kills it if it does not end in time; returns the signals that arrive."""
+    """Forwards signals to the worker, and kills it if it does not end in time.
+
+    Returns a list that collects the signals.
+    """
     arrived: list[int] = []
 
     def tell(number: int, _: object) -> None:
@@ -128,7 +132,7 @@ class _Shared:
     def ended(self, status: int, arrived: list[int]) -> int:
         """The exit status of the driver, given the exit status of its worker."""
         said = _contents(self._said)
-        with suppress(OSError), open(2, "wb", closefd=False) as errors:  # writes all, unlike `os.write`
+        with suppress(OSError), open(2, "wb", closefd=False) as errors:  # writes all bytes, unlike `os.write`
             errors.write(said)
         if self._done[0] and os.WIFEXITED(status) and os.WEXITSTATUS(status) != FAILED:
             return os.WEXITSTATUS(status)
@@ -145,7 +149,7 @@ class _Shared:
 
 
 def _contents(descriptor: int) -> bytes:
-    """All bytes of a file, whatever its read position."""
+    """All bytes of a file, independent of its read position."""
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 

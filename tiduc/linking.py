@@ -1,4 +1,4 @@
-"""link: puts the graphs and functions of several files into one module.
+"""link: copies the graphs and functions of several files into one module.
 
     a.mlir: graph @F0 {...}                             graph @F0 {...}
             func private @relu {...}              ->    func private @relu {...}
@@ -31,8 +31,9 @@ def link(
 ) -> ir.Module:
     """A new module with the contents of `modules`, which are pairs of file name and module.
 
-    It has the attributes of the first module. Raises `ResolveError`, which names the file and the reference, for a
-    symbol that two files define, for a reference that is unknown or has the wrong type, and for a cycle of references.
+    The new module has the attributes of the first module. Raises `ResolveError`, which names the file and the
+    reference, for a symbol that two files define, for a reference that is unknown or has the wrong type, and for a
+    cycle of references.
     """
     linked = ir.Module.create(loc=modules[0][1].operation.location)
     for attribute in modules[0][1].operation.attributes:
@@ -55,7 +56,10 @@ def link(
 def _searched(
     modules: Sequence[ir.Module | IrOp], search_path: Sequence[str | Path]
 ) -> list[tuple[str, Any]]:
-    """The files NAME.mlir for the functions @NAME that the modules, or these files, declare but do not define."""
+    """The files NAME.mlir of functions @NAME that are declared, but not defined, in the modules or in these files.
+
+    Yields no file for a function that is not on the search path.
+    """
     known: set[str] = set()
     declared: list[str] = []
 
@@ -101,7 +105,8 @@ def _make_distinct(copies: Iterable[tuple[str, IrOp]]) -> None:
     for module, op in private:
         name = symbol(op)
         if name in taken:
-            # No other function may have the new name: renaming that function would also rename the uses of this one.
+            # No other function may have the new name: a later renaming of that function would also rename
+            # uses of this function.
             free = next(new for i in count() if (new := f"{name}_{i}") not in names)
             names.add(free)
             _rename(module, op, free)

@@ -35,12 +35,12 @@ def load(
     """The program in a file, in StableHLO text (a `str` with newlines or braces), in bytecode or in an exported object.
 
     Exported objects are JAX's `Lowered` and `Exported`, and PyTorch's `ExportedProgram`, whose weights become
-    constants. `entry` names the public function; the default is `main`, or the only one. `opset` holds the rules. With
-    `inline`, every call that can be inlined is inlined. `memory` is a budget, as in `Program.rematerialize`.
-    `loop_memory` says how derivatives of loops get their residuals: "stack", "sqrt", "log" or "auto". With `relu`, a
-    maximum of a value and 0 has derivative 0 at a tie. Eigenvalues count as equal if they differ by at most
-    `equal_within` units in the last place of the largest eigenvalue. With `isolated`, a separate process reads an
-    untrusted file, text or bytecode first, within `limits`. Raises `TiducError` if no program can be read.
+    constants. `entry` names the public function; the default is `main`, or else the only public function. `opset` holds
+    the rules. With `inline`, every call that can be inlined is inlined. `memory` is a budget, as in
+    `Program.rematerialize`. `loop_memory` selects how derivatives of loops store residuals: "stack", "sqrt", "log" or
+    "auto". With `relu`, a maximum of a value and 0 has derivative 0 at a tie. Eigenvalues count as equal if they differ
+    by at most `equal_within` units in the last place of the largest eigenvalue. With `isolated`, a separate process
+    reads an untrusted file, text or bytecode first, within `limits`. Raises `TiducError` if no program can be read.
     """
     if isinstance(source, READABLE):
         dialects = opset.dialects

@@ -12,7 +12,7 @@ from tiduc.view.fold import fold
 from tiduc.view.read import read_picture
 
 LARGEST = 150
-"""The most boxes, after folding, of a picture that is drawn; a notebook should not wait for Graphviz."""
+"""The most boxes, after folding, of a picture that is drawn, because Graphviz takes long for more boxes."""
 
 
 def as_html(program: Function) -> str:
@@ -30,7 +30,7 @@ def _rows(kind: str, ports: Sequence[Port]) -> list[str]:
 
 
 def _picture(program: Function) -> str:
-    """The picture as SVG, or a sentence that says why there is none."""
+    """The picture as SVG, or a sentence with the reason why there is none."""
     inputs = smooth(program, program.inputs)
     active = [i for i, port in enumerate(program.inputs) if port in inputs]
     module = program.module

@@ -8,7 +8,7 @@
         --rematerialize--> one that needs less memory --lower--> a StableHLO function
         --compile--> a compiled program, which takes arrays and returns arrays
 
-For higher orders, `linearize` runs again on a view with linear graphs, without a merge in between.
+For derivatives of higher order, `linearize` runs again on a view with linear graphs, without merging first.
 
 `Program` (`program.py`) runs the stages: `load` runs the first three, the methods `jvp`, `vjp`, `grad` and `hvp` run
 those that `DERIVATIVES` lists, and `run_stages` runs those of `LOWERING` when text or a compiled program is requested.
@@ -41,7 +41,10 @@ from tiduc.passes.structure.structure import structure
 from tiduc.ports import Function, attributes_of
 
 Step = Callable[[Function, Any, Sequence[Any]], Any]
-"""Runs a stage on the previous result; loops that depend on the values in the last argument stay separate."""
+"""(program, result of the previous stage, names) -> result of the stage.
+
+Loops that depend on the named values stay separate.
+"""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,10 @@ def _structure(program: Function, flat: Graph, separated: Sequence[str]) -> Grap
 
 
 def _rematerialize(program: Function, flat: Graph, separated: Sequence[str]) -> Graph:
-    """The graph within the program's budget, for which loops with memory "auto" may keep fewer residuals."""
+    """The flat graph, changed so that it fits the program's memory budget.
+
+    Loops with memory "auto" may keep fewer residuals.
+    """
     return rematerialize(program.view, flat, program.opset, program.memory, loops_of(program, separated))
 
 
@@ -132,7 +138,7 @@ DERIVATIVES: dict[str, dict[str, str]] = {
     "laplacian": {"batch": "laplacian"},
     "jet": {},
 }
-"""For each derivative, the stages that add graphs, in order, with the method that returns the program so far."""
+"""For each derivative: the stages that add graphs, in order, each with the method of `Program` that ends with it."""
 
 
 def stops(derivatives: Sequence[str]) -> list[str]:
@@ -155,7 +161,10 @@ def lowering(until: str) -> list[Stage]:
 def run_stages(
     program: Function, stages: Sequence[Stage], result: Graph | None = None, separated: Sequence[str] = ()
 ) -> Any:
-    """Runs consecutive stages of `LOWERING`. `result` is the result of the stage before the first one."""
+    """Runs consecutive stages of `LOWERING`, and returns the last result.
+
+    `result` is the result of the stage before the first.
+    """
     for stage in stages:
         assert stage.step is not None
         result = stage.step(program, result, separated)

@@ -19,7 +19,10 @@ from tiduc.passes.rules.registry import OpSet
 from tiduc.runtime.signature import SignatureValue, TensorType
 
 Wrt = Sequence[int | str] | int | str | None
-"""Inputs to differentiate with respect to, by position or name; None: all inputs with tangents that are not frozen."""
+"""Inputs to differentiate with respect to, by position or name.
+
+None: all inputs that have tangents and are not frozen.
+"""
 
 _PRINTED = re.compile(r"arg([0-9]{1,9})")
 
@@ -84,7 +87,10 @@ def smooth(program: Function, ports: Sequence[P]) -> list[P]:
 
 
 def held_because(port: Port, kinds: Sequence[str] = (FROZEN, HELD)) -> str:
-    """Why training skips a weight that no caller names, or "". `kinds` are the attributes that hold reasons."""
+    """The reason why training skips a weight unless the user names it; "" without a reason.
+
+    `kinds` are the attributes to read.
+    """
     reasons = [port.attributes and readable(ir.DictAttr(port.attributes), kind) for kind in kinds]
     return next((reason.value for reason in reasons if isinstance(reason, ir.StringAttr)), "")
 
@@ -121,7 +127,7 @@ def differentiated(program: Function, wrt: Wrt) -> list[InputPort]:
 
 
 def _constant_in(program: Function, wrt: Wrt) -> str | None:
-    """The first name in `wrt` that belongs to a constant, such as a weight, and to no input; None if there is none."""
+    """The first name in `wrt` of a constant, such as a weight, that is not also the name of an input; else None."""
     inputs = {port.name for port in program.inputs}
     entries = [wrt] if isinstance(wrt, str) else wrt if isinstance(wrt, Iterable) else ()
     unknown = [entry for entry in entries if isinstance(entry, str) and entry not in inputs]
@@ -135,7 +141,7 @@ def _constant_in(program: Function, wrt: Wrt) -> str | None:
 
 
 def described(port: Port) -> SignatureValue:
-    """The name and type of a port as callers see them. Raises `RequestError` if it cannot be passed as an array."""
+    """The name and the array type of a port. Raises `RequestError` if the port's values cannot be passed as arrays."""
     spelled = str(port.type)
     try:
         # An encoding may follow the comma, such as the bounds of dynamic dimensions.
@@ -161,8 +167,8 @@ def shown(ports: Sequence[Port]) -> str:
 def select_ports(ports: Sequence[P], wrt: object) -> list[P]:
     """The ports that `wrt` names, by position, by name or as a list.
 
-    Raises `RequestError` for unknown or repeated ports. `argN`, as MLIR prints the argument at position N, is that
-    position if no port has this name.
+    Raises `RequestError` for unknown or repeated ports. `argN`, MLIR's printed name of the argument at position N,
+    selects this position if no port has the name.
     """
     if isinstance(wrt, str | Integral):
         entries: Iterable[object] = [wrt]
@@ -208,13 +214,14 @@ def with_ports(ports: Sequence[P], more: Sequence[P]) -> tuple[P, ...]:
 
 
 ALIASED = "tf.aliasing_output"
-"""The attribute of a donated argument that has the number of the output that may reuse the argument's buffer."""
+"""Attribute of a donated argument: the index of the output that may reuse the argument's buffer."""
 
 
 def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> ir.ArrayAttr:
-    """The attributes of each port: those of the source, and its name unless that is the default, such as `arg0`.
+    """The attributes of each port, with the port's name unless the name is the default, such as `arg0`.
 
-    `same` are the positions of outputs that are unchanged from the source. An alias with any other output is dropped.
+    `same` has the positions of outputs that are outputs of the source program, too. Aliases of other outputs are
+    dropped.
     """
     described = []
     for i, port in enumerate(ports):
@@ -228,7 +235,7 @@ def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = (
 
 
 def ports_of(graph: Graph) -> tuple[tuple[InputPort, ...], tuple[OutputPort, ...]]:
-    """The inputs and outputs of a graph, with the names and attributes of the function that it was imported from."""
+    """The inputs and outputs of a graph, with names and attributes from the function from which it was imported."""
     results = [y for y in graph.outputs if y is not None]
     arg_attrs = graph.attributes.get("arg_attrs") or [None] * len(graph.inputs)
     res_attrs = graph.attributes.get("res_attrs") or [None] * len(results)

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Program:
-    """A StableHLO program; immutable.
+    """An immutable StableHLO program.
 
-    All programs derived from one file share a view, so that nothing is computed twice. `inputs` and `outputs` are
-    the signature. Graphs are merged and lowered only when text or a module is asked for.
+    All programs derived from one file share a view, so that no graph is computed twice. `inputs` and `outputs` are the
+    signature. Graphs are merged and lowered only when the text or a module of the program is read.
     """
 
     view: View
@@ -61,7 +61,7 @@ class Program:
     outputs: tuple[OutputPort, ...]
     beside: tuple[Any, ...] = ()  # functions that custom calls name, and Shardy's meshes
     opset: OpSet = OPSET  # the rules that differentiate it
-    loop_memory: str = "auto"  # how reverse-mode loops get their residuals: stack, sqrt, log, auto
+    loop_memory: str = "auto"  # how reverse-mode loops store residuals: stack, sqrt, log, auto
     memory: str = ""  # the budget: 100MB, 0.3x, min; empty for no limit
 
     # ---- derivatives and batches ---------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Program:
         """(primals..., cotangents of the differentiable outputs...) -> (outputs..., cotangents of wrt...).
 
         With `conjugate`, complex seeds and results are conjugated, as in JAX. With `batch`, cotangents have a leading
-        dimension of that size. Shapes and errors are those of `jvp`.
+        dimension of that size. Shapes and errors are as in `jvp`.
         """
         cotangents, results = vjp(self, wrt, conjugate, batch)
         return self._with_inputs(cotangents, results)
@@ -91,7 +91,7 @@ class Program:
     def grad(self, wrt: Wrt = None, value: bool = False, conjugate: bool = False) -> "Program":
         """(primals...) -> ((the output, if `value`), cotangents of wrt...), for one real scalar float output.
 
-        `conjugate` is that of `vjp`. Raises `RequestError` for other outputs, and the errors of `jvp`.
+        `conjugate` is as in `vjp`. Raises `RequestError` for other outputs, and the errors of `jvp`.
         """
         return self._with_results(grad(self, wrt, conjugate), value)
 
@@ -108,7 +108,7 @@ class Program:
 
     @stage
     def derivatives(self, order: int, wrt: Wrt = None) -> "Program":
-        """(primals...) -> (y, y', ..., the derivative of y of this order) for each differentiable output y.
+        """(primals...) -> (y and its derivatives of orders 1 to `order`) for each differentiable output y.
 
         `wrt` is the scalar input to differentiate with respect to. Raises `RequestError` if `wrt` is not one scalar
         input, or if the factorial of the order exceeds the range of an output's type.
@@ -135,11 +135,12 @@ class Program:
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), derivative of each output in each of wrt...).
 
-        A derivative has the shape of its output, then of its input. `mode` is "forward", "reverse" or "auto", the
-        cheapest of both and a product of Jacobians at a bottleneck. With `sparsity` "auto" or a pattern, columns or
-        rows without common nonzeros share a seed; "diagonal" and "block-diagonal" return only these parts. With
-        `compressed` "csr" or "csc", a derivative is the vector of its nonzeros, whose positions are in `patterns`.
-        Raises `RequestError` for complex inputs or dynamic shapes.
+        A derivative's shape is the shape of its output followed by the shape of its input. `mode` is "forward",
+        "reverse" or "auto": the cheapest of forward mode, reverse mode, and a product of Jacobians at a bottleneck.
+        With `sparsity` "auto" or a pattern, columns or rows without common nonzeros share a seed; "diagonal" and
+        "block-diagonal" return only the diagonal or the diagonal blocks. With `compressed` "csr" or "csc", a derivative
+        is the vector of its nonzeros, whose positions are in `patterns`. Raises `RequestError` for complex inputs or
+        dynamic shapes.
         """
         return self._with_results(jacobian(self, wrt, mode, sparsity, compressed), value)
 
@@ -153,15 +154,17 @@ class Program:
     ) -> "Program":
         """(primals...) -> ((outputs..., if `value`), second derivatives of each output in each pair of wrt...).
 
-        Each has the shape of its output, then the shapes of its two inputs. Options and errors are as in `jacobian`.
+        The shape of each is the shape of its output followed by the shapes of its two inputs. Options and errors are as
+        in `jacobian`.
         """
         return self._with_results(hessian(self, wrt, sparsity, compressed), value)
 
     def rematerialize(self, memory: str) -> "Program":
-        """The program within a memory budget, which its derivatives inherit.
+        """The program with a memory budget, which derivatives of the program inherit.
 
-        `memory` is "100MB", which includes arguments and results; "0.3x" of the other bytes that the program takes
-        without a budget; or "min". Lowering raises `RequestError` for other texts and for infeasible budgets.
+        `memory` is a number of bytes such as "100MB", which includes arguments and results; a share such as "0.3x" of
+        the bytes that the program needs without a budget besides arguments and results; or "min". Lowering raises
+        `RequestError` for other texts and for infeasible budgets.
         """
         return replace(self, memory=memory)
 
@@ -219,13 +222,16 @@ class Program:
 
     @stage
     def lowered(self, separated: Sequence[InputPort] = ()) -> Any:
-        """The module, lowered again; loops and branches that depend on inputs in `separated` stay separate."""
+        """Lowers the program and returns the module.
+
+        Loops and branches that depend on inputs in `separated` stay separate.
+        """
         keys = [port.key for port in separated]
         return run_stages(self, lowering("lower")[1:], self.merged, keys)
 
     @stage
     def module_after(self, name: str) -> Any:
-        """The `ir.Module` after a stage of `pipeline.STAGES`: the graphs, the flat graph, or the function."""
+        """The `ir.Module` after the stage `name` of `pipeline.STAGES`: the graphs, the flat graph, or the function."""
         if name == "lower":
             return self.module
         stages = lowering(name)
@@ -244,14 +250,18 @@ class Program:
         return f"<{type(self).__name__} {self.name}{shown(self.inputs)} -> {shown(self.outputs)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # MLIR's objects cannot be pickled. The bytecode can, with the op set unless it is the default one.
+        # MLIR's objects cannot be pickled, so the pickle has the bytecode, and the op set unless it is the
+        # default.
         opset = None if self.opset is OPSET else self.opset
         with turn():
             return _unpickled, (bytecode(self.module), self.name, opset, self.loop_memory)
 
     @computed_once
     def signature(self) -> Signature:
-        """The names and types of its inputs and outputs. Raises `RequestError` if one is not a tensor."""
+        """The names and types of the inputs and outputs.
+
+        Raises `RequestError` if an input or output is not a tensor.
+        """
         return signature_of(self)
 
     patterns = property(stage(patterns_of))
@@ -271,7 +281,10 @@ class Program:
     # ---- files and compiled modules ------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes StableHLO text, or bytecode for resource constants. `TiducError`, and no file, on failure."""
+        """Writes StableHLO text, or bytecode if a constant is a resource.
+
+        On failure, raises `TiducError` and writes no file.
+        """
         with turn():
             is_text = not has_resources(self.module)
             contents = self.text.encode("utf-8", "surrogateescape") if is_text else bytecode(self.module)
@@ -298,13 +311,13 @@ class Program:
 
         `engine` is "iree", "xla" or "reference". IREE's result has the bytes of its module as `vmfb`. With `lapack`
         "callback", the module factorizes by calling NumPy, on CPUs only. `limits` bound IREE's compiler. Without
-        `cached`, the cache is neither read nor written. Without `fast`, the program gets only the rewrites that IREE
-        needs for correct values.
+        `cached`, the cache is neither read nor written. Without `fast`, only the rewrites run that IREE needs for
+        correct values.
         """
         return compile_program(self.lower(), engine, Options(target, lapack, limits, cached, fast))
 
     def on(self, target: str) -> Call:
-        """The program as a function. Compiled at the first request for a target; errors are those of `compile`."""
+        """The program as a function, compiled for a target at the first request. Raises the errors of `compile`."""
         if target not in self._calls:
             self._calls[target] = Call(self.compile(target), self.defaults)
         return self._calls[target]
@@ -312,7 +325,7 @@ class Program:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Runs the program on this CPU: arrays by position or input name give the output, or a tuple of outputs.
 
-        The first call compiles the program. `InputError` where an argument does not fit its input.
+        The first call compiles the program. Raises `InputError` if an argument does not fit its input.
         """
         return self.on("cpu")(*arguments, **named)
 
@@ -327,22 +340,22 @@ class Program:
         return {}
 
     def lower(self) -> Lowered:
-        """The program as backends see it. Raises `Unsupported` if a custom op has no lowering to StableHLO."""
+        """The lowered program, for backends. Raises `Unsupported` if a custom op has no lowering to StableHLO."""
         with turn():
             module = self.module.operation.clone().operation
             apply_lowerings(module, self.opset)
             return Lowered(module, self.signature, self.name)
 
     def differentiated(self, wrt: Wrt) -> list[InputPort]:
-        """The inputs that `wrt` names. `RequestError` if unknown, repeated or not differentiable."""
+        """The inputs that `wrt` names. Raises `RequestError` if an input is unknown, repeated or not differentiable."""
         return differentiated(self, wrt)
 
     def _with_inputs(self, given: Sequence[InputPort], results: Sequence[OutputPort]) -> "Program":
-        """A program with further inputs that returns these results after the outputs."""
+        """The program with further inputs `given`, which returns `results` after the outputs."""
         return replace(self, inputs=with_ports(self.inputs, given), outputs=with_ports(self.outputs, results))
 
     def _with_results(self, results: Sequence[OutputPort], value: bool) -> "Program":
-        """A program that returns these results; with `value`, the outputs come first."""
+        """The program that returns `results`; with `value`, the outputs precede the results."""
         return replace(self, outputs=with_ports(self.outputs if value else (), results))
 
 

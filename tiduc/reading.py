@@ -1,4 +1,4 @@
-"""Reads modules from files, text and bytes, in this process, or first in an isolated one.
+"""Reads modules from files, text and bytes: in this process, or first in an isolated process.
 
     source -> worker: parse, verify, import -> bytecode -> this process
 
@@ -40,7 +40,7 @@ def module_in(source: Readable, dialects: Collection[str] = ()) -> Any:
 def isolated_module(
     source: Readable, entry: str | None = None, dialects: Collection[str] = (), limits: Limits | None = None
 ) -> Any:
-    """The module of `module_in`, after a separate process has read, imported and written it.
+    """The module that `module_in` would return, after a separate process has read, imported and written the module.
 
     Raises `ParseError` if that process dies of a signal or exceeds the limits.
     """
@@ -113,12 +113,12 @@ def _public(block: ir.Block) -> list[str]:
 
 
 def _spelled(module: IrOp | None, function: str) -> str:
-    """A function's name, preceded by the name of its nested module if that has one."""
+    """A function's name, preceded by the name of its nested module if the module has a name."""
     return f"{symbol(module)}::{function}" if module is not None and symbol(module) else function
 
 
 def _unnested(module: IrOp) -> ir.Module:
-    """A copy of a nested module's op as a module of its own."""
+    """A copy of a nested module, as a top-level module."""
     copy = ir.Module.create(loc=module.location)
     for name in module.attributes:
         copy.operation.attributes[name] = module.attributes[name]

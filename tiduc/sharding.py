@@ -20,7 +20,7 @@ _KEY = "sdy.sharding"
 def shard(
     program: Program, mesh: Mapping[str, int], shardings: Mapping[str, Sequence[str | None]]
 ) -> Program:
-    """The program for the devices of a mesh, with these inputs split among them.
+    """The program for the devices of a mesh, with the inputs named in `shardings` split among the devices.
 
     `mesh` has the size of each axis, in order. `shardings` lists, by input, the axes that split its first dimensions,
     with None for a dimension that is not split. Further dimensions and other inputs are not split. XLA chooses the
@@ -76,7 +76,7 @@ def _padded(axes: Sequence[str | None], rank: int) -> list[str | None]:
 def _check(
     name: str, shape: Sequence[int | None], axes: Sequence[str | None], mesh: Mapping[str, int]
 ) -> None:
-    """Raises RequestError for a sharding that is impossible for this input."""
+    """Raises `RequestError` for axes that cannot split an input of this shape."""
     if len(axes) > len(shape):
         raise RequestError(f"{name} has {len(shape)} dimensions, and its sharding names {len(axes)}")
     used = [axis for axis in axes if axis]

@@ -36,7 +36,7 @@ def _outputs(program: Function) -> list[OutputPort]:
 
 
 def _required(program: Function, known: list[Any]) -> tuple[RequiredSize, ...]:
-    """The constraints on dynamic dimensions of inputs, in addition to the known sizes."""
+    """The constraints on dynamic dimensions of inputs, other than the `known` sizes."""
     function = ModuleSizes(program.module, {program.name: known}).function(program.name)
     if function is None:
         return ()

@@ -6,8 +6,8 @@
     backward:  (residuals..., cotangents...) -> (cotangents of wrt...)
 
 The backward part holds the ops that depend on cotangents; residuals are the other values that these ops read. The
-backward part recomputes a value if cheap ops compute it from constants and other residuals, or from a value that takes
-no more memory.
+backward part recomputes a value if cheap ops compute it from constants and other residuals, or if an op only arranges
+or converts the elements of a value that takes no more memory.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Residual:
 
     name: str
     type: TensorType
-    kind: str  # the op that computes it, or that it is an input or an output
+    kind: str  # the op that computes the value; or "input" or "output" with the name
     place: str  # the source location of the op; empty for an input
     bytes: int | None  # its size in memory; None for a dynamic shape
 
@@ -66,8 +66,8 @@ def split(program: Program, wrt: Wrt = None) -> Split:
     """The forward and the backward part of the VJP in `wrt`, each a program.
 
     For all inputs and cotangents, `backward(*forward(*primals)[n:], *cotangents)`, where n is the number of outputs,
-    equals the results of the VJP after its outputs. Raises `Unsupported` if an op computes both an output and a
-    cotangent.
+    equals the cotangents that the VJP returns after the outputs. Raises `Unsupported` if an op computes both an output
+    and a cotangent.
     """
     memory = program.memory
     vjp = program.rematerialize("").vjp(wrt)  # the budget applies to each part
@@ -92,7 +92,7 @@ class _Cut:
         self._module = vjp.lowered(separated=vjp.inputs[inputs:])
         self._block = entry_of(self._module).regions[0].blocks[0]
         *ops, self._return = list(operations(self._block))
-        # By value: (-1, number of the argument), or (number of the op, number of the result).
+        # By value: (-1, index of the argument), or (index of the op, index of the result).
         self._places: dict[Any, tuple[int, int]] = {x: (-1, i) for i, x in enumerate(self._block.arguments)}
         self._places |= {y: (i, k) for i, op in enumerate(ops) for k, y in enumerate(op.results)}
         self._ops = ops
@@ -103,7 +103,7 @@ class _Cut:
         self.residuals = self._read()
 
     def _depending(self) -> set[int]:
-        """The numbers of the ops that depend on a cotangent."""
+        """The indices of the ops that depend on a cotangent."""
         values = set(list(self._block.arguments)[self._inputs :])
         numbers = set()
         for i, op in enumerate(self._ops):
@@ -148,7 +148,7 @@ class _Cut:
         return kept
 
     def kind_of(self, x: IrValue) -> str:
-        """A description of a residual."""
+        """A description of a residual: "input NAME", "output NAME", or the name of the op that computes it."""
         number, i = self._places[x]
         if number < 0:
             return f"input {self.vjp.inputs[i].name}"
@@ -207,7 +207,7 @@ class _Cut:
         return _without_duplicates(module)
 
     def _copy(self) -> tuple[ir.Module, ir.Operation, dict[tuple[int, int], IrValue], list[ir.Operation]]:
-        """A copy of the module, its function, its values by their places, and its ops."""
+        """A copy of the module, its function, its values by the keys of `_places`, and its ops."""
         module = ir.Module.create(loc=self._module.operation.location)
         for name in self._module.operation.attributes:
             module.operation.attributes[name] = self._module.operation.attributes[name]
@@ -256,7 +256,7 @@ def _name_attributes(names: Sequence[str]) -> list[ir.DictAttr]:
 
 
 def _sign(function: IrOp, inputs: Sequence[ir.DictAttr], outputs: Sequence[ir.DictAttr]) -> None:
-    """Sets the function's type to that of its block, and its argument and result attributes."""
+    """Sets a function's type to the types of its block, and sets its argument and result attributes."""
     block = function.regions[0].blocks[0]
     results = [x.type for x in terminator(block).operands]
     type_ = ir.FunctionType.get([x.type for x in block.arguments], results)

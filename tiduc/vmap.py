@@ -1,8 +1,9 @@
-"""vmap: a program for many values of some inputs at once, along a new dimension at any place.
+"""vmap: a program for many values of some inputs at once, along a new dimension at any position.
 
     f(x: 3, w: 3x2) -> y: 2      batched in x, size 8, out axis 1      f(x: 8x3, w: 3x2) -> y: 2x8
 
-`passes/batch.py` batches along a leading dimension. This file transposes inputs to that form, and outputs from it.
+`passes/batch.py` batches along a leading dimension. This file transposes inputs so that the batch dimension leads, and
+moves the dimension of outputs to its position.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,10 @@ from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Function, InputPort, OutputPort, Port
 
 Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
-"""The batched dimension of each port: one for all, one per port in order, or by name; None for no such dimension."""
+"""The batch dimension of each port: one for all, one per port in order, or by name.
+
+None stands for no batch dimension.
+"""
 
 
 def vmap(
@@ -30,9 +34,9 @@ def vmap(
 ) -> tuple[list[InputPort], list[OutputPort]]:
     """The inputs and outputs of the program that computes `size` values. Their order and names do not change.
 
-    Inputs that a mapping omits are shared, and outputs that it omits get the new dimension in front. An output of axis
-    None must not depend on a batched input. Raises `RequestError` if it does, for an axis out of range, for a type that
-    has no batch dimension, and for a program without a batched input.
+    Inputs that a mapping omits are shared, and outputs that it omits get the new dimension in front. An output with
+    axis None must not depend on a batched input. Raises `RequestError` if it does, for an axis out of range, for a type
+    that has no batch dimension, and for a program without a batched input.
     """
     axes = _axes("in_axes", in_axes, program.inputs, None)
     ends = _axes("out_axes", out_axes, program.outputs, 0)
@@ -73,7 +77,7 @@ def _axes(option: str, given: Axes, ports: Sequence[Port], default: int | None) 
 
 
 def _axis(option: str, port: Port, axis: int | None) -> int | None:
-    """An axis that counts from the front; a negative axis counts from the end of the batched shape."""
+    """The axis counted from the front. A negative `axis` counts from the end of the batched shape."""
     if axis is None:
         return None
     if not isinstance(port.type, ir.RankedTensorType) or is_dynamic(port.type):

@@ -17,7 +17,7 @@ from tiduc.ports import InputPort
 
 
 class Accumulation:
-    """The sums of gradients, which are part of the state, and whether this call updates the parameters."""
+    """The sums of gradients, which are part of a step's state, and whether a call updates the parameters."""
 
     def __init__(
         self, b: StablehloBuilder, parameters: Sequence[InputPort], slopes: Sequence[Value], count: int
@@ -41,5 +41,5 @@ class Accumulation:
             self.values.append(b.select(self._due, b.zeros_like(total), total))
 
     def new_or_old(self, new: Value, old: Value) -> Value:
-        """The new value if this call updates the parameters, else the old one."""
+        """The value `new` if the call updates the parameters, else `old`."""
         return self._b.select(self._due, new, old)

@@ -2,7 +2,7 @@
 
     {"x": 1000x4, "target": 1000} --batch 32, seed 7, epoch 0--> {"x": 32x4, "target": 32}, ...
 
-The order of an epoch depends on the seed and on the number of the epoch alone, so that a run can begin anywhere.
+The order of an epoch depends only on the seed and on the number of the epoch, so that a run can continue anywhere.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from tiduc.runtime.signature import SignatureValue
 
 
 class Batches:
-    """The batches of a data set for a function with these inputs, whose first dimension counts the rows of a batch.
+    """The batches of a data set for a function. The first dimension of each input in `inputs` is the rows of a batch.
 
-    `size` is the number of rows of a batch; a function with static shapes has a size of its own. The last batch of an
-    epoch has the remaining rows, or is left out if the function has a static size. Raises `InputError` for arrays that
-    do not fit the inputs, and `RequestError` for another size than the function's.
+    `size` is the number of rows of a batch; for a function with static shapes, the shapes determine this number. The
+    last batch of an epoch has the remaining rows, or is left out if the function has a static size. Raises `InputError`
+    for arrays that do not fit the inputs, and `RequestError` if `size` differs from the function's number of rows.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Batches:
 
 
 def _fitted(data: Mapping[str, Array], value: SignatureValue) -> NDArray[Any]:
-    """The array of an input, with the element type of the input."""
+    """The array of the data for an input, converted to the element type of the input."""
     if value.name not in data:
         raise InputError(f"the data has no array {value.name!r}; it has: {', '.join(data) or 'none'}")
     array, type_ = np.asarray(data[value.name]), value.type
@@ -82,7 +82,10 @@ def _fitted(data: Mapping[str, Array], value: SignatureValue) -> NDArray[Any]:
 
 
 def _converted(name: str, array: NDArray[Any], dtype: "np.dtype[Any]") -> NDArray[Any]:
-    """The array with another element type. Raises `InputError` if the type cannot hold the kind or the numbers."""
+    """The array with the element type `dtype`.
+
+    Raises `InputError` if this type cannot hold the numbers of the array.
+    """
     if array.dtype == dtype:
         return array
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:

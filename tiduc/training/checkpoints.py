@@ -1,7 +1,7 @@
 """Checkpoints: a state in the middle of a run, from which a killed run continues as if it had not been killed.
 
 A checkpoint is a safetensors file of the state, whose note `tiduc.run` has the position of the run. A new checkpoint is
-written beside the old one and then replaces it, so that a killed run leaves one of the two.
+written beside the old checkpoint and then replaces it, so that a killed run leaves a whole checkpoint.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ def checksum(*data: Mapping[str, Array]) -> int:
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Raises `RequestError` for a file that could not hold a checkpoint."""
+    """Raises `RequestError` unless the name of a file for a checkpoint ends in `.safetensors`."""
     if not os.fspath(path).endswith(".safetensors"):
         raise RequestError("a checkpoint is a .safetensors file", os.fspath(path))
 
@@ -75,7 +75,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
 def write_checkpoint(
     path: str | os.PathLike[str], state: Mapping[str, Array], position: Position, notes: Mapping[str, str]
 ) -> None:
-    """Writes a checkpoint, which replaces the old one when it is whole."""
+    """Writes a checkpoint. The file replaces an old checkpoint when all bytes are written."""
     write_weights(path, state, {**notes, RUN: json.dumps(asdict(position))})
 
 
@@ -90,7 +90,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], Pos
 
 
 def check_same(position: Position, wanted: Position, path: str | os.PathLike[str]) -> None:
-    """Raises `RequestError` if a checkpoint is not of the run that has these settings."""
+    """Raises `RequestError` if a checkpoint's settings differ from the settings of `wanted`."""
     settings = {"seed": "seed", "batch": "size of a batch", "data": "data set", "rates": "schedule of rates"}
     for name, words in settings.items():
         if getattr(position, name) != getattr(wanted, name):

@@ -1,4 +1,4 @@
-"""compose: a program that calls a model and then a loss, which is itself a program, as functions."""
+"""compose: builds a program that calls two programs, a model and a loss, as functions."""
 
 from collections.abc import Sequence
 
@@ -63,7 +63,10 @@ def _check(loss: Program, given: Sequence[OutputPort]) -> None:
 
 
 def move(program: Program, module: ir.Module, prefix: str) -> str:
-    """Moves the program's functions into a module, private and with prefixed names; returns the entry's name."""
+    """Moves the program's functions into a module, as private functions with prefixed names.
+
+    Returns the entry's new name.
+    """
     copy = program.module.operation.clone().operation
     body = copy.regions[0].blocks[0]
     functions = [op for op in operations(body) if "sym_name" in op.attributes]

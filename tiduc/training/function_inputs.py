@@ -1,4 +1,4 @@
-"""`FunctionInputs`: adds and removes inputs of a function of MLIR, with their names and the reasons to hold them."""
+"""`FunctionInputs`: adds and removes inputs of an MLIR function, with their names and the reasons to freeze them."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,7 +13,7 @@ from tiduc.models.model import Model
 
 
 class FunctionInputs:
-    """The inputs of the function of a copy of a model's module. `finish` writes the function's type."""
+    """The inputs of a model's function, in a copy of the model's module. `finish` updates the function's type."""
 
     def __init__(self, model: Model) -> None:
         self.module: ir.Module = parse(bytecode(model.module))
@@ -33,7 +33,7 @@ class FunctionInputs:
         return argument
 
     def add(self, name: str, sizes: Sequence[int], element: ir.Type, frozen: str = "") -> IrValue:
-        """A new last input; `frozen` is the reason to hold it."""
+        """Adds a last input and returns it. A reason `frozen` marks the input as frozen."""
         texts = {NAME: name, FROZEN: frozen}
         self._attributes.append(ir.DictAttr.get({k: ir.StringAttr.get(x) for k, x in texts.items() if x}))
         type_ = ir.RankedTensorType.get(sizes, element)
@@ -41,7 +41,7 @@ class FunctionInputs:
         return argument
 
     def remove(self, name: str) -> None:
-        """Removes an input of the model that no op reads, when the function is finished."""
+        """Makes `finish` remove an input of the model. No op may read the input then."""
         self._removed.add(self._place[name])
 
     def freeze(self, names: Collection[str], reason: str) -> None:
@@ -53,7 +53,7 @@ class FunctionInputs:
                 self._attributes[i] = ir.DictAttr.get({**own, FROZEN: ir.StringAttr.get(reason)})
 
     def finish(self) -> ir.Module:
-        """The module, after its function has the inputs."""
+        """Removes inputs, sets the function's type and attributes, and returns the module."""
         for i in sorted(self._removed, reverse=True):
             self.block.erase_argument(i)
             del self._attributes[i]

@@ -1,4 +1,4 @@
-"""identity_of: a text that two programs of one model share, and that programs of other models do not.
+"""identity_of: a text that is equal for two programs of one model, and differs for programs of other models.
 
 The files of a state carry the identity of their model, so that a static library refuses the state of another model
 whose arrays have equal names and types. A model that is exported for another size of batch must keep its identity, so
@@ -32,8 +32,8 @@ _SCALING = ("stablehlo.multiply", "stablehlo.divide")
 def identity_of(model: Program) -> str:
     """A hash of a model: its ops with their attributes, the values that each op reads, and the types of the weights.
 
-    The hash has the numbers of float constants, such as slopes and rates of dropout, but not those that scale a sum,
-    such as the divisor of a mean over a batch. The hash also leaves out shapes, the bounds of slices, integer
+    The hash has the numbers of float constants, such as slopes and rates of dropout, but not the numbers that scale a
+    sum, such as the divisor of a mean over a batch. The hash also leaves out shapes, the bounds of slices, integer
     constants, and constants of several numbers, such as masks, because these may depend on the size of a batch.
     """
     digest = hashlib.sha256()
@@ -43,7 +43,7 @@ def identity_of(model: Program) -> str:
 
 
 def check_identity(text: str) -> None:
-    """Raises `RequestError` for a text that files and programs in C cannot hold as it is."""
+    """Raises `RequestError` for a text with characters that files or programs in C cannot hold, or that is too long."""
     if not re.fullmatch(r"[\w.+-]{,200}", text, re.ASCII):
         raise RequestError(
             f"an identity has letters, digits, '.', '_', '+' and '-', at most 200; not {text!r}"
@@ -51,7 +51,7 @@ def check_identity(text: str) -> None:
 
 
 class _Lines:
-    """The lines that describe a model: one for each weight, and one for each op that reads an input.
+    """The lines that describe a model: one for each weight, and one for each op that depends on an input.
 
     A constant has no line; its number is in the lines of its readers. Otherwise the number of lines would change if two
     constants became equal, because equal constants are one op.
@@ -61,7 +61,7 @@ class _Lines:
         self._model = model
         self._numbers = {x: str(i) for i, x in enumerate(model.merged.inputs.values())}
         self._constants: dict[Value, str] = {}  # the text of each value that depends on no input
-        self._sums: set[Value] = set()  # sums, in other shapes and times constants
+        self._sums: set[Value] = set()  # results of sums, also reshaped or multiplied by constants
 
     def __iter__(self) -> Iterator[str]:
         weights = self._model.weights if isinstance(self._model, Model) else {}
@@ -91,14 +91,14 @@ class _Lines:
 
 
 def _number(value: ir.Attribute) -> str:
-    """The number of a float constant whose elements are equal."""
+    """The number of a float splat constant as text; "constant" for any other constant."""
     if is_splat(value) and is_float(value.type):
         return repr(splat_number(value))
     return "constant"
 
 
 def _described(op: Definition | ir.Operation) -> str:
-    """An op with the attributes that StableHLO defines, without sizes and without names of functions."""
+    """The text of an op with the attributes that StableHLO defines, without sizes and names of functions."""
     names = sorted(name for name in op.attributes if "." not in name and name not in _SIZES)
     texts = {name: str(readable(op.attributes, name)) for name in names}
     return " ".join((op.name, *(f"{name}={text}" for name, text in texts.items() if "@" not in text)))

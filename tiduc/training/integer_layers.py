@@ -1,4 +1,4 @@
-"""integer_layers: the linear layers of a model whose file has their weights as integers and scales, as torchao writes.
+"""integer_layers: finds linear layers whose weights are integers and scales in the model's file, as from torchao.
 
 %w = (convert %codes - %zero) * (broadcast_in_dim %scales);  dot_general %x, %w        a layer named after %scales
 """
@@ -21,7 +21,7 @@ _SCALING = frozenset(
 )
 """The ops between the arrays of a weight and a product."""
 _ENDING = re.compile(r"(\.parametrizations\.weight\.\w+|\.[^.]*)$")
-"""The part of an array's name after the name of its layer."""
+"""Matches the part of an array's name that follows the name of the layer."""
 
 
 def integer_layers(model: Model, inputs: FunctionInputs) -> dict[str, list[ir.Operation]]:

@@ -36,7 +36,7 @@ from tiduc.training.quantization import dequantized
 
 Tensor = ir.Value[ir.RankedTensorType]
 ALPHA = "lora_alpha"
-"""The input whose ratio to the rank scales the adapters."""
+"""The input alpha; the quotient alpha / rank scales the adapters."""
 _PREFIX, _A, _B, _WEIGHT = "base_model.model.", ".lora_A.weight", ".lora_B.weight", ".weight"
 _FILES = "adapter_model.safetensors", "adapter_config.json"
 _DOT = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>"
@@ -46,8 +46,9 @@ _DOT = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensi
 def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float = 8.0, seed: int = 0) -> Model:
     """The model with an adapter for each linear layer whose name matches one of the patterns `layers`.
 
-    `seed` and the layer's name draw A as peft does, from the uniform distribution of Kaiming. Raises `RequestError` if
-    a pattern matches no layer, where a matched weight is not that of `torch.nn.Linear`, and for a rank below 1.
+    A is random as in peft, from the uniform distribution of Kaiming; the draw depends on `seed` and the layer's name.
+    Raises `RequestError` if a pattern matches no layer, if a matched layer is not a `torch.nn.Linear`, and for a rank
+    below 1.
     """
     if rank < 1:
         raise RequestError(f"the rank of an adapter is at least 1, not {rank}")
@@ -61,7 +62,7 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
         element = weight.element_type if isinstance(weight.element_type, ir.F64Type) else ir.F32Type.get()
         wide = np.float64 if isinstance(element, ir.F64Type) else np.float32
         layer = _PREFIX + name
-        draw = np.random.default_rng([seed, crc32(layer.encode())])  # whatever the order of the layers
+        draw = np.random.default_rng([seed, crc32(layer.encode())])  # independent of the order of the layers
         added[layer + _A] = draw.uniform(-(columns**-0.5), columns**-0.5, (rank, columns)).astype(wide)
         added[layer + _B] = np.zeros((rows, rank), wide)
         a = inputs.add(layer + _A, [rank, columns], element)
@@ -75,7 +76,7 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
 
 
 def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dict[str, list[ir.Operation]]:
-    """The layers that match, each with the products that read its weight."""
+    """The names of the layers that match a pattern, each with the products that read its weight."""
     named = {name.removesuffix(_WEIGHT): name for name in model.weights if name.endswith(_WEIGHT)}
     of_integers = integer_layers(model, inputs)
     known = list(dict.fromkeys([*named, *of_integers]))
@@ -160,7 +161,7 @@ def _adapt(product: ir.Operation, a: Tensor, b: Tensor, scale: Tensor) -> None:
 
 
 def _next(op: ir.Operation) -> ir.OpView:
-    """The op after an op; a product is never the last op of a function."""
+    """The next op in the op's block. The op must not be the last op of the block."""
     following = iter(op.operation.block.operations)
     while next(following).operation != op.operation:
         pass
@@ -220,7 +221,7 @@ def write_adapters(state: Mapping[str, Array], folder: str | os.PathLike[str]) -
 
 
 def merged(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights of the model, by their names in the model, with the adapters added: W + alpha / r B A."""
+    """The weights of the model by name, with the adapters added to them: W + alpha / r B A."""
     adapters, state = adapters_in(state), dequantized(state)
     # These inputs of a training step are not weights.
     own = {ALPHA, *(_last(state, name) for name in ("step", "batches", *NAMES))}

@@ -79,7 +79,10 @@ def _mse(b: StablehloBuilder, y: Value, key: str) -> tuple[Any, Any]:
 
 
 def _softmax_cross_entropy(b: StablehloBuilder, y: Value, key: str) -> tuple[Any, Any]:
-    """Subtracts the largest element of each row first, so that no exponential overflows."""
+    """The type of the targets, and the loss.
+
+    Each row's largest element is subtracted first, so that no exponential overflows.
+    """
     if not rank(y):
         raise RequestError(
             f"the loss softmax-cross-entropy needs a dimension of classes; the output is {y.type}"
@@ -108,7 +111,7 @@ def _mean_of_classes(b: StablehloBuilder, losses: Value, target: Value, y: Value
 
 
 def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type) -> Value:
-    """The targets, repeated for each class. There must be a target for each row; one target does not serve all rows."""
+    """The targets, repeated for each class. Each row must have a target: a dimension of size 1 is not broadcast."""
     rows = range(rank(y) - 1)
     if not is_dynamic(table):
         return b.broadcast_in_dim(target, rows, y)
@@ -117,7 +120,7 @@ def _along_classes(b: StablehloBuilder, target: Value, y: Value, table: ir.Type)
 
 
 def wide(type_: ir.FloatType) -> ir.FloatType:
-    """The element type in which to sum numbers of this type: f32 if the type is narrower."""
+    """The element type for sums of numbers of a type: f32 for a narrower type, else the type itself."""
     return type_ if type_.width >= 32 else ir.F32Type.get()
 
 

@@ -31,7 +31,7 @@ class Sgd:
     """Gradient descent."""
 
     state_names: tuple[str, ...] = ()  # the state arrays of each parameter, of its shape
-    counts = False  # whether the update depends on the number of the step
+    counts = False  # whether `update` needs the number of the step
 
     def update(
         self, b: StablehloBuilder, p: Value, g: Value, state: Sequence[Value], rate: Value, step: Value | None
@@ -61,7 +61,7 @@ class Momentum:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam: each entry moves by about the learning rate, whatever the size of its gradient."""
+    """Adam: each entry changes by about the learning rate, for gradients of any size."""
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -105,7 +105,7 @@ class AdamW(Adam):
 
 @dataclass(frozen=True)
 class Lion:
-    """Lion: each entry moves by exactly the learning rate, along the sign of a mixture of gradients."""
+    """Lion: without decay, each entry changes by the learning rate, against the sign of a mixture of gradients."""
 
     beta1: float = 0.9
     beta2: float = 0.99
@@ -159,7 +159,7 @@ def _is_positive(name: str, value: float) -> None:
 
 
 def without_decay(chosen: Optimizer) -> Optimizer:
-    """The optimizer for a parameter that does not decay."""
+    """The optimizer with weight decay 0, for a parameter that does not decay."""
     return replace(chosen, weight_decay=0.0) if isinstance(chosen, AdamW | Lion) else chosen
 
 

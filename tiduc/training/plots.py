@@ -1,4 +1,4 @@
-"""A picture of a run: the loss of each step, and of each validation, by the number of the step."""
+"""Plots the losses of a run's steps and validations against the number of the step."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def check_plot(path: str) -> None:
 
 
 def plot(records: Sequence[Record], path: str) -> None:
-    """Draws the records of a run."""
+    """Plots the records of a run and writes the plot to a file."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")

@@ -34,17 +34,20 @@ PRECISIONS = (F32, BF16, F16)
 """The element types in which the products of a step are computed."""
 
 INITIAL, INTERVAL = 2.0**16, 2000
-"""The loss scale at first, and the number of finite steps after which it is doubled: PyTorch's defaults."""
+"""The initial loss scale, and the number of finite steps after which the scale is doubled.
+
+Both are PyTorch's defaults.
+"""
 
 NAMES = ("loss_scale", "loss_scale.steps")
-"""The inputs of a step that hold the scale, and the number of finite steps since the scale was changed."""
+"""The inputs of a step for the scale, and for the number of finite steps since the scale changed."""
 
 _PRODUCTS = ("stablehlo.dot_general", "stablehlo.convolution")
 
 
 @stage
 def with_precision(model: Program, precision: str) -> Program:
-    """The model with its products and convolutions of f32 in a narrower type; the model itself for f32.
+    """The model with its f32 products and convolutions computed in the type `precision`; the model itself for f32.
 
     Raises `RequestError` for another precision, and for a model without such products.
     """
@@ -73,7 +76,7 @@ def _is_single(op: ir.Operation) -> bool:
 
 
 def _narrow(op: ir.Operation, element: ir.FloatType) -> None:
-    """Computes an op in a narrower type: converts its operands, and its result back."""
+    """Makes an op compute in a narrower type: converts the operands to this type, and the result back to f32."""
     ip = ir.InsertionPoint(op)
 
     def converted(x: Tensor, to: ir.Type) -> Tensor:
@@ -91,10 +94,10 @@ def _narrow(op: ir.Operation, element: ir.FloatType) -> None:
 
 
 class LossScale:
-    """The scale of a loss: its inputs, the program of the scaled loss, and the scale's values after a step."""
+    """The scale of a loss: the inputs for the scale, and the program of the scaled loss."""
 
     def __init__(self, lossy: Program) -> None:
-        """`lossy` is the program of the loss, its first output."""
+        """`lossy` is a program whose first output is the loss."""
         b: Any = lossy.opset.builder(lossy.view, lossy.view.fresh("scaling"))
         scalar = ir.RankedTensorType.get([], ir.F32Type.get())
         ports = [InputPort(name, scalar, f"{b.graph.name}.{name}") for name in NAMES]
@@ -113,13 +116,13 @@ class LossScale:
         return scale.key, steps.key
 
     def initial(self) -> dict[str, Array]:
-        """The values of the inputs at first."""
+        """The initial values of the inputs."""
         values = zip(self.ports, (INITIAL, 0.0), strict=True)
         return {port.name: np.array(x, np.float32) for port, x in values}
 
 
 class Unscaled:
-    """The gradient of a scaled loss without the scale, and whether its entries are finite."""
+    """The gradient of a scaled loss, divided by the scale; whether it is finite; and the next scale (`values`)."""
 
     def __init__(self, b: StablehloBuilder, old: Sequence[Value], slopes: Sequence[Value]) -> None:
         """`old` are the scale and its number of steps before this step; `slopes` is the gradient of the scaled loss."""
@@ -143,5 +146,5 @@ class Unscaled:
         ]
 
     def new_or_old(self, new: Value, old: Value) -> Value:
-        """The new value if the gradient is finite, else the old one."""
+        """The value `new` if the gradient is finite, else `old`."""
         return self._b.select(self._finite, new, old)

@@ -4,11 +4,11 @@
                                   %w = reshape(convert(reshape(%codes)) * broadcast(%scales))
 
 A scale is the largest magnitude of its group over 127, or over 7; a code is the weight over its scale, rounded to
-nearest. Codes of 4 bits are in pairs: the low bits of a byte are the code of the first half of the summed elements, and
-the high bits that of the second half. `NAME.int8` or `NAME.int4` and `NAME.scales` replace the weight `NAME`. On CPUs,
-`products_in_tiles` computes the weights in parts that stay in a cache; elsewhere, a whole weight may be in memory for a
-while. Sources: Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs" (2023), for the use; Dettmers et al.,
-"LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale" (2022), section 2.1.1, for the scales.
+nearest. Codes of 4 bits are in pairs: the low bits of a byte are a code of the first half of the summed elements, and
+the high bits a code of the second half. `NAME.int8` or `NAME.int4` and `NAME.scales` replace the weight `NAME`. On
+CPUs, `products_in_tiles` computes the weights in parts that stay in a cache; elsewhere, a whole weight may be in memory
+for a while. Sources: Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs" (2023), for the use; Dettmers et
+al., "LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale" (2022), section 2.1.1, for the scales.
 """
 
 import itertools
@@ -33,15 +33,15 @@ from tiduc.training.losses import wide
 
 SCALES = ".scales"
 _CODES = {8: ".int8", 4: ".int4"}
-"""The endings of the names of arrays that replace a weight."""
+"""The endings of the names of arrays of codes, by the number of bits of a code."""
 _LEAST = 8
-"""The fewest elements of a group: with fewer, scales take as much memory as codes."""
+"""The fewest elements of a group. With fewer elements, scales would take as much memory as codes."""
 _REASON = "quantized"
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """The number of bits of a code, and the size of a group; 0 for one group of all summed elements."""
+    """The number of bits of a code, and the size of a group. The size 0 stands for one group of all summed elements."""
 
     bits: int
     group: int = 0
@@ -65,7 +65,7 @@ class Quantization:
         return (1 << (self.bits - 1)) - 1
 
     def divides(self, count: int) -> bool:
-        """Whether groups, and pairs of codes, divide this number of summed elements."""
+        """Whether `count` summed elements can be divided into groups, and their codes into bytes."""
         return count >= _LEAST and count % (self.group or 1) == 0 and count * self.bits % 8 == 0
 
     def coded(self, weight: Array, axis: int) -> tuple[Array, Array]:
@@ -132,7 +132,10 @@ def quantized(model: Program, kind: str, kept: Collection[str] = ()) -> Model:
 
 
 def _summed(weight: IrValue, turned: bool = False) -> int | None:
-    """The dimension of a matrix that products sum over; None if another op than a product reads the matrix."""
+    """The dimension of a matrix that products sum over.
+
+    None if there is no such dimension, or if another op reads the matrix.
+    """
     found = None
     for use in weight.uses:
         op: IrOp = use.owner.operation
@@ -150,7 +153,7 @@ def _summed(weight: IrValue, turned: bool = False) -> int | None:
 
 
 def _dequantized(b: IrEmitter, codes: IrValue, scales: IrValue, bits: int, axis: int) -> IrValue:
-    """The weight that codes and scales stand for, in the element type of the scales."""
+    """The weight that codes and scales represent, in the element type of the scales."""
     if bits == 4:
         left = b.emit("stablehlo.shift_left", (codes, 4), codes.type)
         halves = [b.emit("stablehlo.shift_right_arithmetic", (x, 4), codes.type) for x in (left, codes)]
@@ -166,13 +169,13 @@ def _dequantized(b: IrEmitter, codes: IrValue, scales: IrValue, bits: int, axis:
 
 
 def _grouped(x: Array, axis: int, group: int) -> Array:
-    """A matrix with dimension `axis` divided into groups."""
+    """A matrix reshaped so that dimension `axis` becomes two dimensions: groups, and the elements of a group."""
     sizes = list(x.shape)
     return x.reshape([*sizes[:axis], sizes[axis] // group, group, *sizes[axis + 1 :]])
 
 
 def dequantized(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of a state with each weight in place of its codes and scales."""
+    """The arrays of a state, with the codes and scales of each weight replaced by the weight."""
     found = dict(state)
     for code, bits in itertools.product(state, _CODES):
         name = code.removesuffix(_CODES[bits])

@@ -1,4 +1,4 @@
-"""The role of each input of a training step, as an attribute of the input, which is kept in files.
+"""The role of each input of a training step: an attribute of the input, which files keep.
 
 func.func @main(%w: tensor<3xf32> {tidu.name = "w", tidu.role = "parameter"}, ...)
 """

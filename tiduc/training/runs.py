@@ -53,7 +53,7 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """An epoch: the mean loss of its steps, the validation's loss, if any, and whether that loss is the least yet."""
+    """An epoch: its last step, its number, its mean and validation losses, and whether the latter is the least so far."""
 
     step: int
     epoch: int
@@ -111,11 +111,12 @@ def fit(
 
     `step` is a `TrainStep`, or a module that `tiduc train-step` compiled. `data` and `validation` have an array for
     each input of a batch, with all rows. `batch` is the number of rows of a batch. `rate` is a schedule, or a number
-    from which `schedule` ("constant" or "cosine"), `warm_up` and `end_rate` make a schedule. `seed` shuffles. `save`
-    gets the state after the epoch with the least validation loss or, without `validation`, the last state. A validation
-    needs a step with the function `loss`. `checkpoint` gets the state about every `every` seconds; if the file exists,
-    the run continues from it. `metrics` gets a line of JSON for each record. `notes` are texts to store in the files of
-    states. Raises `InputError` if data or state do not fit the step, and `TiducError` if a loss is not finite.
+    from which `schedule` ("constant" or "cosine"), `warm_up` and `end_rate` make a schedule. `seed` determines the
+    order of the rows. The file `save` gets the state after the epoch with the least validation loss or, without
+    `validation`, the last state. A validation needs a step with the function `loss`. `checkpoint` gets the state about
+    every `every` seconds; if the file exists, the run continues from it. `metrics` gets a line of JSON for each record.
+    `notes` are texts to store in the files of states. Raises `InputError` if data or state do not fit the step, and
+    `TiducError` if a loss is not finite.
     """
     if epochs < 1:
         raise RequestError(f"epochs must be at least 1, not {epochs}")
@@ -136,7 +137,7 @@ def fit(
 
 
 class _Functions:
-    """The step of a compiled module and its other functions, which read the same state."""
+    """The step of a compiled module, and its other functions, which read the state of the step."""
 
     def __init__(self, module: Module, state: Data) -> None:
         self.module = module
@@ -184,7 +185,7 @@ class _Functions:
 
 @dataclass
 class _Run:
-    """A run: what it trains, by which data, and where it writes."""
+    """A run: its functions, its data, its settings, and the files that it writes."""
 
     functions: _Functions
     batches: Batches
@@ -198,7 +199,7 @@ class _Run:
     report: Report | None
 
     def trained(self, state: Data, epochs: int, metrics: Path | None) -> Trained:
-        """Trains up to the end of the last epoch."""
+        """Trains from `state`, or from a checkpoint, to the end of the last epoch. Returns the result."""
         data = checksum(self.batches.arrays, {} if self.held_out is None else self.held_out.arrays)
         begin = Position(seed=self.seed, batch=self.batches.size, data=data)
         state, self.position = self._resumed(state, begin)
@@ -219,7 +220,7 @@ class _Run:
         return Trained(final, self.records)
 
     def _resumed(self, state: Data, begin: Position) -> tuple[Data, Position]:
-        """The state and the position to begin from: those of the checkpoint, if there is one."""
+        """The state and the position in the checkpoint; the arguments if there is no checkpoint."""
         if self.checkpoint is None:
             return state, begin
         check_name(self.checkpoint)
@@ -233,7 +234,7 @@ class _Run:
         return kept, position
 
     def _epoch(self) -> None:
-        """Trains to the end of the epoch, and validates."""
+        """Trains to the end of the current epoch, validates, and writes files."""
         epoch, done = self.position.epoch, self.position.step - self.position.epoch * len(self.batches)
         for given in self.batches.shuffled(self.seed, epoch, done):
             self._step(given)
@@ -287,7 +288,7 @@ class _Run:
 
 
 def _opened(path: Path, kept: int) -> BinaryIO:
-    """The file of metrics, without the records of steps that will run again. `InputError` if records are missing."""
+    """Opens the file of metrics and keeps only its first `kept` bytes. Raises `InputError` if the file is shorter."""
     try:
         if not kept:
             return open(path, "wb")

@@ -61,7 +61,7 @@ SCHEDULES = ("constant", "cosine")
 
 
 def for_run(name: str, rate: float, steps: int, rising: int = 0, end: float = 0.0) -> Schedule:
-    """The schedule with this name for a run of `steps` steps, of which the first `rising` steps warm up.
+    """The schedule named `name` for a run of `steps` steps. The first `rising` steps warm up.
 
     A cosine wave reaches `end` at the last step.
     """

@@ -36,7 +36,7 @@ STEP, LOSS, INFER = "step", "loss", "infer"
 class TrainStep(Model):
     """The program of a training step, with its initial state as the weights.
 
-    `further` are the programs `loss` and `infer`, if the step was built for them; they read the state by name.
+    `further` has the programs `loss` and `infer` if the step was built with them. They read the state by name.
     `identity` is that of the model (`identity_of`).
     """
 
@@ -60,7 +60,7 @@ class TrainStep(Model):
         return joined
 
     def lower(self) -> Lowered:
-        """The functions as backends see them."""
+        """The step and the functions `further`, lowered for backends."""
         lowered = super().lower()
         if not self.further:
             return lowered
@@ -87,7 +87,7 @@ def as_step(program: Program, arrays: Mapping[str, Array], identity: str) -> Tra
 
 
 def with_inference(step: TrainStep, model: Program, loss: str | Program) -> TrainStep:
-    """The step with the functions `infer`, of the model in evaluation mode, and `loss`.
+    """The step with the functions `infer` and `loss`, which use the model in evaluation mode.
 
     `loss` is the loss that the step minimizes. Inputs of the model with names in the step's state read the state. With
     the loss "none", there is no function `loss`, unless the model's only output is one float. Raises `RequestError` if
@@ -157,7 +157,7 @@ def _equal(x: Array, y: Array) -> bool:
 
 
 def _described(step: TrainStep, model: Program, program: Program) -> Program:
-    """A program with the roles of its inputs: those of the step's state, or an input or a target of the model."""
+    """A program with a role for each input: the role in the step's state; otherwise `INPUT` or `TARGET`."""
     roles = {port.name: role_of(port) for port in step.inputs if role_of(port) in STORED}
     own = {port.name for port in model.inputs}
 

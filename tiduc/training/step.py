@@ -5,7 +5,8 @@
 
 Each output except the loss is the new value of the input with its name. The program writes it into the memory of that
 input, so that a loop over batches copies no parameter. A model that draws random numbers has the input seed, whose
-second word counts the steps. Each step draws other numbers, and its forward and backward passes draw the same ones.
+second word counts the steps. The steps draw different numbers. The forward and the backward pass of a step draw the
+same numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,10 +47,10 @@ from tiduc.training.roles import (
 from tiduc.training.shipment import TrainStep, as_step, with_inference
 
 DONATED = "iree.abi.output"
-"""On an input: the number of the output that overwrites it."""
+"""Attribute of an input: the index of the output that overwrites it."""
 
 BUFFERS = ("*running_mean", "*running_var")
-"""Patterns of inputs that no optimizer updates unless asked to: PyTorch's running statistics."""
+"""Patterns of inputs that the optimizer does not update by default: PyTorch's running statistics."""
 
 
 @stage
@@ -70,10 +71,10 @@ def train_step(
     identity: str = "",
     **settings: float,
 ) -> TrainStep:
-    """The training step of a model. Its weights are those of the model and the initial state.
+    """The training step of a model. Its `weights` are the weights of the model and the initial state.
 
     The initial state is the zeros of the optimizer, and the seed of a model that draws random numbers, such as dropout.
-    `infer` is the model in evaluation mode: compiled, the step then has the functions `loss` and `infer` as well.
+    `infer` is the model in evaluation mode; with it, the compiled step also has the functions `loss` and `infer`.
     `identity` names the model in the files of a state; by default it is a hash of the model.
 
     `loss` is "mse", "softmax-cross-entropy", "none" if the model's output is the loss, or a program that takes the
@@ -83,9 +84,9 @@ def train_step(
     norm. With `accumulate` K, every K-th call updates the parameters by the mean of the gradients of K batches.
     `precision` is the type of products in the step: "f32", "bf16", or "f16", with a loss scale in the state. `quantize`
     is "int8" or "int4", or "int4:32" for groups of 32: frozen matrices of products are then integers with scales.
-    `train` are patterns, as for file names, of the parameters to train; the default is all float weights of a `Model`
-    that are not in `Model.held`. Parameters that match `freeze`, and parameters that do not affect the loss, are not
-    updated. Raises `RequestError` if there are no parameters, or if a parameter is not float.
+    `train` are patterns, as for file names, of the names of the parameters to train; the default is all float weights
+    of a `Model` that are not in `Model.held`. Parameters that match `freeze`, and parameters that do not affect the
+    loss, are not updated. Raises `RequestError` if there are no parameters, or if a parameter is not float.
     """
     check_identity(identity)
     chosen = optimizer_of(optimizer, **settings)
@@ -121,12 +122,12 @@ def _with_roles(*ports: Sequence[InputPort]) -> list[InputPort]:
 
 
 def _weights_first(ports: Sequence[InputPort], weights: Mapping[str, Array]) -> list[InputPort]:
-    """The inputs that are weights, before inputs of the model and targets."""
+    """The inputs, sorted so that weights precede inputs of the model and targets."""
     return sorted(ports, key=lambda port: port.name not in weights)
 
 
 def _seeds(seed: int, ports: Sequence[InputPort]) -> dict[str, Array]:
-    """The initial values of the inputs that are seeds. Raises `RequestError` for a seed out of range."""
+    """The initial values of `ports`, the inputs that are seeds. Raises `RequestError` for a `seed` out of range."""
     if not 0 <= seed <= MOST:
         raise RequestError(f"seed must be from 0 to {MOST}, not {seed}")
     return {port.name: random_seed(seed, i) for i, port in enumerate(ports)}
@@ -144,10 +145,10 @@ def _scale(lossy: Program, precision: str, accumulate: int) -> LossScale | None:
 def _gradient(
     lossy: Program, scale: LossScale | None, names: Sequence[str]
 ) -> tuple[Program, list[InputPort]]:
-    """The program of the loss and its gradient, scaled if there is a scale, and the parameters that affect the loss.
+    """The program of the loss and its gradient, and the parameters that affect the loss.
 
-    PyTorch's optimizers skip such parameters too: otherwise decay would change them. Raises `RequestError` if no
-    parameter is left.
+    With `scale`, the gradient is scaled. Other parameters are left out, as by PyTorch's optimizers, because weight
+    decay would change them. Raises `RequestError` if no parameter is left.
     """
     minimized = scale.program if scale else replace(lossy, outputs=lossy.outputs[:1])
     gradient = minimized.grad(names, value=True)
@@ -164,7 +165,7 @@ def _gradient(
 
 
 def _fixed(port: InputPort, model: Program, weights: Mapping[str, Array], names: Sequence[str]) -> InputPort:
-    """An input that the step does not update, with its role; for a weight, also the reason."""
+    """An input that the step does not update, with its role and, for a weight, the reason for not updating it."""
     if port.name not in weights:
         return with_role(port, INPUT if port.name in {x.name for x in model.inputs} else TARGET)
     if held_because(port) and port.name not in names:
@@ -241,9 +242,11 @@ def _next_seeds(program: Program, seeds: Sequence[InputPort]) -> list[Value]:
 
 
 def trained_names(model: Program, train: Sequence[str], freeze: Sequence[str]) -> list[str]:
-    """The names of the parameters to train, in the order of the inputs: floats, and of a model with weights, weights.
+    """The names of the parameters to train, in the order of the inputs.
 
-    Raises `RequestError` if no input is a parameter, and for a name in `train` of an input that cannot be one.
+    Parameters are float inputs; if the model has weights, only weights.
+
+    Raises `RequestError` if no parameter is left, and if `train` names an input that cannot be a parameter.
     """
     trained: list[str] = []
     frozen: list[str] = []

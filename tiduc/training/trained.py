@@ -3,7 +3,7 @@
     net.onnx + state -> net.onnx        the initializers have the new values
     net.pt2  + state -> net.pt2         the arrays of the program have the new values
     any      + state -> .mlir           the weights are constants
-    any      + state -> .safetensors    the weights alone; of a .pt2 file, all arrays of a state dict
+    any      + state -> .safetensors    only the weights; for a .pt2 file, all arrays of a state dict
 
 The file of the model is copied, and only the bytes of its weights change. No code of the file runs.
 """
@@ -29,10 +29,10 @@ from tiduc.training.quantization import dequantized
 
 
 def write_trained(model: Model, file: str, state: Mapping[str, Array], output: str) -> None:
-    """Writes the weights of a model, with their values in a state, to a file whose suffix gives its kind.
+    """Writes the weights of a model, with their values in a state, to the file `output`; its suffix selects the format.
 
     `file` is the file of the model, which was imported with its weights as inputs. Adapters of LoRA are added to the
-    weights. Raises `RequestError` if the state is not that of the model, or for a file of another kind than these.
+    weights. Raises `RequestError` if the state does not fit the model, and for a suffix that is not in the list above.
     """
     if not model.weights:
         raise RequestError("the model has no weights that could be trained")
@@ -69,7 +69,7 @@ def _write_onnx(file: str, weights: Mapping[str, Array], output: str) -> None:
 
 
 def _write_torch(file: str, given: Mapping[str, Array], output: str) -> None:
-    """Writes the program, or its arrays alone as a state dict, which also has the buffers that are not floats."""
+    """Writes the program or, for another suffix, its arrays: a state dict with all buffers, also those of integers."""
     parts = read_parts(file)
     sizes = {name: len(contents) for name, contents in parts.items()}
     payloads = import_in_worker(read_payloads, None, documents(parts), sizes)

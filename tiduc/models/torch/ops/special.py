@@ -191,7 +191,7 @@ def atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.special_log_ndtr.default)
 def log_ndtr(x: torch.Tensor) -> torch.Tensor:
-    """log of the normal distribution function; below -1, where the function would underflow, computed from erfcx."""
+    """log of the normal distribution function. Uses erfcx below -1, where the function would underflow."""
     x = x if x.is_floating_point() else x.float()
     is_low = x < -1
     low, high = (where(is_low, a, b) * 0.5**0.5 for a, b in ((x, -1), (0, x)))
