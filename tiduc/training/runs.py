@@ -53,7 +53,7 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """An epoch: its last step, its number, its mean and validation losses, and whether the latter is the least so far."""
+    """An epoch: its last step, its number, its mean loss and its validation loss; `best` if that is the least yet."""
 
     step: int
     epoch: int

@@ -133,7 +133,7 @@ def xlog1py(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
 def _scaled_log(
     x: torch.Tensor, y: torch.Tensor, logarithm: Callable[[torch.Tensor], torch.Tensor], pole: float
 ) -> torch.Tensor:
-    """x log(y), but 0 for x = 0 and y at or below the pole, or infinite; there, the derivative with respect to x is 0."""
+    """x log(y), but 0, also as derivative with respect to x, where x = 0 and y is infinite or at most `pole`."""
     x, y = (v if v.is_floating_point() else v.float() for v in (x, y))
     is_zero = (x == 0) & ((y <= pole) | (y == float("inf")))
     return where(is_zero, 0, x * logarithm(where(is_zero, 1, y)))
