@@ -104,8 +104,7 @@ class Loop:
 class _WhileRegions:
     """The graphs of a `stablehlo.while`.
 
-    `carries` are the indices of the loop-carried values that an iteration changes. These values are the first inputs of
-    both graphs.
+    `carries` are the indices of the carried values that an iteration changes: the first inputs of both graphs.
     """
 
     cond: Graph

@@ -69,9 +69,8 @@ def context() -> Any:
 
 def _complete_context() -> Any:
     """A context with all dialects."""
-    # Without Python modules for the dialects, each new op view retries a failing import (13 us). The bindings
-    # find the empty modules before torch-mlir's modules of `linalg` and other dialects, which take 0.4 s to
-    # import and which tiduc does not need.
+    # Without Python modules for the dialects, each new op view retries a failing import (13 us). The bindings find these
+    # empty modules before torch-mlir's, which take 0.4 s to import and which tiduc does not need.
     _mlir.globals.dialect_search_modules = ["tiduc.dialect.mlir.views", *_mlir.globals.dialect_search_modules]
     it = ir.Context()
     it.enable_multithreading(False)
@@ -91,8 +90,7 @@ def _complete_context() -> Any:
 def _read_complex_elements() -> None:
     """Makes the bindings return complex elements attributes as `DenseElementsAttr`.
 
-    They have no class of their own for these attributes, and would raise a TypeError. Inside a callback from C++, such
-    as a constraint of a pattern, that TypeError would end the process.
+    Otherwise they raise a TypeError, which ends the process if a callback from C++, such as a constraint, raises it.
     """
 
     @functools.cache
