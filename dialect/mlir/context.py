@@ -69,7 +69,7 @@ def context() -> Any:
 
 def _complete_context() -> Any:
     """A context with all dialects."""
-    # Without Python modules for the dialects, each new op view retries a failing import (13 us). The bindings find these
+    # Without Python modules for the dialects, each new op view retries a failing import (13 us). The bindings find the
     # empty modules before torch-mlir's, which take 0.4 s to import and which tiduc does not need.
     _mlir.globals.dialect_search_modules = ["tiduc.dialect.mlir.views", *_mlir.globals.dialect_search_modules]
     it = ir.Context()

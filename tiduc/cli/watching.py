@@ -1,4 +1,4 @@
-"""Options of commands other than opt: print the IR after stages, and the time of each stage.
+"""Options of the commands other than `tiduc opt`: print the IR after stages, and the time of each stage.
 
 `tiduc opt` has these options for passes, which MLIR's pass manager runs; see `observing.py`.
 """
@@ -30,7 +30,7 @@ R = TypeVar("R")
 RULE = "===" + "-" * 73 + "==="
 
 Module = Callable[[Sequence[object], object], object]
-"""The `ir.Module`, or its operation, after a stage, given the stage's arguments and result."""
+"""Returns the `ir.Module`, or its operation, after a stage. The arguments are the stage's arguments and its result."""
 
 
 def _flat(arguments: Sequence[object], graph: object) -> ir.Module:
@@ -60,14 +60,14 @@ _MODULES: dict[str, Module] = {
 }
 _NAMES = {stage.function.__name__: stage.name for stage in STAGES if stage.name in _MODULES}
 _IREE = "iree-"
-"""The prefix of the names of the passes for IREE; their first argument is the module."""
+"""The prefix of the names of the passes for IREE. The first argument of such a pass is the module."""
 
 
 class Watch:
     """Prints the IR after stages, and measures how long each stage takes without the stages inside it."""
 
     def __init__(self, shows: Callable[[str, str], None] | None) -> None:
-        """`shows` gets the name of each stage that has IR, and the IR."""
+        """`shows` is called after each stage that has IR, with the name of the stage and the IR."""
         self._shows = shows
         self._thread = threading.get_ident()
         self._stack: list[str] = []
@@ -91,7 +91,7 @@ class Watch:
             self._shows(name, str(_MODULES[name](arguments, result)))
         elif name.startswith(_IREE):
             self._shows(name, str(arguments[0]))
-        self._last = time.perf_counter()  # no stage is charged for the printing
+        self._last = time.perf_counter()  # the time of printing counts for no stage
 
     def _pass_time(self) -> None:
         now = time.perf_counter()
@@ -116,7 +116,7 @@ def print_dump(name: str, text: str) -> None:
 
 
 def watched(iree_passes: Sequence[str] = ()) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Adds the options to a command, and watches its stages. IR and times are printed to standard error.
+    """A decorator that adds the options to a command and watches its stages. IR and times go to standard error.
 
     `iree_passes` are the names of the passes for IREE, if the command runs them.
     """

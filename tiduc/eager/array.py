@@ -56,16 +56,17 @@ def _by_function(name: str) -> Callable[..., "Array"]:
         result: Array = getattr(np, name)(self, *args, **options)
         return result
 
-    method.__name__, method.__doc__ = name, f"`np.{name}` of it."
+    method.__name__, method.__doc__ = name, f"`np.{name}` of the array."
     return method
 
 
 class Array(Elements, NDArrayOperatorsMixin):
-    """An array that NumPy's functions accept. It is differentiated if it requires grad.
+    """An array that NumPy's functions accept.
 
-    `grad` is the cotangent from the last `backward`, or None. It belongs to the value that the array had when it began
-    to require grad, regardless of later writes to the array. `is_scalar` distinguishes a scalar, as NumPy's functions
-    return it, from an array without dimensions: a scalar cannot be written to.
+    With `requires_grad`, results computed from the array can be differentiated. `grad` is the cotangent from the last
+    `backward`, or None. It belongs to the value that the array had when it began to require grad, regardless of later
+    writes to the array. `is_scalar` distinguishes a scalar, as NumPy's functions return it, from an array without
+    dimensions: a scalar cannot be written to.
     """
 
     def __init__(self, data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool = False) -> None:
@@ -128,7 +129,7 @@ class Array(Elements, NDArrayOperatorsMixin):
     __copy__ = copy
 
     def __reduce__(self) -> Any:
-        """A leaf is pickled, and deeply copied, as a new leaf; `RequestError` for an array computed from others."""
+        """Makes pickling and deep copies create a new leaf. Raises `RequestError` if the array is not a leaf."""
         if not self.is_leaf:
             raise RequestError("it is computed from others: detach() gives an array to store or copy")
         return Array, (self.data, None, self.requires_grad)
@@ -181,7 +182,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         accumulate: bool = False,
         create_graph: bool = False,
     ) -> None:
-        """Sets `grad` on the arrays that this array depends on, as `backward_from` of this array alone."""
+        """Sets `grad` on the arrays that this array depends on. Calls `backward_from` for this array."""
         seeds = None if seed is None else [operand(seed)]
         set_gradients([self.value], seeds, retain=retain, accumulate=accumulate, create_graph=create_graph)
 
@@ -193,7 +194,7 @@ class Array(Elements, NDArrayOperatorsMixin):
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """The elements as a NumPy array; `RequestError` where the conversion would lose a derivative."""
+        """The elements as a NumPy array. Raises `RequestError` if the conversion would lose a derivative."""
         if self.requires_grad and is_recording():
             raise RequestError("it requires grad, and plain numbers do not: use .data, .item() or detach()")
         return np.array(self.data, dtype) if copy or copy is None else np.asarray(self.data, dtype)
@@ -225,7 +226,7 @@ class Array(Elements, NDArrayOperatorsMixin):
         return NotImplemented if implementation is None else implementation(*args, **kwargs)
 
     def _updated(self, new: EagerInput) -> "Array":
-        """The array after an in-place op such as `+=` wrote a result to it; its type and shape stay."""
+        """Writes the result of an in-place op such as `+=` to the array. The array's type and shape stay the same."""
         if not np.can_cast(new.data.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{new.data.dtype} cannot be written to an array of {self.dtype}")
         if new.data.shape != self.shape:
@@ -356,7 +357,7 @@ def valued(x: ArrayLike) -> EagerInput:
 
 
 def _index(key: ArrayKey) -> IndexKey:
-    """An index with NumPy arrays in place of eager ones."""
+    """The index, with the elements of each eager array in place of that array."""
     if isinstance(key, tuple):
         return tuple(map(_index, key))  # type: ignore[return-value]  # a tuple in a tuple is of integers
     if isinstance(key, Array):

@@ -1,4 +1,4 @@
-"""Calls of whole programs from eager ones, each recorded as one invocation."""
+"""Calls of whole programs from eager programs. Each call is recorded as one invocation."""
 
 from numpy.typing import ArrayLike
 
@@ -10,7 +10,7 @@ from tiduc.runtime.signature import TensorType
 
 
 def call(program: Program, *arguments: ArrayLike) -> tuple[Array, ...]:
-    """The outputs of a program, recorded as one invocation. Only its arguments and results are kept.
+    """The outputs of a program. The call is recorded as one invocation, which keeps only the arguments and the outputs.
 
     `backward` recomputes the intermediate values that it reads. Raises `InputError` if the arguments do not match the
     program's inputs, and `RequestError` for a program with dynamic shapes.

@@ -76,7 +76,7 @@ def _fused(
     leaves: Sequence[EagerInput],
     outputs: Sequence[EagerInput],
 ) -> tuple[Program, list[EagerInput]]:
-    """One program of all invocations, and the values that it reads: first the leaves, then values from elsewhere."""
+    """One program of all invocations, and the values of its inputs: first leaves, then values computed elsewhere."""
     view = View(ir.Module.create())
     b: Any = OPSET.builder(view, "main")
     local: dict[Hashable, Value] = {}

@@ -25,7 +25,12 @@ POWERS = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
 
 
 def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None:
-    """The result of a function, with NumPy's type and shape; None for a function that `EMITTERS` lacks.
+    """The result of a function, with NumPy's type and shape. None if `EMITTERS` lacks the function.
+
+    Raises `TypeError` if NumPy does not define the function for the operand types, or if complex values are compared by
+    order. Raises `ValueError` if the shapes do not broadcast, or for integers to negative integer powers. Raises
+    `ZeroDivisionError` if integers are divided by zero, and `OverflowError` if an integer quotient does not fit its
+    type.
 
     Raises `TypeError` if NumPy has no loop for the types, or for an order of complex values; `ValueError` if shapes do
     not broadcast, or for a negative integer power of integers; `ZeroDivisionError` for integers divided by zero;
@@ -65,7 +70,7 @@ def converted(b: StablehloBuilder, x: Value, dtype: "np.dtype[Any]") -> Value:
 
 
 def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """A value converted to another element type, or unchanged if it has that type. `TypeError` from complex to real."""
+    """A value converted to another element type. Raises `TypeError` if that would drop an imaginary part."""
     if x.data.dtype == dtype:
         return x
     if x.data.dtype.kind == "c" and dtype.kind not in "cb":
@@ -93,7 +98,7 @@ _DIVIDING = ("floor_divide", "remainder", "fmod", "reciprocal", "power")
 
 
 def _check_integers(name: str, dtype: "np.dtype[Any]", values: Sequence[EagerInput]) -> None:
-    """Raises an error where an integer op would trap on some machines, or where NumPy raises one."""
+    """Raises an error for integer operands that are invalid in NumPy, or that crash the process on some machines."""
     first, last = values[0].data, values[-1].data
     if name == "power":
         if np.any(last < 0):
@@ -167,7 +172,7 @@ def _is_across(b: StablehloBuilder, rest: Value, y: Value) -> Value:
 
 
 def _floor_divide(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The floor of the quotient; floats divided by zero give x / y, as in NumPy."""
+    """The floor of the quotient. If y is the float 0, the result is x / y, as in NumPy."""
     rest = b.remainder(x, y)
     whole = b.divide(b.subtract(x, rest), y)
     quotient = b.select(_is_across(b, rest, y), b.subtract(whole, b.constant(1, whole)), whole)
@@ -247,7 +252,10 @@ EMITTERS: dict[str, Emitter] = {
     "tan": lambda b, x: b.tan(x),
     "tanh": lambda b, x: b.tanh(x),
 }
-"""Emitters by the name of NumPy's function. Operands have one shape, and the element types that NumPy resolved."""
+"""Emitters by the name of NumPy's function.
+
+The operands have equal shapes, and the element types that NumPy resolved.
+"""
 
 BOOLEAN: dict[str, Emitter] = {
     "absolute": lambda b, x: x,
@@ -256,4 +264,4 @@ BOOLEAN: dict[str, Emitter] = {
     "minimum": lambda b, x, y: b.and_(x, y),
     "multiply": lambda b, x, y: b.and_(x, y),
 }
-"""Emitters for boolean operands, if they use another op."""
+"""The emitters for boolean operands, of the functions that need another op for booleans."""

@@ -3,7 +3,7 @@
     Interpreter     StableHLO's reference interpreter: starts immediately, but is slow on large arrays
     Iree            IREE's compiled modules: compiles each structure once, then runs fast
 
-Both take and give NumPy arrays. Another executor needs the three methods of `Executor`.
+The inputs and outputs of both are NumPy arrays. Another executor must define the three methods of `Executor`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,10 +34,13 @@ class Executor(Protocol):
     def run_transposed_linear(
         self, linear: TransposedLinear, residuals: Sequence[Data], cotangents: Sequence[Data]
     ) -> Sequence[Data]:
-        """The cotangents of the inputs in `linear.results`. The arguments are in the order that `linear` lists."""
+        """The cotangents of the inputs in `linear.results`.
+
+        `residuals` are in the order of `linear.residuals`, and `cotangents` in the order of `linear.seeds`.
+        """
 
     def add_operands(self, x: Data, y: Data) -> Data:
-        """The sum of two arrays of one type."""
+        """The sum of two arrays of equal type."""
 
 
 @runtime_checkable
@@ -49,7 +52,10 @@ class Compiling(Protocol):
 
 
 class _Cached:
-    """Runs graphs through a callable that is made once per structure's text; keeps the last `limit` callables."""
+    """Runs graphs by callables.
+
+    Graphs with equal text share a callable. Caches the `limit` most recently used callables.
+    """
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._by_graph: WeakKeyDictionary[RecordedGraph, Run] = WeakKeyDictionary()
@@ -66,7 +72,7 @@ class _Cached:
         return self._ready(linear.graph)(*residuals, *cotangents)
 
     def add_operands(self, x: Data, y: Data) -> Data:
-        """The sum, computed on the host: one addition per element gives the same result on any device."""
+        """The sum, computed on the host: a device would compute the same elements."""
         return np.asarray(np.add(x, y))
 
     def _ready(self, graph: RecordedGraph) -> Run:
@@ -97,7 +103,7 @@ class Interpreter(_Cached):
 
 
 class Rehearsal(Interpreter):
-    """An interpreter that collects in `graphs` the graphs it runs, for an executor that will compile them."""
+    """An interpreter that collects the graphs that it runs in `graphs`, so that another executor can compile them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +139,7 @@ class Iree(_Cached):
         names = {f"f{i}": graph for i, graph in enumerate(new.values())}
         try:
             functions = self._compile(_together(names))
-        except TiducError:  # the graph that fails raises the error when it runs
+        except TiducError:  # the invalid graph is compiled again when it runs, and raises the error then
             return
         for name, graph in names.items():
             self._by_text[graph.text] = functions[name]
@@ -153,7 +159,7 @@ class Iree(_Cached):
 
 @stage
 def _together(graphs: Mapping[str, RecordedGraph]) -> Lowered:
-    """A module with the programs of these graphs, as functions with these names."""
+    """A module whose functions are the programs of these graphs, under these names."""
     modules, signatures = [], {}
     for name, graph in graphs.items():
         program = graph.program.lower()

@@ -1,6 +1,6 @@
 """NumPy's functions on eager arrays, as NumPy dispatches them through `__array_function__`.
 
-Functions such as `argmax` return positions and have no derivative; NumPy itself runs them on the elements.
+Functions such as `argmax` have no derivative: NumPy itself runs these on the elements.
 """
 
 from collections.abc import Callable, Sequence
@@ -183,7 +183,7 @@ def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
 
 
 def _split(function: Callable[..., list[NDArray[Any]]]) -> Callable[..., list[Array]]:
-    """An eager version of `np.split` or `np.array_split`, which returns views. NumPy's function checks the parts."""
+    """An eager version of `np.split` or `np.array_split`, which returns views. The NumPy function checks `parts`."""
 
     def implementation(x: Array, parts: int | NDArray[Any] | Sequence[int], axis: int = 0) -> list[Array]:
         x = array(x)
@@ -202,7 +202,7 @@ FUNCTIONS.update({np.split: _split(np.split), np.array_split: _split(np.array_sp
 
 
 def _alike(*operands: ArrayLike) -> tuple[list[EagerInput], "np.dtype[Any]"]:
-    """The operands as values, and their common NumPy type; Python's numbers adopt the type of the other operands."""
+    """The operands as values, and their common NumPy type. Python numbers take the type of the other operands."""
     refuse_masked(operands)
     known = [
         x if hasattr(x, "dtype") or isinstance(x, (bool, int, float, complex)) else np.asarray(x)
@@ -241,12 +241,12 @@ def clip(
 
 
 def _at(x: ArrayLike, positions: NDArray[Any]) -> Array:
-    """The elements at flat positions."""
+    """The elements at these positions of the flattened x."""
     return Array.of(get(valued(x), Positions(np.ascontiguousarray(positions, np.int64))))
 
 
 def _every(x: ArrayLike) -> NDArray[Any]:
-    """The flat position of each element of x, in the shape of x."""
+    """The position of each element of x in the flattened x, in the shape of x."""
     return np.arange(array(x).size).reshape(array(x).shape)
 
 

@@ -39,7 +39,7 @@ def grad(
     retain: bool = False,
     create_graph: bool = False,
 ) -> Array | tuple[Array, ...]:
-    """The cotangents of these inputs, which need not be leaves. Explicit zeros for inputs that no output depends on.
+    """The cotangents of these inputs, which need not be leaves. They are zeros for an input that no output depends on.
 
     Returns an array for one input, else a tuple. Sets no `grad`. Raises `RequestError` if an input does not require
     grad, and the errors of `backward_from`.

@@ -34,15 +34,16 @@ Data = Any
 Spec = tuple["np.dtype[Any]", tuple[int, ...]]
 """The element type and shape of an array."""
 Emit = Callable[..., Sequence[Any]]
-"""(builder, inputs...) -> outputs: emits the ops of a recorded graph."""
+"""Emits the ops of a recorded graph. The arguments are the builder and the inputs; the results are the outputs."""
 
 
 class RecordedGraph:
     """The primal graph of recorded invocations; immutable, except for its cache of transposes.
 
-    `inputs` and `outputs` are its values, `input_types` and `output_types` their types; `differentiable` flags the
-    outputs that have a cotangent. Raises `RequestError` if the program has dynamic shapes, or an input or output is not
-    an array.
+    `inputs` and `outputs` are graph values, and `input_types` and `output_types` are their types. `accepts_grad` and
+    `differentiable` tell, for each input and each output, whether its type has a cotangent. Raises `RequestError` if an
+    input or output is not an array, or has a dynamic shape. outputs that have a cotangent. Raises `RequestError` if the
+    program has dynamic shapes, or an input or output is not an array.
     """
 
     def __init__(self, program: Program) -> None:
@@ -73,7 +74,10 @@ class RecordedGraph:
     def transposed(
         self, slots: tuple[int, ...], wrt: tuple[int, ...], given: tuple[Value, ...]
     ) -> "TransposedLinear":
-        """The transpose from cotangents of the outputs at `slots` to cotangents of the inputs at `wrt`.
+        """The transposed linear graph from cotangents of the outputs at `slots` to cotangents of the inputs at `wrt`.
+
+        `given` are the available values of the graph. The transposed graph recomputes any other value that it reads.
+        Raises `Unsupported` if an op has no rule.
 
         `given` are the available values of the graph; the transpose recomputes any other value that it reads. Raises
         `Unsupported` if an op has no rule.
@@ -111,8 +115,10 @@ class RecordedGraph:
 class TransposedLinear:
     """A transposed linear graph. It reads `residuals`, which are values of the primal graph, and then cotangents.
 
-    `seeds` are the positions of the given cotangents that it reads. `results` are the positions of the primal graph's
-    inputs whose cotangents it returns; the other cotangents are zero. `graph` is None if all results are zero.
+    `seeds` are the indices in `slots` of the cotangents that the graph reads; see `RecordedGraph.transposed`. `results`
+    are the indices of the primal graph's inputs whose cotangents it returns. The other cotangents are zero. `graph` is
+    None if all cotangents are zero. inputs whose cotangents it returns; the other cotangents are zero. `graph` is None
+    if all results are zero.
     """
 
     residuals: tuple[Value, ...]
@@ -122,7 +128,7 @@ class TransposedLinear:
 
 
 def _program_of(program: Program, graph: Graph, keys: Sequence[str]) -> Program:
-    """The program of a closed graph, with its inputs at `keys`."""
+    """The program of a closed graph. The program's inputs are the graph's inputs with these keys."""
     graph.attributes.pop("sym_visibility", None)
     inputs = tuple(InputPort(f"arg{i}", graph.inputs[key].type, key) for i, key in enumerate(keys))
     outputs = tuple(OutputPort(f"result{i}", y.type, y) for i, y in enumerate(graph.outputs) if y is not None)
@@ -151,7 +157,9 @@ class Graphs:
         return len(self._by_kind) + len(self._by_text)
 
     def op(self, kind: Hashable, specs: tuple[Spec, ...], emit: Emit) -> RecordedGraph:
-        """The graph of the ops that `emit` builds on inputs of these types. `kind` identifies the ops.
+        """The graph of the ops that `emit` builds for inputs of these types. `kind` identifies the ops.
+
+        The graph is cached by `kind` and `specs`, so `emit` must not depend on anything else.
 
         `emit` is called once for each kind and each tuple of types, so it must not depend on anything else.
         """

@@ -1,8 +1,8 @@
 """Indexing of eager values by NumPy's rules, reading and writing.
 
-An index of integers and of slices of step 1 becomes a dynamic slice. Any other index, such as arrays, booleans or
-steps, becomes a gather at flat positions, which NumPy itself computes. Positions are operands, not constants, so `x[i]`
-in a loop is a single op that is compiled once.
+An index of integers and of slices of step 1 becomes a dynamic slice. An index with arrays, booleans or other steps,
+becomes a gather at flat positions, which NumPy itself computes. Positions are operands, not constants, so `x[i]` in a
+loop is a single op that is compiled once.
 """
 
 import math
@@ -35,7 +35,7 @@ class BasicIndex:
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """Any other index: the flat position of each selected element."""
+    """An index that is not basic: the position of each selected element in the flattened array."""
 
     flat: NDArray[np.int64]
 
@@ -50,7 +50,7 @@ IndexKey = IndexEntry | tuple[IndexEntry, ...]
 
 
 def index_of(key: IndexKey, sizes: tuple[int, ...]) -> Index:
-    """NumPy's index, resolved for an array of this shape; `IndexError` as in NumPy."""
+    """NumPy's index, resolved for an array of this shape. Raises `IndexError` if the index is invalid."""
     entries = key if isinstance(key, tuple) else (key,)
     basic = [entry for entry in entries if _is_basic(entry)]
     if len(basic) == len(entries) and (box := _basic_index(tuple(basic), sizes)) is not None:
@@ -65,7 +65,7 @@ def sizes_of(index: Index) -> tuple[int, ...]:
 
 
 def is_view(key: IndexKey, sizes: tuple[int, ...]) -> bool:
-    """Whether NumPy gives a view for this index, and not a copy or a scalar."""
+    """Whether NumPy returns a view for this index, not a copy or a scalar."""
     entries = key if isinstance(key, tuple) else (key,)
     is_array = bool(sizes) or any(entry is Ellipsis for entry in entries)
     return is_array and all(_is_basic(entry, any_step=True) for entry in entries)
@@ -80,7 +80,7 @@ def _is_basic(entry: IndexEntry, any_step: bool = False) -> TypeGuard[BasicEntry
 
 
 def _basic_index(entries: tuple[BasicEntry, ...], sizes: tuple[int, ...]) -> BasicIndex | None:
-    """The box that a basic index selects; None for an invalid index, for which NumPy then raises the error."""
+    """The resolved index, from entries without arrays and steps. None if it is invalid; NumPy then raises the error."""
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > len(sizes) or sum(entry is Ellipsis for entry in entries) > 1:
         return None
@@ -128,7 +128,10 @@ def get(x: EagerInput, index: Index) -> EagerInput:
 
 
 def put(x: EagerInput, index: Index, new: EagerInput) -> EagerInput:
-    """x with other elements at an index. If a position is repeated, the last element counts, as in NumPy."""
+    """x with the elements at an index replaced by `new`.
+
+    If a position is repeated, its last element is used, as in NumPy.
+    """
     sizes = sizes_of(index)
     new = convert(broadcast_to(_without_leading_ones(new, len(sizes)), sizes), x.data.dtype)
     if math.prod(sizes) == 0:
@@ -154,7 +157,7 @@ def _without_leading_ones(x: EagerInput, rank: int) -> EagerInput:
 
 
 def _no_elements(x: EagerInput, sizes: tuple[int, ...]) -> EagerInput:
-    """An array without elements that depends on x."""
+    """An array of size 0 that depends on x."""
 
     def emit(b: StablehloBuilder, x: Value) -> list[Value]:
         line = b.reshape(x, [math.prod(shape(x))])

@@ -1,4 +1,4 @@
-"""Ops that move the elements of eager values, or choose among them, with NumPy's shapes and types."""
+"""Ops that move or select elements of eager values, with NumPy's shapes and types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ def flip(x: EagerInput, axes: tuple[int, ...]) -> EagerInput:
 
 
 def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
-    """`np.concatenate`; raises `ValueError` if shapes do not fit."""
+    """`np.concatenate`; raises `ValueError` if there are no parts, or if their shapes differ outside the axis."""
     if not parts:
         raise ValueError("concatenate needs at least one array")
     axis = normalize_axis_index(axis, parts[0].data.ndim)
@@ -59,7 +59,7 @@ def concatenate(parts: Sequence[EagerInput], axis: int) -> EagerInput:
 
 
 def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.where`, with a result type. Elements that are not chosen do not affect the derivative either."""
+    """`np.where` with this result type. An element that is not selected has derivative zero, even if it is NaN."""
     sizes = np.broadcast_shapes(condition.data.shape, x.data.shape, y.data.shape)
 
     def emit(b: StablehloBuilder, condition: Value, x: Value, y: Value) -> list[Value]:
@@ -70,7 +70,7 @@ def select(condition: EagerInput, x: EagerInput, y: EagerInput, dtype: "np.dtype
 
 
 def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
-    """`np.clip`, with a result type. At a bound, x gets half of the derivative, as with StableHLO's clamp."""
+    """`np.clip` with this result type. Where x equals a bound, its derivative is 1/2, as that of `stablehlo.clamp`."""
     sizes = np.broadcast_shapes(x.data.shape, low.data.shape, high.data.shape)
 
     def emit(b: StablehloBuilder, *values: Value) -> list[Value]:
@@ -81,7 +81,7 @@ def clip(x: EagerInput, low: EagerInput, high: EagerInput, dtype: "np.dtype[Any]
 
 
 def part(x: EagerInput, name: str) -> EagerInput:
-    """The `real` or `imag` part; of a real value, the value itself or zeros."""
+    """The part of x with this name, `real` or `imag`. For a real x, these are x and zeros."""
 
     def emit(b: StablehloBuilder, x: Value) -> list[Value]:
         if is_complex(x) or is_float(x):
@@ -92,7 +92,7 @@ def part(x: EagerInput, name: str) -> EagerInput:
 
 
 def pad(x: EagerInput, widths: tuple[tuple[int, int], ...], value: EagerInput) -> EagerInput:
-    """x padded with `value`; `widths` are the counts before and behind each dimension."""
+    """x padded with `value`. `widths` are the numbers of elements added before and after x along each dimension."""
     dtype = x.data.dtype
     low, high = zip(*widths, strict=True)
 

@@ -2,7 +2,7 @@
 
     x        Place(cell, ())            x[1:]     Place(cell, (Step of [1:],))       writes go to x's cell
 
-Values never change; a write puts another value into the cell.
+Values are immutable: a write to an array makes its cell refer to another value.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class PlaceStep:
 
 @dataclass
 class _Cell:
-    """A mutable reference to a value; `version` counts writes, `stamp` counts all changes of the reference."""
+    """A mutable reference to a value. `version` counts the writes, and `stamp` all changes of the reference."""
 
     value: EagerInput
     version: int = 0
@@ -66,7 +66,8 @@ class Place:
     def value(self) -> EagerInput:
         """The current value.
 
-        A part that was read while nothing was recorded is read again if the old value would lose a derivative.
+        A part is read again from the cell if the cell changed, or if the part was read while recording was off but its
+        derivative is needed now.
         """
         cell = self._cell
         is_lost = cell.value.requires_grad and not self._part.requires_grad and is_recording()
@@ -82,7 +83,7 @@ class Place:
         return Place(step.read(self.value), self._cell, (*self._path, step))
 
     def has_view(self, step: PlaceStep) -> bool:
-        """Whether NumPy returns a view, and not a copy, for this step on an array of this layout."""
+        """Whether NumPy would return a view for this step, not a copy, if the cell held a contiguous NumPy array."""
         whole: Any = np.empty(self._cell.value.data.shape, self._cell.value.data.dtype)
         for done in self._path:
             whole = done.view(whole)
@@ -93,7 +94,9 @@ class Place:
         self._cell.put(value)
 
     def assign(self, new: EagerInput) -> None:
-        """Writes a value of the same shape and type to the cell.
+        """Writes a value of the same shape and type to the place.
+
+        While recording is off, a leaf remains a leaf, so that an optimizer can update a parameter.
 
         While nothing is recorded, a leaf remains a leaf, so that an optimizer can update a parameter.
         """

@@ -18,7 +18,7 @@ from tiduc.eager.session import apply
 
 
 def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
-    """`np.matmul`; raises `ValueError` if shapes do not fit."""
+    """`np.matmul`; raises `ValueError` if an operand is a scalar, or if sizes differ."""
     a, c = x.data.shape, y.data.shape
     if not a or not c:
         raise ValueError("matmul of a scalar: use multiply")
@@ -43,7 +43,7 @@ def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
 
 
 def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[int]]) -> EagerInput:
-    """`np.tensordot`, over pairs of axes; raises `ValueError` if sizes differ."""
+    """`np.tensordot` over pairs of axes; raises `ValueError` if the sizes of a pair differ."""
     dtype = np.matmul.resolve_dtypes((x.data.dtype, y.data.dtype, None))[-1]
     pairs = tuple(
         tuple(normalize_axis_index(d, value.data.ndim) for d in of)

@@ -22,7 +22,7 @@ class KeySource(Protocol):
     """A source of keys for eager values."""
 
     def fresh(self) -> Hashable:
-        """A key that no eager value has."""
+        """A key that no eager value has yet."""
 
 
 class IntegerKeys:
@@ -70,7 +70,7 @@ class EagerOutput:
 class Trace:
     """One recorded invocation; opaque to frontends, which keep it beside its results.
 
-    `given` are the available values of the graph; `saved` are the residuals among them, which the transpose
+    `given` are the available values of the graph. `saved` are those that the transposed graph reads, the residuals.
     reads.
     """
 
@@ -127,9 +127,10 @@ class Recorder:
     ) -> list[EagerOutput]:
         """Records an invocation of a graph on these inputs. Returns one output per result.
 
-        `retained` are values of the graph, results or others, that are available. Only those that the transpose reads
-        are kept. There is a trace if an input requires grad. Raises `RequestError` if the number of inputs is wrong, if
-        an input requires grad but its type has no derivative, or if a retained value does not belong to the graph.
+        `retained` are computed values of the graph, in addition to the inputs. The trace keeps only the values that the
+        transposed graph reads. There is a trace if an input requires grad and an output's type has a derivative. are
+        kept. There is a trace if an input requires grad. Raises `RequestError` if the number of inputs is wrong, if an
+        input requires grad but its type has no derivative, or if a retained value does not belong to the graph.
         """
         retained = retained or {}
         _check(graph, inputs, retained)
@@ -151,7 +152,7 @@ class Recorder:
 
 
 def _read(trace: Trace, slots: tuple[int, ...], wrt: tuple[int, ...]) -> list[Value]:
-    """The values that a reverse pass may read, whether it is recorded or not."""
+    """The values that a reverse pass may read. One that is itself recorded reads only visible values."""
     graph, visible = trace.graph, trace.visible
     try:
         read = list(graph.transposed(slots, wrt, trace.given).residuals)
