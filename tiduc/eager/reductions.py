@@ -26,7 +26,7 @@ BY_UFUNC = {
     "logical_or": "any",
     "logical_and": "all",
 }
-"""NumPy's reductions, by the binary function that each applies."""
+"""The names of NumPy's reductions, by the name of the binary function that each applies."""
 
 
 def reduce(
@@ -47,7 +47,7 @@ def reduce(
 def variance(
     x: EagerInput, axis: Axes = None, keepdims: bool = False, ddof: float = 0, root: bool = False
 ) -> EagerInput:
-    """`np.var`, or `np.std` with `root`; for complex values, the mean squared distance from the mean."""
+    """`np.var`, or `np.std` with `root`; for complex values, that of the absolute deviations."""
     axes = normalize_axis_tuple(range(x.data.ndim) if axis is None else axis, x.data.ndim)
     result_type = _reduced_type("mean", x.data.dtype)
 
@@ -83,7 +83,9 @@ def _reduce(
     name: str, axes: tuple[int, ...], keepdims: bool, dtype: "np.dtype[Any]", b: StablehloBuilder, x: Value
 ) -> list[Value]:
     wide = converted(b, x, dtype)
-    if not axes:  # nothing to reduce; the interpreter and IREE disagree about a reduce over no dimensions
+    if (
+        not axes
+    ):  # nothing to reduce; the interpreter and IREE give different results for a reduce over no dimensions
         return [wide]
     if name in ("max", "min"):
         reducer, first = f"stablehlo.{name}imum", _lowest(dtype, name == "min")
@@ -100,7 +102,7 @@ def _scalar(x: Value) -> ir.RankedTensorType:
 
 
 def _lowest(dtype: "np.dtype[Any]", negated: bool) -> float:
-    """The value below all numbers of a type; if `negated`, the value above them."""
+    """The least value of a type; with `negated`, the greatest."""
     if dtype.kind == "b":
         return int(negated)
     if dtype.kind in "iu":
@@ -116,7 +118,7 @@ def _with_kept_dimensions(
 
 
 def cumulated(x: EagerInput, axis: int, dtype: DTypeLike | None = None) -> EagerInput:
-    """`np.cumsum` along an axis, in about log2 n additions of shifted arrays."""
+    """`np.cumsum` along an axis of size n, in about log2 n additions of arrays padded at the front."""
     result_type = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
     count = x.data.shape[axis]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-"""NumPy's function, and its implementation for eager arrays."""
+"""The implementation for eager arrays of each of NumPy's functions."""
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
 

@@ -16,7 +16,7 @@ from tiduc.eager.record import EagerInput, Recorder
 from tiduc.runtime.arrays import refuse_masked
 
 Operand = EagerInput | int | float | complex
-"""A value, or a Python number, which adopts the type of the other operands, as in NumPy."""
+"""A value, or a Python number, which takes the type of the other operands as in NumPy."""
 
 
 class Key:
@@ -38,7 +38,7 @@ class Keys:
 class Session:
     """Runs invocations on an executor, and records those with an input that requires grad.
 
-    Caches the graphs of the last `limit` structures. Its default executor caches as many compiled graphs.
+    Caches the `limit` most recently used graphs. The default executor caches equally many compiled graphs.
     """
 
     def __init__(self, executor: Executor | None = None, limit: int = LIMIT) -> None:
@@ -66,7 +66,7 @@ _session: ContextVar[Session | None] = ContextVar("session", default=None)
 
 
 _default: list[Session] = []
-"""The session of the whole process, once it exists."""
+"""The session of the process, or nothing before its first use."""
 
 
 def session() -> Session:
@@ -81,7 +81,9 @@ def session() -> Session:
 
 @contextmanager
 def executing(where: Executor | Session) -> Iterator[Session]:
-    """Runs the block on an executor, with a new recorder. Arrays of other sessions may be used.
+    """Runs the block in a new session on this executor. Arrays of other sessions may be used.
+
+    If `where` is a session, the block runs in that session, which still has its caches.
 
     If a session is given in place of an executor, the session is entered again, with its caches.
     """
@@ -96,8 +98,8 @@ def executing(where: Executor | Session) -> Iterator[Session]:
 def rehearsing() -> Iterator[None]:
     """Runs the block on the interpreter. Afterwards, the executor compiles all graphs of the block in one module.
 
-    Otherwise forward ops are compiled one by one when they first run, which takes longer. Does nothing for an executor
-    that does not compile.
+    Without `rehearsing`, each forward op is compiled when it first runs, which takes longer in total. Has no effect if
+    the executor does not compile. that does not compile.
     """
     here = session()
     executor = here.executor
@@ -115,7 +117,7 @@ def rehearsing() -> Iterator[None]:
 
 @contextmanager
 def no_grad() -> Iterator[None]:
-    """In a block, records nothing: a later `backward` treats the results as constants."""
+    """Turns recording off in the block: a later `backward` treats the results as constants."""
     token = _recording.set(False)
     try:
         yield
@@ -125,7 +127,7 @@ def no_grad() -> Iterator[None]:
 
 @contextmanager
 def recording_if(wanted: bool) -> Iterator[None]:
-    """In a block, records if `wanted` is true, else records nothing."""
+    """Turns recording on in the block if `wanted`, else off."""
     token = _recording.set(wanted)
     try:
         yield

@@ -1,6 +1,6 @@
 """NumPy's reductions of eager arrays, with NumPy's parameters in NumPy's order.
 
-Refused by name: the parameters `out`, `where` and `initial`, and matrix norms other than Frobenius'.
+The parameters `out`, `where` and `initial` raise TypeError; norms of matrices other than Frobenius raise ValueError.
 """
 
 import math
@@ -27,7 +27,7 @@ def _source(
 
 
 def _with_name(function: str, implementation: Callable[..., Array]) -> Callable[..., Array]:
-    """The implementation, under the name that Python's own `TypeError`s show: the function that the user called."""
+    """The implementation with the name of NumPy's function, which Python shows in a `TypeError` about arguments."""
     implementation.__qualname__ = f"np.{function}"
     return implementation
 
@@ -76,7 +76,7 @@ def cumsum(
     dtype: DTypeLike | None = None,
     out: Array | NDArray[Any] | None = None,
 ) -> Array:
-    """`np.cumsum`; without an axis, of the elements in row-major order."""
+    """`np.cumsum`. Without an axis, it sums the elements in row-major order."""
     x = Array.of(_source("cumsum", a, dtype, out))
     flat = x.ravel() if axis is None else x
     return Array.of(cumulated(flat.value, normalize_axis_index(axis or 0, flat.ndim), dtype))
@@ -106,7 +106,7 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdi
 
 
 _NORMS: dict[Any, Any] = {1: np.sum, math.inf: np.max, -math.inf: np.min}
-"""The reduction of absolute values that yields a norm of vectors; `norm` handles order 2 itself."""
+"""The reduction of the absolute values, by the order of a vector norm. `norm` itself handles order 2."""
 
 REDUCTIONS: dict[Any, Callable[..., Array]] = {
     np.all: _choice("all"),
@@ -123,4 +123,4 @@ REDUCTIONS: dict[Any, Callable[..., Array]] = {
     np.sum: _reduction("sum"),
     np.var: _spread("var"),
 }
-"""NumPy's function, and its implementation here."""
+"""The implementation of each of NumPy's functions."""

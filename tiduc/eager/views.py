@@ -1,4 +1,4 @@
-"""NumPy's views, as steps from an array to a part of it: each step can be read and written."""
+"""NumPy's views, as steps from an array to a part of it. The part can be read and written."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def at(key: IndexKey, index: Index) -> PlaceStep:
 
 
 def transposed(order: tuple[int, ...]) -> PlaceStep:
-    """The array with dimension `order[i]` as dimension i."""
+    """The transposed array, whose dimension i is dimension `order[i]` of the array."""
     back = tuple(int(d) for d in np.argsort(order))
     return PlaceStep(
         lambda x: transpose(x, order), lambda x, new: transpose(new, back), lambda a: a.transpose(order)

@@ -1,10 +1,10 @@
 """backward: one walk of a trace, from its outputs to its leaves.
 
-    plan    traces, each before the traces that it reads; for each, the outputs with a cotangent, and their transpose
+    plan    traces, each before the traces whose results it reads; for each, the outputs with a cotangent, and the transpose
     run     each transpose on its residuals and cotangents; cotangents of a value with several readers are added
 
-The plan needs no arrays. An op without a rule is therefore refused before anything runs, and an executor that compiles
-gets all graphs together. Both parts are loops, linear in the length of the trace.
+The plan reads no arrays. An op without a rule therefore raises an error before anything runs, and an executor that
+compiles gets all graphs together. Both parts are loops, linear in the length of the trace.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.2.
 """
@@ -34,7 +34,13 @@ def backward(
     wanted: Collection[Hashable] | None = None,
     intermediates: Container[Hashable] = (),
 ) -> dict[Hashable, Data]:
-    """The cotangents, by key, of the leaves that the outputs depend on, given the outputs' cotangents.
+    """The cotangents, by key, of the leaves that the outputs depend on, for the outputs' cotangents `seeds`.
+
+    The values with keys in `intermediates` have cotangents as well. With `wanted`, only the cotangents of these keys
+    are returned, whether the values are leaves or not. If the trace reads a requested value but its cotangent is zero,
+    an array of zeros is returned. Traces are released unless `retain` is set. Raises `RequestError` if an output
+    depends on nothing that requires grad, or if a trace was released. Raises `Unsupported` if an op has no rule. After
+    an error, no trace is released.
 
     `intermediates` are keys whose cotangents are returned as well; with `wanted`, only the cotangents of these keys are
     returned, leaves or not. A requested value that the trace reads, but that no cotangent reaches, has an explicit
@@ -62,7 +68,10 @@ def recorded_backward(
     wanted: Collection[Hashable] | None = None,
     intermediates: Container[Hashable] = (),
 ) -> dict[Hashable, EagerInput]:
-    """As `backward`, but recorded, so that its results can be differentiated. Releases no trace."""
+    """Like `backward`, but records the ops that it runs, so that its results can be differentiated.
+
+    Releases no trace.
+    """
     _check(outputs, [seed.data for seed in seeds])
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=True)
     by_key = _run(plan, outputs, seeds, _Recorded(executor, recorder), executor)
@@ -73,7 +82,7 @@ def recorded_backward(
 
 
 def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
-    """Raises `RequestError` if an output has no derivative, or if the type of a seed is not that of its output."""
+    """Raises `RequestError` if an output does not require grad, or if a seed's type differs from its output's."""
     if len(outputs) != len(seeds):
         raise RequestError(f"{len(outputs)} outputs need as many seeds, got {len(seeds)}")
     for i, (root, seed) in enumerate(zip(outputs, seeds, strict=True)):
@@ -91,7 +100,7 @@ def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """The values whose cotangents a caller wants."""
+    """Tells of which values a caller wants the cotangents."""
 
     wanted: Collection[Hashable] | None
     intermediates: Container[Hashable]
@@ -135,7 +144,7 @@ class _Plan:
                 self.steps.append(_Step(trace, slots, linear))
 
     def _leading(self, order: Sequence[Trace]) -> dict[Trace, tuple[int, ...]]:
-        """For each trace, the inputs that are requested or depend on a requested value."""
+        """For each trace, the indices of the inputs that are requested or depend on a requested value."""
         wrt: dict[Trace, tuple[int, ...]] = {}
         for trace in order:
             positions = []
@@ -151,7 +160,7 @@ class _Plan:
 
 
 def _sorted(roots: Sequence[Trace]) -> list[Trace]:
-    """All traces that the roots depend on, each after the traces whose results it reads."""
+    """The roots and all traces that they depend on, each after the traces whose results it reads."""
     order: list[Trace] = []
     placed: dict[Trace, bool] = {}  # False: the traces that this trace reads are being visited
     stack = list(roots)

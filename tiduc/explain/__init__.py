@@ -1,6 +1,6 @@
 """explain: what a derivative of a program does and costs, before it is compiled.
 
-    explain(module, program, wrt)   ->   what is active and why, the residuals, the costs, and the choices at kinks
+    explain(module, program, wrt)   ->   what is active and why, residuals, costs, and the derivatives chosen at kinks
 
 Everything follows from the program itself and from its JVP and VJP; nothing is run.
 """
@@ -40,7 +40,10 @@ _NO_OPS = frozenset({"func.return", "return", "stablehlo.constant", "stablehlo.r
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the program: whether it is differentiated, and why its cotangent is zero or absent."""
+    """An input of the program: whether it is active, and why.
+
+    An input that is not active has no cotangent, or a zero one.
+    """
 
     name: str
     type: str
@@ -60,7 +63,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class ExplainedResidual:
-    """A residual of the reverse pass: an argument, which is in memory in any case, or the result of an op.
+    """A residual of the reverse pass: an argument of the program, or the result of an op.
+
+    `bytes` is None for a dynamic shape. An argument needs no additional memory.
 
     `bytes` is None for a dynamic shape.
     """
@@ -74,7 +79,11 @@ class ExplainedResidual:
 
 @dataclass(frozen=True)
 class Peak:
-    """A memory peak in bytes that the VJP can reach, and its estimated time as a multiple of the least time.
+    """A possible peak of the VJP's memory, in bytes, and the VJP's estimated time, as a multiple of the least time.
+
+    `share` is the value of `--memory` that gives this peak. It is a ratio of two peaks, both without the bytes of
+    arguments and results: this peak, and that of the VJP that keeps all values and runs its ops in the order of
+    differentiation.
 
     `share` is the budget of `--memory` that gives the peak. It is a ratio of bytes besides arguments and results: the
     peak's, divided by those of the VJP that keeps all values and runs its ops in the order of differentiation.
@@ -87,7 +96,10 @@ class Peak:
 
 @dataclass(frozen=True)
 class RecomputedValue:
-    """A value that the VJP recomputes within a budget: the runs of its op, and the op that reads the second run.
+    """A value that the VJP recomputes within a budget of memory.
+
+    `times` is the number of runs of the value's op, and `reader` is the op that reads the result of the second run.
+    `share` is the time of the additional runs, divided by the time of the VJP without a budget.
 
     `share` is the time of the additional runs, divided by the time of the VJP without a budget.
     """
@@ -104,7 +116,10 @@ class RecomputedValue:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The content of `tiduc explain`; `refused` maps "jvp", "vjp" and "jet" to the reason why there is none."""
+    """What `tiduc explain` prints.
+
+    `refused` maps "jvp", "vjp" and "jet" to the error, if there is no such derivative.
+    """
 
     name: str
     inputs: tuple[Input, ...]
@@ -140,9 +155,10 @@ def explain(
 ) -> Explanation:
     """The explanation of `program`, which was loaded from `module`; `wrt` is as in `Program.vjp`.
 
-    With `order`, it predicts the cost of the jet of that order. With `memory`, it has the peaks of memory that the VJP
-    can have, and their price; with `budget`, what the VJP recomputes within this budget of memory. Raises
-    `RequestError` for a budget that no plan fits.
+    With `order`, the explanation has the cost of the jet of that order. With `memory`, it has the possible peaks of the
+    VJP's memory, and their times. With `budget`, it has the values that the VJP recomputes within this budget of
+    memory. Raises `RequestError` if no plan is within the budget. can have, and their price; with `budget`, what the
+    VJP recomputes within this budget of memory. Raises `RequestError` for a budget that no plan fits.
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
@@ -189,7 +205,9 @@ def explain(
 
 @stage
 def find_peaks(program: Program) -> list[Peak]:
-    """At most `_POINTS` of the peaks that a program can have, evenly spread.
+    """At most `_POINTS` possible peaks of a program's memory, evenly spaced in the list of all.
+
+    Peaks within 1% of the previous one are left out. The last peak is always the lowest.
 
     Of peaks within 1% of each other, only the one with the least time is returned. The last peak is always the lowest.
     """
@@ -211,7 +229,7 @@ def find_peaks(program: Program) -> list[Peak]:
 
 
 def _recomputed(program: Program, budget: str) -> list[RecomputedValue]:
-    """The values that a program recomputes within a budget, in descending order of their bytes."""
+    """The values that a program recomputes within a budget; first those with the most recomputed bytes."""
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     total = total_seconds(program.view, structured)
     values = recomputed(program.view, structured, budget, loops_of(program))
@@ -232,7 +250,7 @@ def _recomputed(program: Program, budget: str) -> list[RecomputedValue]:
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """An explanation as plain data, for machines; docs/explain.md has the fields."""
+    """An explanation as data for JSON; docs/explain.md describes the fields."""
     return {
         "program": explanation.name,
         "inputs": [asdict(x) for x in explanation.inputs],

@@ -83,7 +83,7 @@ class _Walk:
         self._costs: dict[Definition, OpCost] = {}
 
     def runs(self, graph: Graph) -> Counter[Definition]:
-        """How often each op runs when a graph runs once."""
+        """The number of times that each op runs when a graph runs once."""
         if graph not in self._runs:
             runs = Counter[Definition]()
             for op in graph.definitions:
@@ -95,7 +95,7 @@ class _Walk:
         return self._runs[graph]
 
     def _control(self, op: Definition) -> Mapping[Definition, int]:
-        """The runs of a call, of the branch with most FLOPs, or of all iterations of a loop's body and condition."""
+        """The number of runs of each op in a call, the branch with the most FLOPs, or all iterations of a loop."""
         structure = control(self.view, op)
         if isinstance(structure, Branches):
             return max(map(self.runs, structure.graphs), key=self._flops)

@@ -1,4 +1,4 @@
-"""kinks: the choices of docs/conventions.md on which a derivative relies, at kinks, ties and jumps."""
+"""kinks: the conventions at kinks, ties and jumps on which a derivative relies; docs/conventions.md lists them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ KINKS, COMPLEX = "#kinks-and-ties", "#complex-values"
 
 @dataclass(frozen=True)
 class KinkChoice:
-    """A row of docs/conventions.md: ops, where they have a kink, the derivative chosen there, and the section."""
+    """A row of docs/conventions.md: ops, where they have a kink, the derivative that tiduc gives, and the section."""
 
     ops: tuple[str, ...]
     where: str
@@ -85,7 +85,7 @@ CHOICES = (
 
 @dataclass(frozen=True)
 class Kink:
-    """An op of a program at which a choice of derivative applies, and its places."""
+    """The ops of one name in a program to which a choice applies: their number, and their source locations."""
 
     op: str
     choice: KinkChoice

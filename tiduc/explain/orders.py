@@ -1,4 +1,4 @@
-"""Predicted costs of a jet, and of as many nested JVPs, without constructing them.
+"""Predicted costs of a jet of an order, and of that many nested JVPs, without constructing them.
 
 The cost of a jet is a polynomial of the order, which is quadratic except for its first terms: a coefficient of order k
 of a product is a sum of k + 1 products. Each JVP multiplies the cost of a program by a nearly constant factor.
@@ -12,7 +12,7 @@ from tiduc.explain.costs import Cost, find_cost
 from tiduc.program import Program, lowered
 
 SAMPLES = (3, 4, 5)
-"""The orders of the jets that are constructed to predict higher orders."""
+"""The orders of the jets that are constructed to predict the costs of higher orders."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Programs that the derivatives of an op run: each returns only tangents or cotangents."""
+"""The programs that compute the derivatives of a program as an op: each returns only tangents or cotangents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from tiduc.program import Program
 from tiduc.splitting import split
 
 KEPT = 512
-"""The number of derived programs that are kept, so that retracing a function does not recompile them."""
+"""The number of derived programs of each kind that are cached, so that retracing a function does not recompile them."""
 
 
 @lru_cache(KEPT)
@@ -30,7 +30,7 @@ def cotangents(program: Program, wrt: tuple[int, ...], conjugate: bool = False) 
 
 @dataclass(frozen=True, eq=False)
 class TwoParts:
-    """The VJP of a program in two programs.
+    """The VJP of a program, as two programs.
 
     forward     (inputs...)                  -> (outputs..., values that `backward` reads...)
     backward    (residuals..., cotangents of the differentiable outputs...) -> (cotangents of the inputs `wrt`...)
@@ -48,7 +48,10 @@ class TwoParts:
 
 @lru_cache(KEPT)
 def parts_of(program: Program, wrt: tuple[int, ...]) -> TwoParts | None:
-    """The VJP in two programs; None if an op computes outputs and cotangents at once."""
+    """The VJP as two programs.
+
+    None if `split` does not support the program, because an op computes both parts at once.
+    """
     try:
         made = split(program, list(wrt))
     except Unsupported:
@@ -80,7 +83,9 @@ def differentiable_outputs(program: Program) -> Sequence[int]:
 
 
 def arguments_of(program: Program, arguments: Sequence[object], named: Mapping[str, object]) -> list[object]:
-    """The arguments of all inputs, in order: by position, then by name; a `Model` has its weights as defaults.
+    """The arguments of all inputs, in the order of the inputs. The weights of a `Model` are defaults.
+
+    Raises the `InputError` that a call of the program raises.
 
     Raises `InputError` as a call of the program does.
     """

@@ -24,7 +24,7 @@ call.multiple_results = True
 
 
 def function(program: Program) -> Callable[..., Any]:
-    """The program as a JAX function. Errors are those of `Program.__call__`."""
+    """The program as a JAX function. It raises the errors of `Program.__call__`."""
 
     def run(*arguments: "jax.Array", **named: "jax.Array") -> Any:
         operands = arguments_of(program, arguments, named)
@@ -64,7 +64,7 @@ def _by_callback(*arguments: "jax.Array", program: Program) -> list[Any]:
 
 @call.def_impl
 def _run(*arguments: "jax.Array", program: Program) -> list[Any]:
-    _abstract(*map(jax.typeof, arguments), program=program)  # outside jit, JAX checks no types
+    _abstract(*map(jax.typeof, arguments), program=program)  # outside `jax.jit`, JAX does not check the types
     return [jax.numpy.asarray(y) for y in program.on("cpu").compiled(*map(np.asarray, arguments))]
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def function(program: Program) -> Callable[..., Any]:
-    """The program as a function of tensors. Errors are those of `Program.__call__`."""
+    """The program as a function of tensors. It raises the errors of `Program.__call__`."""
 
     def run(*arguments: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
         given = arguments_of(program, arguments, named)
@@ -43,7 +43,7 @@ def function(program: Program) -> Callable[..., Any]:
 
 
 def called(program: Program, arguments: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """The outputs of a program for all of its inputs, with their derivatives."""
+    """The outputs of a program, which PyTorch can differentiate. `arguments` has all inputs."""
     parts = parts_for(program, arguments)
     if parts is None:
         return tuple(_Call.apply(program, *arguments))
@@ -52,7 +52,7 @@ def called(program: Program, arguments: Sequence[torch.Tensor]) -> tuple[torch.T
 
 
 def parts_for(program: Program, arguments: Sequence[torch.Tensor]) -> TwoParts | None:
-    """The two parts of the VJP in the arguments that require a gradient; None if there are none."""
+    """The two parts of the VJP with respect to the arguments that require a gradient. None if there is no such VJP."""
     if not torch.is_grad_enabled() or not differentiable_outputs(program):
         return None
     wrt = tuple([i for i, x in enumerate(arguments) if getattr(x, "requires_grad", False)])
@@ -145,7 +145,8 @@ class _Parted(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.types = [(y.shape, y.dtype) for y in output]
         read = {i for kind, i in ctx.parts.residuals if kind == "input"}
-        # Only the arguments that `backward` reads: others may change in place, as in a program of PyTorch.
+        # Saves only the arguments that `backward` reads: the others may be changed in place, as in PyTorch's
+        # own functions.
         ctx.saved = [i for i in range(len(arguments)) if is_functional or i in read]
         ctx.save_for_backward(*(arguments[i] for i in ctx.saved), *output)
         ctx.save_for_forward(*arguments)
@@ -192,7 +193,10 @@ class _Parted(torch.autograd.Function):
 
 
 def to_numpy(x: torch.Tensor) -> Any:
-    """A tensor on the CPU as a NumPy array that shares its memory; bf16 by way of its bits."""
+    """A tensor on the CPU as a NumPy array.
+
+    It shares the tensor's memory, unless PyTorch must compute the elements first.
+    """
     x = torch.as_tensor(x).detach()
     if x.dtype is torch.bfloat16:
         return x.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)

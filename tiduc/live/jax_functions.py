@@ -1,4 +1,4 @@
-"""Functions of JAX that tiduc compiles when they are called, once for each structure and types of their arguments."""
+"""JAX functions that tiduc compiles when they are called, once for each structure of the arguments and their types."""
 
 import functools
 import inspect
@@ -23,7 +23,7 @@ def jitted(
     static_argnames: str | Sequence[str],
     custom_derivatives: bool,
 ) -> Traceable:
-    """The function of `tiduc.jit`."""
+    """The function that `tiduc.jit` returns."""
     numbers, names = _static(function, static_argnums, static_argnames)
     compiled: dict[Any, tuple[Callable[..., Any], Any]] = {}
 
@@ -49,7 +49,9 @@ def jitted(
 
 
 class _Traced:
-    """The function of the arguments that are not static, with a list of the leaves of its result.
+    """The function without its static arguments. It returns the leaves of the result as a list.
+
+    `structure` is the pytree structure of the result. It is None until JAX has traced the function.
 
     `structure` is that of the result, once JAX has traced the function.
     """
@@ -75,7 +77,7 @@ class _Traced:
 def _static(
     function: Traceable, numbers: int | Sequence[int], names: str | Sequence[str]
 ) -> tuple[set[int], set[str]]:
-    """The positions and the names of static arguments, which may be given by position and by name."""
+    """The positions and the names of the static arguments. An argument that has both is in both sets."""
     places = {numbers} if isinstance(numbers, int) else set(numbers)
     named = {names} if isinstance(names, str) else set(names)
     try:
@@ -91,7 +93,10 @@ def _static(
 def _key(
     structure: object, leaves: Sequence[object], fixed: Mapping[int, object], named: Mapping[str, object]
 ) -> tuple[object, ...]:
-    """The properties of arguments and settings on which a program depends. Raises `RequestError` for other ones."""
+    """The properties of arguments and settings on which a program depends.
+
+    Raises `RequestError` if a static argument, or a leaf that is not an array or number, cannot be hashed.
+    """
     types = tuple([jax.typeof(x) if is_traceable(x) else (type(x), x) for x in leaves])
     constants = tuple([(i, type(x), x) for i, x in (*fixed.items(), *sorted(named.items()))])
     key = structure, types, constants, tuple([getattr(jax.config, name) for name in _SETTINGS])
@@ -105,6 +110,6 @@ def _key(
 
 
 def _example(x: object) -> jax.ShapeDtypeStruct:
-    """The type of an array or number, on which JAX traces the function."""
+    """The type of an array or number. JAX traces the function for this type."""
     type_ = jax.typeof(x)
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)

@@ -1,4 +1,4 @@
-"""Expands gradients inside a graph of `torch.compile`, such as that of `torch.func.grad`, by PyTorch's derivatives."""
+"""Expands gradients inside a graph of `torch.compile`, such as those of `torch.func.grad`, by PyTorch's derivatives."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,10 @@ from tiduc.models.torch.faults import located
 
 
 def without_derivatives(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> torch.fx.GraphModule:
-    """The graph in PyTorch's operators if it takes gradients; otherwise the graph.
+    """The graph, whose gradients are replaced by PyTorch operators that compute them.
+
+    A graph without gradients is returned unchanged. Raises `Unsupported` if the graph takes gradients and an input
+    requires a gradient, because PyTorch's operators do not show where derivatives stop.
 
     Raises `Unsupported` if the graph takes gradients, and an input requires one: PyTorch's operators do not say where
     derivatives stop.
@@ -30,5 +33,7 @@ def without_derivatives(graph: torch.fx.GraphModule, inputs: Sequence[Input]) ->
         found: torch.fx.GraphModule = make_fx(graph, derivatives, tracing_mode="fake")(*examples)
     for name, value in [(name, x) for name, x in vars(found).items() if isinstance(x, torch.Tensor)]:
         delattr(found, name)
-        found.register_buffer(name, value)  # an export finds no other tensors
+        found.register_buffer(
+            name, value
+        )  # `torch.export` finds a tensor only if it is a buffer or parameter
     return found

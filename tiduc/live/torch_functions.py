@@ -14,7 +14,7 @@ Differentiable = Callable[..., Any]
 
 
 def gradient(function: Differentiable, argnums: int | Sequence[int], has_aux: bool) -> Differentiable:
-    """The function of `tiduc.grad`."""
+    """The function that `tiduc.grad` returns."""
     compiled = torch.compile(function, backend=backend, options={"fallback": False})
     places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
@@ -46,12 +46,15 @@ def gradient(function: Differentiable, argnums: int | Sequence[int], has_aux: bo
 
     found: Callable[..., Any] = torch.compiler.disable(
         call
-    )  # a gradient inside a traced function ends its graph
+    )  # a call inside a traced function ends the traced graph
     return found
 
 
 def _tracked(x: object, i: int, tracked: list[torch.Tensor]) -> torch.Tensor:
-    """The tensor as an input of which the gradient is taken, in the order of `tracked`."""
+    """A new tensor with the elements of x that requires a gradient; it is appended to `tracked`.
+
+    Raises `RequestError` if x is not a tensor of real or complex floats.
+    """
     if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
         raise RequestError(
             f"argument {i} has a leaf that is no tensor of floats: {x!r}; leave it out of argnums"
@@ -75,7 +78,7 @@ def _reads_others(result: torch.Tensor, tracked: Sequence[torch.Tensor]) -> bool
 
 
 def _leaves(node: torch.autograd.graph.Node | None) -> Iterator[torch.Tensor]:
-    """The leaves of the graph of PyTorch's autograd."""
+    """The leaf tensors on which a node of PyTorch's autograd depends."""
     waiting, seen = [node], set()
     while waiting:
         node = waiting.pop()

@@ -24,7 +24,7 @@ from tiduc.ports import described
 from tiduc.runtime.random_seed import is_random_seed
 
 MOST = 16
-"""The most programs of one graph; PyTorch runs the graph for further shapes."""
+"""The maximum number of programs of one graph. For further shapes, PyTorch runs the graph."""
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -67,7 +67,7 @@ class CompiledGraph:
             if len(self._programs) >= MOST:
                 raise Unsupported(f"the graph has over {MOST} sets of shapes and numbers")
             _refuse(self.graph, inputs)
-            with torch.random.fork_rng([]):  # a call that compiles draws the numbers of later calls
+            with torch.random.fork_rng([]):  # compiling must not change the random numbers of later calls
                 return GraphProgram(self.graph, inputs)
         except TiducError as error:
             if not self._fallback:
@@ -77,11 +77,11 @@ class CompiledGraph:
 
 
 class GraphProgram:
-    """The program of a graph for inputs of certain shapes, compiled with its backward part."""
+    """The compiled program of a graph for inputs of certain shapes, with the program of its backward pass."""
 
     def __init__(self, graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> None:
         self._layout = layout_of(without_derivatives(graph, inputs), inputs)
-        examples = [  # that share no memory, which PyTorch's export would keep shared
+        examples = [  # they share no memory, because PyTorch's export would keep shared memory shared
             torch.empty_strided(x.shape, x.stride(), dtype=x.dtype) if isinstance(x, torch.Tensor) else x
             for x in inputs
         ]
@@ -99,7 +99,7 @@ class GraphProgram:
         self._compile(inputs)
 
     def _compile(self, inputs: Sequence[Input]) -> None:
-        """Compiles the programs that calls with these inputs, and their backward passes, run."""
+        """Compiles the programs that a call with these inputs runs, and those of its backward pass."""
         operands = self._operands(inputs)
         parts = parts_for(self._program, operands)
         wrt = tuple([i for i, x in enumerate(operands) if x.requires_grad])
@@ -149,7 +149,7 @@ class _Positional(torch.nn.Module):
 
 
 def _refuse(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> None:
-    """Raises `Unsupported` if the graph has weights of its own, or inputs that are no arrays on the CPU."""
+    """Raises `Unsupported` if the graph has weights of its own, or if a tensor is not plain, dense and on the CPU."""
     if any(True for _ in graph.parameters()) or any(True for _ in graph.buffers()):
         raise Unsupported("the graph holds tensors that are not its inputs")
     for x in inputs:
@@ -169,6 +169,6 @@ def _described(x: Input) -> object:
 
 
 def _seed() -> torch.Tensor:
-    """A seed that PyTorch's generator draws."""
+    """A seed that PyTorch's random number generator draws."""
     words = torch.randint(0, 2**62, (2,), dtype=torch.int64)
     return torch.from_numpy(words.numpy().view(np.uint64))

@@ -27,7 +27,7 @@ Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class Output:
-    """An output of the graph: a number, or a result or an input of the program, or a view of one."""
+    """An output of the graph: a number; or a result or an input of the program, or a view of one."""
 
     kind: str  # "result", "input" or "value"
     at: int = 0
@@ -40,8 +40,9 @@ class Output:
 class GraphLayout:
     """The graph that a program computes, and the outputs of the whole graph.
 
-    `strides` are those of the results that are not contiguous. `constant` are the results without a derivative, and
-    `moved` the numbers of the inputs whose new values have a derivative.
+    For each result, `strides` has the geometry, or None if it is contiguous. `constant` has the results without a
+    derivative, and `moved` the indices of the inputs whose new values have a derivative. `moved` the numbers of the
+    inputs whose new values have a derivative.
     """
 
     graph: torch.fx.GraphModule
