@@ -28,12 +28,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _TOKEN = re.compile(r"\s*([\[\],]|[^\s\[\],]+)")
 _SPELLS_NO_FINITE = re.compile("nan|inf", re.IGNORECASE)
 ROOM = Limits.mebibytes * 2**20
-"""The most bytes that all arrays of a run may take: half of this machine's memory, because a device gets a copy."""
+"""The maximum of the bytes of all arrays of a run: half of this machine's memory, because a device gets a copy."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def refuse_masked(x: object, called: str = "the array") -> None:
-    """Raises `InputError` for a masked array, or a list with one, because NumPy would pass the masked elements on."""
+    """Raises `InputError` for a masked array, or a list with one, because NumPy would use the masked elements."""
     # `numpy.ma` takes 50 ms to import; no array is masked before it is imported.
     if isinstance(x, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
         raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")
@@ -84,7 +84,7 @@ def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), se
 
 
 def is_named(text: str, inputs: Sequence[SignatureValue]) -> bool:
-    """Whether a text begins or ends with the name of an input, as `x=1,2` and `@all.npz:x` do."""
+    """Whether a text names an input, as `x=1,2` and `@all.npz:x` do."""
     return _named(text, inputs)[0] is not None
 
 
@@ -119,7 +119,7 @@ def _short(text: str) -> str:
 def parse_array(
     text: str,
     expected: TensorType | None = None,
-    generator: "np.random.Generator | None" = None,  # a string, since numpy.random takes time to import
+    generator: "np.random.Generator | None" = None,  # a string, because importing numpy.random takes time
     room: int = ROOM,
 ) -> Array:
     """The array that the text `TYPE=VALUES` describes; without `TYPE=`, the type is `expected`.
@@ -233,7 +233,7 @@ def _sizes(type: TensorType) -> tuple[int, ...]:
 
 
 def _listed(values: str, type: TensorType) -> Array:
-    """The array for a list of values: nested like the shape, flat, or one value for all elements."""
+    """The array with these values: a list, nested like the shape or flat, or one value for all elements."""
     assert type.dtype is not None
     words, shape = _nested(values)
     with np.errstate(over="ignore"):  # `_element` has checked the range
@@ -322,7 +322,10 @@ def _read(name: str, room: int) -> Iterator[Array]:
 
 @contextmanager
 def _numbers(path: str, room: int) -> Iterator[Any]:
-    """Opens a file with `np.load`; a wrong or damaged file raises InputError, also while the block reads it."""
+    """Opens a file with `np.load`.
+
+    Raises InputError for a damaged file or another format, even if the block finds out.
+    """
     try:
         with open_regular(path) as file:
             loaded = np.load(_bounded(file, room), allow_pickle=False)  # a pickle can run arbitrary code
@@ -340,7 +343,10 @@ def _numbers(path: str, room: int) -> Iterator[Any]:
 
 
 def _bounded(file: BinaryIO, room: int) -> BinaryIO:
-    """The file. Raises ValueError if an `.npy` file exceeds `room`; `_members` checks the members of an archive."""
+    """The file.
+
+    Raises ValueError if it is not an archive and exceeds `room`; `_members` checks the arrays of an archive.
+    """
     if file.read(2) != b"PK":
         _check_room(os.fstat(file.fileno()).st_size, room)
     file.seek(0)
@@ -381,7 +387,10 @@ def _matching(pattern: str, keys: list[str]) -> list[str]:
 
 
 def restored(array: Array, expected: TensorType | None) -> Array:
-    """The array, with raw bytes viewed as the expected dtype if NumPy's format does not have it (bf16, f8)."""
+    """The array.
+
+    If it holds raw bytes, because NumPy's format lacks the type (bf16, f8), they become the expected type.
+    """
     dtype = expected.dtype if expected else None
     if dtype is None or array.dtype.kind != "V" or array.dtype.isbuiltin == 2:
         return array

@@ -49,7 +49,9 @@ _CPU = ("vendor_id", "cpu family", "model", "stepping", "flags", "isa", "uarch",
 
 @dataclass(frozen=True)
 class Info:
-    """The cache's folder, contents and limits; `folder` is None if the cache is off.
+    """The cache's folder, contents and limits. `folder` is None if the cache is off.
+
+    `refused` is the reason why the folder is not trusted, or None if it is trusted.
 
     `refused` says why the folder is not trusted; None if it is.
     """
@@ -79,7 +81,7 @@ def folder() -> Path | None:
 
 @contextmanager
 def _opened(make: bool = False) -> Iterator[Folder]:
-    """The open folder. Raises OSError if the cache is off or unusable; warns once if the folder is not trusted."""
+    """The open folder. Raises OSError if the cache is off or unusable. Warns, once per reason, if it is not trusted."""
     place = folder()
     if place is None:
         raise FileNotFoundError(errno.ENOENT, "the cache is off")
@@ -109,7 +111,7 @@ def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
 
 
 def normalized(program: bytes) -> bytes:
-    """MLIR text without comments and locations, and with white space collapsed; bytecode unchanged.
+    """MLIR text without comments and locations, and with one space for white space. Bytecode is returned unchanged.
 
     >>> normalized(b'func.func @f()  // a function\\n{ return loc(#loc3) } loc("f.mlir":1:1)')
     b'func.func @f() { return }'
@@ -143,7 +145,10 @@ def this_cpu() -> str:
 
 
 def read(key: str) -> bytes | None:
-    """The module of this key, or None if it is missing or damaged. RequestError for an invalid environment variable."""
+    """The module of this key, or None if it is missing or damaged.
+
+    Raises RequestError if an environment variable of the cache is invalid.
+    """
     if folder() is None:
         return None
     limit, _ = _limit(), _days()  # check both variables before a long compilation
@@ -166,7 +171,7 @@ def _digest(key: str, module: bytes) -> bytes:
 
 
 def write(key: str, module: bytes) -> None:
-    """Adds a module, and removes old and excess entries. After a system error, nothing is added."""
+    """Adds a module, and removes old and excess entries. Ignores errors, after which the module may be missing."""
     with suppress(OSError, TiducError), _opened(make=True) as own:
         unfinished = f".{key}.vmfb.{secrets.token_hex(4)}.tmp"
         own.write(f"{key}.vmfb", _digest(key, module) + module, unfinished)
@@ -201,7 +206,10 @@ def clear() -> int:
 
 
 def info() -> Info:
-    """The cache's folder, contents and limits; a folder that is not trusted is not read."""
+    """The cache's folder, contents and limits.
+
+    A folder that is not trusted is not read, and its contents count as none.
+    """
     place = folder()
     refused, sizes = None, list[int]()
     if place is not None:
@@ -215,7 +223,10 @@ def info() -> Info:
 
 @contextmanager
 def _readable(place: Path) -> Iterator[Folder | None]:
-    """The open folder, or None if it does not exist yet. Raises NotPrivate, and TiducError for a system error."""
+    """The open folder, or None if it does not exist yet.
+
+    Raises NotPrivate if the folder is not trusted, and TiducError for a system error.
+    """
     with ExitStack() as stack:
         try:
             own = stack.enter_context(opened(place))

@@ -13,7 +13,7 @@ from tiduc.runtime.signature import Signature, SignatureValue, TensorType
 
 
 def check_arguments(entry: str, signature: Signature, arguments: Sequence[ArrayLike]) -> list[Array]:
-    """The arguments as arrays. Raises InputError, like a call, if they do not match the signature."""
+    """The arguments as arrays. Raises InputError if they do not match the signature."""
     check_count(entry, signature, arguments)
     pairs = zip(arguments, signature.inputs, strict=True)
     arrays = [checked(x, value, i) for i, (x, value) in enumerate(pairs)]

@@ -23,7 +23,7 @@ _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
 LARGE = 2**16
-"""The least size, in bytes, of arrays that pass to and from IREE without a copy."""
+"""The minimum size, in bytes, of arrays that are passed to and from IREE without a copy."""
 _ALIGNMENT = 64  # bytes
 _STAGING = int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE)
 _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED)
@@ -45,7 +45,7 @@ class Device:
                 allowed_usage=_USAGE,
                 device=self.hal,
                 buffer=array,
-                element_type=element,  # type: ignore[arg-type]  # a number is as good
+                element_type=element,  # type: ignore[arg-type]  # the binding also takes a number
             )
         except (ValueError, RuntimeError) as error:
             raise TiducError(f"cannot copy an argument to the device: {message_of_iree(error)}") from error
@@ -61,10 +61,11 @@ class Device:
             self.hal.allocator.trim()
 
     def lend(self, array: Array, element: int) -> rt.HalBufferView:
-        """A buffer view of the memory of an array that is never written to. A copy if IREE cannot use the memory.
+        """A buffer view of the memory of an array that nothing writes to.
 
-        IREE's CPU devices accept memory that is aligned to 64 bytes, as the arrays of PyTorch are; kernels rely on this
-        alignment. NumPy exports neither read-only arrays nor arrays of types that DLPack lacks.
+        A view of a copy if IREE cannot use the memory. IREE's CPU devices accept only memory that is aligned to 64
+        bytes, as PyTorch's arrays are, because kernels rely on this alignment. alignment. NumPy exports neither
+        read-only arrays nor arrays of types that DLPack lacks.
         """
         if array.nbytes >= LARGE and self.on_host and not array.ctypes.data % _ALIGNMENT:
             with suppress(BufferError, TypeError, ValueError, RuntimeError):
@@ -83,7 +84,10 @@ class Device:
         return _mapped(buffer, shape, dtype).copy()
 
     def taken(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
-        """The memory of a buffer view as an array that the caller may write to. The device must be `on_host`."""
+        """An array that uses the memory of a buffer view, and that the caller may write to.
+
+        The device must be `on_host`.
+        """
         array = _mapped(view.get_buffer(), view.shape, dtype)
         return np.asarray(_Memory(array, self)).view(dtype).reshape(array.shape)
 
@@ -137,9 +141,9 @@ class _Memory:
 class DeviceArray:
     """An array on a device: a result of `Executable.keep`, or a copy by `Module.put`.
 
-    The array is read-only. A call with the array as a donated argument overwrites it; after that, the array cannot be
-    used. NumPy, and libraries that take DLPack, copy the array to the host. Several threads may use an array at once
-    (`uses.py`).
+    The array is read-only. A call with the array as a donated argument overwrites it, and the array cannot be used
+    afterwards. used. NumPy, and libraries that take DLPack, copy the array to the host. Several threads may use an
+    array at once (`uses.py`).
     """
 
     __slots__ = ("_device", "_view", "dtype", "readers", "shape")
@@ -239,7 +243,7 @@ def check_threads(name: str, target: str, location: str = "") -> None:
 
 
 POISONED = "#poisoned"
-"""Suffix of the name of a CPU's device on which allocated memory holds the byte 0xCD, and no freed memory is kept.
+"""The suffix of the name of a CPU device that fills allocated memory with the byte 0xCD, and keeps no freed memory.
 
 Floats that consist of this byte are large, -4.3e8 in f32 and -6.4e66 in f64, so they show that a result depends on
 uninitialized memory.

@@ -18,7 +18,9 @@ _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None
 
 @contextmanager
 def written_together() -> Iterator[None]:
-    """In a block, delays the renaming of all files from `written_whole` to the end.
+    """Delays the renaming of all files that `written_whole` writes in the block to the end of the block.
+
+    If the block raises an error, no file is renamed.
 
     If the block raises, none is renamed.
 
@@ -81,7 +83,10 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file, with the limits of `read_whole`; TiducError, located at `path`, if it cannot be read."""
+    """All bytes of a file, with the limits of `read_whole`.
+
+    Raises TiducError, located at `path`, if it cannot be read.
+    """
     try:
         return read_whole(path)
     except OSError as error:
@@ -91,7 +96,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def open_regular(path: str | os.PathLike[str], flags: int = 0, folder: int | None = None) -> BinaryIO:
     """A regular file, opened for reading. Raises OSError for a folder, a pipe or a device, without blocking.
 
-    `folder` is the descriptor of the folder that a relative path is in; by default that of the current folder.
+    `folder` is the descriptor of the folder that a relative path is in; the default is the current folder.
     """
 
     def opener(name: str, mode: int) -> int:

@@ -20,7 +20,7 @@ _IN_FILE = 2
 
 
 def check_archive(path: str | os.PathLike[str]) -> None:
-    """Raises ValueError if an archive states a range outside the file; a file of another format passes.
+    """Raises ValueError if an archive states a range outside the file. Files of other formats are not checked.
 
     Raises OSError if the file cannot be read or is not regular.
     """
@@ -57,7 +57,10 @@ def _check(header: bytes, file: BinaryIO, size: int) -> None:
 
 
 def _inside(outer: tuple[int, int], offset: int, length: int, name: str) -> tuple[int, int]:
-    """The range in the file of a range (offset, length) within `outer`. Raises ValueError if it ends behind `outer`."""
+    """The range in the file of `length` bytes at an offset in the range `outer`.
+
+    Raises ValueError if the offset and the length together exceed the length of `outer`.
+    """
     if offset + length > outer[1]:
         raise ValueError(f"{name} ends after the section that contains it")
     return outer[0] + offset, length

@@ -102,7 +102,7 @@ class IsolatedExecutable:
         self._module, self.entry, self.signature, self.donated = module, entry, signature, donated
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs for these arguments, which are checked like those of `Executable` before they are sent."""
+        """The outputs for these arguments. Raises the InputError of `check_arguments` before the process gets them."""
         arrays = [np.asarray(x) if isinstance(x, DeviceArray) else x for x in arguments]
         return self._module.call(_run, self.entry, *check_arguments(self.entry, self.signature, arrays))
 

@@ -21,13 +21,13 @@ from tiduc.runtime.devices import Array, Device, as_number, message_of_iree
 Function = Callable[..., Sequence[Array]]
 
 MODULE = "tiduc_lapack"
-"""The module that compiled modules import from; IREE's error has this name if a context lacks the module."""
+"""The module that compiled modules import functions from. IREE's error names it if a context lacks it."""
 
 _DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 """The suffixes of function names, by element type."""
 
 _raised = threading.local()
-"""The exception that a function of this file raised in this thread; IREE's error has only the exception's text."""
+"""The exception that a function of this file raised in this thread. IREE's error has only the text of the exception."""
 
 
 def lapack_module(device: Device) -> rt.VmModule:
@@ -41,7 +41,10 @@ def lapack_module(device: Device) -> rt.VmModule:
 
 
 def error_of_lapack() -> Exception | None:
-    """Returns and forgets the error that a function raised in this thread; a KeyboardInterrupt is raised again."""
+    """Returns, and then forgets, the error that a function raised in this thread.
+
+    A KeyboardInterrupt is raised again.
+    """
     error, _raised.error = getattr(_raised, "error", None), None
     if error is None or isinstance(error, Exception):
         return error
@@ -85,7 +88,10 @@ def cholesky(x: Array) -> Sequence[Array]:
 
 
 def _up_to_failure(a: Array) -> Array:
-    """The factor of one matrix up to the failure: bisection finds the largest leading block that has a factor."""
+    """The factor of one matrix that has none, NaN after the largest leading block that has one.
+
+    Bisection finds this block.
+    """
     done, beyond = 0, len(a) + 1
     while beyond - done > 1:
         n = (done + beyond) // 2
@@ -173,7 +179,10 @@ def _svd(x: Array, full: bool) -> Sequence[Array]:
 
 
 def _complex(y: Array, like: Array) -> Array:
-    """The array as complex numbers with the precision of `like`; NumPy returns real numbers if all of them are real."""
+    """The array as complex numbers with the precision of `like`.
+
+    NumPy returns real numbers if all imaginary parts are 0.
+    """
     return y.astype(np.result_type(like, np.complex64), copy=False)
 
 

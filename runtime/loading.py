@@ -76,7 +76,10 @@ class Loaded:
         self.functions = tuple(name for name in self._module.function_names if not name.startswith("__"))
 
     def entry_or_default(self, entry: str | None) -> str:
-        """The name of the function to call: `entry`, else the only function, else `main`; RequestError if missing."""
+        """The name of the function to call: `entry`, or the only function, or `main`.
+
+        Raises RequestError if it is missing.
+        """
         if entry is None:
             entry = self.functions[0] if len(self.functions) == 1 else "main"
         if entry not in self.functions:
@@ -128,7 +131,7 @@ class Loaded:
         return {reflection.get(key, "") for reflection in self._reflections.values()} - {""}
 
     def close(self) -> None:
-        """Releases the context and the module; arrays on the device stay."""
+        """Releases the context and the module, but not the arrays on the device."""
         self.context = self._module = None
 
 
@@ -147,7 +150,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _module(instance: rt.VmInstance, vmfb: bytes, name: str) -> rt.VmModule:
-    """The module in these bytes, not yet in a context; TiducError if the bytes are not a module."""
+    """The module in these bytes, without a context. Raises TiducError if the bytes are not a module."""
     try:
         _check_sums(vmfb)
         module = rt.VmModule.copy_buffer(instance, vmfb)
@@ -179,7 +182,7 @@ def _check_sums(vmfb: bytes) -> None:
 
 
 def _devices(declared: set[str], target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
-    """The devices to load a module for: `devices` if given, or else the `declared` device, or else the target's.
+    """The devices to load a module for: `devices`, or by default `local-task` or the target's device.
 
     A module that declares `local-sync` needs the stack of the caller's thread. Raises TiducError if such a module would
     run on `local-task`.
@@ -243,7 +246,8 @@ def _context(
             ) from error
         raise TiducError(_no_temporary_files() or _other_device(str(error), target), name) from error
     finally:
-        # One thread at a time: another file may reuse a descriptor that another thread has just closed.
+        # Only one thread at a time, because a new file may get the number of a descriptor that another thread
+        # has just closed.
         with _CLOSING:
             _close_leaked_files()
 
@@ -254,7 +258,7 @@ _TARGETS = {
     "x86_64": "x86_64", "cuda-nvptx-fb": "cuda", "rocm-hsaco-fb": "hip", "metal-msl-fb": "metal",
     "vulkan-spirv-fb": "vulkan", "vmvx-bytecode-fb": "vmvx",
 }  # fmt: skip
-"""tiduc's targets, by suffixes of the names of IREE's executable formats, such as `embedded-elf-x86_64`."""
+"""tiduc's targets. The keys are suffixes of the names of IREE's executable formats, such as `embedded-elf-x86_64`."""
 
 
 def _other_device(message: str, target: str) -> str:
@@ -278,7 +282,7 @@ def _other_device(message: str, target: str) -> str:
 
 
 def _no_temporary_files() -> str | None:
-    """Why IREE cannot write temporary files, from which it loads the libraries of modules; None if it can."""
+    """The reason why IREE cannot write temporary files, from which it loads libraries of modules, or None."""
     folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
     try:
         with tempfile.TemporaryFile(dir=folder):

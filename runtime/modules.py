@@ -42,7 +42,7 @@ def load(
     isolated: bool = False,
     limits: Limits | None = None,
 ) -> Module | IsolatedModule:
-    """The module in a `.vmfb` file, or in its bytes; TiducError if it cannot be read or loaded.
+    """The module in a `.vmfb` file, or in its bytes. Raises TiducError if it cannot be read or loaded.
 
     `target` is the target that the module was compiled for. `devices` names the devices to use instead of the
     target's default, as `tiduc.runtime.available_devices()` lists them; a module that was compiled for several

@@ -22,7 +22,7 @@ _USUAL = {
     "wasm32": "",
     "x86_64": "local-sync" if _IS_X86_64_LINUX else "",
 }
-"""By target, the device that runs the target's modules on this kind of machine; empty if there is none."""
+"""By target, the device that runs the target's modules on this kind of machine, or an empty name if there is none."""
 
 
 def usual_device(target: str) -> str:

@@ -1,4 +1,4 @@
-"""A folder in which no other user can write; the folder that was checked is the folder that is used.
+"""A folder that no other user can write to. The folder that was checked is certainly the folder that is used.
 
     /  ->  home  ->  me  ->  .cache  ->  tiduc        each is opened relative to its parent, then checked
 
@@ -28,7 +28,7 @@ class NotPrivate(Exception):
 
 @dataclass(frozen=True)
 class Folder:
-    """An open folder: its path, and its descriptor, None where the system has none."""
+    """An open folder: its path, and its descriptor. The descriptor is None on systems that are not POSIX."""
 
     path: Path
     descriptor: int | None
@@ -40,7 +40,10 @@ class Folder:
         return {"path": name, "dir_fd": self.descriptor}
 
     def read(self, name: str, limit: int) -> bytes:
-        """All bytes of a regular file of this user. OSError for a link, another owner, or more than `limit` bytes."""
+        """All bytes of a regular file.
+
+        Raises OSError for a link, a file of another user, or more than `limit` bytes.
+        """
         place = self.place(name)
         with open_regular(place["path"], getattr(os, "O_NOFOLLOW", 0), place.get("dir_fd")) as file:
             status = os.fstat(file.fileno())
@@ -53,7 +56,7 @@ class Folder:
         return contents
 
     def write(self, name: str, contents: bytes, unfinished: str) -> None:
-        """Writes a file for this user alone, under the name `unfinished` until it is whole."""
+        """Writes a file that only this user can access. It has the name `unfinished` until it is complete."""
 
         def private(_: str, flags: int) -> int:
             return os.open(**self.place(unfinished), flags=flags, mode=0o600)
@@ -89,11 +92,12 @@ class Folder:
 
 @contextmanager
 def opened(path: Path, make: bool = False) -> Iterator[Folder]:
-    """A folder that only this user can write to; with `make`, missing folders are made for the user alone.
+    """A folder that only this user can write to.
 
-    The folder must belong to the user, each folder above it to the user or root, and others must not be able to write
-    there. A folder above may have the sticky bit, like /tmp: others cannot rename files there that they do not own.
-    Raises NotPrivate otherwise, and OSError for a folder that is missing or cannot be opened.
+    With `make`, missing folders are created so that only the user has access. The folder must belong to the user, each
+    folder above it to the user or root, and others must not be able to write there. A folder above may have the sticky
+    bit, like /tmp: others cannot rename files there that they do not own. Raises NotPrivate otherwise, and OSError for
+    a folder that is missing or cannot be opened.
     """
     real = Path(os.path.realpath(path))
     if not _POSIX:

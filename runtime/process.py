@@ -1,4 +1,4 @@
-"""Runs a program in a child process within limits; the child ends when its caller is interrupted or dies."""
+"""Runs a program in a child process within limits. The child ends when the caller is interrupted or dies."""
 
 import os
 import shutil
@@ -119,7 +119,7 @@ def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
 
 
 def _text(told: BinaryIO | None, piped: bytes) -> str:
-    """The standard error of a process that has ended, from the file `told` if there is one, else from the pipe."""
+    """The standard error of a process that has ended: the contents of the file `told`, or else `piped`."""
     if told is not None:
         told.seek(0)
         piped = told.read()
@@ -169,7 +169,7 @@ def _dismiss(keeper: "subprocess.Popen[bytes] | None") -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """In a block, delays signals that would end this process, because a half-started child cannot be killed.
+    """Delays signals that would end this process to the end of the block, because a starting child cannot be killed.
 
     Python runs signal handlers in the main thread only, so other threads need no delay.
     """
@@ -193,7 +193,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _patience(deadline: float | None, stop: threading.Event | None) -> float | None:
-    """The seconds until `stop` or the deadline must be checked; None for no limit."""
+    """The seconds until `stop` or the deadline must be checked. None if there is neither."""
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
     if stop is None:
         return left
@@ -201,7 +201,7 @@ def _patience(deadline: float | None, stop: threading.Event | None) -> float | N
 
 
 def limit_memory(mebibytes: int, process: int = 0) -> None:
-    """Limits the memory that a process may allocate, on Linux. 0 MiB means no limit; process 0 means this process.
+    """Limits the memory that a process may allocate, on Linux. 0 MiB means no change, and process 0 means this process.
 
     A child is limited from outside while it waits for its input, because code between fork and exec is unsafe with
     threads. The limit is on data (RLIMIT_DATA), not on address space, much of which is reserved and never used. The

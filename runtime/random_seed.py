@@ -1,7 +1,7 @@
 """The input from which a program draws its random numbers, `seed: 2xui64`.
 
 The random numbers are a function of both words. A training step increments the second word, so that each step draws
-other numbers.
+different numbers.
 """
 
 import re
@@ -14,7 +14,7 @@ from tiduc.runtime.signature import SignatureValue
 
 TYPE = "2xui64"
 MOST = 2**64 - 1
-"""The largest number that a word holds."""
+"""The largest number that fits a word."""
 
 HINT = "a seed of random numbers is two numbers, such as np.array([0, 0], np.uint64)"
 
@@ -36,5 +36,5 @@ def random_seed(number: int, position: int = 0) -> Any:
 
 
 def drawn() -> int:
-    """A number for `random_seed` that the operating system draws."""
+    """A random number for `random_seed`, from the operating system."""
     return secrets.randbits(32)

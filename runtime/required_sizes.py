@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 Size = tuple[tuple[int, tuple["Atom", ...]], ...]
-"""A size: its terms, each a factor and its atoms."""
+"""A size: its terms. A term is a factor and atoms."""
 
 Atom = tuple[int, int] | tuple[str, Size, Size]
-"""An atom: the numbers of an input and of its dimension; or the kind of a function of two sizes, and the two sizes."""
+"""An atom: the indices of an input and of its dimension; or the name of a function of two sizes, and these sizes."""
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -46,7 +46,7 @@ class RequiredSize:
         return a == b or 1 in ones
 
     def violation(self, names: Sequence[str], shapes: Shapes) -> str:
-        """The error message for inputs of these names and shapes that violate the relation."""
+        """The error message for inputs with these names and shapes, which violate the relation."""
         if self.relation == "at_most" and not _reads(self.b):  # the second size is the larger one
             return f"{_size_in_words(self.a, names, shapes)}, at most {_value(self.b, shapes)} is possible: {self.by}"
         if self.relation == "at_most":
@@ -63,7 +63,7 @@ class RequiredSize:
         return f"{sizes}, {_WORDS[self.relation]}: {self.by}"
 
     def renumbered(self, numbers: dict[int, int]) -> "RequiredSize":
-        """The relation with the numbers of its inputs replaced; `numbers` maps old numbers to new numbers."""
+        """The relation with other indices of its inputs. `numbers` maps old indices to new ones."""
         return RequiredSize(
             self.relation, _renumbered(self.a, numbers), _renumbered(self.b, numbers), self.by
         )
@@ -125,7 +125,7 @@ def _renumbered(size: Size, numbers: dict[int, int]) -> Size:
 
 
 def parsed(size: Any) -> Size:
-    """A size from its JSON form. Raises TypeError or ValueError for other JSON."""
+    """A size from its JSON form. Raises TypeError or ValueError if the JSON has another form."""
 
     def atom(read: Any) -> Atom:
         if len(read) == 2:

@@ -1,8 +1,8 @@
-"""`Results`: the results of a call as arrays; large ones are IREE's own memory, without a copy.
+"""`Results`: the results of a call as arrays. Large arrays use IREE's own memory, without a copy.
 
-A result may be an argument that was lent to IREE, or equal another result: such results are copied. IREE copies
-constants and parameters that are results, so that a caller may write to all arrays. The results of a call may be parts
-of one allocation, which is freed with the last array of them.
+The memory of a result may be that of an argument or of another result: such results are copied. IREE copies constants
+and parameters that are results, so that a caller may write to all arrays. The results of a call may be parts of one
+allocation, which is freed with the last array of them.
 """
 
 from bisect import bisect_right
@@ -30,7 +30,7 @@ class Results:
         return array if self._takes(_bounds(array)) else array.copy()
 
     def _takes(self, piece: tuple[int, int]) -> bool:
-        """Claims a piece of memory; returns false if it is in use already."""
+        """Marks a piece of memory as used. Returns false if a part of it is used already."""
         if self._bounds is None:
             self._bounds = _merged(map(_bounds, self._arguments()))
         at = bisect_right(self._bounds, piece[0])

@@ -49,7 +49,7 @@ class Executable:
         name: str = "",
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Loads `vmfb`, the bytes that `compile_module` gave for this `target`.
+        """Loads `vmfb`, the bytes that `compile_module` returned for this `target`.
 
         `entry` is optional if the module has one function, or a function `main`. `name` is the module's name in
         errors. `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module reads.
@@ -67,14 +67,14 @@ class Executable:
 
     @classmethod
     def from_vmfb(cls, vmfb: bytes, target: str = "cpu", entry: str | None = None) -> "Executable":
-        """The executable in these bytes, like `Executable(...)`."""
+        """The executable in these bytes: `Executable(vmfb, target, entry)`."""
         return cls(vmfb, target, entry)
 
     @classmethod
     def load(
         cls, source: bytes | str | os.PathLike[str], target: str = "cpu", entry: str | None = None
     ) -> "Executable":
-        """The executable in a `.vmfb` file, or in its bytes; TiducError if it cannot be read or loaded."""
+        """The executable in a `.vmfb` file, or in its bytes. Raises TiducError if it cannot be read or loaded."""
         if isinstance(source, bytes):
             return cls(source, target, entry)
         return cls(read_bytes(source), target, entry, os.fspath(source))
@@ -103,7 +103,7 @@ class Executable:
         return self._loaded.vmfb
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the compiled module to `path` atomically; TiducError if that fails."""
+        """Writes the compiled module to `path` atomically. Raises TiducError if that fails."""
         with written_whole(path) as file:
             file.write(self.vmfb)
         return Path(path)
@@ -166,7 +166,10 @@ class Executable:
         given: Callable[[Array, int], rt.HalBufferView],
         returned: Callable[[rt.VmVariantList, Sequence[Array | DeviceArray]], T],
     ) -> T:
-        """Calls the function: `given` makes a buffer view of an array.
+        """Calls the function.
+
+        `given` makes a buffer view of an array. `returned` makes the outputs of the call from IREE's list of results
+        and the arguments.
 
         `returned` makes the call's outputs from IREE's list of results and the arguments.
         """
@@ -322,5 +325,5 @@ def _dtype(value: SignatureValue, name: str) -> "np.dtype[Any]":
 
 
 def _element_type(type: TensorType) -> int:
-    """IREE's element type; 0 if NumPy does not have the element type, so that no argument passes the checks."""
+    """IREE's element type. 0 if NumPy does not have the type; the checks then reject each argument."""
     return 0 if type.dtype is None else as_number(map_dtype_to_hal_element_type(type.dtype))

@@ -82,7 +82,7 @@ class TensorType:
 
     @staticmethod
     def of(array: "TypedArray") -> "TensorType":
-        """The type of an array; an element type that MLIR does not have keeps NumPy's name."""
+        """The type of an array. If MLIR does not have the element type, its name is NumPy's."""
         return TensorType(array.shape, ELEMENTS.get(array.dtype, str(array.dtype)))
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class TensorType:
 
     @property
     def dtype(self) -> "np.dtype[Any] | None":
-        """NumPy's dtype; None if no array can hold this element type (i4, index, ...)."""
+        """NumPy's dtype. None if NumPy has no such element type, for example for i4 and index."""
         return DTYPES.get(self.element)
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
@@ -114,7 +114,7 @@ class SignatureValue:
 
 @dataclass(frozen=True)
 class KnownSize:
-    """A dynamic dimension whose size is a constant plus a sum of terms, factor * (size of a dimension of an input).
+    """A dynamic dimension of an input. Its size is a constant plus terms, each a factor times the size of a dimension.
 
     For example, a cotangent has the size of its output, which may be twice the size of an argument.
     """
@@ -199,7 +199,7 @@ def without_name(text: str, function: str) -> str:
 def from_declaration(text: str) -> Signature:
     """The signature in an `iree.abi.declaration`, which IREE's compiler adds to every module.
 
-    The names are generic: input0, input1, ..., output0, ....
+    The names are generic: input0, input1 and so on, and output0, output1 and so on.
 
     >>> print(from_declaration("sync func @f(%input0: tensor<4xf32>) -> (%output0: tensor<f64>)"))
     (input0: 4xf32) -> (output0: f64)

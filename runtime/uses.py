@@ -3,8 +3,9 @@
     thread 1: f.keep(x)      reads x       ------------>
     thread 2: g.keep(x)      x is donated       waits   ------------>      later calls with x: InputError
 
-A call acquires all its arrays at once. It waits while other calls read an array that it will overwrite, and holds none
-while it waits, so there are no deadlocks. Only one of several calls gets an array that is donated.
+A call acquires all its arrays at once. It waits while other calls read an array that it will overwrite. While it waits,
+it holds no array, so there are no deadlocks. If an array is donated to several calls, only one gets it. while it waits,
+so there are no deadlocks. Only one of several calls gets an array that is donated.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,7 +26,7 @@ class SharedArray(Protocol):
 
 
 class Uses:
-    """The arrays of one call, for a `with` statement that lasts until nothing reads them.
+    """The arrays of one call, for a `with` statement that lasts until the call no longer reads them.
 
     `views` are the buffer views of the arrays. Raises InputError if an array has been given away.
     """
@@ -33,7 +34,10 @@ class Uses:
     __slots__ = ("_read", "views")
 
     def __init__(self, arrays: Sequence[SharedArray], taken: Collection[int] = ()) -> None:
-        """`taken` are the positions of the arrays that the call overwrites; no other position has the same array."""
+        """`taken` are the positions of the arrays that the call overwrites.
+
+        Such an array must have no other position.
+        """
         self._read = [x for i, x in enumerate(arrays) if i not in taken] if taken else arrays
         with _LOCK:
             while any([arrays[i].readers for i in taken]):
@@ -57,7 +61,7 @@ class Uses:
 
 _LOCK = Lock()
 _CHANGE = Condition(_LOCK)
-_waiting = 0  # how many calls wait
+_waiting = 0  # the number of calls that wait
 
 
 def _wait() -> None:
@@ -70,7 +74,7 @@ def _wait() -> None:
 
 
 def renew() -> None:
-    """In a forked process, forgets the threads of the parent."""
+    """In a forked process, replaces the lock, which a thread of the parent may hold."""
     global _LOCK, _CHANGE, _waiting
     _LOCK = Lock()
     _CHANGE = Condition(_LOCK)

@@ -49,8 +49,8 @@ def read_weights(path: Path) -> dict[str, Array]:
 def write_weights(path: Path, arrays: Mapping[str, Array], notes: Mapping[str, str] | None = None) -> None:
     """Writes the arrays under their names, atomically. The suffix of the file determines the format.
 
-    `notes` are texts that a `.safetensors` file carries; files of other formats have none. Raises TiducError if the
-    file cannot be written, or if the format does not have an element type.
+    `notes` are texts to store in a `.safetensors` file; other formats ignore them. Raises TiducError if the file cannot
+    be written, or if the format does not have an element type.
     """
     write = _by_suffix(path)[1]
     noted = {"notes": dict(notes)} if notes and write is _write_safetensors else {}
@@ -94,7 +94,7 @@ def _write_safetensors(path: str, arrays: Mapping[str, Array], notes: dict[str, 
 
 
 def notes_in(path: Path) -> dict[str, str]:
-    """The texts that a `.safetensors` file carries beside its arrays; none for a file of another format."""
+    """The texts that a `.safetensors` file has in addition to its arrays. Empty for a file of another format."""
     if _by_suffix(path)[1] is not _write_safetensors:
         return {}
     with _safetensors("safetensors").safe_open(os.fspath(path), framework="numpy") as file:

@@ -37,7 +37,7 @@ _PROGRAM = (
 
 
 class Died(Exception):
-    """Raised if the worker ended before the function returned. The message says why: `died (SIGSEGV)`.
+    """Raised if the worker ended before the function returned. The message is the reason, such as `died (SIGSEGV)`.
 
     `fatal` is the message with which LLVM aborted the process, or "".
     """
@@ -84,7 +84,7 @@ class Worker:
     def __init__(self, modules: Sequence[str] = ()) -> None:
         """Starts the process, which imports these modules before its first call."""
         self._socket, theirs = socket.socketpair()
-        end, self._life = os.pipe()  # never written: end of file tells the worker that we are gone
+        end, self._life = os.pipe()  # never written: end of file tells the worker that this process has ended
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the worker)
         self._file = self._socket.makefile("rwb")
         program = _PROGRAM.format(path=sys.path, call=theirs.fileno(), life=end, modules=list(modules))
@@ -94,13 +94,16 @@ class Worker:
             stdout=self._errors,
             stderr=self._errors,
             pass_fds=(theirs.fileno(), end),
-            process_group=0,  # only this process handles Ctrl-C
+            process_group=0,  # so that Ctrl-C interrupts only this process
         )
         theirs.close()
         os.close(end)
 
     def call(self, function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
-        """The function's result. Raises its exception, or `Died`. If a call is interrupted, the worker is ended."""
+        """The function's result.
+
+        Raises the function's exception, or `Died`. If a call is interrupted, the worker is ended.
+        """
         try:
             self._limit(limits.mebibytes)
             start = self._errors.seek(0, os.SEEK_END)

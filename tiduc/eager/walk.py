@@ -1,6 +1,6 @@
 """backward: one walk of a trace, from its outputs to its leaves.
 
-    plan    traces, each before the traces whose results it reads; for each, the outputs with a cotangent, and the transpose
+    plan    traces, each before the traces whose results it reads; for each, outputs with cotangents, and the transpose
     run     each transpose on its residuals and cotangents; cotangents of a value with several readers are added
 
 The plan reads no arrays. An op without a rule therefore raises an error before anything runs, and an executor that

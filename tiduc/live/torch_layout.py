@@ -72,15 +72,15 @@ class GraphLayout:
 
 
 def updated_name(i: int) -> str:
-    """The name of the program's output that is the new value of its i-th argument."""
+    """The name of the program's output that is the new value of argument i."""
     return f"args_{i}.updated"
 
 
 def layout_of(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> GraphLayout:
     """The layout of the graph for inputs with these shapes, strides and element types.
 
-    Raises `Unsupported` if the graph changes the shape of an input, or if outputs share memory in other ways than as
-    views of one value.
+    Raises `Unsupported` if the graph changes the shape of an input, or if outputs that share memory are not views of
+    one value. views of one value.
     """
     mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
@@ -104,7 +104,7 @@ def layout_of(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> GraphLayo
 
 
 class _Views:
-    """Finds the value of which each output is a view; `results` are the values that the program returns."""
+    """Finds the value that each output is a view of. `results` are the values that the program must return."""
 
     def __init__(
         self, inputs: Mapping[int, int], fakes: Sequence[Input], values: Mapping[torch.fx.Node, object]
@@ -118,7 +118,7 @@ class _Views:
         self.results: list[torch.fx.Node] = []
 
     def output(self, x: torch.fx.Node | Input) -> Output:
-        """The output that is a node of the graph, or a constant."""
+        """The description of an output: a node of the graph, or a constant."""
         tensor = self._values[x] if isinstance(x, torch.fx.Node) else x
         if not isinstance(tensor, torch.Tensor):
             return Output("value", value=tensor)
@@ -155,7 +155,7 @@ class _Views:
 
 
 def _returned(graph: torch.fx.GraphModule) -> tuple[torch.fx.Node | Input, ...]:
-    """What the graph returns: nodes and constants."""
+    """The nodes and constants that the graph returns."""
     (output,) = [node for node in graph.graph.nodes if node.op == "output"]
     return tuple(output.args[0])
 
@@ -165,7 +165,9 @@ def _returned_by(node: torch.fx.Node) -> tuple[torch.fx.Node | Input, ...]:
 
 
 def _returning(graph: torch.fx.GraphModule, nodes: Sequence[torch.fx.Node] | None) -> torch.fx.GraphModule:
-    """A copy of the graph that returns these of its nodes; None for all that it returns.
+    """A copy of the graph that returns these nodes. For None, it returns what the graph returns.
+
+    PyTorch's activation checkpoints become plain calls, because tiduc chooses itself what to recompute.
 
     Functions whose activations PyTorch would recompute are called as functions: tiduc plans memory itself.
     """
@@ -204,7 +206,7 @@ def _geometry(x: torch.Tensor) -> Geometry:
 
 
 def _state(x: Input) -> tuple[object, object, object]:
-    """The shape, the memory and the derivative of an input."""
+    """The geometry of an input, the memory, and the node of PyTorch's autograd that computes it."""
     if not isinstance(x, torch.Tensor):
         return x, None, None
     return _geometry(x), _memory(x), (x.requires_grad, x.grad_fn)
@@ -221,12 +223,12 @@ def _is_whole(x: object, memory: int) -> bool:
 
 
 def _strided(x: torch.Tensor) -> Geometry | None:
-    """The geometry of a result that permutes its elements in memory; None for others, which become contiguous."""
+    """The geometry of a result that is dense but not contiguous. None for others, which are made contiguous."""
     return None if x.is_contiguous() or not _is_dense(x) else _geometry(x)
 
 
 def _is_dense(x: torch.Tensor) -> bool:
-    """Whether the elements fill one piece of memory, in any order of the dimensions."""
+    """Whether the elements are adjacent in memory, in any order of the dimensions."""
     size = 1
     for stride, n in sorted((stride, n) for stride, n in zip(x.stride(), x.shape, strict=True) if n != 1):
         if stride != size:

@@ -1,4 +1,4 @@
-"""`tiduc opt`: textual pipelines over all passes, those of the stages, of each backend, and of MLIR.
+"""`tiduc opt`: textual pipelines of passes: those of the stages, of the backends, and of MLIR.
 
     passes.py, lowering_passes.py, iree_passes.py    the passes, with their options
     defaults.py                                 the default values of these options
@@ -6,7 +6,7 @@
     textual.py, driver.py                       parse a pipeline, and run it
     observe.py                                  print IR, times and statistics; write a reproducer
 
-A new stage needs a row in passes.py to be usable in pipelines.
+Pipelines can use a new stage after passes.py defines a pass for it.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def run_pipeline(
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
-    `more` are passes of the caller, by name, which the pipeline may name beside `PASSES` and `PIPELINES`.
+    `more` are the caller's own passes, by name. The pipeline may use them in addition to `PASSES` and `PIPELINES`.
 
     Raises `RequestError`, located in the pipeline, if the pipeline is malformed; errors of passes propagate.
     """

@@ -19,7 +19,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def chosen_graph(view: View, name: str | None) -> Graph:
-    """The graph of that name; without a name, `main`, or the only public graph that is not linear."""
+    """The graph of that name. Without a name, `main`, or else the only public graph that is not linear."""
     if name is not None:
         return view.graph(name)
     primal = [graph for graph in view.graphs.values() if not graph.linear and not graph.private]
@@ -34,7 +34,7 @@ def chosen_graph(view: View, name: str | None) -> Graph:
 
 
 def last_linear(view: View, derived: bool = False) -> Graph | None:
-    """The last linear graph; with `derived`, the last graph that is linear, a batch or a jet."""
+    """The last linear graph. With `derived`, the last graph that is linear, a batch or a jet. None if there is none."""
     of_kind = (
         graph.name
         for graph in reversed(view.graphs.values())
@@ -60,7 +60,7 @@ def differentiable_outputs(graph: Graph, opset: OpSet) -> list[Value]:
 
 
 def _symbols(graph: Graph, name: str) -> list[str]:
-    """The symbols that an attribute of a graph lists; none if the graph has no such attribute."""
+    """The symbols that an attribute of a graph lists. An empty list if the graph has no such attribute."""
     if name not in graph.attributes:
         return []
     try:
@@ -84,7 +84,10 @@ def sources_of(view: View, graph: Graph) -> list[str]:
 
 
 def keys_of(view: View, graph: Graph) -> list[str]:
-    """The keys of a graph's unbound inputs. A batch or a jet also has those of its sources, in their order."""
+    """The keys of a graph's unbound inputs.
+
+    For a batch or a jet, those of the sources are first, in the sources' order.
+    """
     keys = dict.fromkeys(graph.keys)
     batch_of: dict[str, str] = {}
     for name in [graph.name, *sources_of(view, graph)]:
@@ -96,7 +99,10 @@ def keys_of(view: View, graph: Graph) -> list[str]:
 
 
 def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) -> str:
-    """The end of the chain of keys in the map `steps`: before a key in `unless`, or after one turn of a cycle."""
+    """The last key of the chain that begins with `key` and continues by `steps`.
+
+    The chain ends before a key in `unless`. A cycle ends after at most one turn.
+    """
     for _ in steps:
         if key not in steps or steps[key] in unless:
             break
@@ -105,7 +111,10 @@ def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) 
 
 
 def argument_attributes(view: View, flat: Graph) -> ir.ArrayAttr:
-    """The argument attributes of the source graphs. An input whose key is not its default, `argN`, also gets a name.
+    """The attributes of a flat graph's arguments, from the graphs that it was merged from.
+
+    An input whose key is not the default, `argN`, also gets a name. A batched input gets the name of the input that it
+    is a batch of, unless the flat graph has that input, too.
 
     A batched input has the name of the input that it is a batch of, unless that input is also an input here.
     """
@@ -133,14 +142,14 @@ def no_linear_graph(module: AnyModule) -> RequestError:
 
 
 def name_outputs(view: View, graph: Graph, kind: str) -> None:
-    """Gives the active outputs of a linear graph names, so that passes can refer to these values."""
+    """Names the active outputs of a linear graph, so that passes can refer to these values."""
     for of, y in zip(graph.output_of, graph.outputs, strict=True):
         if y is not None and y.graph is graph and y.key is None:
             graph.name_of(y, f"{view.reference(of).value[-1]}.{kind}")
 
 
 def free(view: View, name: str | None) -> str | None:
-    """The name for a new graph; None, which stands for a fresh name, if a graph has the name already."""
+    """The name for a new graph, or None. Raises `RequestError` if a graph already has the name."""
     if name in view.graphs:
         raise RequestError(f"the module has a graph @{name} already")
     return name
@@ -150,7 +159,7 @@ def free(view: View, name: str | None) -> str | None:
 
 
 PLAN = "tidu.plan"
-"""Attribute of the first graph of a cut: the estimated cost of a whole Jacobian through the cut, and by each mode."""
+"""The attribute of a cut's first graph: the estimated cost of a whole Jacobian by the cut, and by either mode alone."""
 
 
 def plan_of(view: View, linear: Graph) -> CutPlan:
@@ -161,7 +170,7 @@ def plan_of(view: View, linear: Graph) -> CutPlan:
 
 
 def plan_attribute(view: View, planned: CutPlan, at: Sequence[Value]) -> ir.Attribute:
-    """The plan as a dictionary. It has the time through the cut only if the cut is at the plan's bottleneck."""
+    """The plan as a dictionary. It has the time by the cut only if the cut is at the values that the plan chose."""
     real = ir.F64Type.get()
     entries: dict[str, ir.Attribute] = {
         "at": ir.ArrayAttr.get([view.reference(x) for x in at]),

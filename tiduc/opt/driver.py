@@ -32,8 +32,8 @@ def run_pipeline(
 ) -> None:
     """Runs a pipeline, such as `tidu-import,func.func(canonicalize)`, on an `ir.Module`, in place.
 
-    `passes` are the Python passes and pipelines that the pipeline may name; MLIR looks up other names. Raises
-    `RequestError`, located in the pipeline, if the pipeline is malformed. Errors of the passes propagate.
+    `passes` are the Python passes and pipelines that the pipeline may name. Other names are those of MLIR's passes.
+    Raises `RequestError`, located in the pipeline, if the pipeline is malformed. Errors of the passes propagate.
     """
     elements = parse_pipeline(pipeline, passes)
     statistics = Statistics() if observe.statistics else None
@@ -61,7 +61,7 @@ def _manager(
     failures: list[BaseException],
     statistics: Statistics | None,
 ) -> Any:
-    """The pass manager of the elements; exceptions of Python passes are added to `failures`."""
+    """A pass manager that runs the elements. It appends exceptions of Python passes to `failures`."""
     manager = PassManager("builtin.module")
 
     def count(name: str) -> None:
@@ -84,7 +84,7 @@ def _manager(
 
 
 def _failing(run: PassFunction, failures: list[BaseException]) -> PassFunction:
-    """A pass that stores its exception and fails, so that MLIR prints the IR after the failure."""
+    """A pass that stores an exception in `failures` and then fails as an MLIR pass, so that MLIR prints the IR."""
 
     def failing(op: ir.Operation, pass_: passmanager.ExternalPass) -> None:
         try:
@@ -101,7 +101,7 @@ def _failing(run: PassFunction, failures: list[BaseException]) -> PassFunction:
 
 
 def _failed(error: ir.MLIRError) -> TiducError:
-    """The error of a native pass."""
+    """The error for a native pass that failed."""
     if error.error_diagnostics:
         return diagnosed(error)
     return TiducError("a pass of the pipeline failed; --mlir-print-ir-after-failure prints its IR")
@@ -130,7 +130,7 @@ def is_native(name: str) -> bool:
 def scheduled(name: str, options: str = "") -> str:
     """The pipeline that runs one native pass.
 
-    The pass is nested in the op that it is restricted to, such as `func.func`.
+    If the pass is restricted to an op, such as `func.func`, it is nested in a pipeline of that op.
     """
     text = f"{name}{{{options}}}" if options else name
     try:

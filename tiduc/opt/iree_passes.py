@@ -19,7 +19,10 @@ _LEGALIZE = Pass(
 )
 
 _OTHERS = ("legal", "tiles")
-"""The groups whose passes pipelines cannot name: `tidu-legalize-for-iree` runs the first; the second needs a target."""
+"""The groups whose passes pipelines cannot name.
+
+`tidu-legalize-for-iree` runs those of the first group; those of the second need a target.
+"""
 
 PASSES: dict[str, Pass] = {_LEGALIZE.name: _LEGALIZE} | {
     name: Pass(name, entry.description, entry.function)

@@ -86,7 +86,9 @@ def lower_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSet = 
         if not graph.private:
             _check_flat(graph)
             flat = structure(view, graph, opset, loop_memory)
-            lowered = lower(flat, beside=named, view=view)  # held, since an op does not keep its module alive
+            lowered = lower(
+                flat, beside=named, view=view
+            )  # the variable keeps the module alive, which an op does not
             for function in list(operations(lowered.body)):
                 if function.attributes["sym_name"] not in names:
                     function.move_before(graph.op)

@@ -1,7 +1,7 @@
 """Options of `tiduc opt` that observe a pipeline: printed IR, statistics, times, and a reproducer of a failure.
 
 MLIR's pass manager prints the IR before and after passes, Python passes included. It cannot select passes by name in
-Python, so if names are given, its output is captured and the IR of other passes is removed.
+Python. If names are given, this module therefore captures MLIR's output and removes the IR of other passes.
 """
 
 import os
@@ -30,7 +30,7 @@ _RULE = "===" + "-" * 73 + "==="
 
 @dataclass(frozen=True)
 class Printing:
-    """How IR is printed: in generic form, with locations, without the elements of larger constants."""
+    """How IR is printed: in generic form, with locations, and without the elements of constants above a size."""
 
     generic: bool = False
     debuginfo: bool = False
@@ -93,7 +93,7 @@ class Observe:
 
     @contextmanager
     def selected(self) -> Iterator[None]:
-        """In a block, prints the IR of the requested passes only. Afterwards, renames the files of `tree_dir`."""
+        """Prints the IR of only the requested passes in the block. Afterwards, renames the files of `tree_dir`."""
         try:
             with self._filtered():
                 yield
@@ -120,7 +120,7 @@ class Observe:
                     out.write(self._only_requested(captured.read()))
 
     def _only_requested(self, printed: bytes) -> bytes:
-        """The text without the IR of passes that were not requested."""
+        """The printed text without the IR of passes that were not requested."""
         dumps = list(_DUMP.finditer(printed))
         if not dumps:
             return printed
@@ -133,7 +133,7 @@ class Observe:
         return b"".join([*parts, printed[stops[-1] :]])
 
     def _requests(self, when: str, which: str) -> bool:
-        """Whether to print the IR; `which` is the name of the pass, a colon, and its text in the pipeline."""
+        """Whether to print the IR. `which` has the name of the pass, a colon, and the pass's text in the pipeline."""
 
         def is_one_of(names: Sequence[str]) -> bool:
             return any(re.search(rf": {re.escape(name)}(?![\w-])", which) for name in names)
@@ -151,6 +151,8 @@ class Observe:
 
 class Statistics:
     """The number of ops of a module before and after each pass, printed in the form of MLIR's report.
+
+    The wheel that holds MLIR is compiled without the statistics of MLIR's own passes.
 
     The statistics of MLIR's own passes are not compiled into the wheel that holds MLIR.
     """
@@ -175,7 +177,7 @@ class Statistics:
         return count
 
     def report(self) -> str:
-        """The report; ops in regions are counted, the module is not."""
+        """The report. The numbers include ops in regions, but not the module."""
         lines = [_RULE, "... Pass statistics report ...".center(79).rstrip(), _RULE]
         for (_, before), (name, after) in zip(self._counts, self._counts[1:], strict=False):
             lines += [name, f"  (S) {before:>6} ops before", f"  (S) {after:>6} ops after"]
@@ -184,7 +186,7 @@ class Statistics:
 
 @contextmanager
 def reproducible(module: ir.Module, pipeline: str, observe: Observe) -> Iterator[None]:
-    """In a block, keeps the module and the pipeline in the file `observe.reproducer`. Success removes the file.
+    """Keeps the module and the pipeline in the file `observe.reproducer`. The file is removed if the block succeeds.
 
     The file is written first, so that it exists even if a native pass ends the process.
     """
@@ -231,7 +233,7 @@ def reproducer(module: ir.Module, pipeline: str, verify_each: bool) -> bytes:
 
 
 def pipeline_of(reproducer: bytes, file: str) -> tuple[str, bool]:
-    """The pipeline of a reproducer, and whether each pass is verified. `RequestError` without a pipeline."""
+    """The pipeline of a reproducer, and whether each pass is verified. Raises `RequestError` if it has no pipeline."""
     text = reproducer.decode("utf-8", "surrogateescape")
     resource = _REPRODUCER.search(text)
     quoted = re.search(r'pipeline:\s*("(?:[^"\\]|\\.)*")', resource[1]) if resource else None

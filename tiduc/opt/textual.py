@@ -1,8 +1,9 @@
 """Parses MLIR's textual pass pipelines extended by Python passes: `a,b{x=1 y='p q'},func.func(c)`.
 
-MLIR knows only the names of native passes, so a pipeline is split at the Python passes, and the text between them
-goes to MLIR unchanged. Options have MLIR's syntax: `key=value` pairs, separated by spaces; values bare, in quotes or
-in braces; lists with commas.
+MLIR knows only the names of native passes. A pipeline is therefore split at the Python passes, and MLIR parses the text
+between them. Options have MLIR's syntax: `key=value` pairs, separated by spaces. A value may be in quotes or in braces,
+and commas separate the elements of a list. goes to MLIR unchanged. Options have MLIR's syntax: `key=value` pairs,
+separated by spaces; values bare, in quotes or in braces; lists with commas.
 """
 
 import difflib
@@ -20,13 +21,13 @@ from tiduc.dialect.errors import RequestError
 _NAME = re.compile(r"\s*([\w.-]*)")
 _WHOLE = re.compile(r"\s*builtin\.module\s*\(")
 _TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|.""", re.DOTALL)
-"""A quoted string, or one character; a quote by itself has no partner."""
+"""A quoted string, or one character. A match that is a single quote has no closing quote."""
 
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 
 PassFunction = Callable[[ir.Operation, passmanager.ExternalPass], None]
-"""A pass as `PassManager.add` takes it: a function of the op and of the pass, which may be told to fail."""
+"""A pass as `PassManager.add` takes it: a function of the op, and of the pass object, which can signal failure."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class Option:
 class Pass:
     """A pass on a module; `function` runs it in place.
 
-    `parts` gives, for options, the names and functions of the passes that the pass consists of; the pass manager then
-    prints, times and verifies each of them.
+    If the pass consists of several passes, `parts` returns their names and functions for given options. The pass
+    manager then prints, times and verifies each of them. prints, times and verifies each of them.
     """
 
     name: str
@@ -77,7 +78,10 @@ class Pass:
         return self.options
 
     def configured(self, texts: Mapping[str, str]) -> "Configured":
-        """The pass with options parsed from these texts, by option name. Raises `ValueError` for a malformed text."""
+        """The pass with options parsed from `texts`, which has option names as keys.
+
+        Raises `ValueError` for a malformed text.
+        """
         options = {option.name: option for option in self.options}
         values = {}
         for name, text in texts.items():
@@ -94,11 +98,11 @@ class Pass:
         return "opset" in inspect.signature(self.function).parameters
 
     def bound(self, **options: Any) -> PassFunction:
-        """The pass with these options, as a function for `PassManager.add` (in a manager of `builtin.module`)."""
+        """The pass with these options, as a function for the `PassManager.add` of a manager of `builtin.module`."""
         return _added(functools.partial(self.function, **options))
 
     def steps(self, **options: Any) -> list[tuple[str, PassFunction]]:
-        """The pass, or the passes that it consists of, by name, with these options."""
+        """The name and function of the pass with these options, or of each pass that it consists of."""
         if self.parts is None:
             return [(self.name, self.bound(**options))]
         return [(name, _added(part)) for name, part in self.parts(**options)]
@@ -106,7 +110,10 @@ class Pass:
 
 @dataclass(frozen=True)
 class PassStep:
-    """A pass in a named pipeline: options with fixed texts, and the names of the options that a user may set."""
+    """A pass in a named pipeline.
+
+    `fixed` has the texts of options that do not vary, and `takes` the names of the options that a user may set.
+    """
 
     name: str
     fixed: Mapping[str, str] = field(default_factory=dict)
@@ -124,7 +131,7 @@ class Pipeline:
     def configured(
         self, given: Mapping[str, str], passes: Mapping[str, "Pass | Pipeline"]
     ) -> list["Configured"]:
-        """The passes of the pipeline; `given` are the texts of its options.
+        """The passes of the pipeline with options. `given` has the texts of the pipeline's options, by name.
 
         Raises `ValueError` for a malformed text.
         """
@@ -137,7 +144,7 @@ class Pipeline:
         return owned
 
     def options_among(self, passes: Mapping[str, "Pass | Pipeline"]) -> tuple[Option, ...]:
-        """The options of the pipeline, as its passes describe them."""
+        """The options of the pipeline: those of its passes that a user may set."""
         return tuple(
             option
             for step in self.steps
@@ -157,7 +164,7 @@ def _added(function: Callable[[ir.OpView], object]) -> PassFunction:
 
 @dataclass(frozen=True)
 class Native:
-    """A run of native passes, padded so that columns in MLIR's errors are those of the whole pipeline."""
+    """Adjacent native passes. Leading spaces make the columns in MLIR's errors those of the whole pipeline."""
 
     text: str
 
@@ -172,12 +179,15 @@ class Configured:
 
 
 def elements_of(text: str) -> list[str]:
-    """The elements of a pipeline as texts, without `builtin.module(...)` around it."""
+    """The elements of a pipeline, as texts. The pipeline has no enclosing `builtin.module(...)`."""
     return [element for _, element in _split(text, ",") if element.strip()]
 
 
 def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Native | Configured]:
-    """The elements of a pipeline, with or without `builtin.module(...)` around it; named pipelines are expanded.
+    """The elements of a pipeline, with or without an enclosing `builtin.module(...)`. Named pipelines are expanded.
+
+    Raises `RequestError`, located in the pipeline, for an unknown `tidu-` pass, for an unknown or malformed option of a
+    Python pass, and for unbalanced brackets. MLIR checks native passes later.
 
     Raises `RequestError`, located in the pipeline, for an unknown `tidu-` pass or option, and unbalanced brackets. MLIR
     checks native passes.
@@ -249,7 +259,7 @@ def _unquoted(value: str) -> str:
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
-    """Splits at separators outside brackets and quotes; returns the parts with their offsets."""
+    """Splits at separators outside brackets and quotes. Yields the offset and the text of each part."""
     closing: list[str] = []
     begin = 0
     for token in _TOKEN.finditer(text):
@@ -294,7 +304,10 @@ def _misspelled(message: str, position: int) -> RequestError:
 def adds_to(
     passes: dict[str, Pass],
 ) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
-    """A decorator `(name, options...)` that makes a function on modules a pass.
+    """A function of a pass name and options.
+
+    It returns a decorator that makes a function of a module a pass in `passes`. The first paragraph of the function's
+    docstring is the description. The function's keyword parameters are the options.
 
     The function's docstring begins with the description; its keywords are the options.
     """

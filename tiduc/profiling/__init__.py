@@ -28,7 +28,10 @@ from tiduc.runtime.run import Executable
 
 @dataclass(frozen=True)
 class Profile:
-    """The rows of a program, those that take longest first.
+    """The rows of a program, in descending order of time.
+
+    `seconds` is the time of the fastest call, from the begin of its first dispatch to the end of its last. `events` are
+    the dispatches of that call, in order. `rates` are the rates of the machine.
 
     `seconds` is the time of the fastest call from its first dispatch to the end of its last one. `events` are the
     dispatches of that call in order. `rates` are those of the machine.
@@ -48,8 +51,8 @@ def profile(
 ) -> Profile:
     """Compiles a program for CPUs, calls it several times on arrays, and measures its dispatches.
 
-    Raises `RequestError` for another target, and for factorizations by callbacks; other errors are those of
-    `Program.compile`.
+    Raises `RequestError` for a target that is not a CPU, and for factorizations by callbacks. Also raises the errors of
+    `Program.compile`. `Program.compile`.
     """
     if options.lapack != LOOPS:
         raise RequestError("a profile has no factorizations by callbacks: use --lapack loops")
@@ -80,7 +83,7 @@ def _computed(places: Sequence[str], module: IrOp, program: Program) -> dict[int
 
 
 def as_json(profile: Profile) -> dict[str, object]:
-    """A profile as plain data, for machines; docs/profile.md has the fields."""
+    """A profile as data for JSON; docs/profile.md describes the fields."""
     return asdict(replace(profile, events=())) | {"events": [each._asdict() for each in profile.events]}
 
 

@@ -14,7 +14,7 @@ from tiduc.runtime.run import Executable
 
 _EVENT = "host_dispatch_event"
 _find_benchmark: Callable[[], str] = benchmark_exe
-"""The path of IREE's tool `iree-benchmark-module`; `iree-profile` is beside it."""
+"""The path of IREE's tool `iree-benchmark-module`; `iree-profile` is in the same folder."""
 
 
 class DispatchEvent(NamedTuple):
@@ -64,7 +64,7 @@ def calls_of(executable: Executable, arrays: Sequence[Array], calls: int, folder
 
 
 def _type(array: Array, type_: str) -> str:
-    """The shape and element type as IREE's tools write them."""
+    """The shape and element type of an array, as IREE's tools read them."""
     element = type_.removeprefix("tensor<").removesuffix(">").rpartition("x")[2]
     return "x".join([*map(str, array.shape), element])
 

@@ -1,4 +1,4 @@
-"""rows: joins the measured dispatches of calls with what each dispatch computes."""
+"""rows: joins the measured times of dispatches with the ops that each dispatch computes."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from tiduc.profiling.events import Call
 
 @dataclass(frozen=True)
 class ComputedOp:
-    """An op of the program: its name, type and place; and the FLOPs and function values of all its runs in a call."""
+    """An op of the program: its name, type and location, and the FLOPs and function values of all runs in a call."""
 
     op: str
     type: str
@@ -23,7 +23,11 @@ class ComputedOp:
 
 @dataclass(frozen=True)
 class Row:
-    """A dispatch of a call, or the dispatches of one kernel: how often it runs, and its totals in a call.
+    """A dispatch of a call, or all dispatches of one kernel: the number of runs, and the totals in a call.
+
+    `seconds` is the minimum over several calls. `bytes` is None if the sizes are not constant. At the machine's rates,
+    the FLOPs, the function values and the bytes each take a time: `limit` names the longest of these, and `peak` is
+    that time divided by `seconds`.
 
     `seconds` is the least of several calls. `bytes` is None if sizes are not constant. `peak` is the time that the
     machine's rates need for the FLOPs, the function values or the bytes, divided by the time. `limit` names the one
@@ -52,7 +56,7 @@ class _Measured(NamedTuple):
 def rows_of(
     dispatches: Sequence[Dispatch], ops: Mapping[int, ComputedOp], calls: Sequence[Call], rates: Rates
 ) -> list[Row]:
-    """The rows, those that take longest first. An op of several rows counts in the row that takes longest."""
+    """The rows, in descending order of time. The cost of an op of several rows counts in the first of them."""
     rows, counted = list[Row](), set[int]()
     for each in sorted(_measured(dispatches, calls), key=lambda each: -each.seconds):
         own = [ops[n] for n in sorted(each.ops - counted) if n in ops]
@@ -73,7 +77,10 @@ def rows_of(
 
 
 def _measured(dispatches: Sequence[Dispatch], calls: Sequence[Call]) -> Iterator[_Measured]:
-    """The dispatches with their times: one by one if each runs once in a call, or else those of a kernel together."""
+    """The dispatches with their times.
+
+    If a dispatch of a kernel does not run once in each call, those of the kernel are one.
+    """
     of_kernel = defaultdict[str, list[Dispatch]](list)
     for each in dispatches:
         of_kernel[each.kernel].append(each)

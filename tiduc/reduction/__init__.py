@@ -1,5 +1,4 @@
 """Makes a module smaller while a test still finds it interesting (`tiduc reduce`).
 
-reduce.py       delta debugging
-edits.py        the edits that are tried; add a function there for a new kind of edit
+reduce.py delta debugging edits.py the edits that a reduction tries; for a new kind of edit, add a function
 """

@@ -1,7 +1,8 @@
-"""Edits that make a module smaller; each is a function from a module to the places where the edit applies.
+"""Edits that make a module smaller. An edit is a function that finds the places in a module to which the edit applies.
 
-A place is a function that applies the edit there. Several places of one edit can be applied one after another: inner
-ops come first, and a place looks up operands when it is applied, because an earlier place may have replaced them.
+A place is a function that applies the edit. Several places of one edit can be applied one after another: those of inner
+ops are first, and a place looks up operands when it is applied, because an earlier place may have replaced them. ops
+come first, and a place looks up operands when it is applied, because an earlier place may have replaced them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -108,14 +109,14 @@ def _is_unused(value: IrValue) -> bool:
 
 
 def to_first_operands(module: IrOp) -> list[Place]:
-    """Replaces the results of an op by the first operands of their types."""
+    """Replaces each result of an op by the first operand of the result's type."""
     return [
         _forwarding(op, [same[0] for same in choices]) for op in _inner(module) if (choices := _choices(op))
     ]
 
 
 def to_last_operands(module: IrOp) -> list[Place]:
-    """Replaces the results of an op by the last operands of their types, unless these are also the first ones."""
+    """Replaces each result of an op by the last operand of its type, unless no type has several operands."""
     return [
         _forwarding(op, [same[-1] for same in choices])
         for op in _inner(module)
@@ -124,7 +125,10 @@ def to_last_operands(module: IrOp) -> list[Place]:
 
 
 def _choices(op: IrOp) -> list[list[int]]:
-    """For each result of an op, the operands of the result's type; empty if a result has none."""
+    """For each result of an op, the indices of the operands of its type.
+
+    An empty list if a result has no such operand.
+    """
     choices = [[i for i, x in enumerate(op.operands) if x.type == y.type] for y in op.results]
     return choices if all(choices) else []
 
@@ -159,7 +163,7 @@ def to_zeros(module: IrOp) -> list[Place]:
 
 
 def _zero(type_: ir.RankedTensorType) -> ir.Attribute | None:
-    """The elements attribute of zeros of a type; None if there is none."""
+    """The elements attribute of zeros of a type. None if the type has no such attribute."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
         return None
     element = type_.element_type
@@ -180,7 +184,7 @@ def _replace(op: IrOp, values: Sequence[IrValue]) -> None:
 
 
 def branches(module: IrOp) -> list[Place]:
-    """Replaces an op, such as a branch, by the body of one of its regions without arguments."""
+    """Replaces an op, such as a `stablehlo.if`, by the body of its first region, if the region has no arguments."""
 
     def place(op: IrOp, block: ir.Block) -> Place:
         def inline() -> None:
@@ -210,7 +214,7 @@ def unused(module: IrOp) -> list[Place]:
 
 
 def attributes(module: IrOp) -> list[Place]:
-    """Drops attributes that are not the op's own, such as names and shardings."""
+    """Drops attributes that the op's dialect does not define, such as names and shardings."""
 
     def place(op: IrOp, name: str) -> Place:
         def drop() -> None:

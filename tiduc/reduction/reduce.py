@@ -1,4 +1,4 @@
-"""Reduces a module while a test finds it interesting, by delta debugging on the edits of `edits.py`.
+"""Makes a module smaller while a test still finds it interesting: delta debugging with the edits of `edits.py`.
 
 while some edit succeeds:
     for each edit, in order:
@@ -65,7 +65,7 @@ def written(module: IrOp) -> bytes:
 
 @stage
 def reduce(module: ir.Module, test: Test, seconds: float = 600) -> Reduction:
-    """The smallest module that was found within some seconds and that the test finds interesting.
+    """The reduction with the smallest interesting module that was found within some seconds.
 
     Raises `RequestError` if the module itself is not interesting.
     """
@@ -79,7 +79,7 @@ def reduce(module: ir.Module, test: Test, seconds: float = 600) -> Reduction:
 
 
 def _reduced_by(reduction: Reduction, edit: Edit) -> bool:
-    """Applies an edit at as many places as possible; returns whether an attempt has succeeded."""
+    """Applies an edit at as many places as possible. Returns whether an application was kept."""
     succeeded = False
     size = len(edit(reduction.module))
     while size and not reduction.is_over:

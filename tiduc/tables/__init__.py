@@ -1,4 +1,4 @@
-"""Tables of the results of tests on each op; tests write them, and compare them with their results.
+"""Tables of test results for each op. Tests write the tables, and compare them with new results.
 
 checked      what test/py/rules has checked of an op's rules    python -m pytest test/py/rules --write-tables
 refusals     the refusals that these tests met                  (the same command)
@@ -33,7 +33,7 @@ class Refusal(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """The verdicts on an op, its JVP and its VJP on a target: right, wrong, or why it is refused."""
+    """The results for an op, its JVP and its VJP on a target: right, wrong, or the reason why the target refuses it."""
 
     op: str
     primal: str

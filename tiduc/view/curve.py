@@ -1,6 +1,6 @@
 """curve: a chart of a program's peak of memory against its time, for all budgets.
 
-The chart is in Graphviz's language; its layout `neato` draws each point at a given position.
+The chart is in Graphviz's language. The layout `neato` draws each point at a given position.
 """
 
 import math
@@ -52,7 +52,7 @@ def listed(points: Sequence[tuple[int, float]]) -> str:
 
 
 class _Axis:
-    """Maps numbers from `least` to `most` to places along a length, with round numbers as ticks."""
+    """Maps the numbers from `least` to `most` to positions from 0 to `length`. The ticks are round numbers."""
 
     def __init__(self, least: float, most: float, length: float) -> None:
         self.least, self.most, self.length = least, most, length

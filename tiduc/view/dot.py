@@ -1,4 +1,4 @@
-"""dot: writes scenes in Graphviz's language. Graphviz computes the layout; nothing here has coordinates."""
+"""dot: writes scenes in Graphviz's language, without coordinates: Graphviz computes the layout."""
 
 import html
 from collections import Counter
@@ -11,7 +11,9 @@ from tiduc.view.label import WIDTH, clipped
 from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 TOGETHER = 90  # the most boxes, over all graphs, that are drawn together with the arrows between graphs
-NOTES = 80  # the most notes for values of other graphs in a scene; for more values, notes show their number
+NOTES = (
+    80  # the most notes that each name a value of another graph; for more values, notes state their number
+)
 MOST = 2500  # the most boxes of a scene that Graphviz draws within minutes
 FONT = "Helvetica,Arial,sans-serif"
 COLOURS = {
@@ -46,7 +48,7 @@ def dot(
     separate: bool = False,
     upward: Collection[str] | None = None,
 ) -> str:
-    """Scenes side by side, in Graphviz's language.
+    """The scenes with these names side by side, in Graphviz's language.
 
     An arrow from a scene that is not in `names` starts at a note that names the value; with `separate`, every arrow
     between scenes does. If `upward` is not None, all scenes begin at one height, and those in `upward` are drawn from
@@ -77,7 +79,7 @@ def is_large(picture: Picture, names: Iterable[str]) -> bool:
 
 
 def check_size(picture: Picture, names: Iterable[str]) -> None:
-    """Raises `RequestError` for a scene that Graphviz would draw for minutes."""
+    """Raises `RequestError` for a scene that Graphviz would take many minutes to draw."""
     for name in names:
         count = len(picture.scenes[name].boxes)
         if count > MOST:
@@ -191,7 +193,7 @@ def _label(box: Box, file: str) -> str:
 
 
 def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False) -> str:
-    """An edge; an upward edge is written in reverse, because Graphviz draws the end of an edge below its start."""
+    """An edge. An upward edge is written in reverse, because Graphviz draws the end of an edge below its start."""
     attributes: dict[str, str] = {}
     if arrow.label:
         attributes["label"] = f" {arrow.label}"
@@ -214,7 +216,7 @@ def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False
 
 
 def _numbered(box: Box, arrows: list[Arrow]) -> set[int]:
-    """The slots whose arrows show their number: those of ops whose operands differ and are not interchangeable."""
+    """The slots whose arrows show numbers: all those of a box whose operands differ and are not interchangeable."""
     arrows = [arrow for arrow in arrows if arrow.kind != "captured"]
     sources = {(arrow.source, arrow.result) for arrow in arrows}
     if len(sources) < 2 or box.kind in ("fold", "output") or f"stablehlo.{box.name}" in ASSOCIATIVE:
@@ -247,7 +249,7 @@ def quoted(text: str) -> str:
 
 
 def _attributes(said: Mapping[str, str]) -> str:
-    """A Graphviz attribute list; a label in angle brackets is markup and stays unquoted."""
+    """A Graphviz attribute list. A label in angle brackets is markup, and is not quoted."""
     return " ".join(
         f"{name}={value if name == 'label' and value.startswith('<') else quoted(value)}"
         for name, value in said.items()

@@ -16,9 +16,9 @@ _WINDOW = 1300, 960  # the part of a drawing that a 1600 x 1000 page shows at th
 
 
 def fitting(sources: list[str]) -> list[tuple[str, str]]:
-    """Each source and its `<svg>`.
+    """Each source, and the `<svg>` drawn from it.
 
-    A drawing that a window cannot show legibly runs from left to right if this helps.
+    If a window cannot show a drawing legibly, the drawing runs from left to right, provided that this makes it larger.
     """
     drawn = list(zip(sources, draw(sources), strict=True))
     large = [i for i, (_, svg) in enumerate(drawn) if _scale(svg) < 1]
@@ -30,20 +30,20 @@ def fitting(sources: list[str]) -> list[tuple[str, str]]:
 
 
 def _scale(svg: str) -> float:
-    """The pixels per point of the drawing when the window shows all of it."""
+    """The pixels per point of a drawing that is scaled to fit the window."""
     size = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', svg)
     assert size is not None, "Graphviz writes the size of each drawing"
     return min(room / float(length) for room, length in zip(_WINDOW, size.groups(), strict=True))
 
 
 def draw(sources: list[str]) -> list[str]:
-    """The `<svg>` of each source; raises `RequestError` if Graphviz is not installed or fails."""
+    """The `<svg>` of each source. Raises `RequestError` if Graphviz is not installed or fails."""
     drawn: list[str] = json.loads(_graphviz(sources, "svg"))
     return drawn
 
 
 def draw_png(source: str) -> bytes:
-    """The picture of a source as PNG; errors as in `draw`."""
+    """The picture of a source as PNG. Raises the errors of `draw`."""
     return _graphviz([source], "png")
 
 

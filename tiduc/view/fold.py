@@ -1,4 +1,4 @@
-"""fold: simplifies a picture: repeated stretches become one box, and ops that only reshape become labels.
+"""fold: simplifies a picture. Repeated sequences of ops (stretches) become one box, and ops that reshape become labels.
 
     x -> broadcast_in_dim -> multiply     ->     x --(broadcast)--> multiply
     [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
@@ -30,7 +30,7 @@ _FREQUENT = {"add", "multiply", "subtract", "divide", "select", "slice", "transp
 
 
 def fold(picture: Picture, large: int = LARGE) -> None:
-    """Folds scenes with more than `large` boxes in place: reshaping ops move onto arrows, repeats become folds."""
+    """Folds scenes with more than `large` boxes, in place: reshaping ops become labels, and repeats become folds."""
     names = _names()
     move_onto_arrows(picture, [scene for scene in picture.scenes.values() if len(scene.boxes) > large])
     waiting = list(picture.scenes.values())
@@ -45,7 +45,7 @@ def fold(picture: Picture, large: int = LARGE) -> None:
 
 
 def add_map(picture: Picture, names: list[str]) -> str:
-    """Adds a scene with a box per graph and arrows that count the values read between graphs; returns its name."""
+    """Adds a scene with a box for each graph and arrows that state the numbers of values read. Returns its name."""
     scene = Scene(MAP, "map", "all graphs")
     owner = picture.owner()
     for name in names:
@@ -71,7 +71,7 @@ def add_map(picture: Picture, names: list[str]) -> str:
 
 
 def move_onto_arrows(picture: Picture, scenes: list[Scene]) -> None:
-    """Removes ops that only change a value's shape or type; the arrows through them are labelled instead."""
+    """Removes ops that only change a value's shape or type, and labels the arrows that went through these ops."""
     quiet: dict[str, tuple[Arrow, Box]] = {}
     for scene in scenes:
         into = scene.into()
@@ -109,7 +109,7 @@ def _arrow_label(passed: list[Box]) -> str:
 
 
 def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | None:
-    """Folds the stretch with the highest worth; returns the scene of the fold, or None if no fold saves enough."""
+    """Folds the repeated stretch with the highest worth. Returns the fold's scene, or None if no fold saves enough."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     position = {box.id: i for i, box in enumerate(boxes)}
     into = scene.into()
@@ -119,7 +119,8 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 
     letters = [_letter(box) for box in boxes]
     for i, (one, other) in enumerate(itertools.pairwise(boxes)):
-        if one.kind == "fold" and _letter(one) == _letter(other):  # so that rows stay whole for `fold_rows`
+        # No stretch may contain a part of a row that `fold_rows` will merge.
+        if one.kind == "fold" and _letter(one) == _letter(other):
             letters[i] = one.id
             letters[i + 1] = other.id
     candidate = find_repeat(letters, SHORTEST, cut)
@@ -146,7 +147,7 @@ def _fold_once(picture: Picture, scene: Scene, names: Iterator[str]) -> Scene | 
 def _operands(
     scene: Scene, inner: Scene, ids: list[str], into: dict[str, list[Arrow]]
 ) -> tuple[tuple[str, str, str], ...]:
-    """The values that a stretch reads, keyed by the boxes of the corresponding values of the first stretch."""
+    """The `operands` of a stretch's box: for each value that it reads, the box in `inner`, the name and the type."""
     bodies = [box for box in inner.boxes.values() if box.kind in OPS or box.kind == "constant"]
     of_inner = inner.into()
     named: dict[str, tuple[str, str, str]] = {}
@@ -160,7 +161,7 @@ def _operands(
 
 
 def fold_rows(picture: Picture, scene: Scene) -> None:
-    """Merges many folds of one kind in a row into one box, as in a network of a hundred layers."""
+    """Merges adjacent folds of one kind into one box if there are many, as in a network of a hundred layers."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     for opens, group in itertools.groupby(boxes, lambda box: box.opens if box.kind == "fold" else ()):
         ids = [box.id for box in group]
@@ -181,7 +182,7 @@ def fold_stretch(picture: Picture, scene: Scene, name: str, title: str, label: s
 
 
 def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
-    """Removes inputs that only one fold reads. The fold shows their number; its tooltip shows their names."""
+    """Removes inputs that only one fold reads. The fold shows the number of its inputs, and its tooltip their names."""
     readers: dict[str, list[Arrow]] = {}
     for arrow in (arrow for of in picture.scenes.values() for arrow in of.arrows):
         readers.setdefault(arrow.source, []).append(arrow)
@@ -284,7 +285,7 @@ def _replace(
     stretches: list[list[str]],
     operands: Sequence[tuple[tuple[str, str, str], ...]] = (),
 ) -> None:
-    """Replaces each stretch by one box, in its scene and in the arrows to readers in other scenes."""
+    """Replaces each stretch by one box, at which the arrows from the stretch to other scenes then start."""
     stands_for: dict[str, str] = {}
     folds: dict[str, Box] = {}
     of = {id_: i for i, ids in enumerate(stretches) for id_ in ids}
@@ -327,7 +328,10 @@ def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
 
 
 def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
-    """The box of a fold of these boxes; its types are those of boxes with readers outside the fold."""
+    """The box of a fold of these boxes.
+
+    Its types are those of the boxes in `leaving`, which have readers outside the fold.
+    """
     types = tuple(t for box in boxes if box.id in leaving for t in box.types)
     said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _FREQUENT))
     said = (said or list(dict.fromkeys(box.name for box in boxes)))[:_IN_TITLE]
@@ -349,7 +353,7 @@ def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
 
 
 def _names() -> Iterator[str]:
-    """A, B, ..., Z, A1, B1, ..."""
+    """The names A to Z, then A1 to Z1, and so on."""
     number = 0
     while True:
         yield from (f"{letter}{number or ''}" for letter in string.ascii_uppercase)

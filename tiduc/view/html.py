@@ -1,4 +1,4 @@
-"""html: a picture as one self-contained page: pan, zoom, search, hover, and folds that open.
+"""html: a picture as one self-contained page, with pan, zoom, search, tooltips, and folds that open.
 
 Graphviz draws each scene when the page is written; the page shows one scene at a time. The page consists of
 `page.html`, `page.css` and `page.js`; this file fills in the pictures and the data of each box.
@@ -53,7 +53,7 @@ def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) 
 
 
 def _reached(picture: Picture, names: list[str]) -> list[str]:
-    """The scenes and all scenes that are reachable by opening boxes, each once."""
+    """The names of these scenes and of all scenes that one can reach by opening boxes, each once."""
     reached: dict[str, None] = {}
     waiting = list(names)
     while waiting:

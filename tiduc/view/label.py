@@ -14,7 +14,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.verify import ACTIVE, NAME
 
 SHAPE_OPS = frozenset({"broadcast_in_dim", "convert", "reshape"})
-"""Ops that only change the shape or type of a value; in large scenes they are labels of arrows."""
+"""Ops that only change the shape or type of a value. In large scenes, they become labels of arrows."""
 
 LITERALS = frozenset(f"stablehlo.{name}" for name in SHAPE_OPS)
 """Ops that turn a splat constant into another splat constant."""
@@ -36,7 +36,7 @@ _PLACES = re.compile(r'"((?:[^"\\]|\\.)*)"(?!:\d)')
 
 
 def type_name(type_: ir.RankedTensorType) -> str:
-    """A tensor type without `tensor<>`: `2x16xf32`; other types as MLIR prints them."""
+    """A tensor type without `tensor<>`, such as `2x16xf32`. Other types are as MLIR prints them."""
     return str(type_).removeprefix("tensor<").removesuffix(">")
 
 
@@ -57,7 +57,7 @@ def title(op: IrOp) -> str:
 
 
 def reducer(op: IrOp) -> str:
-    """The name of the only op in the op's only region. Empty if there are several."""
+    """The name of the only op, except the terminator, in the op's only region. Empty if there are several, or none."""
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return ""
     *inner, _ = operations(op.regions[0].blocks[0])
@@ -65,7 +65,7 @@ def reducer(op: IrOp) -> str:
 
 
 def attributes(op: IrOp, width: int = _LINE) -> str:
-    """An op's attributes, except those that are in its title or are uninformative."""
+    """The text of an op's attributes, except those that are in its title or have default values."""
     if op.name == "stablehlo.slice":
         return _slice(op)
     if op.name == "stablehlo.dot_general":
@@ -116,7 +116,7 @@ def _bare(attribute: ir.Attribute) -> str:
 
 
 def literal(op: IrOp) -> str | None:
-    """The text of a splat constant or of a constant with few elements; None for other ops."""
+    """The text of a splat constant, or of a constant with few elements. None for other ops."""
     if op.name != "stablehlo.constant":
         return None
     value = op.attributes["value"]
@@ -138,7 +138,7 @@ def _number(x: float) -> str:
 
 
 def port_names(values: Sequence[IrValue], attrs: ir.Attribute | None, default: str) -> list[str]:
-    """The names of a function's arguments or results: by attribute, else by location, else by number."""
+    """The names of a function's arguments or results: from an attribute, or a location, or `default` with a number."""
     names = []
     given = [] if attrs is None else [ir.DictAttr(each) for each in ir.ArrayAttr(attrs)]
     for i, x in enumerate(values):
@@ -157,7 +157,7 @@ def said_of_place(location: ir.Location) -> str:
 
 
 def in_bytes(count: int | None) -> str:
-    """A number of bytes in the unit that needs few digits; "dynamic" for None, a dynamic shape."""
+    """A number of bytes, in the largest unit in which it is at least 1. "dynamic" for None, a dynamic shape."""
     if count is None:
         return "dynamic"
     size, unit = float(count), "B"

@@ -1,4 +1,4 @@
-"""listing: prints scenes as assignments, one op per line; values of other graphs are written as references.
+"""listing: prints scenes as assignments, one op per line. Values of other graphs are printed as references.
 
 graph @main(a: f64, x: f64)
   v0: f64 = multiply(a, x)
@@ -15,7 +15,7 @@ from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 
 
 def listing(picture: Picture, names: list[str]) -> str:
-    """The given scenes and all scenes that their boxes open, each once."""
+    """The text of the named scenes and of all scenes that their boxes open, each once."""
     owner = picture.owner()
     spelled = {box: text for scene in picture.scenes.values() for box, text in _spelled(scene).items()}
     return "\n".join(

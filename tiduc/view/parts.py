@@ -14,13 +14,13 @@ from tiduc.view.scene import OPS, Arrow, Box, Picture, Scene
 FITS = 24  # the most boxes of a scene that is not split
 DEEP = 15  # the most boxes on a path of a scene that is not split
 PARTS = 8  # the number of parts of a scene
-_REACH = 0.4  # how far a boundary may be from the place that makes parts equal, as a share of a part
+_REACH = 0.4  # the greatest distance of a boundary from where it makes parts equal, as a share of a part
 _OUTPUTS = 4  # the most outputs with boxes of their own
 _INPUTS = 4  # the most inputs that several parts read with boxes of their own
 
 
 def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
-    """Splits a scene in place until a window can show it, and then the scenes of its parts."""
+    """Splits a scene in place if it is too large or too deep, and then the scenes of its parts."""
     waiting = [scene]
     while waiting:
         at = waiting.pop()
@@ -48,7 +48,7 @@ def depth(scene: Scene) -> int:
 
 
 def _split(picture: Picture, scene: Scene, parts: int) -> list[Scene]:
-    """Replaces the ops of a scene by parts; returns the scenes of the parts."""
+    """Replaces the ops of a scene by parts. Returns the scenes of the parts."""
     ids = [box.id for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     parts = min(parts, len(ids) // 2)
     if parts < 2:
@@ -97,7 +97,7 @@ def _live(scene: Scene, ids: list[str]) -> list[int]:
 
 
 def _join_inputs(picture: Picture, scene: Scene) -> None:
-    """Draws many inputs as one box for each activity, unless another scene reads them."""
+    """If there are many inputs, replaces those that no other scene reads by one box for each activity."""
     others = (arrow.source for of in picture.scenes.values() if of is not scene for arrow in of.arrows)
     shown = {*others, *(arrow.target for arrow in scene.arrows if arrow.kind == "bind")}
     inputs = [box for box in scene.boxes.values() if box.kind in ("input", "outer") and box.id not in shown]
@@ -122,7 +122,7 @@ def _join_inputs(picture: Picture, scene: Scene) -> None:
 
 
 def _drop_outputs(scene: Scene) -> None:
-    """Removes the outputs of parts if there are many; a part then shows their number, and its tooltip their names."""
+    """Removes the outputs of parts if there are many. The part then shows their number, and its tooltip their names."""
     by_part: dict[str, list[str]] = {}
     for arrow in scene.arrows:
         target, source = scene.boxes.get(arrow.target), scene.boxes.get(arrow.source)

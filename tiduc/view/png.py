@@ -9,7 +9,7 @@ _DOTS = "  graph [dpi=144 bgcolor=white];\n"
 
 
 def picture_in_png(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> bytes:
-    """The scenes as PNG; `fold` folds large scenes into parts, as the page does."""
+    """The scenes as PNG. With `fold`, large scenes are folded into parts, as in the page."""
     first = first_page(picture, names, fold)
     ((source, _),) = fitting([dot(first.picture, first.names, file, upward=first.upward)])
     return png_of(source)

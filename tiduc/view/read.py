@@ -25,7 +25,7 @@ REGIONS = {"stablehlo.while": ("cond", "do"), "stablehlo.if": ("true", "false")}
 
 @stage
 def read_picture(module: ir.Module, activity: Activity, title: str = "") -> Picture:
-    """The scenes of a module. The scenes of public functions and of graphs are shown."""
+    """The scenes of a module. `shown` has those of public functions and graphs."""
     reader = _Reader(module, activity, title)
     for name, op in reader.functions.items():
         reader.function(name, op)
@@ -53,7 +53,10 @@ class _Reader:
         for op in self.functions.values():
             for block in _blocks(op):
                 self.look(block)
-        for name, op in self.functions.items():  # boxes come first, since graphs may be in any order
+        for (
+            name,
+            op,
+        ) in self.functions.items():  # all boxes are made before arrows, because graphs may be in any order
             self.picture.scenes[f"@{name}"] = self.empty(name, op)
 
     # ---- values without boxes -----------------------------------------------------------------------------------
@@ -194,7 +197,7 @@ class _Reader:
             self.arrow(scene, x, self.defined_by[op][0], len(op.operands) + i, "captured")
 
     def regions(self, scene: Scene, op: IrOp) -> list[str]:
-        """The names of new scenes for an op's regions; a region with one op gets none."""
+        """The names of new scenes for an op's regions. An op whose only region has one op gets no scene."""
         if not len(op.regions) or label.reducer(op):
             return []
         names = []
@@ -237,7 +240,7 @@ class _Reader:
         scene.arrows.append(Arrow(source.id, box.id, slot, result, kind))
 
     def outer(self, scene: Scene, source: Box) -> Box:
-        """The box that represents an outside value in a region's scene."""
+        """The box, in a region's scene, of a value from outside the region."""
         key = scene.name, source.id
         if key not in self.outers:
             said = {"types": source.types, "activity": source.activity, "place": source.place}

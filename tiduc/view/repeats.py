@@ -2,7 +2,7 @@
 
     a b c d b c d b c d e   ->   (b c d) at 1, 4, 7
 
-The worth of a stretch is (times - 1) * length: the letters saved by writing it once. Three layers are
+The worth of a stretch is (times - 1) * length: the number of letters saved by writing it once. Three layers are
 therefore worth more than one and a half layers twice. A suffix automaton finds all repeated stretches in linear time.
 
 Source: Blumer, Blumer, Haussler, Ehrenfeucht, Chen, Seiferas, "The smallest automaton recognizing the subwords of a
@@ -12,7 +12,7 @@ text" (1985).
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-CANDIDATES = 64  # the search looks for occurrences of this many stretches, the most promising ones
+CANDIDATES = 64  # the number of stretches, the most promising ones, whose occurrences the search counts
 
 
 @dataclass
@@ -28,7 +28,7 @@ class _State:
 
 @dataclass(frozen=True)
 class RepeatedStretch:
-    """The length of a stretch and its start positions; occurrences do not overlap."""
+    """The length of a stretch, and the positions where it occurs. Occurrences do not overlap."""
 
     length: int
     starts: tuple[int, ...]
@@ -41,7 +41,7 @@ class RepeatedStretch:
 def find_repeat(
     letters: Sequence[Hashable], shortest: int, cut: Callable[[int, int], int] = lambda start, end: 0
 ) -> RepeatedStretch | None:
-    """The stretch of at least `shortest` letters with the highest worth; None if there is no repeated stretch.
+    """The stretch of at least `shortest` letters with the highest worth. None if there is no repeated stretch.
 
     In a row of equal layers, each shift of the stretch repeats as well; the shift with the smallest `cut(start, end)`,
     summed over the occurrences, is chosen.
@@ -97,7 +97,7 @@ def _automaton(text: Sequence[int]) -> list[_State]:
 
 
 def _lengths(state: _State, shorter: int, shortest: int) -> list[int]:
-    """The lengths to try for a state's stretches: the longest one, and the shortest allowed one."""
+    """The lengths to try for a state's stretches: the longest, and the shortest that is allowed."""
     return [n for n in {state.length, max(shorter + 1, shortest)} if shortest <= n <= state.length]
 
 
@@ -116,7 +116,7 @@ def _occurrences(text: Sequence[int], start: int, length: int) -> RepeatedStretc
 
 
 def _shifted(text: Sequence[int], repeat: RepeatedStretch, cut: Callable[[int, int], int]) -> RepeatedStretch:
-    """The repeat with all occurrences shifted by the distance for which the total `cut` is smallest."""
+    """The repeat with all occurrences shifted by the distance that has the least total `cut`."""
     best, least = repeat, sum(cut(s, s + repeat.length) for s in repeat.starts)
     for direction in (-1, 1):
         for distance in range(1, repeat.length):

@@ -53,7 +53,10 @@ class Arrow:
 
 @dataclass
 class Scene:
-    """Boxes in program order and the arrows into them; `kind` is function, graph, linear graph, region or fold."""
+    """Boxes in program order, and the arrows into them.
+
+    `kind` is function, graph, batched graph, linear graph, region, fold or map.
+    """
 
     name: str
     kind: str
@@ -72,14 +75,14 @@ class Scene:
 
 @dataclass
 class Picture:
-    """Scenes by name; `shown` are the scenes that an opened picture shows."""
+    """Scenes by name. `shown` has the names of the scenes to show first."""
 
     title: str
     scenes: dict[str, Scene] = field(default_factory=dict)
     shown: list[str] = field(default_factory=list)
 
     def owner(self) -> dict[str, str]:
-        """The name of each box's scene."""
+        """The name of the scene of each box, by the box's id."""
         return {box: scene.name for scene in self.scenes.values() for box in scene.boxes}
 
     def boxes(self) -> Iterator[Box]:

@@ -21,7 +21,9 @@ _ARROWS = 6  # most arrows from other graphs
 
 @dataclass(frozen=True)
 class SideBySide:
-    """A picture, the names of the scenes to draw side by side, and which of them to draw from bottom to top.
+    """A picture, and the names of the scenes to draw side by side.
+
+    `upward` has those to draw from bottom to top. It is None unless the scenes are a program and its derivative.
 
     `upward` is None unless the scenes are those of a program and its derivative.
     """
@@ -70,7 +72,7 @@ def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
 
 
 def _inputs_of_parts(scene: Scene) -> dict[str, str]:
-    """The inputs that only one part of the program reads, each with the part."""
+    """The inputs that only one part of the program reads, each with the id of the part's box."""
     readers: dict[str, set[str]] = {}
     for arrow in scene.arrows:
         readers.setdefault(arrow.source, set()).add(arrow.target)
@@ -83,7 +85,7 @@ def _inputs_of_parts(scene: Scene) -> dict[str, str]:
 
 
 def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
-    """The arrows merged to one arrow per pair of boxes, labelled with the number of values."""
+    """One arrow for all arrows of a kind between the same two boxes, labelled with the number of values."""
     values = {(a.source, a.result, a.target, a.kind) for a in arrows}
     counts = Counter((sources.get(source, source), target, kind) for source, _, target, kind in values)
     return [

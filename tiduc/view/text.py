@@ -1,4 +1,4 @@
-"""text: prints scenes as trees, from results down to their operands; a value with several readers is expanded once.
+"""text: prints scenes as trees, from results to operands. The operands of a value with several readers occur once.
 
     function @main  f.mlir:1:1
       result0 f64
@@ -22,7 +22,7 @@ _ATTRIBUTES = 100  # characters of attributes
 
 
 def text(picture: Picture, names: list[str], file: str = "") -> str:
-    """The given scenes and all scenes that their boxes open, each once."""
+    """The text of the named scenes and of all scenes that their boxes open, each once."""
     return "\n".join("\n".join(_lines(picture, scene, file)) + "\n" for scene in picture.opened(names))
 
 
@@ -59,7 +59,7 @@ def _foreign(scene: Scene) -> Iterator[Arrow]:
 
 
 def _roots(scene: Scene) -> list[Box]:
-    """The outputs, then boxes without readers, such as ops with effects; unread inputs are last."""
+    """The outputs, then other boxes without readers, such as ops with effects, and last the inputs without readers."""
     read = {arrow.source for arrow in scene.arrows}
     outputs = [box for box in scene.boxes.values() if box.kind == "output"]
     unread = [box for box in scene.boxes.values() if box.kind != "output" and box.id not in read]
