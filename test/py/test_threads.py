@@ -25,7 +25,7 @@ SAMPLE = "load,errors,unregistered,grad,jacobian,loop,compile and call,eager,lin
 VALUES = {
     "OPSET", "CompileError", "Executable", "Graph", "InputError", "Model", "OpSet", "ParseError", "Port", "Program",
     "RequestError", "ResolveError", "RuleError", "Signature", "Split", "TiducError", "Unsupported", "View", "Zero",
-    "from_jax", "from_onnx", "from_torch", "import_model",  # these need other packages
+    "from_jax", "from_onnx", "from_torch", "grad", "import_model", "jit",  # these need other packages
 }  # fmt: skip
 """Public names that are not called: types, and imports of models, which run code of the frameworks."""
 
