@@ -21,7 +21,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("step", type=Path, help="the module that tiduc train-step wrote")
-    parser.add_argument("state", type=Path, help="the weights to begin with, which it wrote too")
+    parser.add_argument("state", type=Path, help="the initial state, which tiduc train-step --state wrote")
     parser.add_argument("--data", type=Path, default=Path(__file__).with_name("digits.npz"))
     parser.add_argument("--target", default="cpu", help="what the module was compiled for")
     parser.add_argument("--steps", type=int, default=100)

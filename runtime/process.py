@@ -15,8 +15,9 @@ from typing import BinaryIO
 
 _LOOK = 0.2  # seconds between checks of `stop`
 
-# The process that starts a keeper holds the write end of the keeper's standard input. A line means that the process has
-# cleaned up. End of file without a line means that the process has died, by any signal.
+# A keeper is a shell that kills the process group $1 and removes the folder $2 when the process that started it dies.
+# That process holds the write end of the keeper's standard input. A line tells the keeper that the process has cleaned
+# up; end of file without a line means that the process has died.
 _KEEPER = 'read -r line && exit; [ -z "$1" ] || kill -KILL "-$1"; [ -z "$2" ] || rm -rf "$2"'
 
 

@@ -32,11 +32,11 @@ None stands for no batch dimension.
 def vmap(
     program: Function, size: int, in_axes: Axes, out_axes: Axes
 ) -> tuple[list[InputPort], list[OutputPort]]:
-    """The inputs and outputs of the program that computes `size` values. Their order and names do not change.
+    """The inputs and outputs of a program that evaluates `program` for a batch of `size` examples, with the same names.
 
-    Inputs that a mapping omits are shared, and outputs that it omits get the new dimension in front. An output with
-    axis None must not depend on a batched input. Raises `RequestError` if it does, for an axis out of range, for a type
-    that has no batch dimension, and for a program without a batched input.
+    All examples share the inputs that a mapping omits. Outputs that it omits get the batch dimension in front. Raises
+    `RequestError` if an output with axis None depends on a batched input, if an axis is out of range, if a type cannot
+    have a batch dimension, or if no input is batched.
     """
     axes = _axes("in_axes", in_axes, program.inputs, None)
     ends = _axes("out_axes", out_axes, program.outputs, 0)

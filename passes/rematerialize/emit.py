@@ -85,7 +85,7 @@ class _Emitter:
             virtual = self._virtual(needs)
             held = self._held([*virtual, place], virtual)
             self._rerun(place, virtual, [min(held, key=size_in_bytes)] if held else [])
-        else:  # no barrier, which would store a reversed kernel
+        else:  # behind a barrier, the reversed filter of a convolution would be stored
             self._rerun(place, self._virtual(needs) if op.name == _CONVOLUTION else (), [])
         self.runs.setdefault(op, place)
         if not op.operands or (self.constants.issuperset(op.operands) and can_rerun(op)):

@@ -39,7 +39,9 @@ class Problem(NamedTuple):
     output: Form  # returns a derivative in GradBench's form
     inputs: Callable[[np.random.Generator], list[tuple[str, Json]]]
     value: Form = lambda _, results: results[0].tolist()  # returns the objective in GradBench's form
-    whole: Callable[[Json], Json] = lambda given: given  # the input, with arrays in place of abbreviations
+    whole: Callable[[Json], Json] = lambda given: (
+        given
+    )  # repeats entries that GradBench sends once for all rows
 
 
 def flat(_: Json, derivatives: Sequence[Array]) -> list[float]:

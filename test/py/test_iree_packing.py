@@ -1,4 +1,8 @@
-"""Loops with more arrays than one dispatch of IREE may bind: which do not change, and which get packed stacks."""
+"""Loops whose number of arrays is near the limit of one IREE dispatch, or above it.
+
+Loops below the limit do not change. Above the limit, stacks are packed into one array. Stacks are carried arrays of
+which each iteration writes a slice.
+"""
 
 import numpy as np
 import pytest

@@ -27,8 +27,10 @@ def expected(numbers: list[int], shortest: int) -> set[tuple[int, int, int]]:
             end = start
             while end + period < len(numbers) and numbers[end] == numbers[end + period]:
                 end += 1
-            if end - start >= period:  # a multiple of a run's period is not a period
-                all_runs.setdefault((start, end + period), period)
+            if end - start >= period:
+                all_runs.setdefault(
+                    (start, end + period), period
+                )  # the shortest period; its multiples come later
             start = end + 1
     return {(*run, period) for run, period in all_runs.items() if run[1] - run[0] - period >= shortest}
 

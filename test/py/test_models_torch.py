@@ -183,7 +183,7 @@ def test_functions_keep_their_own_derivatives() -> None:
 
 
 class Grouped(nn.Module):  # type: ignore[misc,name-defined]
-    """A product of groups of rows, and a constant index."""
+    """Products of each group of rows with a matrix of its own, and an index that is a buffer."""
 
     def __init__(self) -> None:
         super().__init__()

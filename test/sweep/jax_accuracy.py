@@ -74,7 +74,7 @@ def worst(name: str, order: int, x: NDArray[Any], computed: NDArray[Any]) -> Wor
 
 
 def derivatives(source: str, together: Callable[[Any], Any], x: NDArray[Any]) -> list[Sequence[Any]]:
-    """The derivatives of orders one and two of all functions; x has a row of numbers for each one."""
+    """The first and second derivatives of the functions that `together` evaluates; row i of x is for function i."""
     ones, count = np.ones_like(x), len(x)
     if source == "JAX":
         first = lambda x: jax.jvp(together, (x,), (ones,))[1]  # noqa: E731

@@ -23,7 +23,10 @@ REST = (0.25, -0.75, 2.0)
 
 @dataclass(frozen=True)
 class Function:
-    """A function in JAX, its value or its first derivative in mpmath, and the interval and the kinks of its numbers."""
+    """A function of one number in JAX (`of`), and in mpmath (`exact`): the function, or its derivative if `is_slope`.
+
+    Arguments lie between `low` and `high`, and differ from `kinks`.
+    """
 
     of: Callable[[Any], Any]
     exact: Callable[[Any], Any]

@@ -190,7 +190,7 @@ def compiled(some: Sequence[Case], order: int) -> Any:
 
 
 class Reference:
-    """PyTorch's values, and the derivatives of both orders that PyTorch has, for random cotangents."""
+    """Values, VJPs and VJPs of VJPs of a function in PyTorch, for random cotangents, without those PyTorch lacks."""
 
     def __init__(self, function: Any, inputs: Sequence[Any]) -> None:
         xs = [x.clone().requires_grad_() for x in inputs]

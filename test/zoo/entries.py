@@ -33,7 +33,7 @@ def tokens(vocabulary: int, length: int, batch: int = 1) -> torch.Tensor:
 
 
 class Loss(torch.nn.Module):
-    """The scalar mean of y² + sin(i) y over each float output y of a module, where i numbers the entries of y.
+    """The sum, over float outputs y of a module, of the mean of y² + sin(i) y, where i numbers the entries of y.
 
     Without the weights sin(i), the gradient of a normalized output would be zero.
     """

@@ -219,7 +219,7 @@ def _for_inference(infer: str, file: str, trained: Model, opset: OpSet) -> Model
     """The model in evaluation mode: of a file, or, after `@`, of a function in the file of the trained model."""
     name, entry = (file, infer[1:]) if infer.startswith("@") else (infer, None)
     with about(name), waiting(f"importing {name}"):
-        # If the trained model has its weights as inputs, other constants are not weights.
+        # If no constants of the trained model became weights, those of this model do not either.
         return imported(name, lift_constants=bool(trained.weights), opset=opset, entry=entry)
 
 

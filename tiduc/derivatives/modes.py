@@ -97,7 +97,7 @@ def _computed(program: Function, group: "_Group", mode: str) -> list[Block]:
     if group.diagonal is not None:
         try:
             return one(program, group.blocks, group.diagonal)
-        except Unsupported:  # a single op cannot be batched, but a loop around all ops can run
+        except Unsupported:  # without the diagonal, `batch` may run all ops in a loop over the seeds
             pass
     return one(program, group.blocks)
 

@@ -127,7 +127,7 @@ def _jax() -> Any:
         import jax
         import jax.export
     except ImportError:
-        raise TiducError("functions of JAX need it: pip install 'tiduc[jax]'") from None
+        raise TiducError("importing functions of JAX requires JAX: pip install 'tiduc[jax]'") from None
     return jax
 
 

@@ -93,7 +93,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise TiducError("models of PyTorch need it: pip install 'tiduc[torch]'") from None
+        raise TiducError("importing models of PyTorch requires PyTorch: pip install 'tiduc[torch]'") from None
     return torch
 
 

@@ -64,7 +64,7 @@ class Pass:
     """A pass on a module; `function` runs it in place.
 
     If the pass consists of several passes, `parts` returns their names and functions for given options. The pass
-    manager then prints, times and verifies each of them. prints, times and verifies each of them.
+    manager then prints, times and verifies each of them.
     """
 
     name: str

@@ -62,7 +62,7 @@ class _Reader:
     # ---- values without boxes -----------------------------------------------------------------------------------
 
     def look(self, block: ir.Block) -> None:
-        """Finds the values that are written where they are used, and resolves references."""
+        """Records the constants that are drawn at their uses instead of in boxes, and what each reference refers to."""
         for op in operations(block):
             if op.name == "tidu.external":
                 graph, name = op.attributes["ref"].value

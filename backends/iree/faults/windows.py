@@ -152,7 +152,10 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "pad_between_parts",
 )
 def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Pads complex arrays by parts, and unsigned arrays as signed ones. A barrier hides a single element."""
+    """Pads the real and imaginary parts of complex arrays separately, and unsigned arrays as signed ones.
+
+    A barrier separates the pad from the producer of an operand of one element.
+    """
     x, value = op.operands
     ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]
     if set(x.type.shape) == {1} and not any(ends):  # all padding is between elements

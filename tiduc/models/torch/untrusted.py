@@ -29,7 +29,7 @@ from tiduc.models.torch.records import ModelRecord
 from tiduc.runtime.process import Limits
 from tiduc.runtime.worker import warm_up
 
-_NO_TORCH = "models of PyTorch need it: pip install 'tiduc[torch]'"
+_NO_TORCH = "importing models of PyTorch requires PyTorch: pip install 'tiduc[torch]'"
 
 
 def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:

@@ -32,7 +32,7 @@ def attention(
         scores = scores + attn_mask
     if attn_mask is None or is_causal:
         weights = torch.softmax(scores, -1)
-    else:  # rows without a position are zero
+    else:  # weights are zero in rows whose positions are all masked
         reads = attn_mask if attn_mask.dtype == torch.bool else attn_mask != float("-inf")
         is_open = reads.any(-1, keepdim=True)
         weights = torch.where(is_open, torch.softmax(torch.where(is_open, scores, 0), -1), 0)

@@ -94,7 +94,11 @@ _BILINEAR, _ZEROS, _REFLECTION = 0, 0, 2
 def grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool
 ) -> torch.Tensor:
-    """PyTorch's decomposition, but the derivative with respect to a coordinate at or beyond the border is zero."""
+    """PyTorch's decomposition, with other derivatives of bilinear sampling with border or reflection padding.
+
+    They are zero with respect to a coordinate that, after reflection, is at the center of the first or the last
+    element, or beyond.
+    """
     if mode == _BILINEAR and padding != _ZEROS:
         sizes = zip((0, 1), (x.shape[-1], x.shape[-2]), strict=True)
         inside = [_is_inside(grid[..., i], n, padding == _REFLECTION, align_corners) for i, n in sizes]
