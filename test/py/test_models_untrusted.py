@@ -211,11 +211,11 @@ ATTACKS: dict[Callable[[Path], Parts], str | None] = {
     expression: "an expression of a size is not read",
     text_in_expression: "an expression of a size is not read",
     machine_code: "holds machine code",
-    command: "torch.serialization.os.system is no operator.*--trust",
-    call: "_operator.call is no operator",
-    library_of_operators: "torch.ops.load_library is no operator",
+    command: "torch.serialization.os.system is not an operator.*--trust",
+    call: "_operator.call is not an operator",
+    library_of_operators: "torch.ops.load_library is not an operator",
     array_of_a_file: "aten.from_file.default has an argument that is a text",
-    array_to_a_file: "aten.save.default is no operator",
+    array_to_a_file: "aten.save.default is not an operator",
     name_of_a_value: "expects a name",
     name_of_a_weight: "expects the name of a parameter",
     name_of_a_keyword: "expects a name",
@@ -335,7 +335,7 @@ def test_an_unknown_operator(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     parts = plain()
     path = write(tmp_path / "model.pt2", {**parts, MODEL: parts[MODEL].replace(b"aten.sin", b"aten.sinus")})
     with pytest.raises(
-        TiducError, match=r"model\.pt2: error: torch\.ops\.aten\.sinus\.default is no operator"
+        TiducError, match=r"model\.pt2: error: torch\.ops\.aten\.sinus\.default is not an operator"
     ):
         tiduc.import_model(path)
     assert capfd.readouterr().err == ""
