@@ -12,10 +12,8 @@ import json
 import math
 import os
 import re
-import resource
 import statistics
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
@@ -27,7 +25,7 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE.parent / name) for name in ("sweep", "zoo")]
 
-from worker import Worker, answer_requests  # noqa: E402
+from worker import Worker, answer_about_architectures  # noqa: E402
 
 BEGIN, END = "<!-- drawn.py -->", "<!-- end of drawn.py -->"
 JOURNAL = HERE / "drawn.jsonl"
@@ -38,23 +36,6 @@ Record = dict[str, Any]
 
 
 # ---- in the worker --------------------------------------------------------------------------------------------
-
-
-def serve() -> None:
-    """Answers requests (title, side, length, seconds, ways to leave out) with records."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MEBIBYTES * 2**20,) * 2)
-    warnings.simplefilter("ignore")
-    import torch
-    from catalog import architectures
-
-    torch.set_num_threads(1)
-    by_title = {each.title: each for each in architectures()}
-
-    def answer(request: Sequence[Any]) -> Record:
-        title, side, length, seconds, without = request
-        return record(by_title[title], side, length, seconds, without)
-
-    answer_requests(answer)
 
 
 def record(architecture: Any, side: int, length: int, seconds: float, without: Sequence[str]) -> Record:
@@ -172,6 +153,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--worker"]:
-        serve()
+        answer_about_architectures(record, MEBIBYTES)
     else:
         main()

@@ -79,7 +79,7 @@ def test_random_chains(seed: int) -> None:
 
 
 def test_products_of_other_block_arguments_and_of_one_value() -> None:
-    """A square of a matrix reads one product twice; it is no chain."""
+    """A square of a matrix reads one product twice; it is not a chain."""
     text = """func.func @main(%a: tensor<3x4xf64>, %b: tensor<4x3xf64>) -> tensor<3x3xf64> {
       %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
         : (tensor<3x4xf64>, tensor<4x3xf64>) -> tensor<3x3xf64>

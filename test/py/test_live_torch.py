@@ -13,6 +13,7 @@ from tiduc.dialect.errors import RequestError, Unsupported
 
 torch = pytest.importorskip("torch")
 
+from cases.torch_exports import Square  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from tiduc.live import torch_graphs  # noqa: E402
@@ -32,19 +33,6 @@ def forgotten() -> Iterator[None]:
 
 def compiled(function: Any, **options: Any) -> Any:
     return torch.compile(function, backend=backend, options=STRICT, **options)
-
-
-class Tripled(torch.autograd.Function):  # type: ignore[misc]
-    """A square whose derivative is wrong on purpose, so that no formula gives it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx: Any, ct: Any) -> Any:
-        return ct * 3 * ctx.saved_tensors[0]
 
 
 def stops(x: Any) -> Any:
@@ -87,7 +75,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "in place": lambda x: in_place(x, x[0]),
     "a graph break": broken,
     "a branch": branching,
-    "a function with its own derivative": lambda x: Tripled.apply(x).sum(),
+    "a function with its own derivative": lambda x: Square.apply(x).sum(),
     "a checkpoint": lambda x: checkpoint(lambda z: torch.sin(z) * 2, x, use_reentrant=False),
     "integers": lambda x: (x.argmax(-1), *torch.sort(x, -1)),
     "jvp": lambda x: torch.func.jvp(torch.sin, (x,), (x,)),

@@ -17,10 +17,8 @@ import argparse
 import json
 import os
 import re
-import resource
 import sys
 import time
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -33,7 +31,7 @@ ZOO = Path(__file__).parents[1] / "zoo"
 sys.path.insert(0, str(ZOO))
 
 from counts import WRONG, summary, total  # noqa: E402
-from worker import Worker, answer_requests  # noqa: E402
+from worker import Worker, answer_about_architectures  # noqa: E402
 
 OUTCOMES = {
     "ok": "the value and all gradients equal PyTorch's within the tolerance",
@@ -57,22 +55,11 @@ Record = dict[str, Any]
 # ---- the worker ---------------------------------------------------------------------------------------------
 
 
-def serve() -> None:
-    """Runs a worker: answers requests (title, engine, names of sizes, number of shapes) with records."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MEBIBYTES * 2**20,) * 2)
-    warnings.simplefilter("ignore")
-    import torch
-    from catalog import architectures
+def record(*request: Any) -> Record:
+    """The record of an architecture; a worker imports PyTorch only after it has limited its memory."""
+    from against_torch import record
 
-    torch.set_num_threads(1)
-    by_title = {each.title: each for each in architectures()}
-
-    def answer(request: Sequence[Any]) -> Record:
-        from against_torch import record
-
-        return record(by_title[request[0]], *request[1:])
-
-    answer_requests(answer)
+    return record(*request)
 
 
 # ---- the run ------------------------------------------------------------------------------------------------
@@ -175,6 +162,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--worker"]:
-        serve()
+        answer_about_architectures(record, MEBIBYTES)
     else:
         sys.exit(main())

@@ -180,22 +180,17 @@ SPECIAL: dict[str, Function] = {
     "expi": Function(special.expi, lambda x: mp.exp(x) / x, is_slope=True, kinks=(0,)),
     "expn": Function(lambda x: special.expn(3, x), lambda x: mp.expint(3, x), **POSITIVE, high=700, **SLOW),
     "factorial": Function(special.factorial, lambda x: mp.gamma(x + 1), low=-1, high=100, **SLOW),
-    "fresnel, sine": Function(
-        lambda x: special.fresnel(x)[0],
-        lambda x: mp.sin(mp.pi * x * x / 2),
-        is_slope=True,
-        low=-50,
-        high=50,
-        **SLOW,
-    ),
-    "fresnel, cosine": Function(
-        lambda x: special.fresnel(x)[1],
-        lambda x: mp.cos(mp.pi * x * x / 2),
-        is_slope=True,
-        low=-50,
-        high=50,
-        **SLOW,
-    ),
+    **{
+        f"fresnel, {name}": Function(
+            lambda x, i=i: special.fresnel(x)[i],
+            lambda x, wave=wave: wave(mp.pi * x * x / 2),
+            is_slope=True,
+            low=-50,
+            high=50,
+            **SLOW,
+        )
+        for i, (name, wave) in enumerate({"sine": mp.sin, "cosine": mp.cos}.items())
+    },
     "gamma": Function(special.gamma, mp.gamma, **POSITIVE, high=150, **SLOW),
     "gammainc": Function(
         lambda x: special.gammainc(2.5, x),

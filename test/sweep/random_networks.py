@@ -275,7 +275,7 @@ def _worst(
 def _is_rounded(x: Any, y: Any, largest: float) -> bool:
     """Whether a result differs by rounding of the largest entry of all results.
 
-    In f64, the reference is no more exact than the result. In f32, only results that are zero in exact arithmetic count
+    In f64, the reference is as inexact as the result. In f32, only results that are zero in exact arithmetic count
     as rounded, such as the gradient of a bias before a normalization.
     """
     wide, own = (2**10 * np.finfo(each).eps * largest for each in (np.float64, x.dtype))

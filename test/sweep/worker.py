@@ -1,9 +1,11 @@
 """A process that answers requests, and is replaced when it dies or takes too long."""
 
 import json
+import resource
 import select
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,3 +51,18 @@ def answer_requests(answer: Callable[[Any], Any]) -> None:
     """Runs a worker: answers each request from stdin, a line of JSON, by a line of JSON on stdout."""
     for line in sys.stdin:
         print(_MARK + json.dumps(answer(json.loads(line))), flush=True)
+
+
+def answer_about_architectures(record: Callable[..., Any], mebibytes: int) -> None:
+    """Runs a worker: answers requests (title, ...) with `record(architecture, ...)`, within a limit of memory.
+
+    Titles are those of the architectures in `test/zoo/catalog.py`. PyTorch computes on one thread.
+    """
+    resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
+    warnings.simplefilter("ignore")
+    import torch
+    from catalog import architectures
+
+    torch.set_num_threads(1)
+    by_title = {each.title: each for each in architectures()}
+    answer_requests(lambda request: record(by_title[request[0]], *request[1:]))

@@ -29,7 +29,7 @@ _MOST = 2**13
 
 
 def adds_rows(b: Emitter, op: IrOp, table: IrValue, updates: SizeLike) -> bool:
-    """Whether a scatter adds so many rows of floats that adding the updates first is faster."""
+    """Whether a scatter on CUDA adds rows of floats whose number makes it faster to add the updates first."""
     kinds = ir.F32Type | ir.F64Type | ir.F16Type | ir.BF16Type
     if not (b.settings.cuda and b.settings.fast) or reducer(op) != "stablehlo.add":
         return False
