@@ -210,6 +210,15 @@ def test_a_graph_has_a_limited_number_of_programs(monkeypatch: pytest.MonkeyPatc
         assert torch.equal(f(x), torch.sin(x))
 
 
+def test_refusals_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_graphs, "MOST", 0)
+    run = torch_graphs.CompiledGraph(torch.fx.symbolic_trace(lambda x: (torch.sin(x),)), fallback=True)
+    with pytest.warns(UserWarning, match="over 0 sets of shapes"):
+        for n in (3, 4):
+            run(torch.randn(n))
+    assert not run._programs
+
+
 def test_graphs_that_tiduc_refuses() -> None:
     def function(x: Any) -> Any:
         return torch.special.bessel_j0(x) + torch.nonzero(torch.ones(2)).sum()

@@ -144,6 +144,11 @@ func.func private @f(%x: tensor<2xcomplex<f64>>, %c: tensor<2xcomplex<f64>>, %y:
     y, dy = xla.by_xla(load(text).jvp().text, [x, c, dx, dc])
     np.testing.assert_allclose(y, np.conj(x / c), rtol=1e-14)
     np.testing.assert_allclose(dy, np.conj(dx / c - x * dc / c**2), rtol=1e-12)
+    ct = rng.standard_normal(2) + 1j * rng.standard_normal(2)
+    program = load(text).vjp()
+    _, cx, cc = xla.by_xla(program.text, [x, c, ct])
+    along = np.vdot(cx, dx) + np.vdot(cc, dc)
+    np.testing.assert_allclose(along.real, np.vdot(ct, dy).real, rtol=1e-12)
 
 
 @pytest.mark.more

@@ -53,9 +53,9 @@ class CompiledGraph:
 
     def __call__(self, *inputs: Input) -> Sequence[Input]:
         key = torch.is_grad_enabled(), *map(_described, inputs)
-        if key not in self._programs:
-            self._programs[key] = self._made(inputs)
-        program = self._programs[key]
+        program = self._programs[key] if key in self._programs else self._made(inputs)
+        if len(self._programs) < MOST:
+            self._programs[key] = program
         if program is None or program.overwrites_another(inputs):
             found: Sequence[Input] = self.graph(*inputs)
             return found
