@@ -150,12 +150,12 @@ def _needed_inputs(
 ) -> list[str]:
     """The keys of the merged graph's inputs, in the order of its signature."""
     needed = {key: x for key, x in view.inputs.items() if x.definition is None and x in read}
-    listed = [key for key in inputs if keep_dead or key in needed]
+    listed = dict.fromkeys(key for key in inputs if keep_dead or key in needed)
     others = {key: x.graph for key, x in needed.items() if key not in listed}
     if len(set(others.values())) > 1:
         number = _order_of_graphs(view, schedule)
-        return [*dict.fromkeys(listed), *sorted(others, key=lambda key: number[others[key]])]
-    return list(dict.fromkeys([*listed, *others]))
+        return [*listed, *sorted(others, key=lambda key: number[others[key]])]
+    return [*listed, *others]
 
 
 def _order_of_graphs(view: View, schedule: Sequence[Definition]) -> dict[Graph, int]:

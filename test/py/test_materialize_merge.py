@@ -5,24 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.compare import compare
-from harness.stages import EXP_AX, F64, body, external, graph, lowered, named, numbers, view_of
+from harness.stages import EXP_AX, F64, body, external, graph, lowered, merged, named, numbers, view_of
 
-from tiduc.dialect.errors import ResolveError
-from tiduc.dialect.graph.write import write_graph
-from tiduc.dialect.mlir.context import parse, run_passes, stage
+from tiduc.dialect.mlir.context import parse, run_passes
 from tiduc.loading import load
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
-from tiduc.passes.materialize_merge import Zero, materialize_merge
+from tiduc.passes.materialize_merge import Zero
 from tiduc.passes.rules import OPSET
-
-
-def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> str:
-    """The text of the flat graph."""
-    module = parse("")
-    stage(write_graph)(materialize_merge(view, wanted, inputs, OPSET, **options), module)
-    return str(module)
-
 
 # ---- values that are kept
 
@@ -57,65 +47,6 @@ def test_zeros() -> None:
     type_ = view.value(("F0", "p3")).type
     compare(numbers(view, [Zero(type_), ("F0", "p2"), Zero(type_)], {"a": 2.0, "x": 4.0}), [0, 8, 0])
     assert body(merged(view, [Zero(type_), Zero(type_)], [])) == ["constant"]
-
-
-# ---- the signature
-
-
-def keys(text: str) -> str:
-    return text.split("inputs = [")[1].split("]")[0]
-
-
-@pytest.mark.parametrize(
-    ("inputs", "expected"),
-    [(["a", "x"], "@a, @x"), (["x", "a"], "@x, @a"), (["x"], "@x, @a"), ([], "@a, @x")],
-)
-def test_order_of_inputs(inputs: list[str], expected: str) -> None:
-    """The listed inputs come first, in the listed order; other needed inputs follow."""
-    assert keys(merged(view_of(EXP_AX), [("F0", "p3")], inputs)) == expected
-
-
-def test_other_inputs_come_in_the_order_in_which_they_were_made() -> None:
-    """Inputs of a graph come after those of graphs that it refers to, whatever the order in the module."""
-    later = external("%e", "@F0::@p3") + f"%0 = stablehlo.add %e, %u : {F64}\n" + named("%0", "g")
-    view = view_of(graph("G", ["u"], later, ["%0"]) + EXP_AX)
-    assert keys(merged(view, [("G", "g")], [])) == "@a, @x, @u"
-    tangents = linearize(view, [("G", "g")], ["u", "x"], OPSET)
-    assert keys(merged(view, tangents.outputs, [])) == ", ".join(
-        ["@a", "@x", *(f"@{x}" for x in tangents.keys)]
-    )
-    assert keys(merged(view, tangents.outputs, ["x"])).startswith("@x, @a, @")
-
-
-def test_dead_inputs() -> None:
-    view = view_of(EXP_AX + graph("G", ["u"], "", ["%u"]))
-    wanted = [("F0", "p3")]
-    assert keys(merged(view, wanted, ["u", "x", "a"])) == "@u, @x, @a"
-    assert keys(merged(view, wanted, ["u", "x", "a"], keep_dead_inputs=False)) == "@x, @a"
-    assert keys(merged(view, [("F0", "x")], [])) == "@x"
-
-
-def test_a_bound_input_is_no_input() -> None:
-    seed = graph("S", [], f"%0 = stablehlo.constant dense<2.0> : {F64}\n" + named("%0", "two"), ["%0"])
-    view = view_of(EXP_AX + seed + '"tidu.bind"() {input = @a, value = @S::@two} : () -> ()')
-    assert keys(merged(view, [("F0", "p3")], [])) == "@x"
-    assert keys(merged(view, [("F0", "p3")], ["x"])) == "@x"
-
-
-def test_an_unknown_input() -> None:
-    with pytest.raises(ResolveError, match="unknown input @z; the inputs are @"):
-        merged(view_of(EXP_AX), [("F0", "p3")], ["z"])
-
-
-def test_name_and_masks() -> None:
-    text = merged(view_of(EXP_AX), [("F0", "p3")], ["a", "x"], name="flat")
-    assert 'sym_name = "flat"' in text and "tidu.merged" in text
-    parse(text)  # checks masks too
-    view = view_of(EXP_AX)
-    linear = linearize(view, [("F0", "p3")], ["x"], OPSET)
-    text = merged(view, list(linear.outputs), ["a", "x"])
-    assert text.count("tidu.active = ") == 2
-    parse(text)
 
 
 # ---- every value once

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiduc.backends.reference.interpreter import evaluate
+from tiduc.dialect.graph.write import write_graph
 from tiduc.dialect.mlir.context import parse, stage
 from tiduc.passes.lower.lower import lower
 from tiduc.passes.materialize_merge import materialize_merge
@@ -85,3 +86,10 @@ def function(*lines: str, inputs: str = f"x: {V}", output: str = f"%y: {V}") -> 
     value, _, type_ = output.partition(": ")
     inside = "\n".join(lines)
     return f"func.func @main({arguments}) -> {type_} {{\n{inside}\nreturn {value} : {type_}\n}}"
+
+
+def merged(view: Any, wanted: list[Any], inputs: list[str], **options: Any) -> str:
+    """The text of the flat graph."""
+    module = parse("")
+    stage(write_graph)(materialize_merge(view, wanted, inputs, OPSET, **options), module)
+    return str(module)
