@@ -1,4 +1,4 @@
-"""Engines that compile and run lowered programs. Each folder is one engine and holds every fact about it.
+"""The engines that compile and run lowered programs: one folder for each.
 
-The module `backend` of a folder defines the `Backend` record that `find_backend` looks up by the folder's name.
+`find_backend` imports the module `backend` of a folder, which defines the engine's `Backend` record.
 """

@@ -51,10 +51,10 @@ LAPACK = (LOOPS, CALLBACK)
 
 @dataclass(frozen=True)
 class Options:
-    """Compile options: the target, the implementation of matrix factorizations, the compiler's limits, the cache.
+    """Options for compiling: the target, the method of matrix factorization, limits on the compiler, and the cache.
 
-    An engine without a compiler process ignores `limits`, an engine without a cache ignores `cached`. Without `fast`,
-    IREE's backend leaves out the rewrites that only make programs faster; other engines ignore `fast`.
+    An engine without a compiler process ignores `limits`. An engine without a cache ignores `cached`. With
+    `fast=False`, IREE's backend omits rewrites that only make programs faster; other engines ignore `fast`.
     """
 
     target: str = "cpu"
@@ -84,7 +84,7 @@ class Runnable(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """An engine: its name, a phrase for help texts, and the function that compiles a program.
+    """An engine. `description` is a phrase for help texts; `compile` compiles a program.
 
     `compile` raises `CompileError` if the engine refuses the program, and `RequestError` if the engine lacks the
     target.
@@ -101,7 +101,7 @@ def compile_program(program: Lowered, engine: str, options: Options) -> Runnable
 
 
 def find_backend(engine: str) -> Backend:
-    """The backend of this name, which is imported on first use. Raises `RequestError` for an unknown engine."""
+    """Imports and returns the backend of an engine. Raises `RequestError` for an unknown engine."""
     if engine not in ENGINES:
         raise RequestError(f"unknown engine {engine!r}; there are: {', '.join(ENGINES)}")
     backend: Backend = import_module(f"tiduc.backends.{engine}.backend").BACKEND

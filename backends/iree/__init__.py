@@ -2,10 +2,10 @@
 
     %0 = stablehlo.power %x, %y    ->    the power of |x|, its sign, and the values for x = 0 or y = 0
 
-A pattern is a function `(b, op) -> values` that `@legalize(name)` registers for ops of that name. The pattern emits ops
-before `op` that compute its results, and returns these results, or None if IREE handles the op correctly. Ops that
-cannot be rewritten are refused by name and location before IREE's compiler runs. Each pattern and each pass has a
-record of the fault of IREE that it works around (`fault.py`). The folders:
+`@legalize(name)` registers a function `(b, op) -> values`, a pattern, for the ops called `name`. A pattern emits ops
+before `op` and returns the new results of `op`. It returns None if IREE handles `op` correctly. If an op has no rewrite
+and IREE cannot run the op, tiduc refuses the program before IREE's compiler runs. `fault.py` records the fault of IREE
+that each pattern or pass works around. The folders:
 
     emit/             tools that emit code, for the other folders
     faults/           IREE computes a wrong value, or its compiler crashes

@@ -33,14 +33,14 @@ for _room in ROOMS:
 def apply_patterns(module: ir.Module, settings: Settings) -> None:
     """Replaces each op, in place, by the results of the first pattern that returns results.
 
-    Patterns are applied to emitted ops, too, except to those with the name of the replaced op.
+    Emitted ops are rewritten too, unless they have the name of the op that they replace.
     """
     every = {name: _first_of(name, settings) for name in PATTERNS}
     rewrite(module, {name: first for name, first in every.items() if first}, settings, follow="others")
 
 
 def _first_of(name: str, settings: Settings) -> Pattern | None:
-    """A pattern that tries the patterns for ops of this name in order. None if no pattern applies to the target."""
+    """Returns a pattern that tries the patterns for `name` in order, or None if no pattern applies to the target."""
     applies = {ON_CPUS: settings.cpu, ON_OTHERS: not settings.cpu, ON_SPIRV: settings.spirv}
     known = [
         entry

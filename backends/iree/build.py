@@ -1,11 +1,11 @@
-"""build: the compiled module of a program, for every caller.
+"""build: compiles programs with IREE. Every caller goes through this file.
 
     build            one program
     build_all        several programs at once
     build_objects    one program, as an object file for a static library
     text_after       one program, up to a phase of IREE's compiler
 
-Each function prepares the program and tries the attempts of the plan (`plan.py`) in order, until IREE compiles one.
+Each function prepares the program, then tries the attempts of the plan (`plan.py`) until IREE accepts one.
 """
 
 import os
@@ -24,7 +24,7 @@ from tiduc.dialect.errors import CompileError, TiducError
 from tiduc.runtime.files import written_whole
 
 LEGALIZED = "legalize"
-"""The name of a further phase, before those of IREE's compiler: its text is the compiler's input."""
+"""The name of the phase before IREE's own phases. The text of this phase is the input of IREE's compiler."""
 
 
 def build(
@@ -39,15 +39,19 @@ def build(
     folder: str | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> bytes:
-    """The compiled module of a program: the bytes of a `.vmfb` file.
+    """Compiles a program; returns the bytes of a `.vmfb` file.
 
-    `flags` are further flags of IREE's compiler. The module reads the inputs named in `parameters` from an archive.
-    If `is_plain` is set, IREE places the arrays, and loops copy their carries: `memory_check.py` compares this module
-    with the module that users run. If `poisons` is set, memory holds NaN before and after its use. If `inlines` is set,
-    IREE inlines functions of equal layers before it forms dispatches (`dispatches.py`). `folder` receives IREE's input
-    and flags, its phases and its object files. `tell` is called with lines that say which attempt gave the module, and
-    why each earlier attempt failed. Raises `CompileError` if the target lacks an element type, or if IREE's compiler
-    refuses the program. Raises `Unsupported` for an op that IREE cannot run.
+    - `flags`: further flags of IREE's compiler.
+    - `parameters`: the names of the inputs that the module reads from an archive.
+    - `is_plain`: IREE places the arrays, and loops copy their carries. `memory_check.py` compares this module with the
+      module that users run.
+    - `poisons`: memory holds NaN before and after its use.
+    - `inlines`: IREE inlines the functions of equal layers before it forms dispatches (`dispatches.py`).
+    - `folder`: receives IREE's input and flags, its phases and its object files.
+    - `tell`: called with lines that say which attempt succeeded, and why earlier attempts failed.
+
+    Raises `CompileError` if the target lacks an element type, or if IREE's compiler refuses the program. Raises
+    `Unsupported` for an op that IREE cannot run.
     """
     prepared = Prepared(program, options, flags, parameters, is_plain, inlines)
     tried: list[tuple[Attempt, bool]] = []
@@ -70,7 +74,7 @@ def build(
 def build_all(
     programs: Sequence[Lowered], options: Options, flags: Sequence[str] = ()
 ) -> list[bytes | TiducError]:
-    """Compiles each program; returns, in order, its compiled module or the error that `build` raises for it.
+    """Compiles each program. Returns a module, or the error that `build` would raise, for each program.
 
     The number of compilers that run at once is the number of CPUs that this process may use.
     """
@@ -92,9 +96,9 @@ def build_all(
 def build_objects(
     program: Lowered, options: Options, check: Callable[[bytes], object], flags: Sequence[str] = ()
 ) -> Objects:
-    """The object file of a program, for a static library. Raises the errors of `build`, and those of `check`.
+    """Compiles a program to an object file for a static library. Raises the errors of `build` and of `check`.
 
-    `check` is called with the text of the host code before the kernels are compiled.
+    `check` receives the text of the host code before the kernels are compiled.
     """
     failed = None
     for source in Prepared(program, options, flags).applicable():
@@ -113,18 +117,18 @@ def text_after(
     flags: Sequence[str] = (),
     parameters: Sequence[str] = (),
 ) -> bytes:
-    """The text of a program after `LEGALIZED`, or after a phase of IREE's compiler, in the first attempt that applies.
+    """Returns the text of a program after `phase`, in the first attempt that applies. Raises the errors of `build`.
 
-    The errors are those of `build`.
+    `phase` is `LEGALIZED` or a phase of IREE's compiler.
     """
     source = next(Prepared(program, options, flags, parameters).applicable())
     return source.whole if phase == LEGALIZED else compile_until(source, phase, options.limits)
 
 
 def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:
-    """The sources, with flags that make IREE's compiler write its phases and object files to the folder.
+    """Yields the sources, with flags that make IREE's compiler write its phases and object files to `folder`.
 
-    The text of the first source, and its flags without the added ones, are also written to the folder.
+    Writes the first source's text and original flags to `folder`, too.
     """
     phases, executables = (os.path.join(folder, name) for name in ("phases", "executables"))
     flags = f"--dump-compilation-phases-to={phases}", f"--iree-hal-dump-executable-files-to={executables}"

@@ -1,7 +1,7 @@
-"""compile: compiles StableHLO to a compiled module, with IREE's compiler in a separate process.
+"""compile: compiles StableHLO with IREE's compiler, in a separate process.
 
-Some valid programs crash the compiler, and a crash must not take the caller down. A separate process costs no more time
-than a call inside this process. The cache supplies programs that were compiled before.
+A crash of the compiler then does not end the caller, and a separate process takes no longer than a call in this
+process. Programs that were compiled before come from the cache.
 """
 
 import os
@@ -52,12 +52,13 @@ def compile_module(
     limits: Limits | None = None,
     cached: bool = True,
 ) -> bytes:
-    """The compiled module (a `.vmfb` file's bytes) of a StableHLO program.
+    """Compiles a StableHLO program; returns the bytes of a `.vmfb` file.
 
-    `stablehlo` is MLIR text, MLIR bytecode or a StableHLO portable artifact; `name` is the program's name in
-    diagnostics. Without `cached` the cache is neither read nor written. Raises TiducError for an unknown
-    target, and CompileError, with the compiler's first diagnostic and its location, if the compiler
-    refuses the program, crashes on it, or exceeds the limits.
+    `stablehlo` is MLIR text, MLIR bytecode or a StableHLO portable artifact. `name` is the program's name in
+    diagnostics. With `cached=False`, the cache is neither read nor written.
+
+    Raises `TiducError` for an unknown target. Raises `CompileError`, with the compiler's first diagnostic and its
+    location, if the compiler refuses the program, crashes, or exceeds the limits.
     """
     return compile_source(Source(stablehlo, target, name), limits, cached)
 
@@ -68,7 +69,7 @@ def compile_source(source: Source, limits: Limits | None = None, cached: bool = 
 
 
 def compile_until(source: Source, phase: str, limits: Limits | None = None) -> bytes:
-    """The text of a program after one of the `PHASES` of IREE's compiler. Errors are as in `compile_module`."""
+    """The text of a program after a phase in `PHASES`. Raises the errors of `compile_module`."""
     target, limits = find_target(source.target), limits or Limits()
     flags = *target.flags, *source.flags, *_linkers(target), f"--compile-to={phase}"
     with scratch_folder() as folder:
@@ -92,12 +93,11 @@ def compile_modules(
     cached: bool = True,
     jobs: int | None = None,
 ) -> list[bytes | TiducError]:
-    """Compiles each program; returns, in order, its compiled module or the error that `compile_first` raises for it.
+    """Compiles each program. Returns a module, or the error that `compile_first` would raise, for each program.
 
-    Each element of `programs` holds the sources of the attempts to compile one program.
-
-    `jobs` compilers run at once, by default one per CPU that this process may use. The limits apply to each compiler.
-    An exception in the calling thread, such as KeyboardInterrupt, ends all compilers.
+    Each element of `programs` holds the sources of the attempts to compile one program. `jobs` compilers run at once;
+    the default is the number of CPUs that this process may use. The limits apply to each compiler. An exception in the
+    calling thread, such as `KeyboardInterrupt`, ends all compilers.
     """
     stop, ended = threading.Event(), count(1)
 
@@ -133,11 +133,11 @@ def compile_first(
     stop: threading.Event | None = None,
     log: list[str] | None = None,
 ) -> bytes:
-    """The compiled module of the first source that IREE compiles.
+    """Compiles the sources in order, until IREE accepts one. Returns its module.
 
-    Each source is requested only after the source before it has failed. The cache stores the module under the first
-    source. `log` receives a phrase for each compiled source, which says how its compilation ended. Raises the
-    errors of `compile_module`: those for the last source if IREE compiles none.
+    A source is requested only after the source before it has failed. The cache stores the module under the first
+    source. `log` receives a phrase for each source, which says how its compilation ended. If IREE accepts no source,
+    the error for the last source is raised, as in `compile_module`.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
     first = next(remaining)
@@ -178,9 +178,9 @@ def _ended(
     stop: threading.Event | None,
     reruns: list[str],
 ) -> Ended:
-    """Runs the compiler on a program and returns how it ended. `reruns` receives a phrase for each `Rerun`.
+    """Runs the compiler on a program and returns how the run ended. `reruns` receives a phrase for each `Rerun`.
 
-    Reports the compiler's progress if no other compiler runs at the same time, that is without `stop`.
+    If `stop` is None, no other compiler runs, and the compiler's progress is reported.
     """
 
     def note(rerun: Rerun, steps: str) -> None:
@@ -210,19 +210,19 @@ def _ended(
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:
-    """The environment of IREE's compiler, with a folder for temporary files.
+    """The environment variables for a run of IREE's compiler. `folder` takes its temporary files.
 
-    After a crash, LLVM would look up the function names on the stack. The look-up takes seconds, and tiduc's
-    diagnostics do not show the stack, so the environment disables it.
+    After a crash, LLVM would look up function names for a stack trace. The environment disables this look-up, which
+    takes seconds: tiduc's diagnostics show no stack trace.
     """
     return {**os.environ, "TMPDIR": folder, "LLVM_DISABLE_SYMBOLIZATION": "1"}
 
 
 def _linkers(target: Target) -> tuple[str, ...]:
-    """Flags that select the linker in IREE's own package, so that users need not install one.
+    """Flags that select the linker in IREE's own package, so that users need not install a linker.
 
-    With `-z now`, loading fails if a machine lacks a function that the module's code calls. Without it, the dynamic
-    linker would end the process at the first call of the function.
+    With `-z now`, loading a module fails if the machine lacks a function that the module calls. Otherwise the dynamic
+    linker would end the process at the first call.
     """
     if not target.shared or not sys.platform.startswith("linux"):
         return ()

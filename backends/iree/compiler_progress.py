@@ -1,8 +1,8 @@
-"""compiler_progress: reports the progress of IREE's compiler, from the files that it writes while it runs.
+"""compiler_progress: reports the progress of IREE's compiler, which reports none itself.
 
-IREE reports no progress itself. Flags of MLIR make it write a file each time one of `_PASSES` starts on an executable
-or function, in a folder with the name of the executable or function. A flag of LLVM makes it print a remark for each
-function whose machine code is complete. The flags do not change the module.
+Flags of MLIR make the compiler write a file whenever a pass in `_PASSES` starts. The file is in a folder named after
+the executable or function that the pass runs on. A flag of LLVM makes the compiler print a remark for each function
+with complete machine code. The flags do not change the module.
 """
 
 import os
@@ -23,10 +23,10 @@ _PASSES = _ENCODES, _TRANSLATES, _LOWERS = (
     "iree-hal-translate-all-executables",
     "iree-llvmcpu-lower-executable-target",
 )
-"""Passes that mark progress. The second begins when the first has run on all executables, and runs the third on
+"""Passes that mark progress. The first runs on all executables before the second begins; the second runs the third on
 functions.
 
-IREE may add executables between the first and the second.
+IREE may add executables between the first and the second pass.
 """
 
 _DONE = re.compile(r"stack bytes in function '([^']*)'")
@@ -42,9 +42,9 @@ _FUNCTION = "func_func_"
 
 @dataclass(frozen=True)
 class Reported:
-    """Flags that make the compiler report progress, the file that takes its standard error, and its folder for IR.
+    """Flags for progress reports, the file for the compiler's standard error, and the folder for its IR.
 
-    All three are empty while no listener asks for progress.
+    All three are empty if no listener asks for progress.
     """
 
     flags: tuple[str, ...] = ()
@@ -54,9 +54,9 @@ class Reported:
 
 @contextmanager
 def reported(folder: str, flags: Sequence[str]) -> Iterator[Reported]:
-    """A context that reports the progress of the compiler that runs in its block, with these flags and this folder.
+    """A context in which the progress of a compiler with these flags is reported. `folder` takes the compiler's files.
 
-    No progress is reported if the user's flags make the compiler print IR or remarks.
+    Reports nothing if the flags already make the compiler print IR or remarks.
     """
     if not progress.has_listeners() or any(flag.startswith(_TAKEN) for flag in flags):
         yield Reported()
@@ -86,10 +86,7 @@ def without_remarks(errors: str) -> str:
 
 
 def phase(tree: str, errors: str) -> str:
-    """The phase that a compiler has reached, and the share of the phase that is done.
-
-    Both are read from the compiler's files.
-    """
+    """Reads the compiler's current phase, and the share of the phase that is done, from its files."""
     places: dict[str, set[str]] = {name: set() for name in _PASSES}
     for place, _, files in os.walk(tree):
         for name in _PASSES:

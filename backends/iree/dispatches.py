@@ -3,10 +3,9 @@
     %1 = dot_general ...  loc("tiduc-op":1)        dispatch @main$dispatch_0  ro %a, ro %b, wo %c  loc("tiduc-op":1)
     %2 = exponential %1   loc("tiduc-op":2)   ->   {dot_general, exponential}    1, 2
 
-IREE keeps the locations of ops. Each op of the program therefore gets its number as its location. The phase that forms
-dispatches prints a dispatch with all its ops. Later phases name kernels, share them among equal dispatches, and choose
-the order and the memory; a dispatch then has the location of only one of its ops. This module reads the texts of both
-phases: a scheduled dispatch gets the ops of the formed dispatch with the same location.
+The location of each op is set to the op's number, because IREE keeps locations. Two texts are read. The text of the
+phase that forms dispatches has all ops of a dispatch. The text of a later phase has the kernels and the schedule, but
+only one location for each dispatch. A scheduled dispatch gets the ops of the formed dispatch with an equal location.
 """
 
 import math
@@ -34,19 +33,19 @@ _FORMED, _SCHEDULED = "dispatch-creation", "executable-sources"
 _REGIONS = "flow.dispatch.workgroups", "flow.dispatch.region", "flow.dispatch"
 _SITE = "stream.cmd.dispatch"
 _SHARED = "arith.constant", "tensor.empty", "linalg.fill"
-"""Ops that IREE merges with equal ops. The location of a merged op may be that of an op in another dispatch."""
+"""IREE merges these ops with equal ops. The location of a merged op may be that of an op in another dispatch."""
 
 _BITS = re.compile(r"\d+")
 
 _Formed = tuple[tuple[int, ...], int | None]
-"""The numbers of the ops of a dispatch, and the bytes that the dispatch moves, or None if a size is not constant."""
+"""The op numbers of a dispatch and the bytes that the dispatch moves; the bytes are None if a size is dynamic."""
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """A dispatch: the name of its kernel, the numbers of the ops that it computes, and the bytes that it moves.
+    """A dispatch: its kernel's name, the numbers of the ops that it computes, and the bytes that it moves.
 
-    `bytes` is None if a size is not constant. An array that a dispatch reads and writes counts twice.
+    `bytes` is None if a size is dynamic. An array that the dispatch both reads and writes counts twice.
     """
 
     kernel: str
@@ -56,7 +55,7 @@ class Dispatch:
 
 @stage
 def numbered(program: Lowered) -> tuple[Lowered, list[str]]:
-    """A copy of a program in which each op has its number as its location, and the original locations in that order."""
+    """Returns a copy of a program whose op locations are op numbers, and the original locations by number."""
     copy = program.module.operation.clone().operation
     places = [describe(op.location) for op in within(program.module.operation)]
     for i, op in enumerate(within(copy)):
@@ -65,15 +64,15 @@ def numbered(program: Lowered) -> tuple[Lowered, list[str]]:
 
 
 def number_in(place: str) -> int | None:
-    """The number of an op of a numbered program, given its `file:line:col`."""
+    """Reads an op's number from a location `file:line:col` of a numbered program. None for another location."""
     file, _, rest = place.partition(":")
     return int(rest.partition(":")[0]) if file == _FILE else None
 
 
 def with_dispatches(program: Lowered, options: Options, folder: str) -> tuple[bytes, list[Dispatch]]:
-    """The compiled module of a numbered program, and its dispatches in the order of the program's code.
+    """Compiles a numbered program; returns the module and its dispatches, in the order of the code.
 
-    The folder receives the intermediate files. Raises the errors of `build`.
+    `folder` receives the intermediate files. Raises the errors of `build`.
     """
     vmfb = build(program, options, ["--mlir-print-debuginfo"], inlines=True, folder=folder)
     return vmfb, dispatches(_text_of(folder, _FORMED), _text_of(folder, _SCHEDULED))
@@ -88,7 +87,7 @@ def _text_of(folder: str, phase: str) -> str:
 
 
 def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
-    """The dispatches in the texts of a program after IREE has formed them, and after it has scheduled them."""
+    """Reads the dispatches of a program from two texts: `formed` has their ops, `scheduled` their order and kernels."""
     with iree_ir.Context() as context:
         first, second = (
             iree_ir.Module.parse(text, context) for text in (formed, scheduled)
@@ -102,7 +101,7 @@ def dispatches(formed: str, scheduled: str) -> list[Dispatch]:
 
 
 def _dispatch(site: iree_ir.Operation, formed_at: dict[str, list[_Formed]]) -> Dispatch:
-    """The dispatch that an op in the scheduled program runs. Dispatches with equal locations are matched in order."""
+    """Matches a scheduled dispatch with a formed dispatch. Dispatches with equal locations are matched in order."""
     location = str(site.location)
     known = formed_at.get(location)
     if not known:

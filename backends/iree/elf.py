@@ -14,7 +14,7 @@ _SYMBOLS, _FUNCTION = 2, 2
 
 @dataclass(frozen=True)
 class Elf:
-    """The machine and word size of an ELF file, such as `arm` and 32 bits, and the sizes in bytes of its parts."""
+    """Facts about an ELF file: the machine, such as `arm`; the word size in bits; the sizes of its parts in bytes."""
 
     machine: str
     bits: int

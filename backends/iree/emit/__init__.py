@@ -1,4 +1,4 @@
-"""Tools that emit code for the passes and patterns of the other rooms. The tools themselves are not passes.
+"""Tools with which the passes and patterns of the other folders emit code.
 
     emitter                         the table of patterns, and the emitter that patterns write with
     kernels, vectors, workgroups    dispatches written as loops: of one thread, over vectors, and in parts for threads
@@ -10,5 +10,5 @@
                                     replacements that several rooms use
     refused                         the error for an op that IREE cannot compile
 
-The rooms faults, missing, linear_algebra and fast import this room, but not each other.
+The folders `faults`, `missing`, `linear_algebra` and `fast` import this folder, but not each other.
 """

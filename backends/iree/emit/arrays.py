@@ -3,8 +3,8 @@
     %n = tensor.dim %x, %c0 : tensor<?x4xf32>
     %y = tensor.extract_slice %x[0, 1] [%n, 2] [1, 1] : tensor<?x4xf32> to tensor<?x2xf32>
 
-The ops are from the dialects `tensor` and `linalg`. IREE accepts them among those of StableHLO, but not on unsigned
-integers, which are bitcast to signless ones. `sizes.py` defines the sizes.
+IREE accepts ops of the dialects `tensor` and `linalg` in a StableHLO program, but not on unsigned integers. Unsigned
+integers are therefore bitcast to signless integers. `sizes.py` defines the sizes.
 """
 
 import functools
@@ -50,9 +50,9 @@ def type_of(sizes: Sequence[SizeLike], element_type: ir.Type) -> ir.RankedTensor
 
 
 def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
-    """An entry of a vector, or a scalar, as a size.
+    """Reads a scalar, or an entry of a vector, as a size.
 
-    The integer is read behind a barrier. Without the barrier, IREE reads it again in dispatches, some of which do not
+    A barrier makes IREE read the integer once. Otherwise IREE reads it inside dispatches, some of which then fail to
     compile.
     """
     value = _constant(x, *place)
@@ -65,9 +65,9 @@ def number(b: Emitter, x: IrValue, *place: int) -> SizeLike:
 
 
 def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
-    """Entry i of a vector, as a size, if ops compute it from the sizes of arrays; else None.
+    """Entry i of a vector as a size, if the ops that compute the entry use only sizes of arrays. Otherwise None.
 
-    CHLO's ops on dynamic shapes expand to ops of the dialect `shape`. JAX concatenates sizes and constants.
+    Handles the dialect `shape`, to which CHLO's ops on dynamic shapes expand, and JAX's concatenations of sizes.
     """
     if of := defined_by(x, "shape.shape_of"):
         return sizes_of(b, of.operands[0])[i]
@@ -82,7 +82,7 @@ def _shape(b: Emitter, x: IrValue, i: int = 0) -> SizeLike | None:
 
 
 def _source(x: IrValue, i: int) -> tuple[IrValue, int]:
-    """Traces entry i of a vector back through ops that only move entries; returns a value and the index in it."""
+    """Follows entry i of a vector back through ops that only move entries. Returns the source vector and the index."""
     while (op := definition(x)) is not None and (op.name in _JOINS or _keeps_size(op)):
         x = op.operands[ir.OpResult(x).result_number if op.name == "stablehlo.optimization_barrier" else 0]
         if op.name == "stablehlo.concatenate":
@@ -97,7 +97,7 @@ _JOINS = "stablehlo.concatenate", "stablehlo.optimization_barrier"
 
 
 def _keeps_size(op: IrOp) -> bool:
-    """Whether an op passes on a size unchanged: a size has at most 31 bits, so wide integers hold it."""
+    """Whether an op converts a size without changing it. A size has at most 31 bits, so wide integers hold it."""
     if op.name == "stablehlo.convert":
         kinds = element(op.operands[0]), element(op.results[0])
         return all(
@@ -107,7 +107,7 @@ def _keeps_size(op: IrOp) -> bool:
 
 
 def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
-    """The entries of a vector, if each is a constant or the size of an array; else None."""
+    """The entries of a vector as sizes. None unless each entry is a constant or the size of an array."""
     found: list[SizeLike] = []
     for i in range(x.type.shape[0]):
         value = _constant(x, i)
@@ -119,16 +119,16 @@ def known_sizes(b: Emitter, x: IrValue) -> list[SizeLike] | None:
 
 
 def with_known_sizes(b: Emitter, x: IrValue) -> IrValue:
-    """A vector equal to x, built from constants and sizes of arrays. x itself if that is impossible, or x is constant.
+    """Returns a vector equal to x, built from constants and array sizes. Returns x if that is impossible.
 
-    IREE would compute x, and read it in dispatches, some of which do not compile.
+    Otherwise IREE would read x inside dispatches, some of which then fail to compile.
     """
     sizes = None if is_dynamic(x.type) else known_sizes(b, x)
     return x if sizes is None or are_known(sizes) else _vector(b, sizes)
 
 
 def _constant(x: IrValue, i: int = 0) -> int | None:
-    """Entry i of a vector if it is constant; else None. Other entries of a concatenation need not be constant."""
+    """Entry i of a vector if the entry is constant, else None. Other entries of a concatenation may be unknown."""
     x, i = _source(x, i)
     constant = defined_by(x, "stablehlo.constant")
     if constant is None:
@@ -137,7 +137,7 @@ def _constant(x: IrValue, i: int = 0) -> int | None:
 
 
 def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> IrValue:
-    """Integers as i64, clamped to [-largest, largest], because IREE may read indices as 32-bit integers."""
+    """Converts integers to i64, clamped to [-largest, largest], because IREE may read indices as 32-bit integers."""
     if is_unsigned(x) and element(x).width >= 32:
         x = b.minimum(x, b.repeated(min(largest, 2 ** element(x).width - 1), element(x), x))
     elif element(x).width > 32:
@@ -162,7 +162,7 @@ def behind_barrier(b: Emitter, *xs: IrValue) -> list[IrValue]:
 
 
 def not_fused(b: Emitter, x: IrValue) -> IrValue:
-    """The value behind a barrier that only keeps the compiler from fusing ops, tied to its sizes."""
+    """x behind a barrier that only prevents fusion, tied to its sizes."""
     return tied_to_sizes(b, b.stored(x), sizes_of(b, x))
 
 
@@ -243,11 +243,10 @@ def computed(
     arrays: Sequence[IrValue],
     fill: Callable[..., IrValue],
 ) -> IrValue:
-    """An array of these sizes whose elements are `fill(kernel, places, *arrays)`, where `places` has one index per
-    dimension.
+    """Computes an array of these sizes, element by element, with `fill(kernel, places, *arrays)`.
 
-    The indices are sizes. `fill` may read no arrays other than `arrays`. It receives unsigned integers as signless
-    ones.
+    `places` has one index, a size, for each dimension. `fill` may read only `arrays`. Unsigned integers arrive as
+    signless integers.
     """
     plain = [as_signless(b, x) for x in arrays]
     k = Kernel(b.place, b.location, b.settings)
@@ -295,9 +294,7 @@ def as_signless(b: Emitter, x: IrValue) -> IrValue:
 
 
 def stored(b: Emitter, x: IrValue) -> IrValue:
-    """An array in an element type that a dispatch accepts: unsigned integers become signless, and predicates become
-    bytes.
-    """
+    """Converts an array to an element type for dispatches: unsigned integers become signless, i1 becomes bytes."""
     return b.convert(x, signless(8)) if is_boolean(x) else as_signless(b, x)
 
 

@@ -4,9 +4,9 @@ The dimensions of x are (batch, places..., group, in), and those of the kernel w
 
     y[n, p, g, o] = sum_k sum_i x[n, p s + k d, g, i] w[k, i, g, o]
 
-There is one product for each element k of the window: of a slice of x with the strides s. If the result has fewer
-places than the window has elements, as in the gradient toward the kernel of a depthwise convolution, there is one
-product for each place p instead: of a slice of x whose strides are the window's dilation d.
+For each element k of the window, a slice of x with strides s is multiplied by w[k]. If the result has fewer places than
+the window has elements, the loop runs over the places p instead: a slice of x with strides d, the window's dilation, is
+multiplied by w. The derivative by a depthwise kernel is such a case.
 """
 
 import math
@@ -24,7 +24,7 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _MOST = 256
-"""The most slices: one for each element of the window, or one for each place of the result if these are fewer."""
+"""The most products: the number of elements of the window, or the number of places of the result if that is smaller."""
 
 
 def has_one_place(op: IrOp) -> bool:
@@ -50,7 +50,7 @@ def as_products(b: Emitter, op: IrOp) -> IrValue:
 
 
 def _image(b: Emitter, op: IrOp, layout: Layout, w: Window) -> IrValue:
-    """x as (batch, places..., group, in), with its padding, and with the zeros between its elements."""
+    """x as (batch, places..., group, in), with the padding and with zeros between its elements."""
     batch, features, *spatial = layout.input
     of_features, of_batches = group_counts(op)
     x = b.transpose(_converted(b, op, 0), [batch, *spatial, features])
@@ -72,7 +72,7 @@ def _kernel(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
 
 
 def _converted(b: Emitter, op: IrOp, number: int) -> IrValue:
-    """An operand, converted to the element type of the result, in which products are summed: from i8 to i32, say."""
+    """An operand, converted to the result's element type before products are summed, for example from i8 to i32."""
     return b.convert(op.operands[number], element(op.results[0]))
 
 
@@ -132,7 +132,7 @@ def _place_by_place(
 def _part(
     b: Emitter, x: IrValue, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
 ) -> IrValue:
-    """x[:, first + strides * index, :, :] for the indices of an array of these sizes."""
+    """The slice of x with these sizes and strides that starts at `first`, in the dimensions of places only."""
     n, *_, groups, features = shape(x)
     return part(b, x, [0, *first, 0, 0], [n, *sizes, groups, features], [1, *strides, 1, 1])
 

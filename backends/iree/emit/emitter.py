@@ -21,15 +21,18 @@ from tiduc.dialect.ops.ir_types import Attributes, IrOp, IrValue
 from tiduc.dialect.shapes.types import dims, element, i64, is_dynamic, is_empty, with_element, with_shape
 
 Pattern = Callable[["Emitter", ir.Operation], Sequence[IrValue] | None]
-"""A pattern returns the op's new results, or None to keep the op, which it may change in place."""
+"""A pattern returns new results for the op, or None to keep the op. It may change a kept op in place."""
 
 EVERYWHERE, ON_CPUS, ON_OTHERS, ON_SPIRV = "everywhere", "on CPUs", "on other targets", "on SPIR-V"
 DYNAMIC = "dynamic shapes"
-"""Where a pattern applies: on all targets, on CPUs, on other targets, on SPIR-V, or to ops with dynamic dimensions."""
+"""Values of `where`: all targets, CPUs, other targets, SPIR-V, and ops with dynamic dimensions on any target."""
 
 STORED, HIDDEN, NUMBERS = "tidu.stored", "tidu.hidden", "tidu.numbers"
-"""The attributes of three kinds of barriers. `STORED`: a barrier that only keeps IREE from fusing ops. `HIDDEN`: a
-barrier of one hidden number. `NUMBERS`: a barrier into which the pass `number_marks` merges barriers of hidden numbers.
+"""The attributes of three kinds of barriers:
+
+- `STORED`: the barrier only prevents fusion.
+- `HIDDEN`: the barrier hides one number from the compiler.
+- `NUMBERS`: the barrier hides several numbers. The pass `number_marks` merges `HIDDEN` barriers into it.
 """
 
 NEVER_INLINED = "no_inline"
@@ -92,7 +95,7 @@ def legalize_call(*targets: str) -> Callable[[Pattern], Pattern]:
 
 
 class Emitter(IrEmitter):
-    """Emits ops at an insertion point and records them, because emitted ops may need patterns, too."""
+    """Emits ops at an insertion point. Records the emitted ops, because they may need patterns, too."""
 
     def __init__(self, ip: ir.InsertionPoint, location: ir.Location, settings: Settings = DEFAULT) -> None:
         super().__init__(ip, location)
@@ -107,9 +110,9 @@ class Emitter(IrEmitter):
         return self._ip
 
     def at(self, ip: ir.InsertionPoint) -> Self:
-        """An emitter of this class with these settings at another insertion point.
+        """An emitter of this class at another insertion point, with the same settings.
 
-        This emitter records the ops of both emitters.
+        This emitter's `emitted` also receives the ops of the new emitter.
         """
         inner = type(self)(ip, self.location, self.settings)
         inner.emitted = self.emitted
@@ -136,9 +139,9 @@ class Emitter(IrEmitter):
         types: Sequence[ir.RankedTensorType] | None = None,
         given: Attributes | None = None,
     ) -> tuple[IrValue, ...]:
-        """Emits a copy of an op and its regions. Operands, result types and attributes may be replaced.
+        """Emits a copy of an op and its regions.
 
-        `replaced` maps operand numbers to new operands, and `given` maps names to new attributes.
+        `replaced` maps operand indices to new operands. `types` are new result types. `given` has new attributes.
         """
         copy = op.clone(self._ip)
         for i, x in replaced.items():
@@ -161,7 +164,7 @@ class Emitter(IrEmitter):
         fill: Callable[..., Sequence[IrValue]],
         end: str = "stablehlo.return",
     ) -> Fill:
-        """A `Fill` that fills a region with `fill(emitter, *arguments)`. An op named `end` returns the results.
+        """A `Fill` that fills a region with `fill(emitter, *arguments)` and returns the results by an op named `end`.
 
         The region may read values that are defined outside of it.
         """
@@ -209,7 +212,7 @@ class Emitter(IrEmitter):
         return self.constant(values, ir.RankedTensorType.get(np.shape(values), element_type))
 
     def repeated(self, value: ArrayLike | complex, element_type: ir.Type, like: IrValue) -> IrValue:
-        """A splat of `value` with the shape of `like`, whose dynamic dimensions are read at run time."""
+        """An array with the shape of `like`, filled with `value`. Dynamic sizes are read at run time."""
         type_ = with_element(like.type, element_type)
         if not is_dynamic(type_):
             return self.constant(value, type_)
@@ -263,7 +266,7 @@ def is_static(type_: ir.Type) -> bool:
 
 
 def are_floats(arrays: Sequence[IrValue], *kinds: type[ir.Type]) -> bool:
-    """Whether all arrays have the same element type, one of `kinds`, static shapes, and no dimension of size 0."""
+    """Whether all arrays have one element type, among `kinds`, static shapes, and at least one element."""
     are_full = all(is_static(x.type) and not is_empty(x) for x in arrays)
     return are_full and len({element(x) for x in arrays}) == 1 and isinstance(element(arrays[0]), kinds)
 
@@ -290,8 +293,8 @@ def rewrite(
 ) -> int:
     """Rewrites the ops inside `root`, in place, with the patterns for their names. Returns the number of replaced ops.
 
-    In a module, the code of dispatches, which may be large, is left unchanged. `follow` says which of the ops that a
-    pattern emits are rewritten, too: none, those with other names than the op, or all.
+    Skips the code of dispatches in a module, because that code may be large. `follow` selects the emitted ops that are
+    rewritten, too: "none", "others" (ops with another name than the replaced op), or "all".
     """
     whole, count = root.operation, 0
     searched = [whole]

@@ -1,13 +1,13 @@
-"""gpu_scatters: scatters that add rows, on NVIDIA's GPUs. The updates of a row are added first; then sums are written.
+"""gpu_scatters: scatters that add rows, on NVIDIA's GPUs, as sums of rows followed by parallel writes.
 
     s = (i = i^T) u      for each update, the sum of all updates of its row: a product with a matrix of zeros and ones
     t[i] = t[i] + s
 
 IREE applies updates one after the other, since several updates may change one row. Here, all updates of a row write
-equal numbers. The order therefore does not matter, and all rows are written at once: 128 rows of 768 elements take 0.1
-instead of 4 ms on an H200. In the product, an infinity or NaN of one row would make the sums of all rows NaN. Therefore
-u has 0 in place of infinities and NaN. Additional columns of u mark them, and where a row has a mark, the infinity or
-NaN is added to s afterwards.
+equal numbers, so all rows can be written at once. On an H200, 128 rows of 768 elements take 0.1 ms instead of 4 ms.
+
+An infinity or NaN in one row would make the product NaN in all rows. Therefore u has 0 in place of infinities and NaN.
+Additional columns of u mark these elements, and the marked infinities and NaN are added to s afterwards.
 """
 
 import numpy as np
@@ -23,13 +23,13 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, shape
 
 _FEWEST = 8
-"""The fewest updates of a scatter that is rewritten: an update takes 30 microseconds, and a kernel 10."""
+"""The fewest updates of a scatter that is rewritten. An update takes 30 microseconds, and a kernel 10."""
 _MOST = 2**13
 """The most updates: the matrix of n updates has n² elements, at most 256 MiB of f32."""
 
 
 def adds_rows(b: Emitter, op: IrOp, table: IrValue, updates: SizeLike) -> bool:
-    """Whether a scatter on CUDA adds rows of floats whose number makes it faster to add the updates first."""
+    """Whether a scatter adds rows of floats on CUDA, and is faster if the updates of a row are added first."""
     kinds = ir.F32Type | ir.F64Type | ir.F16Type | ir.BF16Type
     if not (b.settings.cuda and b.settings.fast) or reducer(op) != "stablehlo.add":
         return False
@@ -39,7 +39,7 @@ def adds_rows(b: Emitter, op: IrOp, table: IrValue, updates: SizeLike) -> bool:
 
 
 def with_rows_added(b: Emitter, table: IrValue, where: IrValue, new: IrValue) -> IrValue:
-    """The table with the rows `new` added at the row numbers `where`, a matrix with one column."""
+    """Adds the rows `new` to the table's rows `where`, a matrix with one column of row numbers."""
     kind, constant = element(table), defined_by(table, "stablehlo.constant")
     sums = b.convert(_sums_of_rows(b, where, new), kind)
     if constant is None:
@@ -58,7 +58,7 @@ def with_rows_added(b: Emitter, table: IrValue, where: IrValue, new: IrValue) ->
 
 
 def _sums_of_rows(b: Emitter, where: IrValue, new: IrValue) -> IrValue:
-    """For each row of `new`, the sum of all rows of `new` that have an equal row number in `where`, in f32 or f64."""
+    """For each row of `new`, the sum of the rows with an equal number in `where`. The sums are in f32 or f64."""
     wide = ir.F64Type.get() if isinstance(element(new), ir.F64Type) else ir.F32Type.get()
     count, width = shape(new)
     new, column = b.convert(new, wide), b.reshape(where, [count])

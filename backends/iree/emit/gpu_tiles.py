@@ -1,4 +1,4 @@
-"""`Product`: which products of matrices CUDA's kernels compute in tiles, and the tiles and parts that each may use."""
+"""`Product`: a matrix product that CUDA's kernels compute in tiles, with the tiles and parts that it may use."""
 
 import math
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import element, shape
 
 LEAST_WORK = 2**20
-"""The fewest multiplications of a product that is rewritten: starting a kernel takes as long as a smaller product."""
+"""The fewest multiplications of a product that is rewritten. Starting a kernel takes as long as a smaller product."""
 
 NARROWEST = 16
-"""The least size of a dimension of a product that is rewritten; IREE has other code for products with vectors."""
+"""The smallest dimension of a product that is rewritten. IREE has other code for products with vectors."""
 
 _SHORTEST = 64
 """The fewest terms of a part of a sum."""
@@ -28,19 +28,19 @@ _MULTIPROCESSORS = 132
 """The number of multiprocessors of an H100 and an H200; a GPU with fewer of them also has work for all."""
 
 _BYTES_PER_CYCLE = 1500
-"""The number of bytes that kernels read and write in a cycle of the multiprocessors, as measured on an H200."""
+"""The bytes that kernels read and write in one cycle of the multiprocessors, measured on an H200."""
 
 _START = 2000
-"""The number of cycles of a kernel that adds the parts of a sum, excluding the cycles for reading and writing."""
+"""The cycles that a kernel for adding parts needs in addition to its reads and writes."""
 
 
 @dataclass(frozen=True)
 class GpuTile:
-    """How many rows and columns of the result a workgroup computes, and how many terms it copies at once.
+    """A tile: the rows and columns of the result that a workgroup computes, and the terms that it copies at once.
 
-    One term takes `alone` cycles if a multiprocessor runs a single workgroup, and `shared` cycles for each of several
+    A term takes `alone` cycles if a multiprocessor runs one workgroup, and `shared` cycles for each of several
     workgroups (measured). A thread computes `of_worker` rows and columns. With `in_tensor_cores`, each of four
-    subgroups computes `of_worker` blocks of 16 rows and 8 columns; one instruction computes one block.
+    subgroups computes `of_worker` blocks of 16 rows and 8 columns, one block for each instruction.
     """
 
     rows: int
@@ -89,7 +89,7 @@ class Product:
         return product if any(product.choices()) else None
 
     def choices(self) -> Iterator[tuple[GpuTile, int]]:
-        """The choices: pairs of a tile and the number of parts into which each sum is divided."""
+        """Yields the choices: a tile, and the number of parts into which each sum is divided."""
         for tile in filter(self._is_divided, TENSOR_TILES if self.half else TILES):
             parts = 1
             while parts == 1 or (parts <= _MOST_PARTS and self.terms // parts >= _SHORTEST):
@@ -98,7 +98,7 @@ class Product:
                 parts *= 2
 
     def _is_divided(self, tile: GpuTile) -> bool:
-        """Whether a tile may compute the product. IREE pads f32 tiles correctly, but not tiles for tensor cores."""
+        """Whether a tile may compute the product. IREE pads tiles of f32 correctly, but not tiles for tensor cores."""
         whole = self.rows % tile.rows == 0 and self.columns % tile.columns == 0
         return not tile.in_tensor_cores or (whole and not self.batches)
 
@@ -108,11 +108,11 @@ class Product:
         return parts * math.prod(self.batches) * tiles
 
     def terms_of_part(self, tile: GpuTile, parts: int) -> int:
-        """The number of terms in a part of the sum, padded with zeros to a multiple of the tile's terms."""
+        """The number of terms in a part of a sum, rounded up to a multiple of the tile's terms."""
         return -(-self.terms // (parts * tile.terms)) * tile.terms
 
     def cycles(self, tile: GpuTile, parts: int) -> float:
-        """The estimated number of cycles of the kernels: of the product, and of adding the parts."""
+        """The estimated cycles of two kernels: the product, and the addition of the parts."""
         waves = -(-self.workgroups(tile, parts) // _MULTIPROCESSORS)
         product = self.terms_of_part(tile, parts) * max(tile.alone, tile.shared * waves)
         moved = 4 * math.prod(self.batches) * self.rows * self.columns * (2 * parts + 1)

@@ -2,8 +2,9 @@
 
     %0 = flow.dispatch.region -> (tensor<8xf32>) { scf.for ... tensor.extract ... tensor.insert ... }
 
-Kernels replace StableHLO ops for which IREE generates slow code or no code. A kernel runs in one thread, so kernels for
-speed are for CPUs only. The MLIR bindings do not define the dialect `flow`, so its ops are written in generic form.
+A kernel replaces StableHLO ops for which IREE generates slow code or no code. A kernel runs in one thread, so faster
+kernels exist for CPUs only. The ops of the dialect `flow` are emitted in generic form, because the MLIR bindings do not
+define the dialect.
 """
 
 import functools
@@ -26,7 +27,7 @@ KERNEL = "flow.dispatch.region"
 
 _INTEGERS = {"eq": 0, "ne": 1, "sle": 3, "ult": 6}
 _FLOATS = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5}
-"""The numbers of `arith`'s predicates; the ordered predicates of floats are false for NaN."""
+"""`arith`'s numbers for predicates of floats. These ordered predicates are false for NaN."""
 
 
 class Kernel(Emitter):
@@ -64,7 +65,7 @@ class Kernel(Emitter):
         return self.emit(f"arith.{name}", pair, signless(1), {"predicate": number})
 
     def below(self, x: IndexLike, y: IndexLike) -> IrValue:
-        """x < y as unsigned integers, so that a negative x is never below a size y."""
+        """x < y as unsigned integers: a negative x is never below a size y."""
         return self.compared("ult", x, y)
 
     def at_most(self, x: IndexLike, y: IndexLike) -> IrValue:
@@ -134,7 +135,7 @@ class Kernel(Emitter):
         return self.emit_all("linalg.fill", (zero, to), [type_], segments, [fill])[0]
 
     def linear_index(self, sizes: Sequence[SizeLike], place: Sequence[SizeLike]) -> SizeLike:
-        """The row-major index of a place in an array of these sizes, computed like a size (`sizes.py`)."""
+        """The row-major index of `place` in an array of these sizes."""
         at: SizeLike = 0
         for n, i in zip(sizes, place, strict=True):
             at = at * n + i
@@ -200,8 +201,8 @@ class Kernel(Emitter):
     ) -> IrValue:
         """Array `output` with each element replaced by `body(kernel, *elements)` (`linalg.generic`).
 
-        `elements` are one element of each of the arrays xs, and the previous element of the output. `places` maps a
-        place of the output to the place in all of xs; by default, both places are equal.
+        `elements` holds one element of each array in `xs`, then the old element of `output`. `places` maps a place of
+        the output to the place to read in `xs`; the default is the identity.
         """
         same = ir.AffineMap.get_identity(output.type.rank)
         maps = [same if places is None else places] * len(xs) + [same]
@@ -210,11 +211,11 @@ class Kernel(Emitter):
     def contraction(
         self, x: IrValue, y: IrValue, output: IrValue, maps: Sequence[ir.AffineMap], tiles: ir.Attribute
     ) -> IrValue:
-        """Array `output` with sums of products of elements of x and y added, as a loop nest (`linalg.generic`).
+        """Adds sums of products of elements of x and y to `output`, as a loop nest (`linalg.generic`).
 
-        The innermost loop runs along the terms of a sum. `maps` map the nest's indices to places in x, y and the
-        output. `tiles` has the nest's tile sizes, as a `compilation_info`. Elements of x and y may be narrower than
-        elements of the output.
+        The innermost loop runs over the terms of a sum. `maps` gives the places in x, y and the output for the indices
+        of the nest. `tiles` is a `compilation_info` with tile sizes. Elements of x and y may be narrower than those of
+        the output.
         """
         kinds = ["parallel"] * output.type.rank + ["reduction"]
 
@@ -246,7 +247,7 @@ class Kernel(Emitter):
         return self.emit_all("linalg.generic", arrays, [output.type], attributes, [fill])[0]
 
     def filled(self, to: IrValue, x: IrValue) -> IrValue:
-        """Array `to` with the elements of x, copied by a loop that IREE does not optimize away."""
+        """Array `to` with the elements of x. IREE does not optimize this copying loop away."""
         sizes = x.type.shape
         return self.nest(sizes, [to], lambda k, place, out: [k.put(k.element(x, *place), out, *place)])[0]
 
@@ -258,10 +259,10 @@ def dispatch(
     sizes: Sequence[SizeLike] = (),
     divided: bool = False,
 ) -> tuple[IrValue, ...]:
-    """The arrays, of the given types, that `fill` computes in one dispatch. The dispatch may read values from outside.
+    """Computes arrays of these types in one dispatch, with `fill`. The dispatch may read values from outside.
 
-    All arrays have these `sizes` if the types have dynamic dimensions. One thread runs the dispatch, unless `divided`
-    is set: then IREE divides the work among threads.
+    `sizes` are the sizes of all arrays, if the types have dynamic dimensions. One thread runs the dispatch; with
+    `divided`, IREE divides the work among threads.
     """
     context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
     kernel = Kernel(b.place, b.location)
@@ -276,11 +277,10 @@ def dispatch(
 
 
 def in_own_dispatch(b: Emitter, type_: ir.RankedTensorType, fill: Callable[[Kernel], IrValue]) -> IrValue:
-    """The array that `fill` computes in a separate dispatch, which IREE divides among threads.
+    """Computes an array with `fill` in a separate dispatch, which IREE divides among threads.
 
-    Barriers before and after the ops would also prevent IREE from fusing other ops into the dispatch. But IREE keeps
-    barriers until the end of its pipeline, and the ops between two barriers become a separate command buffer, which
-    takes as long to compile as a small dispatch.
+    Barriers around the ops would also keep other ops out of the dispatch. But barriers compile slowly: each pair adds a
+    command buffer, which takes as long to compile as a small dispatch.
     """
     return dispatch(b, [type_], lambda k: [fill(k)], divided=True)[0]
 
@@ -290,9 +290,9 @@ LARGEST = 2**20
 
 
 def is_kernel_array(type_: ir.RankedTensorType, least: int) -> bool:
-    """Whether a kernel accepts an array: its elements are signed integers of 8 bits or more, or real floats.
+    """Whether a kernel accepts an array of this type, with `least` to `LARGEST` elements.
 
-    The array must have from `least` to `LARGEST` elements.
+    The elements must be signed integers of 8 bits or more, or real floats.
     """
     if not type_.has_static_shape or is_unsigned(type_):
         return False
@@ -305,8 +305,8 @@ def is_kernel_array(type_: ir.RankedTensorType, least: int) -> bool:
 def can_apply_body(op: IrOp, least: int = 1) -> bool:
     """Whether a kernel can apply the body of a window reduction or scatter to elements of the op's operands.
 
-    Operands must have at least `least` elements. The results must differ in type, since MLIR merges two `tensor.empty`
-    of one type.
+    Operands must have at least `least` elements. Result types must differ, because MLIR merges two `tensor.empty` of
+    one type.
     """
     operands, count = list(op.operands), len(op.results)
     pairs = zip((*operands[:count], *operands[-count:]), op.regions[0].blocks[0].arguments, strict=True)

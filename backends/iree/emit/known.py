@@ -1,4 +1,4 @@
-"""Constant folding of splats: the number that all elements of an array are known to equal."""
+"""Constant folding of splats: finds the number that fills an array."""
 
 import math
 import operator
@@ -31,7 +31,7 @@ _ARITHMETIC: dict[str, Callable[..., np.generic]] = {
 }
 
 _LONGEST = 4
-"""The longest chain of ops that is folded; exponents that derivatives decrement, and polygamma, need such chains."""
+"""The longest chain of ops that is folded. Decremented exponents in derivatives, and polygamma, need such chains."""
 
 
 def known_number(

@@ -1,12 +1,12 @@
-"""marks: copies of values that IREE never merges with other values. No other mechanism keeps values apart.
+"""marks: copies that IREE never merges with other values.
 
     %y = marked %x    ->    %n = optimization_barrier 0 {tidu.hidden}      a number that IREE does not know
                             %b = broadcast_in_dim %n
                             %y = select (compare GE, %b, 0), %x, (convert %b)
 
-The invariant: two marks never become one value. Each mark reads a separate hidden number. IREE knows neither number,
-so the selects of two marks differ, even if the values that they choose are equal. IREE cannot fold the select, even if
-it knows x, because the other choice is the hidden number. (It could fold a select between x and 0 if x were 0.)
+Two marks never become one value, because each select reads a hidden number of its own. IREE cannot fold a select
+either, even if it knows x, because the other choice is the hidden number. (IREE would fold a select between x and 0 if
+x were 0.)
 
 IREE merges barriers of equal constants. `faults/number_marks.py` therefore makes the hidden numbers results of one
 barrier.

@@ -3,8 +3,7 @@
     y[h, w, p, q, n] = x[h + p - 1, w + q - 1, n]
     y = patches(x, [(H, 0, 1), (W, 1, 1), (3, 0, 1), (3, 1, 1), (N, 2, 1)], [-1, -1, 0])
 
-With slices and a concatenation, IREE would compile one or two dispatches for each slice. Each dispatch takes 0.05
-seconds.
+Slices and a concatenation would take longer to compile: one or two dispatches for each slice, 0.05 seconds each.
 """
 
 from collections.abc import Sequence

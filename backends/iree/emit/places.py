@@ -43,7 +43,7 @@ class Places:
 
     @property
     def is_one_slice(self) -> bool:
-        """Whether there is a single update, of size 1 in indexed dimensions and of full size in the others."""
+        """Whether there is a single update: one slice of full size, except that its indexed dimensions have size 1."""
         size = [1 if i in self.indexed else n for i, n in enumerate(self.sizes)]
         if not are_known(self.shape) or not are_known(size):
             return False
@@ -72,7 +72,10 @@ class Places:
         return arrays.wide(b, indices, max([2**31 - 1, *(n for n in self.sizes if isinstance(n, int))]))
 
     def row(self, k: Kernel, place: Sequence[SizeLike], indices: IrValue) -> tuple[SizeLike, IrValue]:
-        """The row number of the update at a place in the `leading` dimensions, and whether that row is in range."""
+        """The row number of an update, and whether that row is in range.
+
+        `place` is the update's place in the `leading` dimensions.
+        """
         d, sizes = self.d, self.sizes[: self.split]
         position = {j: n for n, j in enumerate(self.order[: len(self.leading)])}
         batch = [place[n] for j, n in position.items() if j not in d.update_window_dims]
@@ -97,9 +100,9 @@ def starts(
 ) -> list[SizeLike]:
     """The start of a slice in each of the first `rank` dimensions of an operand, for one place in the batch.
 
-    Dimension `vector` of the indices holds the index vectors. Entry k of a vector is the start in dimension
-    `entries[k]`. `batching` maps the operand's batching dimensions to those of the indices. In all other dimensions,
-    slices start at 0.
+    Dimension `vector` of `indices` holds the index vectors. Entry k of a vector is the start in dimension `entries[k]`.
+    `batching` maps the operand's batching dimensions to dimensions of `indices`. Slices start at 0 in all other
+    dimensions.
     """
 
     def start(i: int) -> SizeLike:

@@ -2,8 +2,8 @@
 
     e^x = 2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
 
-The multiple of log 2 is subtracted in two parts, the first of which has an exact product with n (Cody and Waite). q is
-fitted so that the relative error of the exponential is 2^-56.
+n log 2 is subtracted in two parts, and the product of n with the first part is exact (Cody and Waite). The fit of q
+gives the exponential a relative error of 2^-56.
 """
 
 from collections.abc import Sequence
@@ -37,9 +37,7 @@ _BIAS = 1023 << 52  # the bits of 1
 
 
 class Powers(NamedTuple):
-    """The parts of e^x = 2^n (1 + `less`), where 2^n = `first` * `second`, `inverse` = 1 / `second`, and `less` = e^r -
-    1.
-    """
+    """The parts of e^x = 2^n (1 + `less`): 2^n = `first` * `second`, `inverse` = 1 / `second`, and `less` = e^r - 1."""
 
     first: IrValue
     second: IrValue
@@ -48,7 +46,7 @@ class Powers(NamedTuple):
 
 
 def exponential_minus_one(b: Emitter, x: IrValue) -> IrValue:
-    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1) for f64, where 2^n does not overflow."""
+    """e^x - 1 for f64, as 2^n (e^r - 1) + (2^n - 1). 2^n does not overflow."""
     powers = exponential_parts(b, x)
     rest = b.subtract(powers.first, powers.inverse)
     y = b.multiply(b.add(b.multiply(powers.first, powers.less), rest), powers.second)
@@ -93,6 +91,6 @@ def exponential_parts(b: Emitter, x: IrValue) -> Powers:
 
 
 def _shifted(b: Emitter, whole: IrValue) -> IrValue:
-    """The bits k << 52, for `whole` = `WHOLE` + k; their sum with the bits of 1 is the bits of 2^k."""
+    """The bits k << 52, where `whole` = `WHOLE` + k. Their sum with the bits of 1 is the bits of 2^k."""
     bits = b.bitcast(whole, signless(64))
     return b.shift_left(bits, 52)

@@ -24,9 +24,9 @@ def sorted_dimension(op: IrOp) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """The operands of a sort as arrays of rows, each of which is sorted. In `keys`, None stands for an iota along rows.
+    """The operands of a sort as arrays of rows, each of which is sorted.
 
-    `size` has the number of rows, and the number of elements of a row.
+    A key of None stands for an iota along rows. `size` is the number of rows and the length of a row.
     """
 
     op: IrOp
@@ -44,7 +44,7 @@ class Rows:
         return [key for key in self.keys if key is not None]
 
     def comes_first(self, k: Kernel, row: IndexLike, x: IndexLike, y: IndexLike) -> IrValue:
-        """Whether the op's comparator puts the element at index x of a row before the element at index y."""
+        """Whether the op's comparator puts element x of a row before element y."""
         pairs = []
         for kind, key in zip(self.kinds, self.keys, strict=True):
             for place in (x, y):
@@ -54,7 +54,7 @@ class Rows:
         return k.element(first)
 
     def in_order(self, b: Emitter, places: IrValue) -> list[IrValue]:
-        """The operands with the elements of each row in the order of `places`, which may have fewer columns."""
+        """The operands with the elements of each row reordered by `places`, which may have fewer columns."""
         size = self.size if is_dynamic(places.type) else shape(places)
         ys = [
             b.convert(places, kind)
@@ -68,7 +68,7 @@ class Rows:
 
 
 def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
-    """The operands of a sort with the sorted dimension last, in element types that a dispatch accepts."""
+    """The operands of a sort, with the sorted dimension last and in element types that a dispatch accepts."""
     sizes = arrays.sizes_of(b, op.operands[0])
     order = [*(i for i in range(len(sizes)) if i != dimension), dimension]
     turned = [sizes[i] for i in order]
@@ -76,7 +76,7 @@ def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
     kinds = [element(x) for x in op.operands]
     iotas = [_is_iota(x, dimension) for x in op.operands]
     stored = [x for x, is_iota in zip(op.operands, iotas, strict=True) if not is_iota] or list(op.operands)
-    # The barrier keeps the ops that compute the operands out of the dispatch, which would not compile with them.
+    # The barrier keeps the ops that compute the operands out of the dispatch, which otherwise fails to compile.
     behind = arrays.behind_barrier(
         b, *(arrays.in_shape(b, b.transpose(arrays.stored(b, x), order), size) for x in stored)
     )
@@ -85,7 +85,7 @@ def rows_of(b: Emitter, op: IrOp, dimension: int) -> Rows:
 
 
 def _is_iota(x: IrValue, dimension: int) -> bool:
-    """Whether x numbers its elements along a dimension, by integers that a kernel can compute from an index."""
+    """Whether x is an iota along `dimension` whose integers a kernel can compute from an index."""
     iota = defined_by(x, "stablehlo.iota")
     if iota is None or is_unsigned(x) or not isinstance(element(x), ir.IntegerType) or element(x).width < 32:
         return False
@@ -103,9 +103,9 @@ def places_along(b: Emitter, x: IrValue, dimension: int) -> IrValue:
 
 
 def at_index(dimension: int) -> Callable[[Kernel, Sequence[RunTimeSize], IrValue, IrValue], IrValue]:
-    """A function for `arrays.computed`: the element of x whose index along a dimension is read from `indices`.
+    """A function for `arrays.computed` that reads x at the index that `indices` holds along `dimension`.
 
-    `indices` has the shape of x, except that its size may differ along this dimension.
+    `indices` has the shape of x, except along this dimension.
     """
 
     def fill(k: Kernel, places: Sequence[RunTimeSize], x: IrValue, indices: IrValue) -> IrValue:

@@ -110,7 +110,7 @@ def clamped(n: SizeLike, most: SizeLike) -> SizeLike:
 
 
 def with_static_sizes(type_: ir.RankedTensorType, sizes: Sequence[SizeLike]) -> list[SizeLike]:
-    """`sizes` with each static size of a type in place of the corresponding run-time size."""
+    """`sizes`, with the static sizes of a type in place of their run-time sizes."""
     return [m if m >= 0 else n for m, n in zip(type_.shape, sizes, strict=True)]
 
 

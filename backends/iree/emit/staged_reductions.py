@@ -1,9 +1,10 @@
-"""Splits reductions that IREE's code for GPUs would run in one thread: of complex numbers, or by several ops.
+"""Splits reductions into stages, where IREE's code for GPUs would run in one thread.
 
 70,000 elements    ->    137 rows of 512, padded with initial values, are reduced to 137 elements, then to one
 
-One thread is slow, and Mesa's software device ends a thread after 65,535 steps. StableHLO allows the stages, because a
-reduction may group consecutive elements in any way, and may insert initial values anywhere (specification, reduce).
+Such reductions are of complex numbers, or have a body of several ops. One thread is slow, and Mesa's software device
+ends a thread after 65,535 steps. StableHLO allows the stages: a reduction may group consecutive elements in any way,
+and may insert initial values anywhere (specification, reduce).
 """
 
 import math
@@ -47,7 +48,7 @@ def _reduced(
 
 
 def _is_plain(op: IrOp) -> bool:
-    """Whether the body is a single op on real numbers, which IREE distributes to many threads."""
+    """Whether the body is one op on real numbers. IREE distributes such a reduction to many threads."""
     return len(op.results) == 1 and not is_complex(op.results[0]) and reducer(op) is not None
 
 

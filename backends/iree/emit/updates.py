@@ -50,7 +50,7 @@ def copied(b: Emitter, x: IrValue) -> IrValue:
 
 
 def is_carry(x: IrValue) -> bool:
-    """Whether a value is a loop-carried value at the start of an iteration, or a view of one."""
+    """Whether a value is a carry of a loop at the start of an iteration, or a view of a carry."""
     values = list(traced(x, MAY_VIEW | {BARRIER}))
     block = values[-1].owner
     is_carried = isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
@@ -63,7 +63,7 @@ def is_table(x: IrValue) -> bool:
 
 
 def alternatives(x: IrValue, block: ir.Block) -> list[IrValue]:
-    """The values that x may be, or be a view of, traced back to the arguments and ops of a block."""
+    """The values that x may be or may be a view of, traced back to arguments of `block` and ops inside it."""
     return [y for y in reached([x], lambda y: traced_in(y, block)) if not traced_in(y, block)]
 
 

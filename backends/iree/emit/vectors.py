@@ -1,7 +1,7 @@
 """`Vectors`: loads, stores, multiplications and additions of vectors, from which workgroups.py builds dispatches.
 
-IREE vectorizes and tiles the ops that it knows. A kernel of vectors allocates the registers itself: a loop-carried
-value of vector type stays in a register if there are enough registers.
+IREE vectorizes and tiles the ops that it knows. A kernel of vectors controls registers itself: a loop carry of vector
+type stays in a register while enough registers are free.
 """
 
 import functools
@@ -22,14 +22,14 @@ MASKED = 512
 _LATENCY = 4
 """The cycles between two additions to one sum."""
 _LOAD = 0.1
-"""The number of cycles by which a load lengthens a step, although it runs beside multiplications."""
+"""The cycles by which a load lengthens a step, although the load runs beside multiplications."""
 
 
 def cycles_of_step(additions: int, loads: int) -> float:
-    """The number of cycles of a step that adds products to a tile's sums. A cycle does two multiplications or loads.
+    """The cycles of a step that adds products to a tile's sums. A cycle does two multiplications or two loads.
 
-    `_LOAD` decides between tiles with equally many additions: in measurements, tiles with fewer loads are faster, and
-    more so if two threads share a core.
+    `_LOAD` decides between tiles with equally many additions. In measurements, tiles with fewer loads are faster, above
+    all if two threads share a core.
     """
     return max(additions / 2, loads / 2, _LATENCY) + _LOAD * loads
 
@@ -139,15 +139,15 @@ class Vectors(Kernel):
     def plus_products(
         self, xs: Iterable[IrValue], ys: Sequence[IrValue], sums: Iterable[IrValue]
     ) -> list[IrValue]:
-        """The sums plus the products of each x with each y. The products of one x are added before those of the next x.
+        """For each x and each y in turn, adds x y to the next sum. Returns the new sums.
 
-        If `xs` is a generator, each x is emitted right before its products, so that it occupies no register before.
+        A generator `xs` emits each x right before its products, so that x occupies no register earlier.
         """
         sums = iter(sums)
         return [self._plus_product(x, y, z) for x in xs for y, z in zip(ys, sums, strict=False)]
 
     def _plus_product(self, x: IrValue, y: IrValue, z: IrValue) -> IrValue:
-        """x y + z, fused only if the CPU has the instruction; without it, a library function would compute the op."""
+        """x y + z, fused only if the CPU has the instruction, because otherwise IREE would call a library function."""
         if self.fused:
             return self.emit("vector.fma", (x, y, z), z.type)
         contract = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}
@@ -159,11 +159,11 @@ class Vectors(Kernel):
         return self.emit("vector.shuffle", (x, y), x.type, {"mask": ir.DenseI64ArrayAttr.get(list(places))})
 
     def deinterleaved(self, x: IrValue, y: IrValue) -> list[IrValue]:
-        """Two vectors: the elements of even index, and those of odd index, of the concatenation of x and y."""
+        """The elements of even index and the elements of odd index, of the concatenation of x and y."""
         return [self.shuffled(x, y, range(e, 2 * self.width, 2)) for e in (0, 1)]
 
     def transposed(self, rows: Sequence[IrValue]) -> Sequence[IrValue]:
-        """The columns of a square matrix, given its rows. Blocks of 1, 2, 4, ... elements are exchanged in turn."""
+        """The columns of a square matrix of these rows. Each step exchanges blocks of 1, 2, 4, ... elements."""
         size, count = 1, len(rows)
         while size < count:
             upper = [j if not j & size else count + j - size for j in range(count)]
@@ -174,14 +174,14 @@ class Vectors(Kernel):
         return rows
 
     def totals(self, vs: Sequence[IrValue]) -> IrValue:
-        """A vector with the sum of the elements of each given vector. There are at most as many vectors as lanes.
+        """A vector with the sum of the elements of each vector in `vs`, which holds at most as many vectors as lanes.
 
         Each step adds the halves of two vectors, so that one addition works on both sums. With two lanes, (a0, a1) and
-        (b0, b1) become (a0 + a1, b0 + b1). The remaining lanes of the result have no meaning.
+        (b0, b1) become (a0 + a1, b0 + b1). Further lanes of the result have no meaning.
         """
         block = 1
         while block < self.width:
-            # Alternates `block` lanes of x with `block` lanes of y. The other half starts `block` lanes later.
+            # Takes `block` lanes of x and of y in turn. The other half starts `block` lanes later.
             at = [
                 of + m + e
                 for m in range(0, self.width, 2 * block)

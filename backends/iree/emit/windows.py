@@ -12,14 +12,14 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 MOST_TERMS = 64
-"""The most elements of a window for which callers use `spread_windows`: it adds an array for each element."""
+"""The most elements of a window for which callers use `spread_windows`, which adds one array for each element."""
 
 
 def spread_windows(b: Emitter, source: IrValue, chosen: IrValue, w: Window, sizes: Sequence[int]) -> IrValue:
-    """An array of these sizes, in which element i is the sum of `source` over the windows whose entry in `chosen` is i.
+    """An array in which element i is the sum of `source` over the windows whose entry in `chosen` is i.
 
-    This form is for GPUs, where a single thread would apply all updates of a scatter. For each position within a
-    window, a term holds the entries of the windows that chose this position, spread out with the windows' strides.
+    This form is for GPUs, where a scatter would apply its updates in one thread. Each position in a window gives one
+    term: the entries of the windows that chose the position, spread out with the windows' strides.
     """
     places, rank, total = shape(source), range(len(sizes)), None
     numbers = chosen.type

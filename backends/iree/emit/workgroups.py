@@ -6,9 +6,9 @@
       func.func private @name_workgroup(%x, %out, %i) { ... }
     }
 
-The code of one workgroup is a separate function, so that `compile.py` can hide it from the phases of IREE's compiler
-that only schedule dispatches. IREE inlines it later. The MLIR bindings do not define the dialect `flow`, so its ops are
-written in generic form.
+The code of a workgroup is a separate function, which `compile.py` hides from the phases of IREE's compiler that only
+schedule dispatches. IREE inlines the function later. The ops of the dialect `flow` are emitted in generic form, because
+the MLIR bindings do not define the dialect.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ _WORKGROUP = "_workgroup"
 
 
 _MOST = 2**31
-"""The code reads only numbers below this limit, as 32-bit integers."""
+"""Numbers that the code reads must be below this limit, because they are 32-bit integers."""
 
 
 class ArrayPart(NamedTuple):
@@ -52,11 +52,10 @@ class ArrayPart(NamedTuple):
 
 @dataclass(frozen=True)
 class SharedNumbers:
-    """Numbers that the code of a dispatch reads at run time. Dispatches that differ only in them share the code.
+    """Numbers that a dispatch's code reads at run time. Dispatches that differ only in these numbers share the code.
 
-    `sizes` has an entry for each input and for the result. An entry holds pairs: a dimension, and the index of the
-    number that is its size. `known` are the indices of numbers that are compiled into the code; the code does not read
-    them.
+    `sizes` has an entry for each input and for the result: pairs of a dimension and the index of the number that is its
+    size. `known` has the indices of numbers that are constants in the code.
     """
 
     numbers: tuple[int, ...]
@@ -67,9 +66,9 @@ class SharedNumbers:
     def named(numbers: NamedTuple, ones: Sequence[str], *dimensions: Sequence[str | None]) -> "SharedNumbers":
         """Creates the record from a named tuple of numbers.
 
-        `dimensions` has, for each input and for the result, the name of the number that is the size of each dimension,
-        or None for a size that is compiled into the code. Numbers named in `ones` are compiled into the code if they
-        are 1, because a size of 1 needs no loop. Numbers from `_MOST` on are also compiled into the code.
+        `dimensions` has, for each input and for the result, the name of the number that is each dimension's size, or
+        None for a constant size. A number named in `ones` becomes a constant of the code if it is 1, because a size of
+        1 needs no loop. Numbers of `_MOST` and more also become constants.
         """
         at = {name: i for i, name in enumerate(numbers._fields)}
         sizes = tuple(
@@ -120,12 +119,11 @@ class EmitsPart(Protocol):
 
 @dataclass(frozen=True)
 class Code:
-    """The code of a dispatch in parts, and the numbers that the code reads at run time.
+    """The code of a dispatch that computes an array in parts, and the numbers that the code reads at run time.
 
-    `form` has the properties on which the code depends, such as the tile of sums in registers: dispatches of equal
-    forms and types share code. `part(form, numbers, *arrays)` emits parts, in the code of the dispatch. `numbers` is a
-    named tuple; `ones` and `axes` are the arguments of `SharedNumbers.named`. Without numbers, the code depends on all
-    sizes.
+    `form` determines the code, together with the types; it has, for example, the tile of sums in registers. Dispatches
+    of equal forms and types share code. `part(form, numbers, *arrays)` emits parts. `numbers` is a named tuple; `ones`
+    and `axes` are arguments of `SharedNumbers.named`. Without numbers, the code depends on all sizes.
     """
 
     name: str
@@ -138,7 +136,7 @@ class Code:
     def run(
         self, b: Emitter, arrays: Sequence[IrValue], type_: ir.RankedTensorType, counts: Sequence[int]
     ) -> IrValue:
-        """The array of this type that the code computes, one part for each place in an array of sizes `counts`."""
+        """Computes the array of type `type_`, one part for each place in an array of sizes `counts`."""
 
         def fill(
             k: Vectors, place: Sequence[RunTimeSize], inputs: Sequence[IrValue], read: Sequence[SizeLike]
@@ -160,13 +158,14 @@ def in_workgroups(
     fill: Body,
     shared: SharedNumbers | None = None,
 ) -> IrValue:
-    """The array whose parts are `fill(kernel, place, inputs, numbers)`, for each place in an array of sizes `counts`.
+    """Computes an array whose parts are `fill(kernel, place, inputs, numbers)`, one for each place in `counts`.
 
-    There are up to three `counts`. IREE's threads compute the parts. A thread computes successive places along the last
-    dimension one after the other. Dispatches with equal names, plans and types share their code, which is emitted once,
-    at the end of the module. The ops that `fill` emits must therefore depend on the plan and the types alone. With
-    `shared`, neither the code nor its types depend on the counts or on the numbers that the code reads; `numbers` are
-    all numbers of `shared`.
+    - `counts`: the numbers of parts along at most three dimensions. IREE's threads compute the parts; a thread computes
+      successive places along the last dimension one after the other.
+    - `plan`: dispatches with equal names, plans and types share their code, which is emitted once, at the module's end.
+      The ops that `fill` emits must therefore depend only on the plan and the types.
+    - `shared`: with it, neither the code nor its types depend on the counts or on the numbers that the code reads.
+      `fill` receives all numbers of `shared`.
     """
     context().allow_unregistered_dialects = True  # never reset, since other code copies and prints the op
     module = module_of(b)
@@ -203,7 +202,7 @@ def _known(type_: ir.RankedTensorType) -> list[int | str]:
 
 
 def detached(module: IrOp) -> list[ir.Operation]:
-    """Removes the code of dispatches from a module, and returns it."""
+    """Removes the code of dispatches from a module and returns the removed ops."""
     code = [op for op in operations(module.operation.regions[0].blocks[0]) if op.name == EXECUTABLE]
     for op in code:
         op.detach_from_parent()
@@ -211,10 +210,7 @@ def detached(module: IrOp) -> list[ir.Operation]:
 
 
 def declare_workgroup(code: IrOp) -> tuple[str, str]:
-    """Replaces the function of a workgroup by a declaration in the code of a dispatch.
-
-    Returns the function's name and text.
-    """
+    """Replaces a workgroup's function, in the code of a dispatch, by a declaration. Returns its name and text."""
     (inner,) = (op for op in operations(code.regions[0].blocks[0]) if op.name == "builtin.module")
     _, function = operations(inner.regions[0].blocks[0])
     # The text is written to another file, which does not define `#loc1` or `#map1`.
@@ -235,7 +231,7 @@ def _executable(
     fill: Body,
     shared: SharedNumbers | None,
 ) -> None:
-    """Emits the code of a dispatch as an executable, in the form of the executables that IREE creates."""
+    """Emits the code of a dispatch as an executable, in the form that IREE gives its own executables."""
     bound = [_bound("readonly", each) for each in types[:-1]] + [_bound("writeonly", types[-1])]
     by_size = shared is not None
     shared = shared or SharedNumbers((), ((),) * len(types))
@@ -345,7 +341,7 @@ def _index(n: int) -> ir.IntegerAttr:
 def _slice(
     starts: Sequence[SizeLike], sizes: Sequence[SizeLike | None], arrays: Sequence[int]
 ) -> dict[str, ir.Attribute]:
-    """The attributes of an op on a slice. `arrays` has the lengths of the operand segments before starts and sizes."""
+    """The attributes of an op on a slice. `arrays` has the lengths of the operand segments before the starts."""
 
     def static(numbers: Sequence[SizeLike | None]) -> ir.DenseI64ArrayAttr:
         unknown = ir.ShapedType.get_dynamic_size()

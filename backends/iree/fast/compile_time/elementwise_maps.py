@@ -1,20 +1,19 @@
-"""elementwise_maps: replaces elementwise ops, which IREE would fuse anyway, by one `stablehlo.map` to compile faster.
+"""elementwise_maps: replaces elementwise ops by one `stablehlo.map`, which compiles faster.
 
     %0 = multiply %x, %y : 4x5xf32              %1 = map (%x, %y) {
     %1 = add %0, 2 : 4x5xf32             ->       ^bb0(%a : f32, %b : f32):
                                                     %0 = multiply %a, %b; %1 = add %0, 2; return %1
                                                 } : 4x5xf32
 
-IREE makes a loop nest (`linalg.generic`) of each op, and fuses loop nests much later. Most of its passes before that
-take time for each op of a program, and IREE verifies all ops after each pass. IREE makes one loop nest of a map.
+IREE turns each op into a loop nest (`linalg.generic`) and fuses the loop nests much later. Until then, its passes and
+its verifier spend time on each op. A map becomes a single loop nest.
 
-An op joins the map that contains all readers of its result, or forms a map with its readers, if the op and the readers
-have the same shape. IREE would fuse these ops anyway, so the kernels and the values do not change. The subtraction in a
-softmax joins a map, too. If it stayed outside, IREE would recognize the softmax, and the gradient of the softmax would
-take up to 1.7 times as long.
+An op joins the map that contains all readers of its result, if the shapes are equal. IREE would fuse these ops anyway,
+so the kernels and the values do not change. An exception is the subtraction in a softmax: outside a map, IREE would
+recognize the softmax, and its gradient would take up to 1.7 times as long.
 
-Reshapes, broadcasts and conversions of a constant number first become constants, so that a map contains the number and
-does not read an array.
+Reshapes, broadcasts and conversions of splats become splats first, so that the map contains a number instead of reading
+an array.
 """
 
 import functools
@@ -35,7 +34,7 @@ from tiduc.dialect.ops.traits import ELEMENTWISE, VIEWS
 from tiduc.dialect.shapes.types import dims, with_shape
 
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type, ir.F64Type
-"""The float types on which IREE's loop nests compute without other types."""
+"""The float types that IREE's loop nests compute without converting to other types."""
 
 
 CONSTANT = "stablehlo.constant"
@@ -90,7 +89,7 @@ def _drop_unread(block: ir.Block) -> None:
 
 
 def _groups(block: ir.Block) -> list[list[ir.Operation]]:
-    """The groups of two or more ops of a block that become maps, in the order of the ops."""
+    """The groups of two or more ops that become maps, each in the order of its ops."""
     last_of: dict[ir.Operation, ir.Operation] = {}  # maps each op of a group to the group's last op
     groups: dict[ir.Operation, list[ir.Operation]] = {}
     for op in reversed(list(operations(block))):
@@ -105,7 +104,7 @@ def _groups(block: ir.Block) -> list[list[ir.Operation]]:
 
 
 def _is_of_scalars(op: IrOp) -> bool:
-    """Whether an op computes each element from elements at the same place and from constant numbers."""
+    """Whether an op computes each element from constant numbers and from elements at the same place."""
     if op.name not in ELEMENTWISE or not (sizes := _sizes(op.results[0].type)):
         return False
     read = [(x, _sizes(x.type)) for x in op.operands]
@@ -114,7 +113,7 @@ def _is_of_scalars(op: IrOp) -> bool:
 
 @functools.cache
 def _sizes(type_: ir.RankedTensorType) -> tuple[int, ...] | None:
-    """The sizes of an array of static shape, of floats or signless integers; None for another type."""
+    """The sizes of a static array of floats or signless integers. None for another type."""
     if not is_static(type_):
         return None
     kind = type_.element_type
@@ -123,7 +122,7 @@ def _sizes(type_: ir.RankedTensorType) -> tuple[int, ...] | None:
 
 
 def _map(group: Sequence[IrOp]) -> bool:
-    """Replaces a group of ops by a map, if the group reads an array; returns whether it was replaced."""
+    """Replaces a group of ops by a map, if the group reads an array. Returns whether the group was replaced."""
     inside = {op.results[0] for op in group}
     read = dict.fromkeys(x for op in group for x in op.operands if x not in inside)
     inputs = [x for x in read if constant_splat(x) is None]

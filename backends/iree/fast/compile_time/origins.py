@@ -2,10 +2,10 @@
 
     %y = maximum %x, %x      %z = pad %x, %0, low = [0]      %c = add %1, %2        origins: of %x, of %x, a constant
 
-IREE merges equal ops and computes constants. It may also find that an op with one nonconstant operand changes nothing.
-Such an op has the origin of this operand, unless the op is known to compute other numbers. A product, a kernel, or an
-op whose operands have several origins has a new origin, which equal ops share. The hidden number of each mark
-(`marks.py`) has a separate origin.
+IREE merges equal ops, folds constants, and may fold an op to its only nonconstant operand. Such an op has the origin of
+this operand, unless the op surely computes other numbers. Every other op has a new origin, which equal ops share: a
+product, a kernel, or an op whose operands have several origins. The hidden number of each mark (`marks.py`) has a
+separate origin.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -19,14 +19,14 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import ELEMENTWISE, NEUTRAL, PRODUCTS, traits_of
 
 CONSTANT = "constant"
-"""The first part of the origins of constants; origins of computed constants have no other part."""
+"""The first entry of a constant's origin. For the result of constant folding it is the only entry."""
 
 Origin = tuple[Hashable, ...]
-"""A key for the source of a value. IREE may find values of equal types and origins to be equal."""
+"""A key for the source of a value. IREE may merge values of equal types and origins."""
 
 
 def origins(arguments: Iterable[IrValue], ops: Iterable[IrOp]) -> dict[IrValue, Origin]:
-    """The origin of each argument of a block and of each result of its ops, in order."""
+    """The origin of each argument and of each op's results."""
     found: dict[IrValue, Origin] = {x: ("argument", i) for i, x in enumerate(arguments)}
     numbers: dict[Hashable, int] = {}
     for op in ops:
@@ -53,7 +53,7 @@ def origins(arguments: Iterable[IrValue], ops: Iterable[IrOp]) -> dict[IrValue, 
 
 
 def may_be_equal(values: Sequence[IrValue], of: Mapping[IrValue, Origin]) -> bool:
-    """Whether IREE may find two of these values equal, judged by their origins."""
+    """Whether IREE may find two of these values to be equal, judged by their types and origins."""
     found = [(x.type, of[x]) for x in values]
     constants = [type_ for type_, origin in found if origin[0] == CONSTANT]
     computed = {type_ for type_, origin in found if origin == (CONSTANT,)}
@@ -61,7 +61,7 @@ def may_be_equal(values: Sequence[IrValue], of: Mapping[IrValue, Origin]) -> boo
 
 
 def _computes(op: IrOp, known: Sequence[np.generic | None]) -> bool:
-    """Whether an op surely computes other numbers than its operands'; `known` has the numbers of constant operands."""
+    """Whether an op surely computes other numbers than its operands. `known` has the numbers of constant operands."""
     if op.name in PRODUCTS | {DISPATCH}:
         return True
     if op.name not in ELEMENTWISE or traits_of(op.name).flops == ".":

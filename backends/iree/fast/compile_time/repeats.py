@@ -4,13 +4,12 @@
     %3 = dot_general %2, %w       %4 = tanh %3   ->   %4 = call @repeated_0(%2, %w)
                                                       func @repeated_0(%a, %b) { dot_general; tanh } {noinline}
 
-Half of IREE's time on the host goes into forming dispatches. It forms the dispatches of a function once. `compile.py`
-inlines the functions afterwards, so that the order of dispatches and the memory of arrays are planned for the whole
+Half of IREE's compile time for host code goes into forming dispatches, which happens once for each function.
+`compile.py` inlines the functions afterwards, so that IREE plans the order of dispatches and the memory for the whole
 program.
 
-IREE fuses no ops across the borders of a function. A repeat therefore begins where all values that cross its borders
-are stored in any case, such as operands of kernels. No border separates a value from readers with which IREE would fuse
-it.
+IREE does not fuse ops across a function's borders. Therefore only values that IREE stores in any case, such as operands
+of kernels, may cross the borders of a repeat.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -36,22 +35,22 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COLLECTIVES, CONTROL, ELEMENTWISE, STATEFUL, VIEWS
 
 LEAST = 16
-"""The fewest ops of a function: each call takes time, because the call is compiled first and inlined later."""
+"""The fewest ops of a function. A call takes compile time, too: IREE compiles it first and inlines it later."""
 
 SAVED, LEAST_SAVED = 80, 200
-"""The fewest ops that one function must save, and that all must save together: a further compiler run takes 0.1 s."""
+"""The fewest ops that one function must save, and that all functions together must save: a compiler run takes 0.1 s."""
 
 _Index = Mapping[ir.Operation, int]
-"""The number of each op: its index in the list of a program's ops without constants."""
+"""The index of each op in the list of a program's ops without constants."""
 
 _CONSTANTS = "stablehlo.constant", "arith.constant"
 _APART = CONTROL | COLLECTIVES | STATEFUL
 _FUSED = ELEMENTWISE | VIEWS | {"stablehlo.map", "stablehlo.reduce"}
-"""`_APART`: ops that no function may contain. `_FUSED`: ops that IREE fuses with their readers."""
+"""`_APART`: ops that a function may not contain. `_FUSED`: ops that IREE fuses with their readers."""
 
 
 class Repeat(NamedTuple):
-    """A sequence of `period` ops that occurs `copies` times in a row, from op number `start` on."""
+    """A sequence of `period` ops that occurs `copies` times in a row, starting at op number `start`."""
 
     start: int
     period: int
@@ -69,10 +68,12 @@ class Repeat(NamedTuple):
 
 
 class RepeatFunction(NamedTuple):
-    """A repeat as a function. A pair stands for an operand or a result: the op's index in a copy, and its own index.
+    """A repeat as a function. A pair (i, n) is operand n, or result n, of op i of a copy.
 
-    `inner` maps operands to results of the same copy, and `constants` maps operands to the op of a constant. A list in
-    `inputs` has the operands that read one input. `outputs` has the results that ops outside the copy read.
+    - `inner` maps operands to results of the same copy.
+    - `constants` maps operands to ops of constants.
+    - `inputs` has, for each input of the function, the operands that read it.
+    - `outputs` has the results that ops outside the copy read.
     """
 
     inner: dict[tuple[int, int], tuple[int, int]]
@@ -113,14 +114,14 @@ def _ops(block: ir.Block) -> list[ir.Operation]:
 
 
 def _seem_to_repeat(ops: Sequence[IrOp]) -> bool:
-    """Whether ops of equal names and result types repeat: a quick test, since most programs have no repeats."""
+    """A quick test whether ops of equal names and result types repeat. Most programs have no repeats."""
     numbers: dict[Hashable, int] = {}
     alike = [numbers.setdefault((op.name, *(y.type for y in op.results)), len(numbers)) for op in ops]
     return _longest(runs(alike, SAVED), 0, len(ops)) is not None
 
 
 def _broadcast_where_read(op: ir.Operation) -> None:
-    """Copies a broadcast before each op that reads it, so that no function returns or receives a broadcast array."""
+    """Copies a broadcast before each reader, so that no function returns or receives a broadcast array."""
     y = op.results[0] if op.name == "stablehlo.broadcast_in_dim" else None
     readers = dict.fromkeys(use.owner.operation for use in y.uses) if y is not None else {}
     if y is None or len(readers) < 2 or any(reader.block != op.block for reader in readers):
@@ -137,7 +138,7 @@ def _broadcast_where_read(op: ir.Operation) -> None:
 
 
 def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
-    """Repeats that share no ops: the repeat that saves the most ops, then repeats of the ops after and before it."""
+    """Yields repeats that share no ops: first the repeat that saves the most ops, then those after and before it."""
     found, borders = runs(_kinds(ops), SAVED), _borders(ops, index)
     waiting = [(0, len(ops))]
     while waiting:
@@ -153,7 +154,10 @@ def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
 
 
 def _kinds(ops: Sequence[IrOp]) -> list[int]:
-    """A number for each op, equal for ops that differ only in the values they read; negative if it may not repeat."""
+    """Numbers ops. Ops share a number if they differ only in the values they read.
+
+    An op that must not repeat has a negative number.
+    """
     numbers: dict[Hashable, int] = {}
     return [
         numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i for i, op in enumerate(ops)
@@ -168,9 +172,9 @@ def _may_repeat(op: IrOp) -> bool:
 
 
 def _kind(op: IrOp, numbers: dict[IrValue, int] | None = None) -> tuple[Hashable, ...]:
-    """A key of the properties that repeated ops share; for ops in a region, also the `numbers` of the values they read.
+    """A key of the properties that repeated ops share. For ops in a region, includes the `numbers` of the read values.
 
-    If a region reads a value from outside, the key equals no other key: only operands become a function's arguments.
+    A region that reads a value from outside has a unique key, because only operands become a function's arguments.
     """
     given = op.attributes
     attributes = [(name, given[name]) for name in given]
@@ -194,9 +198,9 @@ def _number(values: Iterable[IrValue], numbers: dict[IrValue, int]) -> None:
 
 
 def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
-    """The repeat that saves the most ops: the numbers of its first op and of the op after its last, and its period.
+    """The start, end and period of the repeat, among ops `low` to `high` - 1, that saves the most ops.
 
-    Searches the ops from number `low` to `high` - 1. Returns None if all repeats save too few ops.
+    Returns None if all repeats save too few ops.
     """
     starts, ends = np.maximum(found.starts, low), np.minimum(found.ends, high)
     periods = -(-LEAST // found.periods) * found.periods
@@ -209,7 +213,7 @@ def _longest(found: Runs, low: int, high: int) -> tuple[int, int, int] | None:
 
 
 class Borders(NamedTuple):
-    """Values that IREE would fuse with their readers. A column has the numbers of the op, the first and last reader.
+    """Values that IREE would fuse with their readers: columns (number of the op, its first reader, its last reader).
 
     `leaving` has these values in the order of their ops. `entering` has the values that a function may take as inputs,
     in the order of their first readers. Results of kernels and values that IREE always stores are in neither array.
@@ -220,7 +224,7 @@ class Borders(NamedTuple):
 
 
 def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
-    """The values of a program that a function's border must not separate from all of their readers."""
+    """The values that a function's border must not separate from all of their readers."""
     leaving, entering = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
     for i, op in enumerate(ops):
         for y in op.results if op.name != DISPATCH else ():
@@ -234,7 +238,7 @@ def _borders(ops: Sequence[IrOp], index: _Index) -> Borders:
 
 
 def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | None:
-    """Among ops `start` to `end` - 1, the repeat with the most copies whose borders cut no value; None if all do."""
+    """Among ops `start` to `end` - 1, the repeat with the most copies whose borders cut no value. None if all do."""
     most = (end - start) // period
     for copies in (most, most - 1):
         if period * (copies - 1) < SAVED:
@@ -246,10 +250,11 @@ def _at_border(borders: Borders, start: int, end: int, period: int) -> Repeat | 
 
 
 def _cuts(borders: Borders, low: int, high: int, period: int) -> NDArray[np.int64]:
-    """For each op number from `low` to `high` - 1: how many values a copy that begins there cuts from their readers.
+    """For each start from `low` to `high` - 1, the number of values that a copy there cuts from their readers.
 
-    A value that the copy computes is cut if all its readers are after the copy. A value from before the second copy is
-    cut if all its readers are in that copy. With functions, IREE would store such a value; without, it fuses the ops.
+    A value computed in the copy is cut if all its readers come after the copy. A value from before the second copy is
+    cut if all its readers are in that copy. IREE would have to store a cut value, instead of fusing its op with
+    readers.
     """
     at, first, _ = borders.leaving[:, slice(*np.searchsorted(borders.leaving[0], (low, high + period)))]
     span = np.searchsorted(borders.entering[1], (low + period, high + 2 * period))
@@ -262,7 +267,7 @@ def _cuts(borders: Borders, low: int, high: int, period: int) -> NDArray[np.int6
 
 
 def _is_stored(x: IrValue) -> bool:
-    """Whether IREE stores a value in any case: a kernel reads it, or it is a result of the program."""
+    """Whether IREE stores a value in any case, because a kernel reads it or the program returns it."""
     for use in x.uses:
         reader = use.owner.operation
         if reader.name in (DISPATCH, "flow.tensor.reshape", "func.return"):
@@ -278,7 +283,7 @@ def _is_stored(x: IrValue) -> bool:
 def _planned(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> tuple[Repeat, RepeatFunction] | None:
-    """A repeat and its function, without the first or the last copy if that one differs; None if others differ, too."""
+    """A repeat and its function, without its first or last copy if that copy differs. None if others differ."""
     start, period, copies = repeat
     for each in (repeat, Repeat(start + period, period, copies - 1), Repeat(start, period, copies - 1)):
         if each.saved >= SAVED and (part := _part(ops, index, each, of)) is not None:
@@ -289,10 +294,10 @@ def _planned(
 def _part(
     ops: Sequence[ir.Operation], index: _Index, repeat: Repeat, of: Mapping[IrValue, Origin]
 ) -> RepeatFunction | None:
-    """The function that every copy of a repeat can call; None if there is none. `of` maps values to their origins.
+    """The function that every copy of a repeat can call. None if no function fits. `of` maps values to their origins.
 
-    Two inputs must differ in all copies or be equal in all copies, because IREE mixes up others (pass
-    `allow_inlining`). Values that IREE finds to be equal when it simplifies the program count as equal (`origins.py`).
+    Two inputs must be equal in all copies or differ in all copies, because IREE mixes up others (pass
+    `allow_inlining`). Values of equal origins (`origins.py`) count as equal.
     """
     starts = range(repeat.start, repeat.end, repeat.period)
     inner, constants = {}, {}
@@ -324,7 +329,7 @@ def _part(
 
 
 def _place(x: IrValue, index: _Index, start: int, period: int) -> tuple[int, int] | None:
-    """The index in a copy of the op that computes x, and the index of the result; None for a value from outside."""
+    """The index in a copy of the op that computes x, and the index of the result. None if x comes from outside."""
     if (op := definition(x)) is None:
         return None
     i = index.get(op.operation, -1) - start
@@ -332,7 +337,7 @@ def _place(x: IrValue, index: _Index, start: int, period: int) -> tuple[int, int
 
 
 def _identity(x: IrValue) -> Hashable:
-    """A key that is equal for values that IREE merges: equal constants, and equal views of one value."""
+    """A key for x. IREE merges values of equal keys: equal constants, and equal views of one value."""
     if (constant := defined_by(x, *_CONSTANTS)) is not None:
         value: ir.Attribute = constant.attributes["value"]
         return value
@@ -341,7 +346,7 @@ def _identity(x: IrValue) -> Hashable:
 
 
 def _constant(values: Sequence[IrValue]) -> ir.Operation | None:
-    """The op of a constant that equals all values; None if there is none."""
+    """The op of a constant that equals all values, or None."""
     constants = [defined_by(x, *_CONSTANTS) for x in values]
     known = [each for each in constants if each is not None]
     if len(known) < len(constants):
@@ -353,7 +358,7 @@ def _constant(values: Sequence[IrValue]) -> ir.Operation | None:
 def _outline(
     ops: Sequence[ir.Operation], repeat: Repeat, part: RepeatFunction, name: str, body: ir.Block
 ) -> None:
-    """Emits the function of a repeat at a module's end, and replaces the copies by calls."""
+    """Emits the function of a repeat at the end of the module, and replaces the copies by calls."""
     first = ops[repeat.start : repeat.start + repeat.period]
     types = (
         [first[i].operands[n].type for (i, n), *_ in part.inputs],
@@ -375,7 +380,7 @@ def _outline(
 
 
 def _fill(block: ir.Block, ops: Sequence[ir.Operation], part: RepeatFunction) -> None:
-    """Emits copies of ops and of the constants that they read into the block of a function."""
+    """Fills a function's block with copies of `ops` and of the constants that they read."""
     ip = ir.InsertionPoint(block)
     constants: dict[ir.Operation, IrValue] = {}
     for constant in part.constants.values():

@@ -1,14 +1,15 @@
-"""runs: finds where a sequence of numbers repeats itself, as the numbers of the ops of equal layers do.
+"""runs: finds the repetitions in a sequence of numbers.
 
     numbers  4 1 2 1 2 1 3   ->   a run from place 1 to 6, of period 2
 
-A run is a part of the sequence that equals itself shifted by its period. It is at least two periods long, and as long
-as possible. A sequence has fewer runs than numbers. Each run of period p contains a Lyndon word of length p within its
+A run is a maximal part of the sequence that equals itself shifted by its period, and that has at least two periods. A
+sequence has fewer runs than numbers. A run of period p contains a Lyndon word of length p that begins in the run's
 first p places. The word ends where the next smaller suffix of the sequence begins, in the order of the numbers or in
-the reverse order. From these places, a run extends as far as the sequence and the shifted sequence are equal.
+the reverse order. From the word's place, the run extends in both directions while the sequence equals the shifted
+sequence.
 
-Source: Bannai, I, Inenaga, Nakashima, Takeda, Tsuruta, "The 'Runs' Theorem" (2017). The ranks of suffixes, and the
-lengths of their common prefixes, come from the ranks of stretches of 1, 2, 4, ... numbers: n log n steps, in NumPy.
+Source: Bannai, I, Inenaga, Nakashima, Takeda, Tsuruta, "The 'Runs' Theorem" (2017). Suffixes are ranked, and their
+common prefixes measured, with the ranks of stretches of 1, 2, 4, ... numbers, in NumPy.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ class Runs(NamedTuple):
 
 
 def runs(numbers: Sequence[int], shortest: int) -> Runs:
-    """The runs of a sequence in which at least `shortest` numbers equal the number one period before them."""
+    """The runs in which at least `shortest` numbers equal the number one period before them."""
     given = np.asarray(numbers, np.int64)
     ranks = _ranks(given, shortest)
     if ranks is None:
@@ -49,10 +50,10 @@ def runs(numbers: Sequence[int], shortest: int) -> Runs:
 
 
 def _ranks(numbers: NDArray[Any], shortest: int) -> list[NDArray[Any]] | None:
-    """For k = 0, 1, ..., the ranks of the stretches of 2^k numbers at each place, until all ranks differ.
+    """The ranks of the stretches of 2^k numbers that begin at each place, for k = 0, 1, ..., until all ranks differ.
 
-    A stretch cut off by the end of the sequence ranks below others. None if no two stretches of `shortest` numbers are
-    equal.
+    The end of the sequence cuts stretches off; a shorter stretch ranks first. Returns None if no two stretches of
+    `shortest` numbers are equal.
     """
     ranks = [np.unique(numbers, return_inverse=True)[1]]
     size = 1
@@ -65,7 +66,7 @@ def _ranks(numbers: NDArray[Any], shortest: int) -> list[NDArray[Any]] | None:
 
 
 def _next_smaller(values: Sequence[int]) -> NDArray[Any]:
-    """For each place, the next place of a smaller value; the end of the sequence if there is none."""
+    """For each place, the next place that holds a smaller value, or the end of the sequence."""
     places = np.empty(len(values), np.int64)
     waiting = [(min(values, default=0) - 1, len(values))]
     for i in range(len(values) - 1, -1, -1):
@@ -77,7 +78,10 @@ def _next_smaller(values: Sequence[int]) -> NDArray[Any]:
 
 
 def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """For each pair of places, `first` before `second`: the length of the longest equal stretches that begin there."""
+    """The length of the longest equal stretches that begin at two places, for each pair of places.
+
+    `first` is before `second`.
+    """
     length, n = np.zeros_like(first), len(ranks[0])
     for k in reversed(range(len(ranks))):
         fits = second + length + 2**k <= n
@@ -87,7 +91,10 @@ def _equal_after(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDA
 
 
 def _equal_before(ranks: Sequence[NDArray[Any]], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """For each pair of places, `first` before `second`: the length of the longest equal stretches that end before."""
+    """The length of the longest equal stretches that end before two places, for each pair of places.
+
+    `first` is before `second`.
+    """
     length = np.zeros_like(first)
     for k in reversed(range(len(ranks))):
         fits = first - length - 2**k >= 0

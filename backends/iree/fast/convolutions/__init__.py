@@ -1,8 +1,7 @@
-"""Convolutions on CPUs as kernels of vectors: convolutions_to_kernels is the pass; the other files are its parts.
+"""Convolutions on CPUs as kernels of vectors. The pass is convolutions_to_kernels; the other files are its parts.
 
-Each dispatch is a `Code` (`emit/workgroups.py`), which has three fields: a form, which holds the tile of sums in
-registers and all other properties on which the code depends; the numbers that the code reads at run time; and a part,
-which emits the code:
+Each dispatch is a `Code` (`emit/workgroups.py`). Its `form` determines the code; it has, for example, the tile of sums
+in registers. Its `numbers` are read at run time. Its `part` emits the code.
 
     file                dispatch            form              part
     channels_first      convolution         ImageForm         ImagePart (image_parts)
@@ -11,7 +10,7 @@ which emits the code:
                         panels              _PanelsForm       _PanelsPart
     toward_depthwise    toward_depthwise    _DepthwiseForm    _DepthwisePart
 
-Tiles differ in what they divide: an `ImageTile` is features by places of an image, and a `KernelTile` is offsets of a
-window by features. `ImageSums` and `KernelSums` choose the best tile. Groups are sums of fewer channels in
-`channels_first`; `_is_fast` and `_least` in convolutions_to_kernels.py say which grouped convolutions get a kernel.
+An `ImageTile` covers features and places of an image. A `KernelTile` covers offsets of a window and features.
+`ImageSums` and `KernelSums` choose the best tile. In `channels_first`, groups only shorten the sums. `_is_fast` and
+`_least` in convolutions_to_kernels.py select the grouped convolutions that get a kernel.
 """

@@ -1,4 +1,4 @@
-"""by_product: a convolution as one product of its kernel, as a matrix, and the windows of its image."""
+"""by_product: a convolution as a matrix product of its kernel and the windows of its image."""
 
 import math
 
@@ -22,7 +22,7 @@ def by_product(b: Emitter, c: Convolution) -> Result:
 
 
 def _patches(b: Emitter, c: Convolution) -> IrValue:
-    """The windows of the image as a matrix: a row per feature and offset, a column per image and place."""
+    """The windows of the image as a matrix: a row for each feature and offset, a column for each image and place."""
     (batch, features, *spatial), w = c.layout.input, c.window
     order = [features, batch, *spatial]
     offsets = [Along(n, d, step) for d, (n, step) in enumerate(zip(w.sizes, w.dilation, strict=True), 2)]

@@ -2,10 +2,10 @@
 
     y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
 
-A tile covers some features o and some vectors of places t. Its sums stay in registers. Each step loads the vectors of x
-once, and multiplies them by one element of the kernel per feature. The kernel is read in its order in memory, forwards
-or reversed. Columns between the rows of a result are computed but not stored. The phases of a result (phases.py) are
-computed in one dispatch: each phase reads a different subset of the kernel's elements.
+A tile covers some features o and some vectors of places t. The sums of a tile stay in registers. Each step loads the
+vectors of x once, and multiplies them by one kernel element for each feature. The kernel is read in its order in
+memory, forwards or reversed. Columns between the rows of a result are computed but not stored. One dispatch computes
+all phases of a result (phases.py); each phase reads other elements of the kernel.
 """
 
 import math
@@ -31,30 +31,30 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 _BLOCK = 2**19
-"""The most bytes of images that a part of the result reads, so that they stay in the level 2 cache for all features."""
+"""The most bytes of images that a part reads, so that the images stay in the level 2 cache for all features."""
 _CHANNELS = 32
-"""The most channels that are added at a time, for a kernel with channels as its outer dimension."""
+"""The most channels that are added at a time if channels are the kernel's outer dimension."""
 _TILES_OF_PART = 64
 """The most tiles of a part that adds some channels at a time."""
 _PARTS = 8
-"""Parts that are enough for all threads. Features are not divided further, because code for more parts is slower."""
+"""The number of parts that is enough for all threads. More parts by features would make the code slower."""
 _STORE = 4
 """The number of cycles in which a vector of the result is stored."""
 
 
 @cache
 def _tiles(registers: int) -> list[ImageTile]:
-    """The tiles whose sums fit into the registers, beside the vectors of x and an element of the kernel."""
+    """The tiles whose sums fit into the registers, together with the vectors of x and a kernel element."""
     pairs = [ImageTile(r, v) for v in range(1, 9) for r in range(1, 17)]
     return [tile for tile in pairs if tile.features * tile.vectors + tile.vectors + 2 < registers]
 
 
 @dataclass(frozen=True)
 class ImageSums:
-    """The numbers that decide which tile is chosen.
+    """The numbers from which the tile is chosen.
 
-    They count the features of a group, the places of a part (`flat`), and the lanes of a vector. `steps` is the mean
-    number of terms of a sum, over all phases that have terms.
+    `features` counts the features of a group, `flat` the places of a part, and `lanes` the lanes of a vector. `steps`
+    is the mean number of terms of a sum, over the phases that have terms.
     """
 
     features: int
@@ -63,7 +63,7 @@ class ImageSums:
     steps: float
 
     def cycles(self, tile: ImageTile) -> float:
-        """The estimated number of cycles in which the features of a group are computed at the places of a part."""
+        """The estimated cycles for the features of a group at the places of a part."""
         count = -(-self.features // tile.features) * -(-self.flat // (tile.vectors * self.lanes))
         stored = _STORE * (
             1 if self.features % tile.features == 0 else 2
@@ -76,11 +76,10 @@ class ImageSums:
 
 
 def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements] = ()) -> Result:
-    """The result of a convolution whose one or two spatial dimensions are the last ones of the image and the result.
+    """The result of a convolution whose one or two spatial dimensions come last in the image and in the result.
 
-    The image must not be dilated. `elements` says, for each dimension, which elements of the kernel each phase reads.
-    By default, the result is a single phase that reads all elements. Several phases are successive images of the
-    result.
+    The image must not be dilated. `elements` says which kernel elements each phase reads, for each dimension; the
+    default is one phase that reads all. Several phases are successive images of the result.
     """
     planes = Planes.of(c)
     y, labels = pointwise(b, c, planes), (BATCH, FEATURES)
@@ -93,7 +92,7 @@ def channels_first(b: Emitter, c: Convolution, elements: Sequence[PhaseElements]
 
 
 def _rows_of_part(c: Convolution, planes: Planes) -> int:
-    """The number of rows of a part: the largest divisor of all rows with which a part reads at most `_BLOCK` bytes."""
+    """The number of rows of a part: the largest divisor of all rows for which a part reads at most `_BLOCK` bytes."""
     each = c.features // c.groups * planes.pitch * planes.count * c.width
     rows = planes.places[0]
     fitting = [n for n in range(1, rows + 1) if rows % n == 0 and n * each <= _BLOCK]
@@ -103,7 +102,7 @@ def _rows_of_part(c: Convolution, planes: Planes) -> int:
 def _computed(
     b: Emitter, c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool
 ) -> IrValue:
-    """The result, (phases and batch, features, places), or, if `swapped`, (features, batch, places)."""
+    """The result as (phases and batch, features, places), or as (features, batch, places) if `swapped`."""
     form, sizes = _planned(c, planes, elements, swapped, b.settings.registers)
     batch, features, *spatial = c.layout.input
     x = b.transpose(c.x, [batch, features, *spatial])
@@ -134,7 +133,7 @@ def _last_row(planes: Planes, rows: int) -> int:
 def _planned(
     c: Convolution, planes: Planes, elements: tuple[PhaseElements, ...], swapped: bool, registers: Registers
 ) -> tuple[ImageForm, ImageSizes[int]]:
-    """The properties of a convolution on which its code depends, and the sizes of its parts."""
+    """Returns the properties of a convolution that determine its code, and the sizes of its parts."""
     group, summed = c.outputs // c.groups, c.features // c.groups
     width, rows = lanes(c.x, registers), _rows_of_part(c, planes)
     flat = planes.flat(rows)
@@ -148,7 +147,7 @@ def _planned(
     channels = _channels(c, summed)
     blocks, tiles = summed // channels, -(-flat // (tile.vectors * width))
     features = _features(tile, group, phases * c.batch * c.groups * planes.places[0] // rows, blocks)
-    # The last tile overlaps the tile before it, except where the overlap would add channels twice.
+    # The last tile overlaps the tile before it, unless the overlap would add channels twice.
     last = max(flat - tile.vectors * width, 0) if blocks == 1 else (tiles - 1) * tile.vectors * width
     form = ImageForm(
         tile,
@@ -185,9 +184,9 @@ def _planned(
 
 
 def _channels(c: Convolution, summed: int) -> int:
-    """How many channels a tile adds before the next tile: all, or fewer if they are the kernel's outer dimension.
+    """The number of channels that a tile adds before the next tile: all, or fewer if channels are the outer dimension.
 
-    The CPU prefetches a kernel only if the code reads few parts of it at a time.
+    A CPU prefetches a kernel only if the code reads few parts of the kernel at a time.
     """
     if c.layout.kernel[0] > c.layout.kernel[1] or summed <= _CHANNELS:
         return summed
@@ -195,9 +194,9 @@ def _channels(c: Convolution, summed: int) -> int:
 
 
 def _features(tile: ImageTile, group: int, others: int, blocks: int) -> int:
-    """The number of output features that one part of the result computes.
+    """The number of output features that one part computes.
 
-    Phases, images, groups and rows alone give `others` parts; features are divided only if threads need more parts.
+    Phases, images, groups and rows give `others` parts. Features are divided only if the threads need more parts.
     """
     if blocks == 1:
         return tile.features

@@ -1,4 +1,4 @@
-"""`Convolution`, a convolution as a record, and `Result`, its value with dimensions in any order."""
+"""`Convolution`: a convolution as a record. `Result`: the result with its dimensions in any order."""
 
 import math
 from dataclasses import astuple, dataclass, field, replace
@@ -54,7 +54,7 @@ class Convolution:
 
     @staticmethod
     def of(op: IrOp) -> "Convolution":
-        """The convolution that an op computes. A reversal of the kernel becomes part of the convolution."""
+        """The convolution of an op. Absorbs a reversal of the kernel."""
         layout = Layout.of(op)
         places = tuple(shape(op.results[0])[d] for d in layout.output[2:])
         turned = {d for d, backwards in enumerate(reversal(op)) if backwards}
@@ -74,7 +74,7 @@ class Convolution:
 
     @property
     def summed(self) -> int:
-        """The number of products in the sum that is one element of the result."""
+        """The number of products that are added for one element of the result."""
         return int(math.prod(self.window.sizes) * shape(self.w)[self.layout.kernel[0]])
 
     @property
@@ -98,16 +98,16 @@ class Convolution:
         return int(element(self.x).width // 8)
 
     def in_place(self, b: Emitter) -> "Convolution":
-        """This convolution without the reversal that computes w: its operand replaces w, and the window is reversed.
+        """This convolution without the `reverse` that computes w; the window is reversed instead.
 
-        A reshape may follow the reversal, as in the gradient of a depthwise convolution. A mark of w (`emit/marks.py`)
+        A reshape may follow the `reverse`, as in the gradient of a depthwise convolution. A mark of w (`emit/marks.py`)
         is dropped: if the convolution is rematerialized, the mark of its image is enough.
         """
         reshape = defined_by(self.w, "stablehlo.reshape")
         w = self.w if reshape is None else reshape.operands[0]
         reverse, turned = defined_by(w, "stablehlo.reverse"), set(self.reversed)
         if reverse is not None:
-            # The reversed dimensions, counted from the last one. The reshape must keep the sizes of these and of later
+            # The reversed dimensions, counted from the end. The reshape must keep the sizes of these and of later
             # dimensions.
             ends = [d - len(shape(w)) for d in reverse.attributes["dimensions"]]
             places = {len(shape(self.w)) + d for d in ends}
@@ -128,15 +128,13 @@ class Convolution:
         return math.prod(self.places) < math.prod(self.window.sizes)
 
     def spatial_last(self, b: Emitter) -> "Convolution":
-        """This convolution, transposed so that the spatial dimensions of the image and of the result come last, in
-        order.
-        """
+        """This convolution with the spatial dimensions of the image and of the result last and in order."""
         order, image = _with_spatial_last(self.layout.input)
         _, output = _with_spatial_last(self.layout.output)
         return replace(self, x=b.transpose(self.x, order), layout=Layout(image, self.layout.kernel, output))
 
     def in_order(self, b: Emitter) -> "Convolution":
-        """`spatial_last`, with the dimensions of the kernel in the same order and the kernel not reversed."""
+        """`spatial_last`, with the kernel's dimensions in the same order and the kernel not reversed."""
         order, kernel = _with_spatial_last(self.layout.kernel)
         spatial = self.layout.kernel[2:]
         w = b.reverse(self.w, [spatial[d] for d in self.reversed]) if self.reversed else self.w
@@ -145,11 +143,11 @@ class Convolution:
         return replace(c, w=b.transpose(w, order), layout=layout, reversed=())
 
     def exchanged(self) -> "Convolution | None":
-        """The convolution with x and w exchanged: x becomes the kernel. None if w is dilated.
+        """This convolution with x and w exchanged, so that x becomes the kernel. None if w is dilated or in groups.
 
-        Pass its result to `restored`. Element j of w is multiplied by element i of x at place o = i * base - j + low.
-        The place decreases as j increases, so places are counted from the last one. If w is reversed, x is reversed
-        instead of the result.
+        `restored` converts the result back. Element j of w is multiplied by element i of x at place o = i * base - j +
+        low. As o decreases when j increases, places are counted from the end. If w is reversed, x is reversed instead
+        of the result.
         """
         if self.groups > 1 or set(self.window.dilation) != {1}:
             return None
@@ -171,17 +169,16 @@ class Convolution:
         return replace(self, x=self.w, w=self.x, layout=layout, window=window)
 
     def restored(self, b: Emitter, y: Result) -> Result:
-        """The result of this convolution, computed from the result of the convolution `exchanged`."""
+        """The result of this convolution, from the result `y` of `exchanged`."""
         turned = [y.axes.index(d) for d, n in enumerate(self.places) if n > 1 and d not in self.reversed]
         names = {BATCH: FEATURES, FEATURES: BATCH}
         value = b.reverse(y.value, turned) if turned else y.value
         return Result(value, tuple(names.get(label, label) for label in y.axes))
 
     def folded(self, b: Emitter) -> "Convolution":
-        """An equivalent convolution with one spatial dimension less. `unfolded` converts its result back.
+        """An equivalent convolution without the first spatial dimension. `unfolded` converts its result back.
 
-        Each place along the first spatial dimension becomes an image, and each offset of the window along it becomes a
-        channel.
+        A place along the first spatial dimension becomes an image. An offset of the window along it becomes a channel.
         """
         (batch, features, first, *rest), w = self.layout.input, self.window
         x = b.transpose(self.x, [batch, features, first, *rest])
@@ -210,7 +207,7 @@ class Convolution:
         )
 
     def unfolded(self, b: Emitter, y: Result) -> Result:
-        """The result of this convolution, computed from the result of the convolution `folded`."""
+        """The result of this convolution, from the result `y` of `folded`."""
         at, sizes = y.axes.index(BATCH), shape(y.value)
         axes = [label + (label >= 0) for label in y.axes]
         sizes[at : at + 1], axes[at : at + 1] = [self.batch, self.places[0]], [BATCH, 0]
@@ -218,6 +215,6 @@ class Convolution:
 
 
 def _with_spatial_last(numbers: Numbers) -> tuple[list[int], Numbers]:
-    """The order of the dimensions with the spatial dimensions last, and `numbers` after a transpose to this order."""
+    """The order of dimensions with the spatial dimensions last, and `numbers` after a transpose to this order."""
     order = [*sorted(numbers[:2]), *numbers[2:]]
     return order, tuple(order.index(d) for d in numbers)

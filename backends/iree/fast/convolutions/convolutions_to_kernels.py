@@ -9,15 +9,19 @@
     y = convolution(x, w), volumes             ->  a convolution of images: places along the first dimension are images,
                                                    and the window's offsets there are channels
 
-Compared with these kernels, IREE's code takes up to 16 times as long if channels come first, and 30 times for volumes.
-It takes up to 24 times as long if the window is larger than the result, as in the gradient of a kernel. It takes 40 to
-100 times as long if x is dilated, as in transposed convolutions and in the gradient of a convolution with strides,
-since IREE stores the zeros and multiplies them. It takes 7 times as long with groups of several features. It takes 3
-times as long if channels are last, on CPUs without AVX-512. The kernels read images and kernels in their order in
-memory, except that images with channels last are transposed.
+IREE's code takes longer than these kernels by up to these factors:
 
-If there are few places, the image and the kernel may exchange roles: a small image with holes then needs no phases, and
-vectors are along the more numerous features.
+    16          channels come first
+    30          volumes
+    24          the window is larger than the result, as in the gradient of a kernel
+    40 to 100   x is dilated, as in the gradient of a convolution with strides: IREE multiplies the zeros, too
+    7           groups of several features
+    3           channels are last, on CPUs without AVX-512
+
+The kernels read all arrays in their order in memory, except that images with channels last are transposed first.
+
+If there are few places, the image and the kernel may exchange roles. A small image with holes then needs no phases, and
+vectors run along the larger number of features.
 """
 
 import math
@@ -40,16 +44,16 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**20
-"""The number of multiplications below which IREE's own code is as fast."""
+"""IREE's own code is as fast below this number of multiplications."""
 
 _FEW_WINDOWS = 1 / 8
-"""A product with the windows of the image is faster if there are at most so many windows per feature of the result."""
+"""A product with the windows of the image is faster up to this number of windows for each feature of the result."""
 
 _LARGEST_KERNEL = 49
-"""The most elements of the window of a layer; windows of gradients toward kernels are images, which are larger."""
+"""The most elements of a layer's window. Windows of gradients toward kernels are larger, because they are images."""
 
 _FEW_IMAGES = 8
-"""With fewer images, copying a kernel that is larger than the images takes longer than it saves."""
+"""With fewer images than this, copying a kernel that is larger than the images does not pay."""
 
 _WORK_POINTWISE = 2**17
 """The value of `_WORK` for windows with one element, whose convolutions are products."""
@@ -58,7 +62,7 @@ _WORK_DEPTHWISE = 2**16
 """The value of `_WORK` for depthwise convolutions."""
 
 _WORK_DILATED = 2**14
-"""The value of `_WORK` for dilated images: IREE computes only about a thousand multiplications in a microsecond."""
+"""The value of `_WORK` for dilated images: IREE does only about a thousand multiplications in a microsecond there."""
 
 
 @slow(
@@ -72,7 +76,7 @@ def convolutions_to_kernels(module: ir.Module | IrOp, settings: Settings = DEFAU
 
 
 def _faster(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The result of a convolution, computed by kernels of vectors; None if they would not be faster."""
+    """The result of a convolution, computed by kernels of vectors. None if IREE's code is as fast."""
     if not are_floats((*op.operands, *op.results), ir.F32Type, ir.F64Type):
         return None
     c, (_, batches) = Convolution.of(op), group_counts(op)
@@ -95,7 +99,7 @@ def _least(c: Convolution, batches: int) -> int:
 
 
 def _of_batch_groups(b: Emitter, c: Convolution, groups: int) -> Result | None:
-    """The result with batch groups; None for volumes, dilated images, and groups of several images or outputs."""
+    """The result with batch groups. None for volumes, dilated images, and groups of several images or outputs."""
     if not groups == c.batch == c.outputs or c.has_holes or c.groups > 1 or c.rank > 2:
         return None
     return toward_depthwise(b, c.in_order(b))
@@ -116,7 +120,7 @@ def _is_fast(c: Convolution, registers: Registers) -> bool:
 
 
 def computed(b: Emitter, c: Convolution) -> Result | None:
-    """The result of a convolution, computed by vector kernels. None if an image has too many phases."""
+    """The result of a convolution, computed by kernels of vectors. None if an image has too many phases."""
     if c.rank > 2:
         y = computed(b, c.folded(b))
         return None if y is None else c.unfolded(b, y)
@@ -128,10 +132,10 @@ def computed(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _of_few_places(b: Emitter, c: Convolution) -> Result | None:
-    """The result if windows have more elements than the result has places; None if other forms are faster.
+    """The result if windows have more elements than the result has places. None if other forms are faster.
 
-    A product reads a kernel of a layer in place. The other forms here copy the kernel into another order, which only
-    pays for small kernels or many images.
+    A product reads a layer's kernel in place. The other forms here copy the kernel into another order, which pays only
+    for small kernels or many images.
     """
     features, results, *spatial = c.layout.kernel
     is_in_order = [results, features, *spatial] == list(range(c.rank + 2)) and not c.reversed

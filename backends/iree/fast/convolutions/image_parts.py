@@ -2,9 +2,8 @@
 
     y[n, o, t] = sum_(c, i, j) w[o, c, i, j] x[n, c, t + i pitch + j]      for the places t of padded rows (planes.py)
 
-The code reads the sizes of arrays and parts at run time, so that convolutions of many sizes share it: compiling the
-code takes most of IREE's time for a convolution. All properties on which the code depends are in `ImageForm`; the size
-of the window is in the type of the kernel.
+The code reads the sizes of arrays and parts at run time, so that convolutions of many sizes share one compiled code.
+`ImageForm` and the types of the arrays determine the code; the kernel's type has the size of the window.
 """
 
 import math
@@ -24,10 +23,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PhaseElements:
-    """The elements of the kernel that each phase (phases.py) of the result reads, along one dimension.
+    """The kernel elements that each phase (phases.py) of the result reads, along one dimension.
 
-    Phase r reads `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element j of these is multiplied by the
-    element of the planes that the window reads at offset `shifts[r] + j * dilation`.
+    Phase r reads `sizes[r]` elements: `first[r]`, `first[r] + step`, and so on. Element number j of these is multiplied
+    by the plane's element at offset `shifts[r] + j * dilation` in the window.
     """
 
     sizes: tuple[int, ...]
@@ -46,7 +45,7 @@ class ImageTile:
 
     @property
     def cycles(self) -> float:
-        """The number of cycles of one step. A load across cache lines counts twice."""
+        """The cycles of one step. A load across cache lines counts twice."""
         return cycles_of_step(self.features * self.vectors, self.features + 2 * self.vectors)
 
 
@@ -88,13 +87,14 @@ class ImageForm:
 
 
 class ImageSizes(NamedTuple, Generic[N]):
-    """The numbers that the code reads at run time.
+    """The numbers that the code reads at run time:
 
-    There are `images` images with `inputs` channels. The result has `outputs` features, `places` places, and `results`
-    images: one for each image and phase. A group has `summed` channels, `group` features, and `parts` parts. A part has
-    `features` features, `rows` rows, `columns` columns, and `tiles` tiles, the last of which is at place `last`. A tile
-    adds `channels` channels at a time, in `blocks` steps. A plane has `elements` elements, and rows that are `pitch`
-    apart.
+    - `images` images with `inputs` channels. The result has `results` images, one for each image and phase; `outputs`
+      features; `places` places.
+    - A group has `summed` channels, `group` features and `parts` parts.
+    - A part has `features` features, `rows` rows, `columns` columns and `tiles` tiles. The last tile is at `last`.
+    - A tile adds `channels` channels at a time, in `blocks` steps.
+    - A plane has `elements` elements; the distance between its rows is `pitch`.
     """
 
     images: N
@@ -117,7 +117,7 @@ class ImageSizes(NamedTuple, Generic[N]):
 
 
 class _Taken(NamedTuple):
-    """The elements of the kernel along one dimension that one phase reads, as in `PhaseElements`."""
+    """The kernel elements that one phase reads along one dimension, as in `PhaseElements`."""
 
     size: SizeLike
     first: SizeLike
@@ -125,9 +125,9 @@ class _Taken(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The indices of a tile: of its image, of its first channel in x and in w, of its features, and of its first place.
+    """The place of a tile: the image, the first channel in x (`of_image`) and in w, the features, the first place `t`.
 
-    `taken` has the elements of the kernel that the tile's phase reads.
+    `taken` has the kernel elements that the tile's phase reads.
     """
 
     image: SizeLike
@@ -152,7 +152,7 @@ class ImagePart:
 
     @property
     def features(self) -> SizeLike:
-        """The number of features of a part: the number of a tile's features if a tile adds all channels at once."""
+        """The number of features of a part. If a tile adds all channels at once, a part has one tile's features."""
         return self.form.tile.features if self.sizes.blocks == 1 else self.sizes.features
 
     def one(self, k: Vectors, place: Sequence[RunTimeSize]) -> ArrayPart:
@@ -190,7 +190,7 @@ class ImagePart:
         return ArrayPart(k.nest(counts, [out], tile)[0], starts, sizes)
 
     def taken(self, k: Vectors, phase: SizeLike) -> list[_Taken]:
-        """For each dimension, the elements of the kernel that a phase reads, and their shift."""
+        """The kernel elements that a phase reads, for each dimension."""
         taken, inner = [], self.form.phases
         for each in self.form.elements:
             inner //= len(each.sizes)
@@ -203,7 +203,7 @@ class ImagePart:
     def before(
         self, k: Vectors, targets: Sequence[Sequence[tuple[list[SizeLike], IrValue | None]]], out: IrValue
     ) -> list[IrValue]:
-        """The sums over the channels that earlier steps added to the part `out`; zeros if there is only one step."""
+        """The sums that earlier steps stored in the part `out`. Zeros if there is only one step."""
         if self.sizes.blocks == 1:
             return [k.zeros()] * len(targets)
         parts = [[k.load(out, place, mask) for place, mask in to] for to in targets]
@@ -236,7 +236,7 @@ class ImagePart:
     ) -> list[SizeLike]:
         """The index of a kernel element along each dimension of the kernel.
 
-        Along dimension d of the window, the element is number `numbers[d]` of the elements that the phase reads.
+        `numbers[d]` counts the phase's elements along dimension d of the window.
         """
         layout = self.form.kernel
         place: list[SizeLike] = [0] * len(layout)
@@ -249,10 +249,10 @@ class ImagePart:
     def targets(
         self, k: Vectors, t: SizeLike, feature: SizeLike, count: SizeLike
     ) -> list[list[tuple[list[SizeLike], IrValue | None]]]:
-        """For each vector of a tile at place t: the indices in the part where it is stored, and masks of lanes.
+        """The indices in the part at which each vector of a tile at place t is stored, with masks of lanes.
 
-        If the part omits the places between rows, a vector is stored twice. The lanes that are stored second belong to
-        the next row.
+        If the part omits the places between rows, a vector is stored twice, because its last lanes may belong to the
+        next row.
         """
         vs = [self._of_vector(k, k.held(t + v * k.width)) for v in range(self.form.tile.vectors)]
         targets = []
@@ -265,7 +265,7 @@ class ImagePart:
         return targets
 
     def _of_vector(self, k: Vectors, t: SizeLike) -> list[tuple[SizeLike, list[IrValue]]]:
-        """The indices along the part's last dimension where the vector at place t is stored, and masks of lanes."""
+        """The indices along the part's last dimension at which the vector at place t is stored, with masks of lanes."""
         pitch, columns = self.sizes.pitch, self.sizes.columns
         size = self.sizes.rows * columns
         if self.form.between:
@@ -280,7 +280,7 @@ class ImagePart:
 
 
 def _entry(k: Vectors, table: Sequence[int], number: SizeLike) -> SizeLike:
-    """The entry of a table at the index `number`; an integer if all entries are equal."""
+    """The entry of a table at index `number`. An integer if all entries are equal."""
     if len(set(table)) == 1:
         return table[0]
 

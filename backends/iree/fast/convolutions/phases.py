@@ -2,8 +2,8 @@
 
     y[o] = sum_j x[i] w[j],  o + j * dilation = i * base + low
 
-For o = q * base + r, only offsets j of one residue class contribute, so each phase r of the result is a convolution of
-x with some of the kernel's elements:
+Let o = q * base + r. Only offsets j of one residue class contribute to phase r, which is the part of y with this r. So
+each phase is a convolution of x with some kernel elements:
 
     o    0  1  2  3  4  5        y[0::2] = x convolved with w[1::2],  y[1::2] = x convolved with w[0::2]
     x  .  x0 .  x1 .  x2 .
@@ -30,10 +30,10 @@ _PHASES = 64
 
 
 class Phase(NamedTuple):
-    """One phase along one dimension: the kernel elements that contribute to it, and the window that they form.
+    """One phase along one dimension: its kernel elements, and the window that they form.
 
-    A phase has `size` kernel elements: `first`, `first + step`, and so on. Their places in x are `dilation` apart.
-    `low` is the padding before x.
+    The `size` kernel elements are `first`, `first + step`, and so on. Their places in x are `dilation` apart. `low` is
+    the padding before x.
     """
 
     first: int
@@ -49,11 +49,9 @@ class Phase(NamedTuple):
 
 
 def by_phases(b: Emitter, c: Convolution) -> Result | None:
-    """The result of a convolution whose spatial dimensions come last.
+    """The result of a convolution whose spatial dimensions come last. Each phase reads the kernel without a copy.
 
     None if there are too many phases, or strides along a dilated dimension.
-
-    Each phase reads its elements of the kernel in place, without a copy.
     """
     counts = _counts(c)
     if counts is None:
@@ -70,7 +68,7 @@ def by_phases(b: Emitter, c: Convolution) -> Result | None:
 
 
 def _counts(c: Convolution) -> tuple[int, ...] | None:
-    """The spatial shape of each phase; None for strides along a dilated dimension, or for too many phases."""
+    """The spatial shape of each phase. None for too many phases, or for strides along a dilated dimension."""
     base = c.window.base
     if any(a > 1 and s > 1 for a, s in zip(base, c.window.strides, strict=True)) or math.prod(base) > _PHASES:
         return None
@@ -80,7 +78,7 @@ def _counts(c: Convolution) -> tuple[int, ...] | None:
 def _among_zeros(
     b: Emitter, c: Convolution, along: Sequence[Sequence[Phase]], counts: tuple[int, ...]
 ) -> IrValue:
-    """The phases as successive images of the result; all but one of them are zero."""
+    """The phases as successive images of the result. A phase to which no kernel element contributes is zero."""
     parts, type_ = [], with_shape(c.x.type, [c.batch, c.outputs, *counts])
     for phases in itertools.product(*along):
         if all(p.size for p in phases):
@@ -92,10 +90,9 @@ def _among_zeros(
 
 
 def _together(phases: Sequence[Phase]) -> tuple[Phase, PhaseElements]:
-    """A window that covers the elements that all phases read along a dimension, and the elements of each phase.
+    """A window that covers the elements of all phases along a dimension, and the elements of each phase.
 
-    The windows of phases begin at different offsets, so this window covers all offsets. A single phase has its own
-    window.
+    The phases' windows begin at different offsets; this window covers them all. A single phase keeps its own window.
     """
     if len(phases) == 1:
         (p,) = phases
@@ -140,11 +137,11 @@ def _window(c: Convolution, phases: tuple[Phase, ...], counts: tuple[int, ...]) 
 def _interleaved(
     b: Emitter, parts: IrValue, c: Convolution, counts: tuple[int, ...], labels: tuple[int, ...]
 ) -> Result:
-    """The result in its layout, from its phases with the dimensions (phases, *labels)."""
+    """The result in its layout, from phases in an array with the dimensions (phases, *labels)."""
     base, rank = c.window.base, c.rank
     sizes = {BATCH: c.batch, FEATURES: c.outputs} | dict(enumerate(counts))
     parts = b.reshape(parts, [*base, *(sizes[label] for label in labels)])
-    # A spatial dimension of the result consists of its places and, as the minor part, its phases.
+    # A spatial dimension of the result consists of its places (major) and its phases (minor).
     of = {label: [rank + i, *([label] if label >= 0 else [])] for i, label in enumerate(labels)}
     names = [BATCH, FEATURES, *range(rank)]
     axes = tuple(names[c.layout.output.index(d)] for d in range(rank + 2))

@@ -1,11 +1,10 @@
-"""planes: images with channels first, stored so that each offset of a window is a constant distance from the window.
+"""planes: images stored so that each offset of a window has a constant distance in memory from the window's start.
 
     x, 3 by 3, padding 1    ->    0 a b c 0 d e f 0 g h i 0     with rows of zeros before and behind; the pitch is 4
 
-The element that offset (i, j) of a window at place (p, q) reads is x[(p + i) pitch + q + j], so a vector of x at t + i
-pitch + j has the elements for the places t, t + 1, ... of all rows. The right padding of a row is the left padding of
-the next row. With strides, there is one such plane for each remainder of rows and of columns modulo the strides,
-without holes:
+At offset (i, j), a window at place (p, q) reads x[(p + i) pitch + q + j]. So a vector of x at t + i pitch + j has the
+elements for the places t, t + 1, ... of all rows. The right padding of a row is the left padding of the next row. With
+strides, each remainder of rows and columns modulo the strides has its own plane:
 
     stride 2:  plane 0 has the elements of even columns, plane 1 those of odd columns
 
@@ -27,15 +26,15 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import shape, with_shape
 
 Pair = tuple[int, int]
-"""A number for rows and a number for columns."""
+"""Two numbers: for rows and for columns."""
 
 
 @dataclass(frozen=True)
 class Offsets:
     """Maps each offset of a window to the element of a plane that the window reads there.
 
-    Only the `pitch`, the distance between rows of a plane, depends on the size of the images. `remainders` lists the
-    remainders of rows, and those of columns, for which there are planes.
+    `remainders` lists the remainders of rows, and the remainders of columns, that have planes. Only `pitch`, the
+    distance between rows of a plane, depends on the size of the images.
     """
 
     strides: Pair
@@ -44,7 +43,7 @@ class Offsets:
     pitch: SizeLike | None = None
 
     def read(self, offset: Sequence[SizeLike]) -> tuple[SizeLike, SizeLike]:
-        """The index of the plane that an offset of the window reads, and the element's distance from the window."""
+        """The plane's index, and the element's distance from the window's start, at an offset of the window."""
         assert self.pitch is not None, "the code knows the distance of rows"
         plane: SizeLike = 0
         at: SizeLike = 0
@@ -59,12 +58,10 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Planes:
-    """The planes of the images of a convolution with one or two spatial dimensions.
+    """The planes of images, for a convolution of one or two spatial dimensions. A one-dimensional image has one row.
 
-    A one-dimensional image has one row.
-
-    `places` has the numbers of rows and columns of the result, and `sizes` has those of the window. `strides`,
-    `dilation` and `low` belong to the window. `image` is the size of an image.
+    Each pair is for rows and columns. `places` is the size of the result, `image` the size of an image, and the rest
+    describes the window.
     """
 
     places: Pair
@@ -82,12 +79,12 @@ class Planes:
 
     @staticmethod
     def of_kernel(c: Convolution) -> "Planes":
-        """The planes of a convolution that computes a kernel's gradient: the window and its places exchange roles."""
+        """The planes of a convolution that computes a kernel's gradient: the window and the places exchange roles."""
         w = c.window
         return _planes(c, w.sizes, c.places, w.dilation, w.strides)
 
     def remainders(self, d: int) -> list[int]:
-        """The remainders of rows or columns for which there are planes: 0, and multiples of the second entry."""
+        """The remainders of rows or columns that have planes: 0, and multiples of the second entry."""
         stride, step = self.strides[d], self.dilation[d] % self.strides[d]
         if step * (self.sizes[d] - 1) < stride:
             return [j * step for j in range(self.sizes[d] if step else 1)]
@@ -95,7 +92,7 @@ class Planes:
 
     @property
     def offsets(self) -> Offsets:
-        """The map from each offset of the window to the element of a plane that the window reads there."""
+        """Maps each offset of the window to the element of a plane that the window reads there."""
         remainders = tuple(tuple(self.remainders(d)) for d in range(2))
         return Offsets(self.strides, self.dilation, remainders, self.pitch)
 
@@ -106,15 +103,15 @@ class Planes:
 
     @property
     def reach(self) -> Pair:
-        """The distance from the window's place to the last element that the window reads in a plane."""
+        """The distance, in a plane, from the window's first element to its last element, in rows and columns."""
         rows, columns = ((self.sizes[d] - 1) * self.dilation[d] // self.strides[d] for d in range(2))
         return rows, columns
 
     @property
     def shared(self) -> int:
-        """The number of zeros that serve as the right padding of one row and as the left padding of the next row.
+        """The number of zeros that are both the right padding of a row and the left padding of the next row.
 
-        This number is at most the reach of a window, so that no two places of the result share a place of a plane.
+        Limited to the reach of a window, so that no two places of the result share a place of a plane.
         """
         if self.strides[1] > 1:
             return 0
@@ -131,7 +128,7 @@ class Planes:
         return (rows - 1) * self.pitch + self.places[1]
 
     def rows(self, least: int) -> int:
-        """The number of rows of a plane from which code reads at least `least` consecutive places for each offset."""
+        """The number of rows of a plane, such that code can read `least` consecutive places at each offset."""
         furthest = max(self.flat(self.places[0]), least) + self.reach[0] * self.pitch + self.reach[1]
         return -(-furthest // self.pitch)
 
@@ -151,7 +148,7 @@ class Planes:
         return Code("planes", form, _PlanesPart, numbers, ["images"], axes).run(b, [x], type_, [n, m])
 
     def _gathered(self, b: Emitter, x: IrValue, rows: int) -> IrValue:
-        """The planes, by a loop over their elements."""
+        """The planes, filled by a loop over their elements."""
         n, m, *_ = shape(x)
         kept = [self.remainders(d) for d in range(2)]
         steps = [each[1] if len(each) > 1 else 1 for each in kept]
@@ -164,18 +161,14 @@ class Planes:
         return patches(b, x, at, [0, 0, *(-lo for lo in self.low)], [n, m, self.count, rows * self.pitch])
 
     def kept(self, d: int) -> tuple[int, int, int]:
-        """Three counts for dimension d of an image.
-
-        They are the numbers of leading elements that no window reads, of zeros before the image, and of elements that
-        windows read.
-        """
+        """Along dimension d: skipped leading elements, zeros before the image, and elements that are read."""
         skipped, low = max(0, -self.low[d]), max(0, self.low[d])
         reached = (self.places[d] - 1) * self.strides[d] + (self.sizes[d] - 1) * self.dilation[d] + 1
         return skipped, low, max(0, min(self.image[d] - skipped, reached - low))
 
 
 class _Numbers(NamedTuple):
-    """The sizes of images and planes, the distance of rows, and how many rows and columns of an image windows read."""
+    """Sizes of images and planes, the distance of rows, and the numbers of rows and columns that windows read."""
 
     images: SizeLike
     channels: SizeLike
@@ -189,7 +182,7 @@ class _Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class _PlanesForm:
-    """The properties of planes on which the code that fills them depends; see `Offsets`."""
+    """The properties of planes that determine the code that fills them. See `Offsets`."""
 
     strides: Pair
     remainders: tuple[tuple[int, ...], ...]
@@ -231,7 +224,7 @@ class _PlanesPart:
         return ArrayPart(out, [*place, 0, 0], sizes)
 
     def row(self, k: Vectors, source: Sequence[SizeLike], at: SizeLike, plane: int, out: IrValue) -> IrValue:
-        """Writes a row of the image to the planes from index `plane` on. `at` is the place in them where it starts."""
+        """Writes a row of the image to the planes from index `plane` on. The row starts at place `at` of each plane."""
         step, count = k.width * self.form.strides[1], self.numbers.columns
         whole = k.held(quotient(count, step) * step)
 
@@ -251,9 +244,9 @@ class _PlanesPart:
         out: IrValue,
         count: SizeLike | None,
     ) -> IrValue:
-        """Writes elements of a row to the planes, starting with element q of the elements that windows read.
+        """Writes elements of a row to the planes, from element q of the elements that windows read.
 
-        Writes as many vectors as the stride of columns, or only the first `count` elements of these vectors.
+        Writes one vector for each column of the stride, or only the first `count` elements of these vectors.
         """
         stride, remainders = self.form.strides[1], self.form.remainders[1]
         low, skipped = max(0, self.form.low[1]), max(0, -self.form.low[1])
@@ -274,7 +267,7 @@ def _two(values: Sequence[int], fill: int) -> Pair:
 
 
 def _planes(c: Convolution, *roles: Sequence[int]) -> Planes:
-    """The planes of a convolution's images. `roles` are the places, and the window's sizes, strides and dilation."""
+    """The planes of a convolution's images. `roles` are the places and the window's sizes, strides and dilation."""
     image = _two([shape(c.x)[d] for d in c.layout.input[2:]], 1)
     places, sizes, strides, dilation = (_two(role, 1) for role in roles)
     return Planes(places, sizes, strides, dilation, _two(c.window.low, 0), image)

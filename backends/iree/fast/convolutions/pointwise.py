@@ -3,7 +3,7 @@
     y[n, o, p] = sum_c w[o, c] x[n, c, p]                 for the places p of an image
     y[o, c] = sum_p w[o, p] x[c, p]                       toward the kernel, for one image
 
-No element moves, unless the window has strides or padding: planes (planes.py) then hold the elements that it reads.
+Arrays are read in place. Only if the window has strides or padding, planes (planes.py) hold copies of the elements.
 """
 
 import math
@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.types import shape
 def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
     """The result, as (batch, features, places). None if the window has several elements, or if the product is small.
 
-    The images have channels first, and `planes` are the planes of the images.
+    `planes` are the planes of the images, which have channels first.
     """
     layout, count = c.layout, math.prod(planes.places)
     sizes = [c.outputs, c.features, count]
@@ -38,10 +38,10 @@ def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
 
 
 def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
-    """The gradient toward a kernel of one element, as a matrix whose dimensions are in the order of the result.
+    """The gradient toward a kernel of one element, as a matrix with dimensions in the order of the result.
 
     None if the kernel has several elements, if there are several images, or if the product is small. All arrays have
-    channels first. `planes` are the planes of a convolution toward a kernel.
+    channels first. `planes` comes from `Planes.of_kernel`.
     """
     count = math.prod(planes.places)
     if math.prod(planes.sizes) > 1 or c.features > 1 or not is_large([c.outputs, count, c.batch]):
@@ -52,6 +52,6 @@ def toward_pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | No
 
 
 def _places(b: Emitter, planes: Planes, x: IrValue, sizes: Sequence[int]) -> IrValue:
-    """The elements of x that a window of one element reads, as an array of these sizes and the places."""
+    """The elements of x that windows of one element read, as an array of shape (*sizes, places)."""
     images = b.reshape(x, [*shape(x)[:2], *planes.image])
     return b.reshape(planes.filled(b, images, 0), [*sizes, math.prod(planes.places)])

@@ -2,9 +2,9 @@
 
     y[c, i, j] = sum_(n, p, q) w[n, c, p, q] x[c, n, p + i, q + j]
 
-Each part of the dispatch is one channel c. Vectors are along q. A tile covers some offsets (i, j); its sums, one vector
-each, stay in registers until the end, where their elements are added. The images are padded, and divided into planes if
-the cotangent w is dilated (planes.py).
+A part of the dispatch is one channel c. Vectors run along q. A tile covers some offsets (i, j). A sum is a vector in a
+register, whose elements are added at the end. The images are padded, and divided into planes if the cotangent w is
+dilated (planes.py).
 """
 
 import math
@@ -22,7 +22,7 @@ from tiduc.dialect.shapes.types import shape, with_shape
 
 
 def toward_depthwise(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution that `in_order` returned, with as many batch groups as images and as outputs."""
+    """The result of a convolution from `in_order`, which has as many batch groups as images and as outputs."""
     planes = Planes.of_kernel(c)
     x = planes.filled(b, b.reshape(c.x, [*shape(c.x)[:2], *planes.image]), 0)
     w = b.reshape(c.w, [*shape(c.w)[:2], *planes.places])
@@ -35,8 +35,7 @@ def toward_depthwise(b: Emitter, c: Convolution) -> Result:
 def _tile(planes: Planes, registers: int) -> tuple[int, int]:
     """The numbers of rows and columns of offsets in a tile.
 
-    They divide the numbers of rows and columns of the window, and are the largest for which the sums fit into
-    registers.
+    They divide the window's rows and columns. The sums of the largest such tile still fit into the registers.
     """
     by_rows, by_columns = ([m for m in range(1, n + 1) if n % m == 0] for n in planes.sizes)
     tiles = [(i, j) for i in by_rows for j in by_columns if i * j + 2 < registers]
@@ -45,7 +44,7 @@ def _tile(planes: Planes, registers: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _DepthwiseForm:
-    """The properties of a gradient on which its code depends; a tile has `rows` by `columns` offsets."""
+    """The properties of a gradient that determine its code. A tile has `rows` by `columns` offsets."""
 
     c: Convolution
     planes: Planes
@@ -55,7 +54,7 @@ class _DepthwiseForm:
 
 @dataclass(frozen=True)
 class _DepthwisePart:
-    """Emits the gradient toward the kernel of one channel; `x` are the images as planes, and `w` is the cotangent."""
+    """Emits the gradient toward the kernel of one channel. `x` holds images as planes; `w` is the cotangent."""
 
     form: _DepthwiseForm
     numbers: None
@@ -84,7 +83,7 @@ class _DepthwisePart:
         return ArrayPart(k.nest(counts, [k.array(sizes)], tile)[0], [channel, 0], sizes)
 
     def sums(self, k: Vectors, channel: SizeLike, i: SizeLike, j: SizeLike) -> Sequence[IrValue]:
-        """The sums of the tile whose first offset is (i, j), as one vector for each offset."""
+        """The sums of the tile whose first offset is (i, j): a vector for each offset."""
         c, planes = self.form.c, self.form.planes
         rows, columns = planes.places
         offsets = [

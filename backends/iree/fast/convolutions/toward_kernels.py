@@ -2,11 +2,11 @@
 
     y[c, o, i, j] = sum_(n, p, q) w[n, o, p, q] x[c, n, p + i, q + j]
 
-The window w is a cotangent, so w is larger than the result. Vectors are along the features o: a dispatch copies w to
-panels of a tile's features. A tile covers some features, some channels c and some offsets (i, j). Its sums stay in
-registers. Each step loads the vectors of w at a place (n, p, q), and multiplies them by the elements of x for the
-channels and offsets. The images are padded, and divided into planes if the cotangent is dilated (planes.py). At the
-end, blocks of a tile are transposed, since the features are not the last dimension of the result.
+The window w is a cotangent, which is larger than the result. A tile covers some features o, some channels c and some
+offsets (i, j). Its sums are vectors along the features and stay in registers. Each step loads the vectors of w at a
+place (n, p, q), and multiplies them by the elements of x for the channels and offsets. A dispatch first copies w to
+panels, each with the features of a tile. At the end, blocks of a tile are transposed, since the features are not the
+last dimension of the result. The images are padded, and divided into planes if the cotangent is dilated (planes.py).
 
 The code reads the sizes of arrays at run time, so that gradients of many sizes share it.
 """
@@ -31,14 +31,14 @@ from tiduc.dialect.shapes.types import shape, with_shape
 T = TypeVar("T")
 
 _STORE = 5
-"""The cycles that transpose and store one vector of a square block."""
+"""The cycles for transposing and storing one vector of a square block."""
 _BLOCK = 512
 """The most places of a panel that one workgroup copies."""
 
 
 @dataclass(frozen=True)
 class KernelTile:
-    """Sums that are computed together: how many channels, rows and columns of offsets, and vectors of features."""
+    """A tile of sums: its numbers of channels, of rows and columns of offsets, and of feature vectors."""
 
     channels: int
     rows: int
@@ -58,7 +58,7 @@ class KernelTile:
 
 @dataclass(frozen=True)
 class KernelSums:
-    """The numbers that decide which tile is chosen.
+    """The numbers from which the tile is chosen.
 
     They count the features, the channels, the rows and columns of offsets, the steps of a sum, and the elements of a
     vector (`lanes`).
@@ -72,13 +72,13 @@ class KernelSums:
     lanes: int
 
     def cycles(self, tile: KernelTile) -> float:
-        """The estimated number of cycles in which the gradient is computed with a tile."""
+        """The estimated cycles of the gradient with a tile."""
         offsets = self.channels * self.rows * self.columns // tile.height
         store = _STORE * tile.vectors * self.lanes * -(-tile.height // self.lanes)
         return offsets * -(-self.features // (tile.vectors * self.lanes)) * (self.steps * tile.cycles + store)
 
     def tiles(self, registers: int) -> Iterator[KernelTile]:
-        """The tiles whose sums and operands fit into the registers, and whose offsets are adjacent.
+        """Yields the tiles whose sums and operands fit into the registers, and whose offsets are adjacent.
 
         A tile has whole windows of several channels, whole rows of one window, or a part of one row.
         """
@@ -98,7 +98,7 @@ class KernelSums:
 
 
 def toward_kernel(b: Emitter, c: Convolution) -> Result:
-    """The result of a convolution that `Convolution.in_order` returned, and whose window is larger than its result.
+    """The result of a convolution from `Convolution.in_order` whose window is larger than its result.
 
     The convolution has no groups, and its image is not dilated.
     """
@@ -111,13 +111,13 @@ def toward_kernel(b: Emitter, c: Convolution) -> Result:
 
 
 def cycles_toward_kernel(c: Convolution, registers: Registers) -> float:
-    """The estimated number of cycles of `toward_kernel`, for a convolution whose dimensions are in any order."""
+    """The estimated cycles of `toward_kernel`, for a convolution with dimensions in any order."""
     sums, tile = _sums(c, Planes.of_kernel(c), registers)
     return sums.cycles(tile)
 
 
 def _sums(c: Convolution, planes: Planes, registers: Registers) -> tuple[KernelSums, KernelTile]:
-    """The numbers from which the tile is chosen, and the tile."""
+    """Returns the numbers from which the tile is chosen, and the tile."""
     steps = c.features * math.prod(planes.places)
     sums = KernelSums(c.outputs, c.batch, *planes.sizes, steps, lanes(c.x, registers))
     return sums, sums.best(registers.number, of_one_channel=c.layout.output[1] > c.layout.output[0])
@@ -168,8 +168,8 @@ class _Numbers(NamedTuple):
     """The numbers that the code reads.
 
     They count the features o, the images n, the channels c, and the rows and columns of a cotangent. `pitch` is the
-    distance between rows of a plane. The other numbers are sizes of arrays: the elements of a plane, the panels, the
-    places of a panel, and the result's last dimension.
+    distance between rows of a plane. The rest are sizes of arrays: the elements of a plane, the panels, the places of a
+    panel, and the last dimension of the result.
     """
 
     outputs: SizeLike
@@ -186,10 +186,10 @@ class _Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class _GradientForm:
-    """The properties of a gradient on which its code depends; gradients of equal forms share code.
+    """The properties of a gradient that determine its code.
 
-    With `by_channels`, channels are the first dimension of the result. `images` is the index of x's dimension of
-    images, `even` says whether all panels are full, and `sizes` has the numbers of rows and columns of offsets.
+    With `by_channels`, channels are the first dimension of the result. `images` is the index of the image dimension of
+    x. `even` says whether all panels are full. `sizes` counts the rows and columns of offsets.
     """
 
     tile: KernelTile
@@ -208,7 +208,7 @@ class _GradientForm:
 
 @dataclass(frozen=True)
 class _GradientPart:
-    """Emits a part of a gradient: a tile. `x` are the images as planes, and `w` is the cotangent in panels."""
+    """Emits a part of a gradient: one tile. `x` holds images as planes; `w` is the cotangent in panels."""
 
     form: _GradientForm
     numbers: _Numbers
@@ -236,7 +236,7 @@ class _GradientPart:
     def sums(
         self, k: Vectors, panel: SizeLike, channel: SizeLike, row: SizeLike, column: SizeLike
     ) -> Sequence[IrValue]:
-        """The sums of a tile: for each channel and offset, vectors of features."""
+        """The sums of a tile: for each channel and offset, vectors along features."""
         tile, n = self.form.tile, self.numbers
         of_form = replace(self.form.offsets, pitch=n.pitch)
         offsets = itertools.product(range(tile.rows), range(tile.columns))
@@ -263,7 +263,7 @@ class _GradientPart:
         return k.nest([n.images, n.rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
 
     def stored(self, k: Vectors, sums: Sequence[IrValue], count: SizeLike, out: IrValue) -> IrValue:
-        """The part `out` after storing the sums of a tile for its first `count` features."""
+        """The part `out` with the sums of a tile stored for its first `count` features."""
         form, tile = self.form, self.form.tile
         for v, begin in itertools.product(range(tile.vectors), range(0, tile.height, k.width)):
             rows = range(begin, min(begin + k.width, tile.height))
@@ -278,7 +278,7 @@ class _GradientPart:
 
 
 class _Panels(NamedTuple):
-    """The numbers that the copy reads: how many panels, images, features, and places of an image, panel and part."""
+    """Counts that the copy reads: panels, images, features, and the places of an image, a panel and a part."""
 
     panels: SizeLike
     images: SizeLike
@@ -289,7 +289,7 @@ class _Panels(NamedTuple):
 
 
 class _PanelsForm(NamedTuple):
-    """The properties of panels on which the code of the copy depends; see `_GradientForm`."""
+    """The properties of panels that determine the code of the copy. See `_GradientForm`."""
 
     images: int
     width: int
@@ -298,7 +298,7 @@ class _PanelsForm(NamedTuple):
 
 @dataclass(frozen=True)
 class _PanelsPart:
-    """Emits a part of the panels: some places of an image; `w` is the cotangent."""
+    """Emits a part of the panels: some places of an image. `w` is the cotangent."""
 
     form: _PanelsForm
     numbers: _Panels
@@ -310,7 +310,7 @@ class _PanelsPart:
         start = k.held(block * n.each)
 
         def feature(k: Vectors, i: SizeLike) -> SizeLike:
-            """The number of feature i of the panel, but at most the number of the last feature."""
+            """The number of feature i of the panel, at most the number of the last feature."""
             o = panel * form.width + i
             return k.held(o if form.even else smaller(o, n.outputs - 1))
 
@@ -329,7 +329,7 @@ class _PanelsPart:
 
 
 def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> IrValue:
-    """The cotangent as (panel, image, place, feature of the panel); places are padded to whole vectors."""
+    """The cotangent as (panel, image, place, feature of the panel). Places are padded to whole vectors."""
     form, vector = _PanelsForm(c.layout.kernel[0], of.width, of.even), of.vector
     panels, squares = -(-c.outputs // form.width), -(-count // vector)
     each = max(n for n in range(1, _BLOCK // vector + 1) if squares % n == 0) * vector
@@ -342,5 +342,5 @@ def _in_panels(b: Emitter, c: Convolution, of: _GradientForm, count: int) -> IrV
 
 
 def _swapped(index: int, x: T, y: T) -> list[T]:
-    """x and y as a list in which x has this index, 0 or 1."""
+    """A list of x and y in which x has index `index`, 0 or 1."""
     return [y, x] if index else [x, y]

@@ -1,1 +1,1 @@
-"""GPUs: passes on products, convolutions and sums, for NVIDIA GPUs; a pattern for gradients of max-pools, for all."""
+"""Code for GPUs: products, convolutions and sums on NVIDIA GPUs; gradients of max-pools on all GPUs."""

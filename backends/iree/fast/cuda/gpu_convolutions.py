@@ -1,9 +1,9 @@
-"""gpu_convolutions: convolutions on NVIDIA's GPUs as products of the kernel and the windows of the image (im2col).
+"""gpu_convolutions: convolutions on NVIDIA's GPUs as products of the kernel with the image's windows (im2col).
 
     y[o, (n, p)] = sum over s of w[o, s] patches[s, (n, p)],  s = (feature, offset in the window)
 
 One kernel copies the patches, and `gpu_products` computes the product. IREE's own convolutions read the image from
-global memory for each product: they take 10 to 20 times as long.
+global memory for each product, and take 10 to 20 times as long.
 """
 
 import math
@@ -23,7 +23,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _MOST_BYTES = 2**28
-"""The largest size of the patches."""
+"""The largest size of the patches, in bytes."""
 
 
 @slow(
@@ -51,7 +51,7 @@ def _as_product(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _without_holes(b: Emitter, c: Convolution) -> Convolution:
-    """The convolution of an image in which the zeros between elements are stored."""
+    """The convolution with the zeros between the elements of a dilated image stored in memory."""
     if math.prod(c.window.base) == 1:
         return c
     interior = [0] * len(shape(c.x))

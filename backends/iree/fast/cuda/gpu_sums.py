@@ -4,8 +4,9 @@
     ->
     %p = pad %x : 208x768    %s = reduce (reshape %p : 13x16x768) along [0]    reduce %s : 16x768 along [0]
 
-A thread of IREE's code adds up many elements that lie far apart: a sum of 197 rows of 768 elements takes 36
-microseconds on an H200, and 5 in parts. Sums of few rows are not rewritten if IREE divides them evenly among threads.
+In IREE's own code, a thread adds many elements that lie far apart. On an H200, a sum of 197 rows of 768 elements takes
+36 microseconds with IREE's code, and 5 microseconds in parts. Sums of few rows are not rewritten if IREE divides the
+rows evenly among threads.
 """
 
 import math
@@ -24,7 +25,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PARTS = 16
 _FEWEST, _MANY = 64, 512
-"""A sum is rewritten if it has at least `_MANY` rows, or at least `_FEWEST` rows and not a multiple of `_EVEN`."""
+"""A sum is rewritten if it has at least `_MANY` rows, or `_FEWEST` rows or more and not a multiple of `_EVEN`."""
 _EVEN = 32
 
 
@@ -59,7 +60,7 @@ def _of_products(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _is_long(op: IrOp, dimensions: Iterable[int]) -> bool:
-    """Whether an op sums many rows of f32, along the first dimensions of an operand of static shape."""
+    """Whether an op sums many rows of f32 along the first dimensions of a static operand."""
     x, y = op.operands[0], op.results[0]
     if not (is_static(x.type) and is_static(y.type) and shape(y)):
         return False

@@ -1,12 +1,12 @@
-"""pooled_scatters: on GPUs, the gradient of a max-pool as a sum over the elements of a window, not as a scatter.
+"""pooled_scatters: on GPUs, the gradient of a max-pool as a sum instead of a scatter.
 
     %0:2 = reduce_window(%x, reshape (iota 25))    the greatest element of each window of 3x3, and its number in 5x5
     %1 = scatter(%z, %0#1, %dy)                    adds each window's update to that element
     ->
     %1 = %z + sum over the 9 elements k of a window of pad (select %0#1 = number of k, %dy, 0)
 
-A window chooses one of its own elements, so an element gets updates only from the few windows that contain it. IREE
-applies all updates of a scatter in one thread of a GPU.
+Each window chooses one of its own elements, so an element receives updates only from the windows that contain it.
+IREE's scatter would apply all updates in one thread of the GPU.
 """
 
 import math
@@ -30,10 +30,10 @@ from tiduc.passes.rules.selection import selects
 
 
 class Chosen(NamedTuple):
-    """For each window over an array, the element that it chooses, by the element's row-major number in the array.
+    """For each window over an array, the row-major number of the element that the window chooses.
 
-    A window may also choose its initial number `none`, which is the number of no element. The scatter then adds the
-    window's update at the index `instead`, or drops the update if this index is out of range.
+    A window may also choose the initial number `none`, which numbers no element. The scatter then adds the window's
+    update at index `instead`, or drops the update if that index is out of range.
     """
 
     numbers: IrValue
@@ -49,7 +49,7 @@ class Chosen(NamedTuple):
     "gpu_networks.py: resnet18",
 )
 def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The sum over the elements of a window. None if the indices are not known to be numbers that windows choose."""
+    """The gradient as a sum over a window's elements. None if the indices may not be numbers that windows choose."""
     if len(op.results) != 1 or reducer(op) != "stablehlo.add":
         return None
     flat, indices, updates = op.operands
@@ -68,9 +68,9 @@ def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _chosen(indices: IrValue) -> Chosen | None:
-    """The element numbers in the indices of a scatter; None if the indices are not known to be such numbers.
+    """The `Chosen` from which a scatter's indices come. None if the indices may be other numbers.
 
-    The indices may be clamped to a range that contains the numbers of all elements.
+    A clamp of the indices is accepted if its range contains the numbers of all elements.
     """
     clamps = [c for x in traced(indices, RESHAPES) if (c := defined_by(x, "stablehlo.clamp")) is not None]
     low, y, high = clamps[0].operands if clamps else (None, indices, None)
@@ -98,7 +98,7 @@ def _chosen(indices: IrValue) -> Chosen | None:
 
 
 def _limit(x: IrValue | None, otherwise: int) -> int | None:
-    """A limit of a clamp; None if it is unknown. Without a clamp (x is None), `otherwise`."""
+    """A limit of a clamp, or None if it is unknown. Returns `otherwise` if there is no clamp (x is None)."""
     if x is None:
         return otherwise
     number = constant_splat(x)
@@ -106,13 +106,13 @@ def _limit(x: IrValue | None, otherwise: int) -> int | None:
 
 
 def _counts(x: IrValue) -> bool:
-    """Whether each element of an array is its own row-major index, and whether these indices fit the type."""
+    """Whether each element of an array equals its row-major index, and the type holds all these indices."""
     lines = [line for y in traced(x, RESHAPES) if (line := defined_by(y, "stablehlo.iota")) is not None]
     return bool(lines) and lines[0].results[0].type.rank == 1 and math.prod(shape(x)) - 1 <= type_range(x)[1]
 
 
 def _adds_numbers(op: IrOp, chosen: Chosen) -> bool:
-    """Whether a scatter adds a number at each index of a vector; its indices are in the order of `chosen`."""
+    """Whether a scatter adds numbers to a vector, one for each index, in the order of `chosen`."""
     d = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     flat, indices, updates = op.operands
     in_order = shape(updates) == shape(chosen.numbers) and d.index_vector_dim >= len(shape(indices)) - 1

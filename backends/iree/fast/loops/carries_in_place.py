@@ -1,19 +1,18 @@
-"""carries_in_place: loops on the host update the rows of a carry (loop-carried value) in place, without a copy of it.
+"""carries_in_place: makes loops on the host update rows of a carry (loop-carried value) without copying the carry.
 
     %r = while(%s = %0) { %t = dynamic_update_slice %s, %row, %i; return %t }
     ->  module attributes {stream.topology = ...}
         %1 = a mark of %0 (`marks.py`)                              a new array, which only the loop uses
         %r = while(%s = %1) { %t = dynamic_update_slice %s, %row, %i; return %t }
 
-IREE loses track of the device that holds a loop's carries, and copies a carry before each read or update: n iterations
-that each write one row of a stack copy n rows each. IREE takes these copies for copies between two devices. The
-topology says that the device shares memory with itself, so that IREE omits them.
+IREE loses track of the device that holds a loop's carries, and copies a whole carry before each read or update, as if
+for another device. The topology says that the device shares memory with itself, so IREE omits these copies.
 
 With the topology, IREE updates a carry in place even if other values share its memory. This pass therefore rewrites all
 loops of a module:
 
-- A carry is updated in place if only a chain of updates reads the carry, and the chain's last result becomes the
-  carry's next value. The carry's initial value is first copied to an array that IREE never merges with others.
+- A carry is updated in place if its only readers form a chain of updates that ends with the carry's next value.
+  The carry's initial value is first copied to an array that IREE never merges with others.
 - Any other op that updates a carry, or a value that may be a view of a carry, updates a copy.
 """
 
@@ -37,7 +36,8 @@ _ONE_DEVICE = (
     "#hal.device.topology<links = [(@__device_0 -> @__device_0 = "
     "{transparent_access = true, unified_memory = true})]>"
 )
-"""The program has one device, which IREE names `__device_0`; the link says that it shares memory with itself."""
+"""The program has one device, which IREE names `__device_0`. The link says that the device shares memory with itself.
+"""
 
 
 @slow(
@@ -71,7 +71,7 @@ def carries_in_place(module: ir.Module) -> int:
 
 
 def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
-    """Whether carry i and each array of its chain have one reader: the next update, or the terminator at the end."""
+    """Whether carry i and each array of its chain have a single reader: the next update, or finally the terminator."""
     condition, body = (region.blocks[0] for region in loop.regions)
     if len(chain) < 2 or not is_static(chain[0].type) or list(condition.arguments[i].uses):
         return False
@@ -81,7 +81,7 @@ def _is_updated_alone(loop: IrOp, i: int, chain: Sequence[IrValue]) -> bool:
 
 
 def _chain(loop: IrOp, i: int) -> list[IrValue]:
-    """Carry i at the start of an iteration, and the results of the updates that lead to the carry's next value."""
+    """Carry i at the start of an iteration, then the results of the updates that lead to the carry's next value."""
     body = loop.regions[1].blocks[0]
     carry = body.arguments[i]
     return [carry, *(op.results[0] for op in updates_between(terminator(body).operands[i], carry))]

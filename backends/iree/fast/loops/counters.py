@@ -1,4 +1,4 @@
-"""`Counter`: loop-carried values that grow by a constant in each iteration, and the trip counts that they determine."""
+"""`Counter`: a loop-carried value that grows by a constant in each iteration. `trip_count` derives trip counts."""
 
 from dataclasses import dataclass
 
@@ -52,7 +52,7 @@ _SWAPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 
 
 def _count(counter: Counter, direction: str, limit: int) -> int | None:
-    """The number of iterations in which a counter satisfies its comparison; None if it does not approach the limit."""
+    """The number of iterations in which a counter satisfies its comparison. None if it never reaches the limit."""
     start, step = counter.start, counter.step
     ways = {"LT": (1, 0), "LE": (1, 1), "GT": (-1, 0), "GE": (-1, 1)}
     sign, beyond = ways.get(direction, (0, 0))
@@ -62,7 +62,7 @@ def _count(counter: Counter, direction: str, limit: int) -> int | None:
 
 
 def loop_counter(loop: IrOp) -> tuple[int, IrValue] | tuple[None, None]:
-    """The index of the carry that counts iterations from zero up to a limit, and the limit; or None, None."""
+    """The index of the carry that counts from zero up to a limit, and the limit. (None, None) without such a carry."""
     block = loop.regions[0].blocks[0]
     op = defined_by(list(operations(block))[-1].operands[0], "stablehlo.compare")
     if op is None or "LT" not in str(op.attributes["comparison_direction"]):
@@ -75,13 +75,13 @@ def loop_counter(loop: IrOp) -> tuple[int, IrValue] | tuple[None, None]:
 
 
 def counter_of(loop: IrOp, i: int) -> Counter | None:
-    """Carry i of a loop as a counter; None if its start or step is unknown, or if the step is 0."""
+    """Carry i of a loop as a counter. None if the start or step is unknown, or if the step is 0."""
     start, step = constant_splat(loop.operands[i]), step_of_carry(loop, i)
     return None if start is None or not step else Counter(int(start.value), step)
 
 
 def step_of_carry(loop: IrOp, i: int) -> int | None:
-    """The constant that each iteration adds to carry i, a scalar integer; None if the carry changes in another way."""
+    """The constant that each iteration adds to carry i, a scalar integer. None if the carry changes in another way."""
     body = loop.regions[1].blocks[0]
     x, new = body.arguments[i], list(operations(body))[-1].operands[i]
     if not is_index(x.type):
@@ -100,7 +100,7 @@ def step_of_carry(loop: IrOp, i: int) -> int | None:
 
 
 def is_index(type_: ir.Type) -> bool:
-    """Whether a type is a scalar signed integer so wide that adding sizes does not overflow."""
+    """Whether a type is a scalar signed integer that is so wide that adding sizes does not overflow."""
     if not isinstance(type_, ir.RankedTensorType) or type_.rank:
         return False
     kind = type_.element_type

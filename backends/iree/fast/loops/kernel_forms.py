@@ -1,11 +1,11 @@
-"""Replacements for ops that IREE does not compile in kernels: conditionals, gathers of one slice, pads. Removes marks.
+"""Replaces ops that IREE cannot compile in kernels: conditionals, gathers of one slice, and pads. Removes marks.
 
     %y = case(%i) { return %a }, { return %b }    ->    %y = select(%i == 0, %a, %b)
     gather of one slice  ->  dynamic_slice        pad  ->  concatenate        mark of x (`emit/marks.py`)  ->  x
 
-IREE's compiler fails on kernels with conditionals whose results are arrays. If the branches are cheap, all of them are
-computed, and a select chooses the results. This is safe, because the branches have no side effects and no loops, and a
-NaN in another branch is not selected. An index out of range selects the last branch.
+IREE's compiler fails on conditionals with array results in kernels. If the branches are cheap, all branches are
+computed and a select chooses among their results. The branches have no side effects and no loops, and the select
+ignores a NaN in another branch. An index out of range selects the last branch.
 """
 
 import math
@@ -27,11 +27,11 @@ BRANCHES = ("stablehlo.case", "stablehlo.if")
 GATHER = "stablehlo.gather"
 
 _WORK = 2**14
-"""The most elements and multiplications of all branches together, which take a few microseconds in a kernel."""
+"""The most elements and multiplications of all branches together. They take a few microseconds in a kernel."""
 
 
 def is_cheap(op: IrOp) -> bool:
-    """Whether the branches of a conditional together compute little and contain no loop."""
+    """Whether the branches of a conditional, taken together, compute little and contain no loop."""
     inner = outer_first(op)[1:]
     if any(x.name in ("stablehlo.while", KERNEL) for x in inner):
         return False
@@ -40,7 +40,7 @@ def is_cheap(op: IrOp) -> bool:
 
 
 def work_of(op: IrOp) -> int:
-    """The number of elements that an op computes. For a product, the number of its multiplications."""
+    """The number of multiplications of a product, or the number of elements that another op computes."""
     count = sum(int(math.prod(shape(y))) for y in op.results)
     return count * contracted_size(op) if op.name == "stablehlo.dot_general" else count
 
@@ -58,9 +58,9 @@ def as_selects(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 
 def is_one_slice(op: IrOp) -> bool:
-    """Whether an op is a gather of one slice, whose index legalization has clamped.
+    """Whether an op is a gather of one slice. Legalization has clamped the index of such a gather.
 
-    Outside of kernels, such a gather is kept, because a slice would make IREE's host code read the index.
+    Outside of kernels the gather is kept, because a dynamic_slice would make IREE's host code read the index.
     """
     if op.name != GATHER:
         return False
@@ -81,7 +81,7 @@ def as_slice(b: Emitter, gather: IrOp) -> Sequence[IrValue]:
 
 
 def as_concatenation(b: Emitter, pad: IrOp) -> Sequence[IrValue]:
-    """Rewrites a pad as concatenations. In a kernel, IREE compiles a pad to a single vector as large as the array."""
+    """Rewrites a pad as concatenations. IREE would compile a pad in a kernel to one vector as large as the array."""
     x, value = pad.operands
     low, high = (list(pad.attributes[f"edge_padding_{end}"]) for end in ("low", "high"))
     for d, counts in enumerate(zip(low, high, strict=True)):
@@ -100,8 +100,8 @@ def without_mark(b: Emitter, select: IrOp) -> Sequence[IrValue] | None:
 def is_needless_mark(select: IrOp) -> bool:
     """Whether an op is a mark that a kernel does not need, because its readers are not loops and do not update it.
 
-    Such marks keep IREE from merging arrays of several dispatches, and a kernel is one dispatch. Since kernels have no
-    barriers, an op that reads the result of a barrier counts as a reader of the operand.
+    A mark keeps IREE from merging arrays of several dispatches, but a kernel is one dispatch. Kernels have no barriers,
+    so readers of a barrier's result count as readers of the mark.
     """
     (y,) = select.results
     if hidden_of(y) is None:
@@ -115,10 +115,10 @@ def is_needless_mark(select: IrOp) -> bool:
 
 
 def _behind_barriers(x: IrValue) -> list[IrValue]:
-    """The results of barriers that equal their operand x."""
+    """The results of barriers that pass on their operand x."""
     return [use.owner.results[use.operand_number] for use in x.uses if use.owner.name == BARRIER]
 
 
 def contracted_size(op: IrOp) -> int:
-    """The number of products that a dot or dot_general adds for each element of its result."""
+    """The number of products that a dot or dot_general adds for one element of the result."""
     return math.prod(op.operands[0].type.shape[d] for d in Contraction.of(op).summed[0])

@@ -1,14 +1,14 @@
-"""loop_forms: which form a loop gets on IREE, and why. `FORMS` is the only table that the passes for loops consult.
+"""loop_forms: the table `FORMS` decides which form a loop gets on IREE.
 
     for form in FORMS: form.against(loop)    ->    why the loop does not get the form, or "" for a loop that gets it
 
-IREE runs a loop on the host: each iteration launches dispatches, keeps counters on the device, and copies loop-carried
-values. A kernel has none of these costs, and is the best form. If a loop fits into no kernel, the host may count its
-iterations, and the loop may update its loop-carried values in place; these two forms go together.
+IREE runs a loop on the host: each iteration launches dispatches, computes counters on the device, and copies
+loop-carried values. A kernel has none of these costs. If a loop does not fit into a kernel, the host may count its
+iterations, and the loop may update its loop-carried values in place. A loop can have both of these forms.
 
-`plan.py` decides for a whole program: its first attempts make kernels of the loops that fit, and count no other loop.
-If IREE rejects the kernels, or if no loop fits, later attempts count loops. Each of these attempts updates carries in
-place, and is followed by an attempt that does not, in case IREE rejects the program.
+`plan.py` chooses for a whole program. Its first attempts turn the loops that fit into kernels and leave other loops
+unchanged. If IREE rejects the kernels, or if no loop fits, later attempts count iterations. Such an attempt updates
+carries in place; if IREE rejects the program, the next attempt does not.
 """
 
 import math
@@ -36,7 +36,7 @@ from tiduc.dialect.ops.traits import CONTROL
 from tiduc.dialect.shapes.types import element, shape
 
 _SMALL = 1024
-"""The most bytes of a small carry; all small carries may be on the stack."""
+"""The most bytes of a small carry. Every small carry may be on the stack."""
 _BINDINGS = 32
 """The most arrays that IREE's runtime can pass to a dispatch."""
 _INLINED = 256
@@ -53,7 +53,7 @@ _WRITERS = "insert", "transfer_write"
 
 
 def _against_kernel(loop: ir.Operation) -> str:
-    """Why a loop cannot be a kernel, or "". A kernel has limits on its ops, its stack, and the number of its arrays."""
+    """Why a loop cannot be a kernel, or "". Checks the ops, the bytes on the stack, and the number of arrays."""
     if not wanted(loop):
         return "no op reads its results"
     stack, ops = 0.0, outer_first(loop)
@@ -68,7 +68,7 @@ def _against_kernel(loop: ir.Operation) -> str:
             return (
                 f"an array of {inner.name} is too large for the stack, or has a type that kernels do not have"
             )
-    # Large constants are also arrays of the dispatch, as is the zero from which `to_kernel` computes `never`.
+    # Large constants are also arrays of the dispatch. So is the zero from which `to_kernel` computes `never`.
     constants = [
         x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
     ]
@@ -79,7 +79,7 @@ def _against_kernel(loop: ir.Operation) -> str:
 
 
 def _against_in_kernel(op: ir.Operation) -> str:
-    """Why an op in a loop cannot be in a kernel; "" if it can be there, provided that its arrays are small enough."""
+    """Why an op of a loop cannot be in a kernel, or "". Does not check the sizes of arrays."""
     if op.name == KERNEL:
         divided = not list(op.regions[1].blocks)
         return "it contains a dispatch that several threads run" if divided else ""
@@ -93,7 +93,7 @@ def _against_in_kernel(op: ir.Operation) -> str:
 
 
 def _bytes_on_stack(op: ir.Operation, loop: ir.Operation) -> float:
-    """The number of bytes of an op's arrays on the stack of a loop's kernel; infinite if they cannot be there."""
+    """The bytes of an op's arrays on the stack of a loop's kernel. Infinite if the arrays cannot be on the stack."""
     if op.name == KERNEL:
         plain = all(is_plain(y.type) for y in op.results)
         return sum(_size(y) for y in op.results) if plain else math.inf
@@ -116,9 +116,7 @@ def _crops_or_dilates(pad: ir.Operation) -> bool:
 
 
 def carries_on_stack(loop: IrOp) -> list[int]:
-    """The indices of the carries that the kernel keeps on its stack.
-
-    The other carries are in the memory of the results.
+    """The indices of the carries on the kernel's stack. The other carries are in the memory of the results.
 
     The stack holds small carries, predicates, and, for each type, all large carries except one. Only one carry of a
     type can be in the memory of a result, because MLIR merges two `tensor.empty` of equal type.
@@ -133,7 +131,7 @@ def carries_on_stack(loop: IrOp) -> list[int]:
 
 
 def read_from_outside(loop: IrOp) -> list[IrValue]:
-    """The values that a loop captures or starts with, except constants and the hidden numbers of needless marks."""
+    """The values that a loop captures or starts with, except constants and hidden numbers of needless marks."""
     selects = outer_first(loop, ("stablehlo.select",))
     needless = {hidden_of(op.results[0]) for op in selects if kernel_forms.is_needless_mark(op)}
     values = dict.fromkeys((*loop.operands, *captured(loop)))
@@ -169,7 +167,7 @@ def _against_counting(loop: ir.Operation) -> str:
 
 
 def _against_updates_in_place(loop: ir.Operation) -> str:
-    """Why no loop of a module may update carries in place, or "". IREE omits all its copies in a module, or none."""
+    """Why the loops of a module must not update carries in place, or "". IREE omits all copies in a module or none."""
     module = loop.operation
     while module.parent is not None:
         module = module.parent
@@ -194,7 +192,7 @@ def on_host(op: IrOp) -> Iterator[ir.Operation]:
 
 
 def may_be_carry(x: IrValue) -> bool:
-    """Whether IREE may identify an array as a carry of a loop on the host, or as a view of one."""
+    """Whether IREE may find an array to be a carry of a loop on the host, or a view of one."""
     return any(
         isinstance(y.owner, ir.Block) and y.owner.owner.operation.name == _WHILE
         for y in reached([x], _sources)
@@ -202,14 +200,14 @@ def may_be_carry(x: IrValue) -> bool:
 
 
 def _sources(y: IrValue) -> list[IrValue]:
-    """The values that may share y's memory: operands of y's size, unless the op that computes y makes a new array."""
+    """The values that may share y's memory: operands of the size of y. Empty if the op of y computes a new array."""
     if (op := definition(y)) is None or op.name in _NEW:
         return []
     return may_be(y) if op.name in CONTROL else [x for x in op.operands if size_in_bits(x) == size_in_bits(y)]
 
 
 def _writes_to_captured(op: IrOp) -> bool:
-    """Whether an op is a dispatch that may write to an array from outside, and that array may be a carry."""
+    """Whether an op is a dispatch that may write to an array from outside, where this array may be a carry."""
     if op.name != KERNEL:
         return False
     outside = set(captured(op))
@@ -226,9 +224,9 @@ def _writes_to_captured(op: IrOp) -> bool:
 
 @dataclass(frozen=True)
 class LoopForm:
-    """A form of loops: its name, the pass that creates it, and what a loop gains by it.
+    """A form of loops: its name, the pass that creates the form, and the benefit for a loop.
 
-    `against` returns why a loop does not get the form, or "" if it does.
+    `against` returns why a loop does not get the form, or "" if the loop gets it.
     """
 
     name: str

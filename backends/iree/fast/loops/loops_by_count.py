@@ -3,8 +3,8 @@
     while(%i = 9, %k = 0, %x) cond { %i >= 0 } do { return %i - 1, %k + 2, f(%x, %i, %k) }
     ->  while(%t = 0, %x) cond { %t < 10 } do { return %t + 1, f(%x, 9 - %t, 2 * %t) }
 
-IREE turns loops of this form into host loops whose counter is a number on the host. In other loops the counters are
-arrays on the device: each iteration has a dispatch for each counter, copies the condition's result, and waits for it.
+IREE keeps the counter of such a loop on the host. In other loops, counters are arrays on the device: an iteration runs
+a dispatch for each counter, copies the condition's result to the host, and waits for the copy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def loops_by_count(module: ir.Module) -> int:
 
 
 def _rewritten(loop: ir.Operation) -> bool:
-    """Replaces a loop by a loop that counts from zero, unless `COUNTED` gives a reason not to.
+    """Replaces a loop by a loop that counts from zero, unless `COUNTED` gives a reason against it.
 
     Returns whether the loop was replaced.
     """

@@ -2,14 +2,14 @@
 
     %r = stablehlo.while(%x = %0) ...  ->  %r = flow.dispatch.region { stablehlo.while(%x = %0) ... }
 
-IREE runs a loop on the host, with one or more dispatches per iteration; for small arrays, that takes ten times as long
-as the arithmetic. Inside a dispatch the loop is machine code, and its carries (loop-carried values) stay in place: each
-new carry is written over the old one. This pass makes these copies explicit, since IREE allocates no memory while a
+IREE runs a loop on the host, with one or more dispatches for each iteration. For small arrays, launching dispatches
+takes ten times as long as the arithmetic. Inside a dispatch, the loop is machine code, and each new carry (loop-carried
+value) overwrites the old one. The pass emits these copies explicitly, because IREE cannot allocate memory while a
 dispatch runs.
 
-`loop_forms.py` says which loops fit: their intermediate arrays must fit on the stack. A loop that writes too many
-arrays may fit after `packing.py` has packed these arrays into few. IREE fails to compile some of these loops; a later
-attempt of `plan.py` compiles the program without this pass.
+`loop_forms.py` decides which loops fit: intermediate arrays must fit on the stack. A loop that writes too many arrays
+may fit after `packing.py` has packed the arrays into fewer arrays. IREE fails to compile some kernels; a later attempt
+of `plan.py` then compiles the program without this pass.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ def _within(op: IrOp) -> int:
 
 
 def _small(loop: ir.Operation) -> ir.Operation | None:
-    """The loop if it fits into a kernel, or the loop with packed stacks that replaces it; None if neither fits."""
+    """The loop if it fits into a kernel, or its replacement with packed stacks. None if neither fits."""
     if not wanted(loop):
         return None
     read_packed(loop)
@@ -127,20 +127,20 @@ _OF_MARKS = (
 
 
 def _erase_unread(loop: IrOp) -> None:
-    """Erases the unread ops of removed marks, so that the dispatch does not read the marks' hidden numbers."""
+    """Erases the unread ops of removed marks, so that the dispatch does not read the hidden numbers of these marks."""
     for op in reversed(outer_first(loop, _OF_MARKS)):
         if not list(op.results[0].uses):
             op.erase()
 
 
 def _is_numbering(x: IrValue) -> bool:
-    """Whether x is an iota of signless integers: a kernel computes it, while IREE would keep the array in memory."""
+    """Whether x is an iota of signless integers. A kernel computes such an iota; IREE would store it in memory."""
     integers = isinstance(element(x), ir.IntegerType) and not is_unsigned(x)
     return integers and defined_by(x, "stablehlo.iota") is not None
 
 
 def _numbered(k: Kernel, array: IrValue, iota: IrValue) -> IrValue:
-    """Fills `array` with the elements of an iota for which `_is_numbering` holds, and returns the array."""
+    """Fills `array` with the elements of an iota that passed `_is_numbering`. Returns the array."""
     d = ir.IntegerAttr(ir.OpResult(iota).owner.attributes["iota_dimension"]).value
 
     def put(k: Kernel, place: Sequence[int | RunTimeSize], out: IrValue) -> Sequence[IrValue]:
@@ -150,12 +150,11 @@ def _numbered(k: Kernel, array: IrValue, iota: IrValue) -> IrValue:
 
 
 def _read_through_barriers(b: Emitter, loop: IrOp) -> None:
-    """Makes the loop read values from outside through barriers, so that their ops stay out of the dispatch."""
+    """Makes the loop read outside values through barriers, so that the ops of these values stay out of the dispatch."""
     outside = read_from_outside(loop)
     if not outside:
         return
-    # IREE may not wait for the op that computes a loop-carried value behind a barrier: see `optimization_barrier` in
-    # faults/.
+    # IREE may fail to wait for the op of a loop-carried value behind a barrier: see `optimization_barrier` in faults/.
     awaited = [copied(b, x) if is_carry(x) else x for x in outside]
     behind = dict(zip(outside, map(b.stored, awaited), strict=True))
     for inner in outer_first(loop):
@@ -181,7 +180,7 @@ _REWRITES: tuple[dict[str, Pattern], ...] = (
         "stablehlo.select": kernel_forms.without_mark,
     },
 )
-"""Three steps of rewrites, by op name, that prepare a loop for a kernel. Later steps rewrite ops of earlier steps."""
+"""Rewrites by op name, in three steps, that prepare a loop for a kernel. Later steps rewrite ops of earlier steps."""
 
 
 def _in_place(loop: IrOp, never: IrValue) -> None:
@@ -201,7 +200,7 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     for i, ((new, old), updates) in enumerate(zip(pairs, chains, strict=True)):
         if new == old or updates or _is_carry_of_inner_loop(new, old):
             continue
-        # The copy is at the end. Earlier, it would overwrite the old carry, which ops of the iteration still read.
+        # The copy must be at the end, because ops of the iteration still read the old carry.
         end.operands[i] = k.filled(old, new)
 
 
@@ -210,10 +209,11 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
     "products_in_a_dispatch",
 )
 def store_terms(loop: IrOp) -> None:
-    """Stores the products and sums that an update combines, if there are several, each in an array of its own.
+    """Stores each product and sum that an update combines in an array of its own, if there are several.
 
-    IREE 3.13 computes each of them in the part of the carry that is updated, so that one overwrites the other. With
-    stores, a GRU of 64 steps takes 0.84 of the time, and its gradient 1.07 to 1.15; LSTMs have no such updates.
+    IREE 3.13 would compute each of them in the updated part of the carry, so that one overwrites the other. With
+    stores, a GRU of 64 steps takes 0.84 of the time, and its gradient 1.07 to 1.15 of the time. LSTMs have no such
+    updates.
     """
     block = loop.regions[1].blocks[0]
     for op in list(operations(block)):
@@ -227,7 +227,7 @@ def store_terms(loop: IrOp) -> None:
 
 
 def _accumulations(x: IrValue, block: ir.Block) -> dict[IrValue, IrOp]:
-    """The products and sums of a block that enter x directly or through other ops of the block, by their results."""
+    """The products and sums in a block from which x is computed, directly or through other ops of the block."""
     found, seen, left = dict[IrValue, IrOp](), set[IrValue](), [x]
     while left:
         y = left.pop()
@@ -246,10 +246,10 @@ _ACCUMULATIONS = PRODUCTS | {"stablehlo.reduce"}
 
 
 def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
-    """Whether a nested loop updates the carry in place: it starts with `old`, and `new` is its result.
+    """Whether a nested loop updates the carry in place: `old` is its initial value and `new` its result.
 
     A copy would read and write the array of the inner loop, which IREE rejects. If an op reads `old` after the inner
-    loop, that loop has an array of its own.
+    loop, the inner loop has an array of its own, and the result is False.
     """
     inner = defined_by(new, "stablehlo.while")
     if inner is None or inner.operands[list(inner.results).index(new)] != old:
@@ -258,10 +258,10 @@ def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
 
 
 def _carries_behind_writes(loop: IrOp, never: IrValue) -> list[IrValue]:
-    """The carries for the body to read, each behind a conditional write whose condition, `never`, is always false.
+    """The carries that the body reads, each behind a write whose condition, `never`, is always false.
 
-    Without the writes, IREE 3.13 moves a reshape of a block argument out of the dispatch, where the argument does not
-    exist.
+    Without the writes, IREE 3.13 would move a reshape of a block argument out of the dispatch, where the argument does
+    not exist.
     """
     body = loop.regions[1].blocks[0]
     k = Kernel(ir.InsertionPoint.at_block_begin(body), loop.location)
@@ -274,13 +274,13 @@ def _carries_behind_writes(loop: IrOp, never: IrValue) -> list[IrValue]:
 
 
 def _written_if(k: Kernel, condition: IrValue, x: IrValue) -> IrValue:
-    """The array x, with its first element set to 0 if the condition holds."""
+    """The array x. Its first element becomes 0 if the condition holds."""
     first = [0] * len(shape(x))
     return k.if_(condition, [x.type], lambda k: [k.put(k.number(0, element(x)), x, *first)], lambda k: [x])[0]
 
 
 def _is_read_after(x: IrValue, update: IrOp) -> bool:
-    """Whether an op after `update` still reads the array x, perhaps reshaped."""
+    """Whether an op after `update` reads the array x or a reshape of x."""
     for use in x.uses:
         reader = use.owner.operation
         while reader.block != update.operation.block:

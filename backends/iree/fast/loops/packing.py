@@ -1,11 +1,11 @@
-"""Packs stacks of equal type into one array. A stack is a loop-carried array of which each iteration writes a part.
+"""Packs stacks of equal type into one array. A stack is a loop-carried array that each iteration updates in part.
 
     %y:2 = while(%a = %0, %b = %1) { %p = dynamic_update_slice %a, %u, %i; %q = dynamic_update_slice %b, %v, %i }
     ->  %z = while(%c = [%0, %1]) { ... dynamic_update_slice %c, [%u], 0, %i ... }, %y#0 = %z[0], %y#1 = %z[1]
 
-The derivative of a scan may stack dozens of residuals. A loop in one dispatch can have at most 32 arrays. Only one
-array of each type can be in the memory of a result; the others take space on the machine's stack. The packed array is
-in the memory of a result.
+The derivative of a scan may stack dozens of residuals, but a loop in one dispatch can have at most 32 arrays. Besides,
+only one array of each type can be in the memory of a result; other arrays take space on the thread's stack. The packed
+array is in the memory of a result.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ _SLICE = "stablehlo.dynamic_slice"
 
 @dataclass(frozen=True)
 class Packing:
-    """A loop with packed stacks. `pairs` are the old results with their replacements, and `ops` are the emitted ops."""
+    """A loop with packed stacks. `pairs` has the old results with their replacements. `ops` are the emitted ops."""
 
     loop: ir.Operation
     pairs: list[tuple[IrValue, IrValue]]
@@ -70,7 +70,7 @@ def pack(loop: IrOp) -> Packing | None:
 
 
 def read_packed(loop: IrOp) -> None:
-    """Rewrites a loop's slices of a part of a packed array as slices of the whole packed array."""
+    """Makes a loop slice a packed array directly, instead of slicing a part that was cut from the packed array."""
     for x in captured(loop):
         part = _packed(x)
         if part is None:
@@ -102,7 +102,7 @@ def _groups(loop: IrOp) -> list[list[int]]:
 
 
 def _updates(loop: IrOp, i: int) -> list[IrOp]:
-    """The chain of updates from carry i to its next value; empty if other ops compute that value or read the carry."""
+    """The chain of updates from carry i to its next value. Empty if other ops compute that value or read the carry."""
     condition, body = (region.blocks[0] for region in loop.regions)
     chain = updates_between(list(operations(body))[-1].operands[i], body.arguments[i])
     steps = [body.arguments[i], *(op.results[0] for op in chain)]
@@ -113,7 +113,7 @@ def _updates(loop: IrOp, i: int) -> list[IrOp]:
 def _filling(
     loop: IrOp, block: ir.Block, others: Sequence[int], groups: Sequence[Sequence[int]]
 ) -> Callable[..., list[IrValue]]:
-    """A function that copies the ops of `block` to the packed loop, with updates of packed arrays."""
+    """A function that copies the ops of `block` to the packed loop, with updates of packed arrays instead of stacks."""
     places = {
         op.results[0]: (g, n)
         for g, group in enumerate(groups)
@@ -143,7 +143,7 @@ def _filling(
 
 
 def _side_by_side(b: Emitter, xs: Sequence[IrValue]) -> IrValue:
-    """The concatenation of arrays of one type along a new first dimension."""
+    """Concatenates arrays of one type along a new first dimension."""
     type_ = with_shape(xs[0].type, [len(xs), *shape(xs[0])])
     numbers = [constant_splat(x) for x in xs]
     same = numbers[0]
@@ -158,7 +158,7 @@ def _part(b: Emitter, x: IrValue, n: int) -> IrValue:
 
 
 def _packed(x: IrValue) -> tuple[IrValue, int] | None:
-    """The packed array of which x is a part, as `_part` emits it, and the part's index; None for other values."""
+    """The packed array from which `_part` cut x, and the part's index. None for other values."""
     reshape = defined_by(x, "stablehlo.reshape")
     part = defined_by(reshape.operands[0], "stablehlo.slice") if reshape else None
     if part is None:

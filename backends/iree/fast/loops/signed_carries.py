@@ -4,8 +4,8 @@
     ->  while(%go = 1 : i8) cond { return %go != 0 } do { ... return convert %next }
 
 Kernels copy carries (loop-carried values) element by element. IREE stores predicates as bytes and has no unsigned
-integers, but its compiler does not convert single elements accordingly, and rejects loops with such carries. Both
-conversions are exact in both directions.
+integers, but does not convert single elements of such arrays, and rejects the loops. Both conversions are exact in both
+directions.
 """
 
 from torch_mlir import ir
@@ -20,7 +20,7 @@ from tiduc.dialect.shapes.types import element, with_element
 
 
 def signed_carries(b: Emitter, loop: IrOp) -> None:
-    """Converts unsigned and predicate carries of one loop to signed integers, in place. Nested loops stay unchanged."""
+    """Converts the unsigned and predicate carries of a loop to signed integers, in place. Skips nested loops."""
     body = loop.regions[1].blocks[0]
     end = list(operations(body))[-1]
     for i, (new, old) in enumerate(zip(list(end.operands), body.arguments, strict=True)):
@@ -29,12 +29,12 @@ def signed_carries(b: Emitter, loop: IrOp) -> None:
 
 
 def _is_converted(new: IrValue, old: IrValue) -> bool:
-    """Whether a carry needs conversion: if it has unsigned integers, or predicates that are replaced as a whole."""
+    """Whether a carry needs conversion: unsigned integers do, and so do predicates that are replaced as a whole."""
     return is_unsigned(old) or (is_boolean(old) and new != old and not updates_between(new, old))
 
 
 def _convert(loop: IrOp, end: IrOp, i: int) -> None:
-    """Converts carry i to signed integers before the loop and at its end, and back where regions and readers use it."""
+    """Converts carry i to signed integers, and back before each use in the regions and after the loop."""
     kind = element(loop.operands[i])
     for op in (loop, end):
         op.operands[i] = _signed(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])
@@ -45,7 +45,7 @@ def _convert(loop: IrOp, end: IrOp, i: int) -> None:
 
 
 def _signed(b: Emitter, x: IrValue) -> IrValue:
-    """x as signed integers; a splat stays a constant, since a kernel can read only a limited number of arrays."""
+    """x as signed integers. A splat stays a constant, because a kernel can read only a limited number of arrays."""
     type_ = with_element(x.type, signless(max(8, element(x).width)))
     value = constant_splat(x)
     if value is not None:
@@ -55,7 +55,7 @@ def _signed(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _read_as(x: IrValue, kind: ir.IntegerType, place: ir.InsertionPoint, loop: IrOp) -> None:
-    """Changes the type of x to signed integers; its readers get x converted back to the element type `kind`."""
+    """Changes the type of x to signed integers. Readers get x converted back to the element type `kind`."""
     readers = list(x.uses)
     x.set_type(with_element(x.type, signless(max(8, kind.width))))
     if readers:

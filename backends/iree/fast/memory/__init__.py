@@ -1,1 +1,1 @@
-"""Less memory: passes on barriers and on the order of results."""
+"""Passes that save memory: they replace barriers and reorder results."""

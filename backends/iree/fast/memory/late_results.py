@@ -1,15 +1,15 @@
-"""late_results: ends an execution region within a program, so that IREE allocates later results only after this region.
+"""late_results: ends an execution region early, so that IREE allocates later results after the region.
 
     %0 = ...; %1 = f %0; return %0, %1     ->     %0 = ...; %2 = optimization_barrier %0; %1 = f %2; return %2, %1
 
-IREE allocates all results of an execution region before the region runs. In the gradient of a network, whose results
-are as large as the weights, all results would take memory while many values still wait for the backward part. A barrier
-ends a region. It takes the results that have been computed, and the value that was computed last. The values that pass
-from the first region to the second share one allocation, and the other values of the first region share another one.
-Results that are larger than their operands, such as derivatives of weights if images are small, are computed last where
-that lowers the peak. The order and the place of the barrier are those with the lowest peak in the model of memory
-(`passes/rematerialize/liveness.py`). Programs with other barriers, loops or branches stay as they are, since these end
-regions, too.
+IREE allocates all results of an execution region before the region runs. The results of a network's gradient are as
+large as the weights. They would take memory while many residuals are still live.
+
+A barrier ends a region. Its operands are the results computed so far and the last computed value. The values that pass
+from the first region to the second share one allocation; the other values of the first region share another. Results
+that are larger than their operands are computed last if this lowers the peak. A model of memory
+(`passes/rematerialize/liveness.py`) selects the order and the barrier's place. Programs with other barriers, loops or
+branches are not rewritten, because these end regions, too.
 """
 
 from dataclasses import replace
@@ -36,15 +36,12 @@ _ENDS_REGIONS = CONTROL | {"func.call"}
 @slow("Allocates the results of an execution region before the region runs.", "memory.py: gpt2 layer")
 @stage
 def late_results(module: ir.Module | IrOp) -> int:
-    """Ends an execution region early in each function where this lowers the peak, in place.
-
-    Returns the number of these functions.
-    """
+    """Ends a region early in each function, in place, if this lowers the peak. Returns the number of functions."""
     return sum(map(_end_region, functions_in(module)))
 
 
 def _end_region(function: IrOp) -> bool:
-    """Ends a region in a function if that lowers the peak; returns whether it does."""
+    """Ends a region early in a function if this lowers the peak. Returns whether it does."""
     if len(function.regions[0].blocks) != 1:
         return False
     block = function.regions[0].blocks[0]
@@ -63,7 +60,7 @@ def _end_region(function: IrOp) -> bool:
 
 
 def _ends_region(op: IrOp) -> bool:
-    """Whether IREE ends an execution region at an op; barriers of constants do not, since they are at the start."""
+    """Whether IREE ends an execution region at an op. A barrier of constants does not count: it is at the start."""
     if op.name != _BARRIER:
         return op.name in _ENDS_REGIONS
     return STORED not in op.attributes and not all(map(is_constant, op.operands))
@@ -85,7 +82,7 @@ def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
 
 
 def _put_barrier(model: Liveness, ops: list[IrOp], last: IrOp, place: int) -> None:
-    """Ends a region after op number `place` by a barrier.
+    """Emits a barrier that ends a region after op number `place`.
 
     The barrier takes the results computed so far, and the last computed value that later ops read.
     """

@@ -1,17 +1,18 @@
-"""select_reruns: replaces the barriers of rematerialized ops by marks, which also keep IREE from merging ops.
+"""select_reruns: replaces the barriers of rematerialized ops by marks.
 
     %0:2 = optimization_barrier %x, %ct {tidu.recomputed}        ->   %0 = a mark of %x (`marks.py`)
 
-The stage `rematerialize` emits such barriers before each recomputed op, so that compilers do not merge it with the
-first run. No op reads %0#1. %ct is the value before which the recomputed op need not run. IREE ends an execution region
-at each barrier. All values that a region passes to later regions share one allocation. IREE frees this allocation after
-the last use of any of the values, or never, so the peak of memory rises. A mark also keeps IREE from merging the ops
-behind it, and IREE fuses the mark with the recomputed op. The order of the ops needs no barrier, since IREE runs ops in
-the given order. The kernels of equal layers remain one executable, since all marks look alike.
+The stage `rematerialize` emits such a barrier before each recomputed op, so that compilers do not merge the op with its
+first run. %ct delays the op until %ct is computed; no op reads %0#1. But IREE ends an execution region at each barrier.
+All values that a region passes to later regions share one allocation, which lives until the last use of any of them, so
+the peak of memory rises.
 
-IREE does not fuse marks with products, so a mark of a product's operand is a copy in memory. The barrier of a product
-that runs again takes both operands, because some compilers pack them; IREE's kernels read them in place. One mark is
-therefore enough, and the larger operand, such as a weight, gets none.
+A mark also prevents merging, and IREE fuses a mark with the recomputed op. The delay needs no barrier, because IREE
+keeps the order of ops. Equal layers still share kernels, because all marks look alike.
+
+IREE does not fuse marks with products, so the mark of a product's operand is a copy in memory. The barrier of a
+recomputed product takes both operands, but a mark of one operand prevents merging. The larger operand, such as a
+weight, therefore gets no mark.
 """
 
 from collections.abc import Hashable
@@ -59,7 +60,7 @@ def select_reruns(module: ir.Module | IrOp) -> int:
 
 
 def _store_waited(op: IrOp) -> None:
-    """Stores the sum or extremum before which a second run need not start, if no op has stored it yet.
+    """Stores the reduction that a second run waits for, unless an op has stored it.
 
     Otherwise IREE would fuse the reduction with its readers, which run later, and keep its operands in memory.
     """
@@ -75,15 +76,16 @@ def _store_waited(op: IrOp) -> None:
 
 
 def _read_in_place(block: ir.Block) -> None:
-    """Lets a product that runs again read one operand directly, without the barrier.
+    """Makes a recomputed product read one operand directly, without the barrier.
 
-    The other operand must keep IREE from merging the product with an earlier run. This holds if the other operand
-    depends on a barrier after the last similar product of the first operand.
+    The other operand must still prevent merging with an earlier run. This holds if it depends on a barrier after the
+    last similar product of the first operand.
     """
     barriers = 0
-    # For each value, the number of the latest barrier on which it depends.
+    # Maps each value to the number of the latest barrier on which it depends.
     newest: dict[IrValue, int] = {}
-    # For an operand before its barriers, and a form of products: the number of barriers before the last such product.
+    # Maps an operand (before its barriers) and a form of products to the number of barriers before the last such
+    # product.
     read: dict[Hashable, int] = {}
     for op in operations(block):
         barriers += RECOMPUTED in op.attributes
@@ -104,7 +106,7 @@ def _read_in_place(block: ir.Block) -> None:
 
 
 def _is_matrix(op: IrOp, i: int) -> bool:
-    """Whether operand i of a product is a matrix or a batch of matrices, perhaps after a reshape that moves nothing."""
+    """Whether operand i of a product is a matrix or a batch of matrices, up to a reshape that moves no element."""
     of, rank = Contraction.of(op), len(op.operands[i].type.shape)
     batches, summed, kept = of.batches[i], of.summed[i], of.kept(i, rank)
     orders = ([*batches, *kept, *summed], [*batches, *summed, *kept])
@@ -112,12 +114,12 @@ def _is_matrix(op: IrOp, i: int) -> bool:
 
 
 def _before_barriers(x: IrValue) -> IrValue:
-    """The value from which only barriers of rematerialized ops compute x; x itself if there are none."""
+    """The value from which x comes through barriers of rematerialized ops. x itself if there are no such barriers."""
     while (op := _recomputed(x)) is not None:
         x = op.operands[ir.OpResult(x).result_number]
     return x
 
 
 def _recomputed(x: IrValue) -> ir.OpView | None:
-    """The barrier before a rematerialized op that computes x; None for any other value."""
+    """The barrier of a rematerialized op that computes x, or None."""
     return x.owner if not isinstance(x.owner, ir.Block) and RECOMPUTED in x.owner.attributes else None

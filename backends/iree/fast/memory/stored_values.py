@@ -1,19 +1,19 @@
-"""stored_values: replaces barriers that only prevent fusion. The reshapes in their place end no execution regions.
+"""stored_values: replaces barriers that only prevent fusion by reshapes, which do not end execution regions.
 
     %y = optimization_barrier %x {tidu.stored}     ->   %r = flow.tensor.reshape %x : 4x5xf32 -> 1x4x5xf32
                                                         %y = reshape %r : 4x5xf32
 
 IREE ends an execution region at each barrier. All values that a region passes to later regions share one allocation,
-which IREE frees after the last use of any of them; within a region, it reuses memory after the last use of each value.
-`flow.tensor.reshape` is an op of IREE that copies nothing. IREE fuses ops before it replaces the reshape of StableHLO
-by another such op, and folds the two. The program computes the same values with or without this pass.
+which lives until the last use of any of them. Within a region, IREE reuses memory after the last use of each value.
+`flow.tensor.reshape` is an op of IREE that copies nothing. IREE cancels both reshapes only after fusion. Results do not
+depend on this pass.
 
-`Emitter.stored` emits such barriers. Barriers of constants move to the start of the function, where no value is live.
-Other barriers are not replaced, nor are barriers of arrays that have different types in StableHLO and `flow`.
+`Emitter.stored` emits these barriers. Barriers of constants move to the function's start, where no value is live. A
+barrier stays if an array has different types in StableHLO and `flow`.
 
-For a single number behind a barrier, IREE allocates and fills an array in each call, and waits for it. Arrays of
-different numbers are stored in the module. A constant integer behind a barrier therefore becomes the first of two
-different numbers. With 40 such barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`.
+For a scalar constant behind a barrier, IREE allocates and fills an array in each call, and waits for it. With 40 such
+barriers, a call took 50 microseconds longer on `local-sync`, and 600 on `local-task`. A constant integer behind a
+barrier therefore becomes an element of an array of two different numbers, which IREE stores in the module.
 """
 
 from torch_mlir import ir
@@ -53,7 +53,7 @@ def stored_values(module: ir.Module | IrOp) -> int:
 
 
 def _is_of_constants(op: IrOp, function: IrOp) -> bool:
-    """Whether a barrier takes only constants, and is in the body of a function, not in a loop or branch."""
+    """Whether a barrier takes only constants, and is directly in a function's body."""
     is_outside = op.operation.parent == function
     return is_outside and all(defined_by(x, "stablehlo.constant") for x in op.operands)
 
@@ -67,7 +67,7 @@ def _move_to_start(op: IrOp, block: ir.Block) -> None:
 
 
 def _store_beside_another(op: IrOp) -> None:
-    """Stores the constant integer behind a barrier in an array of two different integers instead."""
+    """Replaces the constant integer behind a barrier by an element of an array of two different integers."""
     (x,) = op.operands if len(op.operands) == 1 else (None,)
     value = None if x is None or shape(x) else integer_in(ir.OpResult(x).owner.attributes["value"])
     if x is None or value is None or element(x).width < 8:
@@ -80,7 +80,7 @@ def _store_beside_another(op: IrOp) -> None:
 
 
 def _has_equal_types(type_: ir.RankedTensorType) -> bool:
-    """Whether a static array has the same type in StableHLO and `flow`: signless integers, or plain floats."""
+    """Whether a static array has equal types in StableHLO and `flow`: signless integers or plain floats."""
     if not type_.has_static_shape:
         return False
     element = type_.element_type
@@ -89,7 +89,7 @@ def _has_equal_types(type_: ir.RankedTensorType) -> bool:
 
 
 def _apart(b: Emitter, x: IrValue) -> IrValue:
-    """x as an array that IREE stores before it computes the readers."""
+    """x behind the two reshapes, so that IREE stores x before it computes the readers."""
     sizes = list(x.type.shape)
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
     return b.reshape(b.emit(_RESHAPE, (x,), with_shape(x.type, [1, *sizes]), segments), sizes)

@@ -2,8 +2,8 @@
 
     %0 = stablehlo.exponential %x : tensor<9xf64>    ->    2^n (1 + r + r^2 q(r)),  x = n log 2 + r,  |r| <= log(2) / 2
 
-IREE calls the C library for each element. `emit/polynomials.py` has the polynomial. Results are within one unit in the
-last place for exponential, 2 for exponential_minus_one and logistic, 3 for tanh.
+IREE calls the C library for each element. `emit/polynomials.py` has the polynomial. The largest errors, in units in the
+last place: 1 for exponential, 2 for exponential_minus_one and logistic, 3 for tanh.
 """
 
 from collections.abc import Callable, Sequence

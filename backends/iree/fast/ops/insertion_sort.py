@@ -1,4 +1,4 @@
-"""Insertion sort on CPUs, in one dispatch: for short rows, and if readers need only the first few elements of rows.
+"""Insertion sort on CPUs, in one dispatch: for short rows, or if only the first few sorted elements are read.
 
     kept = []        the indices of the elements that come first, in order
     for each index: insert it into `kept`; if `kept` is full, drop its last index
@@ -26,7 +26,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
     "flags.py: short rows",
 )
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes only the leading elements that readers need, by insertion sort where this is faster than merge sort."""
+    """Sorts by insertion if this is faster than merge sort, and only as many leading elements as are read."""
     if is_dynamic(op.operands[0].type):
         return None
     dimension, sizes = sorted_dimension(op), shape(op.operands[0])
@@ -48,7 +48,7 @@ def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _read_first(op: IrOp, dimension: int) -> int:
-    """The number of leading elements along the dimension that readers of the results need; the size if unknown."""
+    """The number of leading elements along the dimension that readers need. The full size if unknown."""
     sizes: list[int] = shape(op.operands[0])
     count = 2  # the compiler would drop a dimension of size 1
     for y in op.results:
@@ -66,7 +66,7 @@ def _read_first(op: IrOp, dimension: int) -> int:
 
 
 def _pays(rows: int, n: int, count: int) -> bool:
-    """Whether insertion sort for `count` of n elements is faster than merge sort, by estimates in nanoseconds."""
+    """Whether insertion sort of `count` of n elements is faster than merge sort, by estimates in nanoseconds."""
     inserting = rows * (count * count / 2 + (n - count)) * 1.5
     merging = (rows * n * 6 + 3000) * math.log2(max(n, 2))
     return inserting < merging
@@ -75,20 +75,20 @@ def _pays(rows: int, n: int, count: int) -> bool:
 def _insertion_sort(b: Emitter, op: IrOp, dimension: int, count: int) -> list[IrValue]:
     """The first `count` elements, along the dimension, of the results of a sort with static shapes."""
     rows = rows_of(b, op, dimension)
-    # The array has one dimension, because the compiler drops dimensions of size 1 outside the loop that carries it.
+    # The array has one dimension, because the compiler drops dimensions of size 1 outside the loop, but not inside.
     type_ = ir.RankedTensorType.get([known(rows.size[0]) * count], signless(32))
     (places,) = dispatch(b, [type_], lambda k: [_inserted(k, rows, type_, count)])
     return rows.in_order(b, b.reshape(places, [known(rows.size[0]), count]))
 
 
 def _inserted(k: Kernel, rows: Rows, type_: ir.RankedTensorType, count: int) -> IrValue:
-    """Emits the sort to a kernel. Returns the indices of the first `count` elements of each sorted row, in order."""
+    """Emits the sort to a kernel. Returns the indices of the first `count` elements of each sorted row."""
     size = rows.size[0], count
 
     def insert(
         k: Kernel, row: RunTimeSize, kept: IrValue, place: RunTimeSize, end: int | RunTimeSize
     ) -> tuple[IrValue, ...]:
-        """Inserts index `place` into the row's sorted indices up to `end`; returns the array and the dropped index."""
+        """Inserts index `place` into the row's sorted indices up to `end`. Returns the array and the dropped index."""
 
         def step(k: Kernel, i: RunTimeSize, kept: IrValue, left: IrValue) -> Sequence[IrValue]:
             at = k.linear_index(size, (row, i))

@@ -25,7 +25,7 @@ from tiduc.dialect.shapes.types import is_dynamic
     "flags.py: argmax",
 )
 def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """An iota of the full shape, for a broadcast of an iota; None for other broadcasts."""
+    """An iota of the full shape, for a broadcast of an iota. None for other broadcasts."""
     x, type_ = op.operands[0], op.results[0].type
     along = None if is_dynamic(type_) else _iota_dimension(x)
     if along is None:
@@ -37,9 +37,9 @@ def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _iota_dimension(x: IrValue) -> int | None:
-    """The index of the dimension along which x is an iota; None if x is not an iota.
+    """The dimension along which x is an iota, or None.
 
-    A reshape of an iota is accepted, too, if its dimensions of a size other than 1 are only the iota's own dimension.
+    Accepts a reshape of an iota that only adds or removes dimensions of size 1.
     """
     if iota := defined_by(x, "stablehlo.iota"):
         return int(ir.IntegerAttr(iota.attributes["iota_dimension"]).value)

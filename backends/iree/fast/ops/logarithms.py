@@ -2,8 +2,8 @@
 
     %0 = stablehlo.log %x : tensor<9xf64>    ->    k log 2 + 2 atanh(s),  x = 2^k (1 + f),  s = f / (2 + f)
 
-IREE calls the C library for each element. 1 + f lies between the square roots of 1/2 and 2. 2 atanh(s) is f - s (f -
-R), where R is s^2 times a polynomial in s^2. The polynomial is fitted so that the relative error of the logarithm is
+IREE calls the C library for each element. Here, 1 + f lies between the square roots of 1/2 and 2, and 2 atanh(s) is f -
+s (f - R), where R is s^2 times a polynomial in s^2. The fit of the polynomial gives the logarithm a relative error of
 2^-57. Results are within one unit in the last place.
 """
 

@@ -4,10 +4,9 @@ Let v = 1 / |y| and r = |x|. Each step subtracts the multiple of 2^(51 k) |y| th
 
     q = (r v + w) - w,  w = 3/2 2^(52 + 51 k);    r = r - q |y|    for k = 5, 4, 3, 2, 1, 0
 
-Floats near w are 2^(51 k) apart, so q is rounded to a multiple of 2^(51 k). |x / y| is below 2^277, and v has a
-relative error of 2^-53, so |r| ends a step below 3/4 of 2^(51 k) |y|, within reach of the next step. Each r is a
-multiple of the last bit of x or of y and has few bits, so it is exact. If r is negative at the end, |y| is added; the
-result, between 0 and |y|, is exact, too.
+Floats near w are 2^(51 k) apart, so q is rounded to a multiple of 2^(51 k). As |x / y| is below 2^277 and v has a
+relative error of 2^-53, step k leaves |r| below 3/4 of 2^(51 k) |y|. Each r is exact, because it has few bits and is a
+multiple of the last bit of x or of y. If the last r is negative, |y| is added to it; this sum is exact, too.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ _LARGE = 2.0**200
     "flags.py: remainder",
 )
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A constant, if the operands are constants; exact steps in f64, if the CPU has a fused multiply-add; else None."""
+    """Folds a remainder of constants. Else emits exact steps in f64 if the CPU has a fused multiply-add; else None."""
     x, y = op.operands
     if not is_float(x) or element(x).width < 16:
         return None

@@ -1,4 +1,4 @@
-"""reverse of large arrays as loops, on CPUs; IREE's code computes the place of each element individually."""
+"""Reverses large arrays by loops, on CPUs. IREE's code would compute the place of each element individually."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.types import element, shape
 def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Reverses a large array in one dispatch.
 
-    Returns None if a product reads the result, because IREE reverses operands of products while it packs them.
+    Returns None if a product reads the result, because IREE reverses operands while it packs them for a product.
     """
     x = op.operands[0]
     plain = as_signless(b, x)
@@ -38,7 +38,7 @@ _MOVES = VIEWS | {"stablehlo.convert", "stablehlo.optimization_barrier"}
 
 
 def _is_factor(op: IrOp) -> bool:
-    """Whether a product or a convolution reads the result, directly or through ops that move elements."""
+    """Whether a product or a convolution reads the result, directly or through ops that only move elements."""
 
     def moved(y: IrValue) -> list[IrValue]:
         uses = [use for use in y.uses if use.owner.name in _MOVES]

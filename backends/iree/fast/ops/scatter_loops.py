@@ -1,8 +1,8 @@
-"""Scatters of rows as loops, on CPUs: one dispatch that copies the array and applies the updates in order.
+"""Scatters of rows as loops, on CPUs. One dispatch copies the array and applies the updates in order.
 
-IREE's own scatter writes out of bounds if an index is out of range, so the array needs an additional row, which is
-removed afterwards. Here, the loop over the elements of a row has trip count 0 for a row out of range. The dispatch
-computes the number of a row when it updates the row, so that row numbers take no memory.
+IREE's own scatter would write out of bounds if an index is out of range. Here, the loop over a row's elements has trip
+count 0 for a row out of range. The dispatch computes the number of a row right before it updates the row, so row
+numbers take no memory.
 
 In a loop, a scatter of one update, such as JAX's x.at[i].set(u), becomes a slice that is read, combined and written
 back, without a copy of the array:
@@ -41,7 +41,10 @@ from tiduc.dialect.shapes.types import element, shape, with_element
     "flags.py: look-up",
 )
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A `dynamic_update_slice` for a single update in a loop; else loops in one dispatch, if kernels allow the op."""
+    """A `dynamic_update_slice` for a single update in a loop. Otherwise loops in a dispatch, or None.
+
+    None is returned if kernels do not allow the op.
+    """
     if has_dynamic_shape(op):
         return None
     count, places = len(op.results), Places(b, op)
@@ -68,7 +71,7 @@ def is_single(op: IrOp, places: Places) -> bool:
 
 
 def _one_slice(b: Emitter, op: IrOp, places: Places) -> IrValue:
-    """The result of a scatter for which `is_single` holds; its slice is in range or out of range as a whole."""
+    """The result of a scatter that passed `is_single`. Its slice is entirely in range, or entirely out of range."""
     x, indices, update = op.operands
     window = [known(n) for n in places.window]
     at, inside = [b.constant(0, ir.RankedTensorType.get([], signless(64)))] * len(places.sizes), None
@@ -80,7 +83,7 @@ def _one_slice(b: Emitter, op: IrOp, places: Places) -> IrValue:
         at[i] = b.clamp(b.constant(0, start), start, b.constant(known(places.sizes[i]) - 1, start))
         same = b.compare(at[i], start, "EQ")
         inside = same if inside is None else b.and_(inside, same)
-    # A single element is a scalar. In kernels, IREE cannot compile the broadcast of a scalar predicate to an array.
+    # A single element becomes a scalar, because IREE cannot broadcast a scalar predicate to an array in kernels.
     sizes = [] if math.prod(window) == 1 else window
     old, new = b.reshape(b.dynamic_slice(x, at, window), sizes), b.reshape(update, sizes)
     assert inside is not None, "a scatter has an index"
@@ -102,7 +105,7 @@ def _combined(b: Emitter, body: ir.Block, old: IrValue, new: IrValue) -> IrValue
 def _by_loops(
     b: Emitter, op: IrOp, places: Places, indices: IrValue, news: Sequence[IrValue]
 ) -> list[IrValue]:
-    """The updated arrays, flattened; the op's body combines old and new elements in order. `news` are the updates."""
+    """The updated arrays, flattened. The op's body combines old and new elements in order. `news` are the updates."""
     xs, width = list(op.operands)[: len(news)], places.width
     # The arrays have one dimension, because the compiler drops dimensions of size 1.
     olds, updates = (

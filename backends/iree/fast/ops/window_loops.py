@@ -1,8 +1,8 @@
 """reduce_window of several arrays as loops in one dispatch, on CPUs.
 
-The gradient of max pooling needs the index of each window's maximum: a reduce_window over the values and their indices.
-IREE's code for it is scalar. This rewrite requires that channels are last and not reduced, so that the innermost loop,
-over channels, is vectorized. Windows over padded arrays are not rewritten: IREE copies such arrays, and its code for
+The gradient of max pooling needs the index of each window's maximum, from a reduce_window of values and indices. IREE's
+own code for such an op is scalar. Here, channels must be last and not reduced, so that the innermost loop, over
+channels, is vectorized. Windows over padded arrays are not rewritten, because IREE copies such arrays, and its code for
 the copies is faster than loops.
 """
 
@@ -32,7 +32,7 @@ _VECTOR = 8
     "flags.py: pooling by JAX",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the results by loops in one dispatch, where these are faster."""
+    """Computes the results by loops in one dispatch, if loops are faster. None otherwise."""
     return _by_loops(b, op) if _pays(op) else None
 
 
@@ -47,9 +47,9 @@ def _pays(op: IrOp) -> bool:
 
 
 def _by_loops(b: Emitter, op: IrOp) -> list[IrValue]:
-    """The results of a reduce_window: folds its body over the elements of each window in order.
+    """The results of a reduce_window: folds the body over the elements of each window in order.
 
-    Each fold starts with the initial values; the specification (reduce) allows any number of uses of them.
+    Each fold starts with the initial values; the specification (reduce) allows using them any number of times.
     """
     count, w, sizes, places = len(op.results), window_of(op), shape(op.operands[0]), shape(op.results[0])
     xs = [b.reshape(computed_outside(b, x), [math.prod(sizes)]) for x in list(op.operands)[:count]]

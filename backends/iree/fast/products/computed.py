@@ -1,9 +1,9 @@
-"""`Formula`: an operand of a product that the product's kernel computes from integers and smaller arrays.
+"""`Formula`: an operand that the kernel of a product computes from smaller arrays.
 
     dot_general %x, (convert %codes) * (broadcast_in_dim %scales)        ->      a kernel that reads %codes and %scales
 
-IREE stores the whole operand. The kernel computes a vector of the operand where it would otherwise read one, and stores
-only panels (tiles.py). Weights that a model stores as integers and scales are such operands.
+Weights that a model stores as integers and scales are such operands. IREE would store the whole operand. The kernel
+computes each vector of the operand instead of loading it, and stores only panels (tiles.py).
 """
 
 import math
@@ -32,17 +32,17 @@ _SHIFTS = {"stablehlo.shift_left": "shli", "stablehlo.shift_right_arithmetic": "
 _CONVERT, _BROADCAST, _RESHAPE = "stablehlo.convert", "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 _CONCATENATE, _CONSTANT, _ARRAY = "stablehlo.concatenate", "stablehlo.constant", "array"
 _MOST = 24
-"""The most ops of a formula; values that several ops read count several times."""
+"""The most ops of a formula. A value that several ops read counts several times."""
 _FEWER = 2
-"""A formula is used if its arrays have fewer bytes than its result by at least this factor."""
+"""A formula is used if its result has at least this many times the bytes of its arrays."""
 
 
 @dataclass(frozen=True)
 class Formula:
     """An array as the result of an op.
 
-    `numbers` has the dimensions of a broadcast or concatenation, the number that a constant repeats, or the index of
-    an array that the code reads.
+    `numbers` depends on the op: the dimensions of a broadcast or concatenation, the number that a constant repeats, or
+    the index of an array that the code reads.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Formula:
     numbers: tuple[float, ...] = ()
 
     def at(self, k: Vectors, arrays: Sequence[IrValue], place: Sequence[SizeLike]) -> IrValue:
-        """The vector along the last dimension that starts at `place`; its start must be a multiple of its length."""
+        """The vector along the last dimension that starts at `place`, which must be a multiple of the vector's length."""
         last = smaller(place[-1], self.sizes[-1] - k.width)  # lanes beyond the end are not used
         return _Reader(k, arrays).value(self, [*place[:-1], k.held(last)], True)
 
 
 def formula_of(x: IrValue, lanes: int) -> tuple[Formula, list[IrValue]] | None:
-    """The formula of a value for vectors of `lanes` elements, and its arrays; None if reading the value is as good."""
+    """The formula of a value for vectors of `lanes` elements, and its arrays. None if reading the value is as fast."""
     gathered = _Gathered(lanes)
     formula = gathered.formula(x)
     has_integers = any(isinstance(element(each), ir.IntegerType) for each in gathered.arrays)
@@ -95,7 +95,7 @@ class _Gathered:
 
 
 def _is_plain(x: IrValue) -> bool:
-    """Whether the code can compute with x: an array of static shape and of an element type that `arith` ops take."""
+    """Whether x is a static array of an element type that the kernel's `arith` ops take."""
     if not isinstance(x.type, ir.RankedTensorType) or not is_static(x.type):
         return False
     of = element(x)
@@ -104,7 +104,7 @@ def _is_plain(x: IrValue) -> bool:
 
 
 def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
-    """The `numbers` of the formula of an op; None if formulas cannot contain the op."""
+    """The `numbers` of an op's formula. None if formulas cannot contain the op."""
     y = op.results[0]
     is_float = isinstance(element(y), ir.FloatType)
     if op.name in _SHIFTS:
@@ -119,7 +119,7 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
     if op.name == _BROADCAST:
         order = tuple(op.attributes["broadcast_dimensions"])
         own, last = sizes[0], len(sizes[1]) - 1
-        # The result's last dimension must be the operand's last or none of its dimensions, or have size 1 there.
+        # The result's last dimension must be the operand's last, or not a dimension of the operand, or of size 1 there.
         moved = last in order[:-1] and own[order.index(last)] != 1
         return None if moved or (order and order[-1] == last and own[-1] % lanes and own[-1] != 1) else order
     whole = all(each and each[-1] % lanes == 0 for each in sizes)
@@ -131,7 +131,7 @@ def _numbers(op: IrOp, lanes: int) -> tuple[float, ...] | None:
 
 
 def _is_within(x: IrValue, width: int) -> bool:
-    """Whether x is a constant that repeats one number from 0 to less than `width`."""
+    """Whether x is a splat constant of a number from 0 to `width` - 1."""
     constant = defined_by(x, _CONSTANT)
     value = None if constant is None else constant.attributes["value"]
     return value is not None and is_splat(value) and 0 <= splat_number(value) < width
@@ -145,7 +145,7 @@ class _Reader:
     arrays: Sequence[IrValue]
 
     def value(self, f: Formula, place: Sequence[SizeLike], wide: bool) -> IrValue:
-        """The vector of elements from a place on if `wide`, else the element there."""
+        """The vector of elements that starts at a place if `wide`, else the element at that place."""
         k = self.k
         type_: ir.Type = ir.Type.parse(f.type)
         if f.name == _ARRAY:
@@ -178,7 +178,7 @@ class _Reader:
         return value if along else self._spread(value, wide)
 
     def _concatenated(self, f: Formula, parts: list[Formula], place: list[SizeLike], wide: bool) -> IrValue:
-        """The value at a place of a concatenation of `parts`; only the ops of the part with this place run."""
+        """The value of a concatenation of `parts` at a place. Only the ops of the part that contains the place run."""
         first, *others = parts
         if not others:
             return self.value(first, place, wide)
@@ -196,7 +196,7 @@ class _Reader:
 
 
 def _moved(sizes: Sequence[int], to: Sequence[int], place: Sequence[SizeLike], k: Vectors) -> list[SizeLike]:
-    """The place in an array of sizes `to` that corresponds to `place` in the array's reshape to `sizes`."""
+    """The place, in an array of sizes `to`, of the element at `place` in the array's reshape to `sizes`."""
     same = next(
         (i for i, (m, n) in enumerate(zip(sizes, to, strict=False)) if m != n), min(len(sizes), len(to))
     )

@@ -1,4 +1,4 @@
-"""flat_products: turns products of arrays into products of matrices, where a reshape suffices.
+"""flat_products: turns products of arrays into products of matrices, if reshapes suffice.
 
     %0 = dot_general %x, %y, contracting_dims = [2] x [0] : (4x32x256, 256x100)
     ->
@@ -6,9 +6,9 @@
 
     %1 = transpose (dot_general %x, %y)     ->     %1 = dot_general %y, %x
 
-`products_in_tiles` handles only products of matrices. A gradient of weights is often the transpose of a product; IREE
-would store the product and then its transpose. IREE would also transpose a matrix whose rows are multiplied with a
-single row, so the pass makes the matrix the first operand.
+`products_in_tiles` handles only products of matrices. A gradient toward weights is often the transpose of a product,
+and IREE would store the product and the transpose. IREE would also transpose the second operand of a product of a row
+and the rows of a matrix, so the matrix becomes the first operand.
 """
 
 import math
@@ -51,7 +51,7 @@ def flat_products(module: ir.Module | IrOp) -> int:
 
 
 def _exchanged(product: IrOp) -> dict[str, ir.Attribute]:
-    """The attributes of a product after its operands are exchanged."""
+    """The attributes of a product with exchanged operands."""
     given = {name: product.attributes[name] for name in product.attributes}
     given[NUMBERS] = Contraction.of(product).exchanged.attribute
     if "precision_config" in given:
@@ -60,7 +60,10 @@ def _exchanged(product: IrOp) -> dict[str, ir.Attribute]:
 
 
 def _exchange(transpose: IrOp) -> bool:
-    """Replaces a transpose that exchanges rows and columns of a product and is the product's only reader."""
+    """Replaces a transpose that exchanges a product's rows and columns, if the product has no other reader.
+
+    Returns whether the transpose was replaced.
+    """
     product = defined_by(transpose.operands[0], _PRODUCT)
     if product is None or len(list(product.results[0].uses)) != 1 or _stays(product):
         return False
@@ -78,7 +81,7 @@ def _exchange(transpose: IrOp) -> bool:
 
 
 def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product of reshaped operands: kept dimensions are merged into one, and so are contracted dimensions."""
+    """The product of reshaped operands. Kept dimensions are merged into one dimension, and so are summed dimensions."""
     y = op.results[0]
     if _stays(op):
         return None
@@ -103,7 +106,7 @@ def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product of a row and the rows of a matrix, with the matrix first: IREE would transpose the second operand."""
+    """The product of a row and the rows of a matrix, with the matrix first: IREE transposes a second operand."""
     (x, w), y, of = op.operands, op.results[0], Contraction.of(op)
     if _stays(op) or of.batches[0] or len(shape(w)) != 2 or of.summed[1] != (1,):
         return None
@@ -114,7 +117,7 @@ def _of_one_row(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _stays(op: IrOp) -> bool:
-    """Whether a product is not rewritten: it has dynamic sizes, or is in a kernel or a loop."""
+    """Whether a product is not rewritten, because it has dynamic sizes or is in a kernel or a loop."""
     is_of_arrays = all(is_static(v.type) for v in (*op.operands, op.results[0]))
     return not is_of_arrays or is_directly_in(op, KERNEL) or is_in_loop(op)
 

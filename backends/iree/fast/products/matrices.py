@@ -14,8 +14,8 @@ from tiduc.dialect.shapes.types import shape
 class MatrixOperand:
     """An operand of a matrix product: batch dimensions, one kept (free) and one summed (contracted) dimension.
 
-    An operand without batch dimensions is one matrix for all batches of the other operand. The second operand may have
-    a formula, by which the code computes it from `arrays`.
+    An operand without batch dimensions is one matrix for all batches of the other operand. If the second operand has a
+    formula, the code computes it from `arrays`.
     """
 
     value: IrValue
@@ -36,11 +36,11 @@ class MatrixOperand:
         return self.arrays if self.formula else (self.value,)
 
     def reading(self, arrays: Sequence[IrValue]) -> "MatrixOperand":
-        """The matrix with `arrays` in place of the arrays that `read` returns."""
+        """The matrix with `arrays` in place of the arrays of `read`."""
         return replace(self, arrays=tuple(arrays)) if self.formula else replace(self, value=arrays[0])
 
     def load(self, k: Vectors, place: Sequence[SizeLike], mask: IrValue | None = None) -> IrValue:
-        """The vector of elements from a place on, along the last dimension; masked-off lanes have any numbers."""
+        """The vector along the last dimension that starts at `place`. Masked-off lanes are undefined."""
         return self.formula.at(k, self.arrays, place) if self.formula else k.load(self.value, place, mask)
 
     def of(self, d: int) -> int:

@@ -8,17 +8,14 @@ from tiduc.backends.iree.emit.sizes import N, SizeLike, smaller
 
 @dataclass(frozen=True)
 class Parts(Generic[N]):
-    """A number of items divided into `count` parts.
-
-    Each part has `low` items, and the first `more` parts have one more.
-    """
+    """A number of items divided into `count` parts. The first `more` parts have `low` + 1 items, the others `low`."""
 
     count: N
     low: N
     more: N
 
     def start(self, i: SizeLike) -> SizeLike:
-        """The number of the first item in part i."""
+        """The index of the first item in part i."""
         return i * self.low + smaller(i, self.more)
 
     def size(self, i: SizeLike) -> SizeLike:

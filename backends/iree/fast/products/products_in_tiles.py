@@ -1,12 +1,12 @@
-"""products_in_tiles: products of matrices in separate dispatches, in tiles for the CPU's registers and caches.
+"""products_in_tiles: matrix products in dispatches of their own, with tiles for a CPU's registers and caches.
 
     %0 = dot_general %x, %y, contracting_dims = [1] x [0]
     ->
     %0 = flow.dispatch @product_...(%x, %y)          loops over tiles, as tiles.py emits them
 
-IREE computes tiles of 8 by 16 numbers, which use half of the vector registers of AVX-512. It adds all terms of a tile
-before it goes to the next tile, so that the operands leave the caches. Its code for sizes that the tile does not divide
-takes up to 50 times as long.
+IREE's own tiles of 8 by 16 numbers use half of the vector registers of AVX-512. IREE adds all terms of a tile before
+the next tile, so the operands leave the caches. For sizes that are not multiples of the tile, its code takes up to 50
+times as long.
 """
 
 import math
@@ -30,11 +30,11 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import shape
 
 _WORK = 2**17
-"""The fewest multiplications. For fewer, IREE's code is as fast, and IREE fuses the ops after the product."""
+"""The fewest multiplications. For fewer, IREE's code is as fast, and IREE fuses the product with later ops."""
 _LEAST = 8
 """The least size of each dimension of a product."""
 _MOST = 2**31
-"""The sizes must be below this limit, since the code reads them as integers of 32 bits."""
+"""The limit of the sizes, because the code reads sizes as 32-bit integers."""
 
 
 @slow(
@@ -65,7 +65,7 @@ def _in_tiles(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _computed(b: Emitter, y: MatrixOperand) -> MatrixOperand:
-    """The operand, with a formula if the code can compute it from smaller arrays."""
+    """The operand, with a formula if the code can compute the operand from smaller arrays."""
     found = None if y.batches else formula_of(y.value, lanes(y.value, b.settings.registers))
     return y if found is None else replace(y, formula=found[0], arrays=tuple(found[1]))
 
@@ -76,7 +76,7 @@ def is_large(sizes: Sequence[int], count: int = 1) -> bool:
 
 
 def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
-    """An operand as a matrix; None unless it has exactly one kept and one summed dimension."""
+    """An operand as a matrix. None unless it has exactly one kept and one summed dimension."""
     batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
         return None
@@ -97,7 +97,7 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
 
 
 def _with_last(b: Emitter, x: MatrixOperand) -> MatrixOperand:
-    """The operand itself, or a copy with the summed dimension last if a batch dimension is last."""
+    """The operand. If a batch dimension is last, a copy with the summed dimension last."""
     if x.last in (x.kept, x.summed):
         return x
     count = len(x.batches)

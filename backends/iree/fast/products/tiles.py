@@ -1,4 +1,4 @@
-"""The product of two matrices in one dispatch: tiles in vector registers, and copies of parts that fit into caches.
+"""The product of two matrices in one dispatch, with tiles in vector registers and copies that fit into caches.
 
     for each part of the rows, and of the columns:                           a workgroup
         for each part of the summed elements:
@@ -6,13 +6,13 @@
             for each tile of rows, each panel:
                 tile += outer product of a column of x and a row of the panel, for each summed element
 
-A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers. With 16 registers, it has 4
-rows of three vectors, or 6 of two. All tiles of a product have one size, with the fewest cycles or nearly so. Rows
-beyond the last row are computed, but not stored. If the rows of x are adjacent in memory and y is small, each tile
-copies its part of x instead, and reads y in place.
+A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers. With 16 registers, a tile has 4
+rows of three vectors, or 6 of two. All tiles of a product have one size, chosen by an estimate of cycles. Rows beyond
+the last row are computed, but not stored. If the rows of x are adjacent in memory and y is small, each tile copies its
+part of x instead, and reads y in place.
 
-The code reads the sizes of the matrices and parts at run time, so that products of many sizes share it: compiling the
-code takes most of IREE's time for a product. All properties on which the code depends are in `ProductForm`.
+The code reads the sizes of the matrices and parts at run time, so that products of many sizes share one compiled code.
+`ProductForm` has all properties that determine the code.
 """
 
 import functools
@@ -33,30 +33,31 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import element, with_shape
 
 _USUAL = {16: ((4, 3), (6, 2), (12, 1)), 32: ((8, 3), (12, 2), (14, 1))}
-"""Numbers of rows and vectors of tiles, by the number of registers. A product uses one of these tiles, so that products
-share code, unless another tile is faster by a factor of `_FASTER`."""
+"""For each number of registers, the usual tiles as pairs (rows, vectors). A product uses a usual tile, so that products
+share code, unless another tile is faster by a factor of `_FASTER`.
+"""
 _ROWS = 14
 """The most rows of a tile."""
 _FASTER = 1.05
 _STACK = 2**16
 """The most bytes of the panels on the stack: threads of IREE's runtime have a stack of 128 KiB."""
 _DEPTHS = 64, 128
-"""The numbers of summed elements for which panels may have room. A tile is read and written once for each part."""
+"""The choices for the number of summed elements in a panel. A tile is read and written once for each part."""
 _DEPTH = _DEPTHS[-1]
 _BLOCK = 512
 """The most rows of a workgroup, so that its part of x stays in a cache while the workgroup visits all columns."""
 _WORKGROUPS = 8
-"""The least number of workgroups, if more cost nothing: two threads take 1.3 times as long for three workgroups."""
+"""The fewest workgroups, unless more cost time. With three workgroups, two threads take 1.3 times as long."""
 _RESIDENT = 2**20
-"""The most bytes of a part of y that stay in a cache. A smaller part is read in place if its rows are contiguous."""
+"""The most bytes of a part of y that stays in a cache. A smaller part is read in place if its rows are contiguous."""
 
 
 @dataclass(frozen=True)
 class ProductForm:
     """The properties of a product that determine its code. Products of equal forms share code.
 
-    A tile has `height` rows and `vectors` vectors of columns. With `copied`, the code copies y to panels that are as
-    wide as a tile.
+    A tile has `height` rows and `vectors` vectors of columns. With `copied`, the code copies y to panels of a tile's
+    width.
     """
 
     layouts: tuple[tuple[tuple[int, ...], int, int], ...]
@@ -92,7 +93,7 @@ class ProductForm:
 
 @dataclass(frozen=True)
 class TilePlan(Generic[N]):
-    """The sizes of a product and of its parts, as numbers or as sizes that the code reads at run time."""
+    """The sizes of a product and of its parts: integers, or sizes that the code reads at run time."""
 
     form: ProductForm
     rows: N
@@ -104,19 +105,19 @@ class TilePlan(Generic[N]):
 
     @property
     def numbers(self) -> tuple[N, ...]:
-        """The numbers that the code reads at run time, beginning with rows, columns and contracted elements."""
+        """The numbers that the code reads at run time; first the counts of rows, columns and summed elements."""
         of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
         return self.rows, self.columns, self.summed, *of_parts
 
     def reading(self, numbers: Sequence[SizeLike]) -> "TilePlan[SizeLike]":
-        """This plan with the sizes in `numbers`, which are in the order of the property `numbers`."""
+        """This plan with `numbers` in place of its own numbers, in the order of the property `numbers`."""
         rows, columns, summed = numbers[:3]
         blocks, panels, depths = (Parts(*numbers[i : i + 3]) for i in (3, 6, 9))
         return TilePlan(self.form, rows, columns, summed, blocks, panels, depths)
 
 
 def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[int]:
-    """Chooses the sizes of tiles and parts for a product. The last dimension of x and of y is not a batch dimension."""
+    """Chooses the sizes of tiles and parts for a product. No batch dimension may be the last dimension of x or y."""
     size, vector = int(element(x.value).width) // 8, lanes(x.value, registers)
     rows, columns, summed = x.of(x.kept), y.of(y.kept), y.of(y.summed)
     height, vectors = _tile(rows, -(-columns // vector), registers.number)
@@ -144,7 +145,7 @@ def plan(x: MatrixOperand, y: MatrixOperand, registers: Registers) -> TilePlan[i
     )
     panels = -(-columns // form.width)
     least = -(-_WORKGROUPS // math.prod(_batches(x, y)))
-    # If y is copied, each block of rows copies all of y, while strips of panels copy nothing twice.
+    # With copies of y, each block of rows copies all of y, while strips of panels copy nothing twice.
     strips = parts(panels, form.room, least) if copied else Parts(1, panels, 0)
     blocks = parts(-(-rows // height), _BLOCK // height, 1 if copied else least)
     return TilePlan(form, rows, columns, summed, blocks, strips, depths)
@@ -157,7 +158,7 @@ def _batches(x: MatrixOperand, y: MatrixOperand) -> list[int]:
 
 @functools.cache
 def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
-    """The numbers of rows and vectors of a tile; `columns` counts vectors of a row of the product.
+    """The numbers of rows and vectors of a tile. `columns` counts the vectors of a row of the product.
 
     The remaining registers hold the vectors of y and an element of x.
     """
@@ -171,7 +172,7 @@ def _tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
 
 
 def _cycles(rows: int, columns: int, height: int, vectors: int) -> float:
-    """The number of cycles for all tiles and one summed element; `columns` counts vectors of a row of the product."""
+    """The cycles of all tiles for one summed element. `columns` counts the vectors of a row of the product."""
     each = cycles_of_step(height * vectors, height + vectors)
     return -(-rows // height) * -(-columns // vectors) * each
 
@@ -197,7 +198,7 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
 
 @dataclass(frozen=True)
 class _Summed:
-    """A part of the summed elements: its index, first element and size, and y's panels if y is copied."""
+    """A part of the summed elements: its index, first element, size, and the panels of y if y is copied."""
 
     part: RunTimeSize
     start: SizeLike
@@ -207,7 +208,7 @@ class _Summed:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a tile: the index of the first row, and the copy of these rows of x, if they are copied."""
+    """The rows of a tile: the index of the first row, and the copy of these rows of x, if any."""
 
     first: SizeLike
     copy: IrValue | None = None
@@ -217,7 +218,7 @@ class _Rows:
 class _Workgroup:
     """Emits the code of a workgroup: the product of a part of the rows and a part of the columns.
 
-    `batch` is the row-major index of the workgroup's batch, and `batches` has its index along each batch dimension.
+    `batch` is the row-major index of the workgroup's batch; `batches` has the index along each batch dimension.
     """
 
     plan: TilePlan[SizeLike]
@@ -239,7 +240,7 @@ class _Workgroup:
         return ArrayPart(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
 
     def plus_summed(self, k: Vectors, i: RunTimeSize, z: IrValue) -> Sequence[IrValue]:
-        """The product after adding the summed elements of part i; the first part replaces the contents of memory."""
+        """Adds the summed elements of part i to the product z. The first part overwrites z."""
         p = self.plan
         s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
         s = replace(s, panels=self.in_panels(k, s)) if p.form.copied else s
@@ -258,7 +259,7 @@ class _Workgroup:
     def row_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """The panels after copying a row of y to panel i."""
+        """The panels with a row of y copied to panel i."""
         for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
             panels = k.store(x, panels, [i, at, v * k.width])
         return [panels]
@@ -266,7 +267,7 @@ class _Workgroup:
     def squares_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """The panels after copying as many rows of y to panel i as a vector has elements, read along columns of y."""
+        """The panels with `width` rows of y copied to panel i, which are read along columns of y and transposed."""
         p, form, y = self.plan, self.plan.form, self.y
         mask = k.first(p.summed - (s.start + at))
 
@@ -284,14 +285,14 @@ class _Workgroup:
         return k.loop(0, form.width, k.width, [panels], square)
 
     def row_of_tiles(self, k: Vectors, t: RunTimeSize, s: _Summed, z: IrValue) -> Sequence[IrValue]:
-        """The product after adding the sums of the tiles in row t."""
+        """The product with the sums of the tiles in row t added."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
             rows = replace(rows, copy=self.rows_copied(k, rows, s))
         return k.loop(0, self.panels, 1, [z], lambda k, i, z: [self.tile(k, rows, i, s, z)])
 
     def rows_copied(self, k: Vectors, rows: _Rows, s: _Summed) -> IrValue:
-        """A tile's part of x: (summed element, row)."""
+        """A tile's part of x, as an array (summed element, row)."""
         p, x = self.plan, self.x
         width = -(-p.form.height // k.width) * k.width
         masks = {i: k.first(p.rows - (rows.first + i)) for i in range(0, width, k.width)}
@@ -305,7 +306,7 @@ class _Workgroup:
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: RunTimeSize, s: _Summed, z: IrValue) -> IrValue:
-        """The product after adding the sums of a tile in panel i.
+        """The product with the sums of a tile in panel i added.
 
         The sums of each part start at zero, so that rounding errors do not grow with the number of parts.
         """
@@ -340,7 +341,7 @@ class _Workgroup:
         return z
 
     def column_of_x(self, k: Vectors, rows: _Rows, s: _Summed, at: RunTimeSize) -> Iterator[IrValue]:
-        """The elements of x in a tile's rows, at one summed element; each is emitted on demand."""
+        """Yields the elements of x in a tile's rows at one summed element, each emitted on demand."""
         p, x, summed = self.plan, self.x, k.held(s.start + at)
         for r in range(p.form.height):
             row = rows.first + r if p.form.even else smaller(rows.first + r, p.rows - 1)
@@ -350,7 +351,7 @@ class _Workgroup:
     def row_of_y(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, copied: bool
     ) -> list[IrValue]:
-        """The elements of y in the columns of panel i, at one summed element; read from the panel if `copied`."""
+        """The elements of y in the columns of panel i at one summed element, read from the panel if `copied`."""
         form, y = self.plan.form, self.y
         if copied and s.panels is not None:
             return [k.load(s.panels, [i, at, v * k.width]) for v in range(form.vectors)]
@@ -367,7 +368,7 @@ def _workgroup(
     place: Sequence[RunTimeSize],
     batches: Sequence[int],
 ) -> _Workgroup:
-    """The workgroup with these indices: its batch, part of the rows, and part of the columns."""
+    """The workgroup with these indices: batch, part of the rows, part of the columns."""
     batch, block, strip = place
     form = p.form
     first = k.held(p.blocks.start(block))

@@ -1,11 +1,10 @@
-"""Sums of padded arrays as concatenations, on CPUs; cotangents of sliced arrays are such sums.
+"""Sums of padded arrays as concatenations, on CPUs. Cotangents of sliced arrays are such sums.
 
     %0 = pad %a, 0, low = [0], high = [3]        ->    %2 = concatenate %a, %b
     %1 = pad %b, 0, low = [2], high = [0]
     %2 = add %0, %1
 
-IREE writes each padded array to memory before it adds them. The concatenation equals the sum, except for the signs of
-zeros.
+IREE would write each padded array to memory. The concatenation equals the sum, except for the signs of zeros.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +26,7 @@ _MOST = 256
 
 
 class _Part(NamedTuple):
-    """A term of a sum: x, padded with zeros along one dimension, where x has the indices `start` to `end` - 1."""
+    """A term of a sum: x padded with zeros along one dimension, where x has the indices `start` to `end` - 1."""
 
     term: IrValue
     x: IrValue
@@ -61,7 +60,7 @@ def _is_term(op: IrOp) -> bool:
 
 
 def _terms(op: IrOp) -> list[IrValue]:
-    """The terms of a sum; a term that is itself a sum without other readers is replaced by its terms."""
+    """The terms of a sum. A term that is a sum without other readers is replaced by its own terms."""
     terms: list[IrValue] = []
     stack = [op.result]
     while stack:
@@ -75,7 +74,7 @@ def _terms(op: IrOp) -> list[IrValue]:
 
 
 def _part(term: IrValue) -> _Part | None:
-    """The `_Part` of a term; None if the term is not padded with zeros along one dimension, or has several readers."""
+    """The `_Part` of a term. None if the term is not padded along one dimension, or has several readers."""
     pad = defined_by(term, "stablehlo.pad")
     if pad is None or len(list(term.uses)) > 1:
         return None
@@ -93,7 +92,7 @@ def _part(term: IrValue) -> _Part | None:
 
 
 def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
-    """The largest set of parts that are padded along the same dimension and do not overlap."""
+    """The largest set of parts with one padded dimension and no overlap."""
     best: list[_Part] = []
     by_dimension: dict[int, list[_Part]] = {}
     for part in sorted(parts, key=lambda part: part.end):
@@ -105,7 +104,7 @@ def _disjoint(parts: Iterable[_Part]) -> list[_Part]:
 
 
 def _joined(b: Emitter, parts: Sequence[_Part], type_: ir.RankedTensorType) -> IrValue:
-    """The concatenation of the parts, in order, with zeros before, between and after them."""
+    """The concatenation of the parts in order, with zeros before, between and after the parts."""
     dimension, sizes = parts[0].dimension, list(type_.shape)
     pieces, end = [], 0
     for start, x, after in [(p.start, p.x, p.end) for p in parts] + [(sizes[dimension], None, 0)]:

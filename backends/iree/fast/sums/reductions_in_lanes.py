@@ -3,18 +3,17 @@
     %0 = reduce add %x, dimensions = [0] : tensor<3600xf32>
     ->  %1 = reduce add (reshape %x to 225x16), dimensions = [0];  %0 = reduce add %1, dimensions = [0]
 
-With the flag `--iree-llvmcpu-reassociate-fp-reductions`, IREE vectorizes reductions: StableHLO allows any order of the
-elements (specification, reduce). For reductions to one number, lanes are still faster, and they make the rounding
-errors smaller. Sums of rows gain nothing from lanes.
+IREE vectorizes reductions itself, with the flag `--iree-llvmcpu-reassociate-fp-reductions`: StableHLO allows any order
+of the elements (specification, reduce). For reductions to one number, lanes are still faster, and rounding errors are
+smaller. For sums of rows, lanes gain nothing.
 
-IREE treats a sum of products as a product of matrices, unless a factor repeats elements. The code for the product of
-matrices is slower. IREE does not recognize the fused multiply-add x y + (-0), which equals x y, including signs and
-NaN. LLVM turns this multiply-add into a multiplication on any CPU. Sums along the last dimensions gain from
-multiply-adds. Sums along other dimensions gain if there are 32 or more of them.
+IREE compiles a sum of products as a matrix product, which is slower, unless a factor repeats elements. The pass hides
+the product as a fused multiply-add x y + (-0), which equals x y, including signs and NaN. LLVM turns it back into a
+multiplication on any CPU. This pays for sums along the last dimensions, and for 32 or more sums along other dimensions.
 
-A sum of negated values becomes the initial value minus the sum. IREE would subtract the values one after the other,
-because it has vector code for sums, not for differences, and does not fuse a product with a negation. The initial value
-must not be -0: -0 - (x - x) is -0, and -0 + (-x + x) is 0.
+A sum of negated values becomes the initial value minus the sum of the values. IREE has vector code for sums, but would
+subtract the values one after the other, and would not fuse a product with a negation. The initial value must not be -0:
+-0 - (x - x) is -0, but -0 + (-x + x) is 0.
 
 If no lane count divides the number of elements, and several dimensions are reduced, the last one supplies the lanes.
 Otherwise, the array is padded with the neutral element: -0 for a sum, since -0 + -0 is -0, and 1 for a product.
@@ -64,7 +63,7 @@ def _is_large(op: IrOp) -> bool:
 
 
 def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The result of a reduction in its faster form; None if the op stays as it is."""
+    """The result of a reduction in a faster form. None if the op is not rewritten."""
     x, init = op.operands
     start = init
     combine, dimensions = str(reducer(op)), list(op.attributes["dimensions"])
@@ -87,12 +86,12 @@ def _reduced(b: Emitter, op: IrOp) -> list[IrValue] | None:
 
 
 def _read_once(x: IrValue, name: str) -> IrOp | None:
-    """The op of this name that computes x, if x has one reader; else None."""
+    """The op called `name` that computes x, if x has one reader; else None."""
     return defined_by(x, name) if len(list(x.uses)) == 1 else None
 
 
 def _has_slow_products(op: IrOp, product: IrOp) -> bool:
-    """Whether IREE computes a sum of products faster from multiply-adds than as a product of matrices."""
+    """Whether IREE computes a sum of products faster from multiply-adds than as a matrix product."""
     rank, dimensions = len(shape(op.operands[0])), sorted(op.attributes["dimensions"])
     if dimensions == list(range(rank - len(dimensions), rank)):
         return True
