@@ -4,8 +4,8 @@
     @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
     def add(b, op): ...
 
-The tables of docs/iree.md come from these records, and so do the tests that expect IREE alone to fail.
-`test/sweep/faults.py` prints the records that the installed IREE no longer needs.
+docs/iree.md lists these records. For each record, a test expects IREE alone to fail. `test/sweep/faults.py` prints the
+records that the installed IREE no longer needs.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,15 @@ SEEN = "3.13.0"
 class Fault:
     """One fault of IREE.
 
-    `kind` is "wrong" if IREE computes wrong values, "crash" if its compiler crashes on or rejects an op that it
-    supports, "missing" if it lacks the op, "slow" if it is correct but slow. `text` says what IREE does, and what
-    tiduc does instead. `witness` names a case of `test/py/cases/witnesses.py` that IREE alone fails. `untested` is the
-    reason why the record has no case, or why no test runs IREE on its case. `upstream` is the address of a public
-    report of the fault, or of a pull request that fixes it. For a fault of kind "slow", `row` names the row of a
-    benchmark in `test/bench/` that shows the gain of the rewrite, as in "flags.py: argmax".
+      - `kind`: "wrong" if IREE computes wrong values, "crash" if its compiler crashes on or rejects an op that it
+    supports, "missing" if it lacks the op, "slow" if it is correct but slow.
+      - `text`: what IREE does, and what tiduc does instead.
+      - `witness`: a case of `test/py/cases/witnesses.py` that IREE alone fails.
+      - `untested`: why the record has no case, or why no test runs IREE on its case.
+      - `seen`: the version of IREE with the fault.
+      - `upstream`: the address of a public report of the fault, or of a pull request that fixes it.
+      - `row`: for a "slow" fault, the row of a benchmark in `test/bench/` that shows the gain, as in "flags.py: argmax".
+
     """
 
     kind: Kind
@@ -42,9 +45,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Record:
-    """A fault and where it is worked around: in the pattern of an op, or in a named pass or rewrite.
+    """A fault, and the pattern, pass or rewrite that works around it.
 
-    `where` is `Registered.where` (`emit/emitter.py`) for a pattern; otherwise `MODULES` or `VM_CODE`.
+    `where` is `Registered.where` (`emit/emitter.py`) for a pattern, and otherwise `MODULES` or `VM_CODE`.
     """
 
     where: str
@@ -56,7 +59,7 @@ MODULES, VM_CODE = "whole modules", "VM code"
 """The values of `Record.where` for passes and for edits of VM code."""
 
 FAULTS: dict[Callable[..., Any], tuple[Fault, ...]] = {}
-"""The faults that each pattern, pass or edit of VM code works around, in the order of its decorators."""
+"""The faults that each pattern, pass or edit of VM code works around, in the order of decorators."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -75,9 +78,9 @@ def _fault(
 
 wrong, crash = partial(_fault, "wrong"), partial(_fault, "crash")
 missing = partial(_fault, "missing")
-"""Decorators that record a fault of this kind, which the function works around; see `Fault`."""
+"""Decorators for functions that work around a fault of this kind; see `Fault`."""
 
 
 def slow(text: str, row: str) -> Callable[[_Function], _Function]:
-    """A decorator that records a fault of kind "slow". `row` names the row of the benchmark that shows the gain."""
+    """A decorator that records a "slow" fault. `row` names the row of the benchmark that shows the gain."""
     return _fault("slow", text, row=row)

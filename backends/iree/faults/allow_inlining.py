@@ -1,11 +1,10 @@
-"""allow_inlining: lets IREE inline all functions, because it mixes up inputs of functions that it does not inline.
+"""allow_inlining: lets IREE inline all functions, because IREE mixes up the inputs of other functions.
 
     func @f(%a, %b) attributes {no_inline, noinline}   ->   func @f(%a, %b) attributes {noinline}
 
-IREE does not inline functions with both attributes, MLIR's and its own. Its pass `iree-util-ipo` looks for inputs of a
-function that are equal in all calls. If the last call passes one value as two inputs, the pass merges the two inputs,
-even if earlier calls pass two values. IREE does not inline the functions of the later pass `repeats` either; the inputs
-of these functions differ in all calls.
+IREE does not inline a function with both attributes. Its pass `iree-util-ipo` merges inputs that are equal in all
+calls, but looks only at the last call: it merges two inputs even if earlier calls pass two values. IREE does not inline
+the functions of the later pass `repeats` either, but their inputs differ in all calls.
 """
 
 from torch_mlir import ir
@@ -25,7 +24,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 def allow_inlining(module: ir.Module | IrOp) -> int:
     """Lets IREE inline all functions of a module, in place.
 
-    Returns the number of functions whose inlining was forbidden.
+    Returns the number of functions whose attributes changed.
     """
     kept = [op for op in functions_in(module) if NEVER_INLINED in op.attributes]
     for op in kept:

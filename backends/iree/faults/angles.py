@@ -1,13 +1,13 @@
 """Accurate sine, cosine and tangent of f32 for targets other than CPUs.
 
-IREE's code for CUDA reduces the argument by one product with pi / 2, so errors grow with the argument. Functions of
-SPIR-V have errors of 2^-11 and more.
+On CUDA, IREE reduces the argument with a single product by pi / 2, so errors grow with the argument. SPIR-V's functions
+have errors of 2^-11 and more.
 
-All arithmetic is in f32 and 32-bit integers, which all devices have. For |x| below 2^13, multiples of pi / 2 are
-subtracted in four parts, three of which have exact products (Cody and Waite). For larger |x|, the exponent selects the
-bits of 1 / 2 pi that give fractions of a turn. They are multiplied by the 24 bits of x, modulo a turn (Payne and Hanek,
-"Radian reduction for trigonometric functions", 1983). Taylor polynomials give the sine and cosine of the remainder, at
-most pi / 4. Results are within 3 units in the last place, and tan within 5 where division rounds as on CPUs.
+All arithmetic is in f32 and 32-bit integers, which all devices have. For |x| below 2^13, a multiple of pi / 2 is
+subtracted in four parts; the products with the first three parts are exact (Cody and Waite). For larger |x|, the
+exponent of x selects the bits of 1 / 2 pi that matter modulo a turn, and these bits are multiplied by the 24 bits of x
+(Payne and Hanek, "Radian reduction for trigonometric functions", 1983). Taylor polynomials give the sine and cosine of
+the remainder, at most pi / 4. Errors are at most 3 units in the last place, and 5 for tan if division rounds correctly.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from tiduc.dialect.shapes.types import bits, element, is_float
 
 _NEAR = 2.0**13
 _QUARTER = hexadecimal("0x1.92p+0 0x1.fb4p-12 0x1.444p-24 0x1.68c234p-39")
-"""pi / 2, in three parts of 11 bits and a remainder."""
+"""pi / 2, as three parts of 11 bits and the rest."""
 _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
-"""32 zero bits, then the bits of 1 / 2 pi, as words of 32 bits, which are signed integers."""
+"""1 / 2 pi after 32 zero bits, as words of 32 bits, which are signed integers."""
 
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_OTHERS)
@@ -36,7 +36,7 @@ _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
     "vulkan/{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the function by a range reduction and polynomials in f32; tan is sin / cos."""
+    """Computes the function with a range reduction and polynomials in f32. tan is sin / cos."""
     given = op.operands[0]
     if (
         not is_float(given) or bits(given) == 64
@@ -60,7 +60,7 @@ def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _reduced(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
-    """r and n with x = r + n pi / 2 and |r| at most about pi / 4. Only the last two bits of n are correct."""
+    """Returns r and n with x = r + n pi / 2 and |r| at most about pi / 4. Only the last two bits of n are correct."""
     i32 = signless(32)
     far = b.compare(b.abs(x), _NEAR, "GE")
     near = b.select(far, b.constant(0, x), x)
@@ -77,7 +77,7 @@ def _reduced(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
 
 
 def _far(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
-    """`_reduced` for |x| >= 2^13, from the bits of x; ignores the sign of x.
+    """Computes `_reduced` for |x| >= 2^13, from the bits of x. Ignores the sign of x.
 
     The fraction of a turn has 64 bits: the upper 32 in `first`, the lower 32 in `second`.
     """
@@ -99,14 +99,14 @@ def _far(b: Emitter, x: IrValue) -> tuple[IrValue, IrValue]:
 
 
 def _word(b: Emitter, number: IrValue, shift: IrValue, i: int) -> IrValue:
-    """32 bits of 1 / 2 pi, starting `shift` bits into the word `number + i`."""
+    """32 bits of 1 / 2 pi, starting at bit `shift` of the word `number + i`."""
     word, following = (_looked_up(b, number, _WORDS[k:]) for k in (i, i + 1))
     rest = b.subtract(b.constant(32, shift), shift)
     return b.or_(b.shift_left(word, shift), b.shift_right_logical(following, rest))
 
 
 def _looked_up(b: Emitter, number: IrValue, words: Sequence[int]) -> IrValue:
-    """`words[number]`, for a number up to 4."""
+    """`words[number]`, for a number of at most 4."""
     y = b.constant(words[0], number)
     for i, word in enumerate(words[1:5], 1):
         y = b.select(b.compare(number, i, "EQ"), b.constant(word, number), y)
@@ -114,7 +114,7 @@ def _looked_up(b: Emitter, number: IrValue, words: Sequence[int]) -> IrValue:
 
 
 def _high(b: Emitter, m: IrValue, word: IrValue) -> IrValue:
-    """The bits above the lowest 32 of the product of m < 2^24 and a 32-bit word; products of halves fit 32 bits."""
+    """The bits above the lowest 32 of m times a 32-bit word, where m < 2^24. Computed in halves, which fit 32 bits."""
     right, left = b.shift_right_logical, b.shift_left
     m1, m0, w1, w0 = right(m, 12), b.and_(m, 0xFFF), right(word, 16), b.and_(word, 0xFFFF)
     lowest, low, inner, outer = (b.multiply(u, v) for u, v in ((m0, w0), (m1, w0), (m0, w1), (m1, w1)))

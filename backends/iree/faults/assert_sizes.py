@@ -1,11 +1,11 @@
-"""assert_sizes: asserts relations between sizes, which IREE does not check: it would read beyond the ends of arrays.
+"""assert_sizes: asserts relations between sizes. IREE does not check them, and would read beyond the ends of arrays.
 
     %m = tensor.dim %x, %c0 : tensor<?xf32>
     %n = tensor.dim %y, %c0 : tensor<?xf32>
     %e = arith.cmpi eq, %m, %n : index
     cf.assert %e, "sizes: stablehlo.add at f:2:8 needs two sizes to be equal: dimension 0 of x, and dimension 0 of y"
 
-Assertions run on the host: at the beginning of the function if they depend only on its arguments, else before the op.
+Assertions run on the host. An assertion is at the function's start if it depends only on arguments, else before the op.
 """
 
 import functools
@@ -41,7 +41,7 @@ from tiduc.dialect.shapes.types import element, is_dynamic
 )
 @stage
 def assert_sizes(module: ir.Module | IrOp) -> None:
-    """Emits assertions, in each function of a module, for the sizes that its ops require.
+    """Emits assertions for the sizes that the ops of a module require.
 
     Raises `Unsupported` for the first op whose requirements are unknown or can never hold.
     """
@@ -117,7 +117,7 @@ WORDS = {
 
 
 class _Assertions:
-    """Emits assertions at one place, and reads each size once there."""
+    """Emits assertions at one place. Reads each size there once."""
 
     def __init__(self, function: FunctionSizes, b: Emitter) -> None:
         self._function, self._atoms = function, function.atoms
@@ -148,7 +148,10 @@ class _Assertions:
         return self._k.any([self._k.equal(a, b), *(self._k.equal(n, 1) for n in ones)])
 
     def _fits(self, sizes: Sequence[SizeLike], most: int) -> IrValue:
-        """Whether the product of sizes is at most a number; compares by division, which does not overflow."""
+        """Whether the product of sizes is at most `most`.
+
+        Divides instead of multiplying, because a product may overflow.
+        """
         left: SizeLike = most
         for n in sizes:
             left = left // larger(n, 1)

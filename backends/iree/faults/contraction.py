@@ -22,7 +22,7 @@ from tiduc.passes.rules.batch_norm import gradient
     upstream="https://github.com/iree-org/iree/issues/22954",
 )
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The product without an algorithm. Where a dimension has size 0, the result is 0."""
+    """The product without its `algorithm` attribute. The result is 0 if a dimension has size 0."""
     if "algorithm" in op.attributes:
         del op.attributes["algorithm"]
     return _empty_sum(b, op)
@@ -76,8 +76,7 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _widen_depthwise(b: Emitter, op: IrOp) -> None:
     """Converts the operands of a depthwise convolution, in place, to the element type of the result.
 
-    IREE requires a kernel of this type. It looks through conversions of operands, so a barrier hides the conversion of
-    the kernel.
+    IREE requires such a kernel, but looks through conversions. A barrier therefore hides the conversion of the kernel.
     """
     x, kernel = op.operands
     if group_counts(op)[0] == 1 or shape(kernel)[Layout.of(op).kernel[0]] != 1:
@@ -88,7 +87,7 @@ def _widen_depthwise(b: Emitter, op: IrOp) -> None:
 
 
 def _reverse_kernel(b: Emitter, op: IrOp) -> None:
-    """Changes a convolution with reversed windows, in place, to a convolution with a reversed kernel."""
+    """Turns a convolution with reversed windows, in place, into a convolution with a reversed kernel."""
     turned = [d for d, backwards in zip(Layout.of(op).kernel[2:], reversal(op), strict=True) if backwards]
     if turned:
         op.operands[1] = b.reverse(op.operands[1], turned)
@@ -97,7 +96,7 @@ def _reverse_kernel(b: Emitter, op: IrOp) -> None:
 
 
 def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """0 for the result of a product of static shapes, if the result or an operand has no elements; else None."""
+    """0 as the result of a product of static shapes, if the result or an operand has no elements. Otherwise None."""
     arrays = *op.operands, *op.results
     is_empty = not has_dynamic_shape(op) and any(0 in shape(x) for x in arrays)
     return [b.constant(0, op.results[0].type)] if is_empty else None

@@ -24,14 +24,14 @@ TRANSPARENT = {
     *(*CONSTRAINTS, "xla.sdy.FuncResultSharding", PLACEMENT),
     *("SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
 }
-"""Custom calls that are hints to other compilers. Their result is their operand."""
+"""Custom calls that are hints to other compilers. The result equals the operand."""
 
 _JOINS = CONTROL | {"func.call", "stablehlo.composite"}
 """Ops whose results come from regions or callees."""
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _ABSORBING = {"stablehlo.and": False, "stablehlo.or": True}
-"""The boolean that fixes the result of an op, whatever the other operand is."""
+"""For a boolean op, the operand that decides the result alone."""
 
 _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 """Ops whose results do not count as constants."""
@@ -73,15 +73,14 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
     "dynamic/while_of_matrices",
 )
 def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Changes the loop in place; see the records.
+    """Changes the loop in place; see the records. Returns None.
 
-    The body returns a barrier of the new and the old value for four kinds of loop-carried values:
+    The body returns a barrier of the new and the old value for four kinds of carries (loop-carried values):
 
     - The body ignores the old value.
-    - The new value depends on no loop-carried value, perhaps once constants are folded. The compiler would hoist it
-      out of the loop and then not find it.
-    - The new value is also that of an earlier loop-carried value. The compiler would drop one of the two.
-    - The new value is another loop-carried array of dynamic shape.
+    - The new value depends on no carry, perhaps after constant folding. The compiler would hoist it and then lose it.
+    - An earlier carry has the same new value. The compiler would drop one of the two carries.
+    - The new value is another carry, an array of dynamic shape.
 
     A loop that returns a scalar and depends on constants alone starts behind a barrier. Otherwise the compiler would
     run the loop when the module is loaded, and would fail where the host reads the scalar.
@@ -110,7 +109,7 @@ def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 )
 @crash("Loses dynamic sizes, and does not compile; ties the results to their sizes.", "dynamic/barrier")
 def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The barrier with copies of its loop-carried operands. Its results are tied to their sizes."""
+    """The barrier, with copies of loop-carried operands and with results tied to their sizes."""
     for i, x in enumerate(list(op.operands)):
         if list(op.results[i].uses) and is_carry(x):
             op.operands[i] = copied(b, x)
@@ -124,7 +123,7 @@ def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "table_of_a_branch",
 )
 def branches(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Copies the constants that branches return if two results of a branch are views of one array."""
+    """Copies the constants that branches return, if two results of a branch are views of one array. Returns None."""
     last = [terminator(region.blocks[0]) for region in op.regions]
     if any(len({_viewed(x) for x in end.operands}) < len(end.operands) for end in last):
         for end in last:
@@ -140,13 +139,13 @@ def _viewed(x: IrValue) -> IrValue:
 
 
 def _is_known(op: IrOp) -> bool:
-    """Whether an op depends only on constants, not on arguments or barriers."""
+    """Whether an op depends on constants alone."""
     values = reached(read_by(op), behind)
     return all(not isinstance(x.owner, ir.Block) and x.owner.name not in _UNKNOWN for x in values)
 
 
 def _varying(body: ir.Block) -> set[IrValue]:
-    """The values in a loop's body that depend on its loop-carried values, once the compiler has folded constants."""
+    """The values in a loop's body that depend on carries after constant folding."""
     varying = set[IrValue](body.arguments)
     for op in operations(body):
         if not varying.isdisjoint(_read_when_folded(op)):
@@ -155,7 +154,7 @@ def _varying(body: ir.Block) -> set[IrValue]:
 
 
 def _read_when_folded(op: IrOp) -> Sequence[IrValue]:
-    """The values that an op reads, except those that constants make irrelevant."""
+    """The values that an op reads, except those that constants make irrelevant, as in `and x, false`."""
     numbers = [known_number(x) for x in op.operands]
     if op.name == "stablehlo.select" and numbers[0] is not None:
         return [op.operands[1 if numbers[0] else 2]]
@@ -166,11 +165,11 @@ def _read_when_folded(op: IrOp) -> Sequence[IrValue]:
 
 
 def _separated(b: Emitter, op: IrOp) -> None:
-    """Copies initial values with other readers, if the loop follows another loop; scalars get a barrier.
+    """Copies initial values that have other readers, if the loop follows another loop. A scalar gets a barrier instead.
 
-    Without the copy, the compiler schedules the ops before the loop together with the ops that read their results after
-    it, and finds a cycle of dependences. If two loops start with one array, a barrier is not enough: both would still
-    share the array, whose offset in its buffer is computed after the first loop.
+    Without the copy, the compiler would schedule ops before the loop together with ops after the loop that read their
+    results, and would find a cycle of dependences. A barrier is not enough for an array: two loops that start with one
+    array would share it, at an offset that is computed after the first loop.
     """
     before = list(itertools.takewhile(lambda other: other != op, operations(op.operation.block)))
     if not any(other.name in _JOINS for other in before):
@@ -183,10 +182,10 @@ def _separated(b: Emitter, op: IrOp) -> None:
 
 
 def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
-    """Copies initial values of loop-carried arrays with several dynamic dimensions, if there are two such arrays.
+    """Copies the initial values of carries with several dynamic dimensions, if there are two such carries.
 
-    The compiler puts the new values of both into one buffer. It computes the sizes of an argument and of its new value
-    in different ways and does not find that they are equal; it then reads one array in place of the other.
+    The compiler puts the new values of both carries into one buffer. It does not find that the sizes of a carry and of
+    its new value are equal, and then reads one array in place of the other.
     """
     arrays = [i for i, x in enumerate(op.operands) if list(x.type.shape).count(_DYNAMIC) > 1]
     if len(arrays) > 1:
@@ -195,10 +194,10 @@ def _with_computed_sizes(b: Emitter, op: IrOp) -> None:
 
 
 def _without_tables(b: Emitter, op: IrOp) -> None:
-    """Replaces the constant arrays among the operands of a loop or of a terminator by copies.
+    """Copies the constant arrays among the operands of a loop or of a terminator.
 
-    The compiler requires that all arrays that may become a loop-carried value or a result of a branch are in one kind
-    of memory. Constants are in another kind than arguments and results.
+    The compiler requires a single kind of memory for all arrays that may become a carry or a result of a branch.
+    Constants are in another kind of memory than arguments and results.
     """
     before = b.at(ir.InsertionPoint(op))
     for i, x in enumerate(list(op.operands)):

@@ -41,7 +41,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
 )
 @missing("On SPIR-V, integers do not become bf16; converts by way of f32, too.", "vulkan/convert")
 def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The conversion, saturated for integers. 8-bit floats, and integers to bf16, are converted by way of f32."""
+    """The conversion, saturated for integers. Conversions of 8-bit floats, and of integers to bf16, go through f32."""
     x, type_ = op.operands[0], op.results[0].type
     if is_float8(op.results[0]):
         return to_float8(b, from_float8(b, x) if is_float8(x) else x, element(type_))
@@ -78,7 +78,7 @@ def _goes_by_f32(b: Emitter, x: IrValue, type_: ir.Type) -> bool:
 
 
 def _to_bf16(b: Emitter, x: IrValue) -> IrValue:
-    """Converts integers to bf16 by way of f32. Adding 0 prevents MLIR from merging the two conversions."""
+    """Converts integers to bf16 through f32. Adding 0 keeps MLIR from merging the two conversions."""
     wide = b.convert(x, ir.F32Type.get())
     return b.convert(b.add(wide, b.constant(0, wide)), ir.BF16Type.get())  # the sum is never -0
 
@@ -86,7 +86,7 @@ def _to_bf16(b: Emitter, x: IrValue) -> IrValue:
 def _needs_barrier(x: IrValue, type_: ir.RankedTensorType) -> bool:
     """Whether the conversion of a scalar integer to a float compiles only behind a barrier.
 
-    The host computes induction variables of loops, and lacks some of these conversions.
+    The host computes loop counters, but lacks some of these conversions.
     """
     to = str(element(type_))
     if type_.rank or not _is_signed(x) or not is_float(type_) or to == "f32":
@@ -108,7 +108,7 @@ def _is_signed(x: IrValue) -> bool:
     upstream="https://github.com/openxla/stablehlo/pull/2989",
 )
 def bitcast_convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Bitcasts complex numbers by way of their parts, which lie along a trailing dimension of size 2."""
+    """Bitcasts complex numbers as pairs of parts along a trailing dimension of size 2. None for real types."""
     x, type_ = op.operands[0], op.results[0].type
     if not is_complex(x) and not is_complex(type_):
         return None
@@ -130,7 +130,7 @@ def _joined(b: Emitter, parts: IrValue, type_: ir.RankedTensorType) -> IrValue:
 
 
 def _bits_to(b: Emitter, x: IrValue, type_: ir.RankedTensorType) -> IrValue:
-    """x bitcast to a type with the same total number of bits, with the last dimension split or merged as needed."""
+    """x bitcast to `type_`, which has the same number of bits. Splits or merges the last dimension as needed."""
     split, merged = bits(x) // bits(type_), bits(type_) // bits(x)
     x = b.reshape(x, [*type_.shape, merged] if merged > 1 else type_.shape if merged else shape(x))
     of = with_shape(type_, [*shape(x), split]) if split > 1 else type_

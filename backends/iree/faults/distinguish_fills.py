@@ -3,11 +3,11 @@
     %y = pad %x, %v                    %m = a mark of %v;  %y = pad %x, %m
     %z = pad %a, %v            ->      %n = a mark of %v;  %z = pad %a, %n
 
-IREE lowers a padding to a fill of the whole result and an update in place. It merges fills of equal sizes with equal
-numbers, including fills for constants whose elements are equal. It then copies or repeats the fill for each update. But
-IREE fills by patterns of up to 32 bits. For other 64-bit numbers it runs a dispatch and does not copy the result: all
-updates write to one array, which constants share. In the order of dispatches that tiduc requests (`targets.IN_ORDER`),
-and in branches, the values are silently wrong; otherwise, IREE rejects the program. A fill with 0 has a pattern.
+IREE lowers a pad to a fill of the whole result and an update in place. It merges equal fills, including the fills of
+splat constants, and then copies or repeats the merged fill for each update. But a fill has a pattern of at most 32
+bits. For 64-bit numbers other than 0, IREE runs a dispatch instead and does not copy its result: all updates write to
+one array, which constants share. With the order of dispatches that tiduc requests (`targets.IN_ORDER`), and in
+branches, values are silently wrong; otherwise, IREE rejects the program.
 
 IREE pads the operands of a reduce_window with its initial values in the same way.
 """
@@ -38,9 +38,9 @@ from tiduc.dialect.shapes.types import bits
     "pads_by_one_number",
 )
 def distinguish_fills(module: ir.Module) -> None:
-    """Marks, in place, each padding value of 64 bits or more, except constants of zero.
+    """Marks, in place, each padding value of 64 bits or more, except zeros.
 
-    The pass does not compare padding values, because they may become equal later, when IREE simplifies the program.
+    Values are not compared, because IREE may simplify two of them to one value later.
     """
     for op in outer_first(module.operation):
         for i in _numbers(op):
@@ -50,7 +50,7 @@ def distinguish_fills(module: ir.Module) -> None:
 
 
 def _numbers(op: IrOp) -> Iterator[int]:
-    """The indices of the operands with which an op pads."""
+    """Yields the indices of an op's padding values among its operands."""
     if op.name == "stablehlo.pad":
         yield 1
     elif op.name == "stablehlo.reduce_window" and window_of(op) != window_of(op).unpadded():
@@ -58,7 +58,7 @@ def _numbers(op: IrOp) -> Iterator[int]:
 
 
 def _is_zero(x: IrValue) -> bool:
-    """Whether x is the constant +0, or a part of a complex number that was composed of constants, with this part +0."""
+    """Whether x is the constant +0, or a part of a complex number of constant parts, of which this part is +0."""
     part = x.owner
     if not isinstance(part, ir.Block) and part.name in COMPLEX_PARTS:
         whole = defined_by(part.operands[0], "stablehlo.complex")

@@ -1,19 +1,19 @@
-"""distinguish_starts: gives concatenations that begin with the same array distinct first operands.
+"""distinguish_starts: marks the first operand of a concatenation if an earlier concatenation may begin with that array.
 
     %x = concatenate %p, %q;  %y = concatenate %p, %r
         ->  %x = concatenate %p, %q;  %m = a mark of %p (`marks.py`);  %y = concatenate %m, %r
 
-IREE lowers a concatenation to updates of an empty array, one for each operand. Two concatenations that begin with the
-same array have the same first update, so IREE merges these updates into one value. It must then copy that value for the
-second concatenation. But IREE may compute another operand directly into its place in the result, before the copy. It
-then removes the copy as unnecessary, and both concatenations write to one array: silently wrong values. A mark copies
-the first operand to an array that IREE never merges with others.
+IREE lowers a concatenation to updates of an empty array, one for each operand. If two concatenations begin with one
+array, IREE merges their first updates, and must copy the merged array for the second concatenation. But IREE may
+compute another operand directly into its place in the result before the copy, and then drop the copy. Both
+concatenations then write to one array: silently wrong values. A mark copies the first operand to an array that IREE
+never merges with others.
 
-IREE may find two arrays equal only after it has simplified the program, and then also treats arrays of equal bytes as
-equal. This pass therefore compares sizes alone. If the arrays differ, the mark is superfluous; IREE fuses it with the
-op that computes the first operand, unless the operand is a product or an argument. Short vectors of integers may hold
-the sizes of arrays, which IREE cannot see through a mark. Their first operand gets a mark only if an earlier
-concatenation begins with the same value.
+IREE may find two arrays equal only after simplifying the program, and may also merge arrays of equal bytes. The pass
+therefore compares sizes alone. If the arrays differ, the mark costs little: IREE fuses it with the op of the first
+operand, unless the operand is a product or an argument. Short vectors of integers may be sizes of arrays, which IREE
+must not lose behind a mark. Their first operand gets a mark only if an earlier concatenation begins with the same
+value.
 """
 
 from collections.abc import Hashable
@@ -29,7 +29,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.dialect.shapes.types import is_dynamic
 
 _LONGEST = 16
-"""The length of the longest vector that may hold the sizes of an array."""
+"""The length of the longest vector of integers that may be the sizes of an array."""
 
 
 @wrong(
@@ -39,8 +39,7 @@ _LONGEST = 16
 def distinguish_starts(module: ir.Module | IrOp) -> None:
     """Marks, in place, the first operand of each concatenation that follows a concatenation of equal sizes.
 
-    In functions that other functions call, the first operand of each concatenation is marked, because a function may be
-    called twice.
+    If other functions call a function, all its concatenations get marks, because two calls may run.
     """
     called = {callee(op) for op in outer_first(module.operation, ("func.call",))}
     seen = set[Hashable]()

@@ -18,11 +18,12 @@ from tiduc.dialect.graph.functions import outer_first
     "pools_of_equal_sizes",
 )
 def distinguish_windows(module: ir.Module) -> None:
-    """Marks, in place, an initial value of a reduce_window if an earlier one, for a result of equal type, may be equal.
+    """Marks, in place, an initial value of a reduce_window if an earlier one may be equal.
 
-    IREE fills an array with the initial value, and lowers the windows to updates of this array. It merges equal arrays,
-    and the merged array becomes a second result of the dispatch of the first windows. An initial value that is not a
-    constant is always marked, because IREE may find it equal to another one when it simplifies the program.
+    Only initial values for results of equal types count. IREE fills an array with the initial value and lowers the
+    windows to updates of this array. It merges equal arrays, and the merged array becomes a second result of the
+    dispatch of the first windows. An initial value that is not a constant always gets a mark, because IREE may simplify
+    it to the value of another one.
     """
     seen = set()
     for op in outer_first(module.operation):

@@ -43,7 +43,7 @@ def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     untested="resources follow the functions of a file, so no other program fits beside it; test_resources.py has it",
 )
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Emits a complex<f64> constant as a constant for each part, and a resource as a resource that IREE can read."""
+    """Splits a complex<f64> constant into its parts, and replaces a resource by a resource that IREE can read."""
     type_ = op.results[0].type
     if (name := resource_name(op.attributes["value"])) is not None:
         return _stored_apart(b, op, name)
@@ -66,7 +66,7 @@ def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _stored_apart(b: Emitter, op: IrOp, name: str) -> Sequence[IrValue] | None:
-    """Replaces a constant whose bytes are a resource by resources of types that IREE reads. None if none is needed."""
+    """Replaces a constant whose bytes are a resource by resources of types that IREE reads, if its type needs it."""
     value, type_ = op.attributes["value"], op.results[0].type
     is_wide = is_complex(type_) and bits(type_) == 128
     if not is_wide and not is_unsigned(type_) and not (is_float(type_) and bits(type_) == 8):
@@ -92,9 +92,9 @@ def _resource(array: NDArray[Any], name: str, type_: ir.RankedTensorType) -> ir.
     "power",
 )
 def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """abs(x)^y with the sign of x if y is odd. Selects handle the special cases.
+    """abs(x)^y, with the sign of x if y is odd. Selects handle the special cases.
 
-    IREE's abs(x)^y is right except where it computes 0 log x or infinity log 1.
+    IREE's abs(x)^y is wrong only where it multiplies 0 by log x or infinity by log 1.
     """
     x, y = op.operands
     if not is_float(x):
@@ -115,7 +115,7 @@ def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _power_of_known(b: Emitter, x: IrValue, exponent: float) -> IrValue:
-    """x^y for a constant, finite exponent y. Most special cases depend on y alone, and need no select."""
+    """x^y for a constant, finite exponent y. Most special cases depend on y alone and need no select."""
     if not exponent:
         return b.constant(1, x)
     magnitude = _power_of_size(b, b.abs(x), b.constant(exponent, x))
@@ -130,7 +130,7 @@ def _is_below_0(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
-    """|x|^y for `size` = |x|. On GPUs, selects the result for |x| = 0, because their functions leave it undefined."""
+    """|x|^y for `size` = |x|. On GPUs, a select gives the result for |x| = 0, which their functions leave undefined."""
     if b.cpu:
         return b.power(size, y)
     is_zero, zero = b.compare(size, 0, "EQ"), b.constant(0, y)
@@ -145,10 +145,9 @@ def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
     "atan2",
 )
 def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The angle of (y, x). If both are 0, or both infinite, the angle of 1s with the same signs.
+    """The angle of (y, x). If both are 0 or both infinite, the angle of the point (0, ±1) or (±1, ±1) with these signs.
 
-    (y, x) = (0, 0) has the angle of (0, 1) or (0, -1). The sign of the result is the sign bit of y, because IREE
-    ignores the sign of -0.
+    The result has the sign bit of y, because IREE ignores the sign of -0.
     """
     y, x = op.operands
     if not is_float(x):
@@ -177,7 +176,7 @@ def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
-"""The number of mantissa bits of each float type. In a denormal number, only these bits and the sign may be set."""
+"""The number of mantissa bits of each float type. A denormal number has no other bits set, except the sign."""
 
 
 @legalize("stablehlo.cbrt")
@@ -197,7 +196,7 @@ def _real_cbrt(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _cbrt_f64(b: Emitter, x: IrValue) -> IrValue:
-    """The cube root of f64: exp(log|x| / 3) has a relative error of 1e-13, which a Halley step cubes."""
+    """The cube root of f64. exp(log|x| / 3) has a relative error of 1e-13; a Halley step cubes this error."""
     start = b.exponential(b.multiply(b.log(b.abs(x)), 1 / 3))
     y = b.multiply(start, b.sign(x))
     ratio = b.divide(b.multiply(y, b.multiply(y, y)), x)
@@ -218,14 +217,14 @@ def _complex_cbrt(b: Emitter, x: IrValue) -> IrValue:
 def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """log(u) + (rounding error of u) / u, where u = 1 + x.
 
-    The result is within 2 units in the last place if log(u) is within 1.
+    The error is at most 2 units in the last place if the error of log(u) is at most 1.
     """
     x = op.operands[0]
     if not is_f64(x):
         return None
     u = b.add(x, 1)
     lost, logarithm = b.subtract(x, b.subtract(u, 1)), b.log(u)
-    # No correction where u is exact (x = -1) or infinite, since `lost` is NaN there.
+    # No correction where u is exact (x = -1) or infinite, because the correction is NaN there.
     kept = b.or_(b.compare(lost, 0, "EQ"), b.compare(u, np.inf, "EQ"))
     return [polynomials.unless_zero(b, x, b.select(kept, logarithm, b.add(logarithm, b.divide(lost, u))))]
 
@@ -244,7 +243,7 @@ def exponential_minus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "maximum_complex",
 )
 def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The extremum of complex numbers, which are compared by real parts, then by imaginary parts."""
+    """The extremum of complex numbers, compared by real parts, then by imaginary parts. None for real numbers."""
     x, y = op.operands
     if not is_complex(x):
         return None
@@ -289,7 +288,7 @@ def finite(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 @legalize("stablehlo.remainder")
 @wrong("On vmvx rounds the quotient to nearest; corrects the sign.", "vmvx/remainder")
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The remainder. If its sign differs from that of x, abs(y) with the sign of x is added."""
+    """The remainder of floats. If IREE's result has another sign than x, abs(y) with the sign of x is added."""
     x, y = op.operands
     if b.cpu or not is_float(x) or bits(x) < 16:
         return None
@@ -306,7 +305,7 @@ def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     untested="does not crash on every machine",
 )
 def reduce_precision(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The op, with bit counts limited to those of the type. NaN becomes infinity if no mantissa bits are left."""
+    """The op with at most as many bits as the type has. NaN becomes infinity if no mantissa bits are left."""
     x = op.operands[0]
     if element(x) == ir.BF16Type.get():
         most = {"exponent_bits": 8, "mantissa_bits": 7}

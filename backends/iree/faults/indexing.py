@@ -1,4 +1,4 @@
-"""gather and dynamic slices: indices in range and of types that IREE reads correctly; copied operands."""
+"""gather and dynamic slices: clamps indices, converts them to types that IREE reads correctly, copies operands."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from tiduc.dialect.shapes.types import element, is_dynamic, shape
 
 
 def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None) -> IrValue:
-    """Indices clamped to [0, limits[i]] for entry i along `dimension`. They are i32, or i64 if a limit needs it."""
+    """Clamps entry i of the indices, along `dimension`, to [0, limits[i]]. Returns i32, or i64 if a limit needs it."""
     type_ = element(x)
     highest = 2 ** (type_.width - (not type_.is_unsigned)) - 1
     most = [min(n, highest) for n in limits]
@@ -35,7 +35,7 @@ def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None
     "dynamic_slice_i8",
 )
 def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Converts the starts to i32 or i64, in place."""
+    """Converts the start indices to i32 or i64, in place."""
     _with_signed_starts(b, op, 1)
     return None
 
@@ -50,7 +50,7 @@ def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Changes the op in place: copies an update that is a part of the array, and converts the starts to i32 or i64."""
+    """Copies an update that is a part of the array, and converts the starts to i32 or i64. Changes the op in place."""
     if _is_part(op):
         op.operands[1] = b.barrier(copied(b, op.operands[1]))[0]
     _with_signed_starts(b, op, 2)
@@ -58,7 +58,7 @@ def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _with_signed_starts(b: Emitter, op: IrOp, first: int) -> None:
-    """Converts the start indices, the operands from `first` on, to i32 or i64."""
+    """Converts the start indices, which are the operands from `first` on, to i32 or i64."""
     for i in range(first, len(op.operands)):
         start = op.operands[i]
         type_ = element(start)
@@ -67,7 +67,7 @@ def _with_signed_starts(b: Emitter, op: IrOp, first: int) -> None:
         if type_.width == 64:
             start = b.minimum(start, 2**62)
         start = b.convert(start, signless(64 if type_.width >= 32 else 32))
-        # Behind a barrier, because the host would read the narrow number as unsigned before it converts it.
+        # Behind a barrier, because the host would read the narrow number as unsigned before the conversion.
         op.operands[i] = start if type_.is_unsigned else b.barrier(start)[0]
 
 
@@ -76,7 +76,7 @@ _UPDATES = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
 
 
 def _is_part(op: IrOp) -> bool:
-    """Whether the update is a slice, reshaped or not, of the array that it updates (or of an earlier version of it)."""
+    """Whether the update is a slice of the array that it updates, or of an earlier version of this array."""
     *_, update = traced(op.operands[1], RESHAPES)
     part = defined_by(update, *_SLICES)
     if part is None or is_dynamic(update.type):
@@ -104,10 +104,10 @@ def _is_part(op: IrOp) -> bool:
     "gather_at_constant_places",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The gather with clamped indices. A gather with constant indices reads the array behind a barrier.
+    """The gather with clamped indices. If the indices are constant, the gather reads the array behind a barrier.
 
     Without the barrier, IREE fuses the gather with the op that computes the array. If the array has other readers, the
-    fused code writes the array at the gathered places only.
+    fused code writes only the gathered places of the array.
     """
     _vectors_last(b, op)
     if _has_steps(op.operands[0]) or _has_constant_places(op):
@@ -123,7 +123,7 @@ def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _has_constant_places(op: IrOp) -> bool:
-    """Whether a gather reads fixed places along some dimension, whatever the program's arguments are."""
+    """Whether a gather reads the same places along some dimension for all arguments of the program."""
     x, indices = op.operands
     if (made := definition(x)) is None or made.name == "stablehlo.constant":
         return False
@@ -135,9 +135,9 @@ def _has_constant_places(op: IrOp) -> bool:
 
 
 def _has_steps(x: IrValue) -> bool:
-    """Whether an array is a strided slice, or part of one: on CPUs, a gather from such an array does not compile.
+    """Whether an array is a strided slice, or part of one. On CPUs, a gather from such an array does not compile.
 
-    A slice with one element along the last dimension is strided, too, when a reshape drops that dimension.
+    A slice with one element along the last dimension is strided, too, if a reshape drops that dimension.
     """
     owners = [y.owner for y in traced(x, ("stablehlo.reshape", "stablehlo.slice"))]
     slices = [op for op in owners if not isinstance(op, ir.Block) and op.name == "stablehlo.slice"]
@@ -148,9 +148,9 @@ def _has_steps(x: IrValue) -> bool:
 
 
 def _vectors_last(b: Emitter, op: IrOp) -> None:
-    """Moves the index vectors of a batched gather to the last dimension, in place.
+    """Moves the index vectors of a gather with batching dimensions to the last dimension, in place.
 
-    IREE numbers the batch dimensions as if the index vectors were last, and gathers from the wrong batch.
+    IREE numbers the batching dimensions as if the index vectors were last, and would gather from the wrong batch.
     """
     d, indices = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"]), op.operands[1]
     vector, rank = d.index_vector_dim, len(shape(indices))

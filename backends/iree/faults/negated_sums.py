@@ -1,4 +1,4 @@
-"""Sums of negated values on GPUs: IREE computes them as differences, which its code for GPUs rejects.
+"""Sums of negated values on GPUs. IREE turns them into differences, which it rejects for GPUs.
 
     reduce add (negate %x) init: %i  ->  subtract %i, (reduce add %x init: 0)
 
@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import is_complex, shape
     upstream="https://github.com/llvm/llvm-project/pull/214033",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The initial value minus the sum. Views between the negation and the sum are copied.
+    """The initial value minus the sum. Copies the views between the negation and the sum.
 
     If the initial value may be -0, a barrier stores the negated values: -0 - (x - x) is -0, but -0 + (-x + x) is 0.
     """

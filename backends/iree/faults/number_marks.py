@@ -4,12 +4,13 @@
     %m = optimization_barrier 0 {tidu.hidden}          %n:2 = optimization_barrier %c, %c {tidu.numbers}
                                                        slices of %n#0 and of %n#1
 
-IREE merges barriers of equal constants, which would make two marks one value. The pass runs after each group
-of passes that emits marks. A later run extends the barrier of an earlier run, because IREE would merge two such
-barriers. All operands of the barrier are one array, so that IREE compiles one constant instead of hundreds, and
-allocates and awaits one array in each call. The array holds two different numbers, so that IREE stores it in the
-module: it would fill an array of equal numbers in each call. The results are sliced where they are used, so that the
-ops of equal layers look alike, and `repeats` can pass the results to one function.
+IREE merges barriers of equal constants, so two marks would become one value. The pass runs after each group of passes
+that emits marks. A later run extends the barrier of an earlier run, because IREE would merge two such barriers.
+
+All operands of the barrier are one array, so that IREE compiles one constant instead of hundreds. The array holds two
+different numbers, because IREE would fill an array of equal numbers in each call and wait for it. The results are
+sliced where they are used, so that the ops of equal layers look alike and `repeats` can pass the results to one
+function.
 """
 
 from collections import defaultdict
@@ -32,8 +33,8 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 def number_marks(module: ir.Module) -> None:
     """Replaces the hidden numbers of each function, in place, by results of one barrier at its start.
 
-    IREE inlines functions, and would merge the barriers of two calls. A function that is called therefore takes the
-    operand of its barrier as an argument, and each call passes a hidden number of its own.
+    IREE inlines functions, and would merge the barriers of two calls. A called function therefore takes the operand of
+    its barrier as an argument, and each call passes another hidden number.
     """
     if not any(HIDDEN in op.attributes for op in outer_first(module.operation, (BARRIER,))):
         return
@@ -50,7 +51,7 @@ def number_marks(module: ir.Module) -> None:
 
 
 def _call_private_functions(module: ir.Module, calls: dict[str, list[ir.Operation]]) -> None:
-    """Makes calls of public functions call private copies, because public functions must keep their arguments."""
+    """Makes calls of public functions call private copies, because a public function must keep its arguments."""
     body = module.operation.regions[0].blocks[0]
     for function in functions_in(module):
         name = symbol(function)
@@ -65,14 +66,14 @@ def _call_private_functions(module: ir.Module, calls: dict[str, list[ir.Operatio
 
 
 def _callees_first(module: ir.Module) -> list[ir.Operation]:
-    """The functions of a module, each after those that it calls."""
+    """The functions of a module, sorted so that a callee precedes its callers."""
     by_name = {symbol(op): op for op in functions_in(module)}
     called = {name: {callee(op) for op in outer_first(by_name[name], ("func.call",))} for name in by_name}
     return [by_name[name] for name in TopologicalSorter(called).static_order() if name in by_name]
 
 
 def _number(function: IrOp, hidden: Sequence[IrOp], earlier: Sequence[IrOp], calls: Sequence[IrOp]) -> None:
-    """Replaces the barriers of hidden numbers in a function, and the barrier of an earlier run, by one barrier."""
+    """Replaces a function's barriers of hidden numbers, and the barrier of an earlier run, by one barrier."""
     block = function.regions[0].blocks[0]
     first = Emitter(ir.InsertionPoint.at_block_begin(block), hidden[0].location)
     if calls:
@@ -100,7 +101,7 @@ def _number(function: IrOp, hidden: Sequence[IrOp], earlier: Sequence[IrOp], cal
 
 
 def _argument(function: IrOp, calls: Sequence[IrOp]) -> IrValue:
-    """Adds an argument to a function, for which each call passes a hidden number."""
+    """Adds an argument to a function. Each call passes a hidden number for it."""
     type_ = ir.RankedTensorType.get([], signless(32))
     of = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     function.attributes["function_type"] = ir.TypeAttr.get(

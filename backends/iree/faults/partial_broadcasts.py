@@ -1,12 +1,12 @@
-"""Sums of products with an array that is broadcast along some of the summed dimensions: reductions and convolutions.
+"""Sums of products in which one factor is broadcast along some, but not all, summed dimensions.
 
     %b = broadcast_in_dim %y, dims = [1]               %b = broadcast_in_dim %y, dims = [1]
     %p = multiply %x, %b : tensor<4x7xf32>      ->     %p = multiply %x, %b : tensor<4x7xf32>
     reduce add %p, dimensions = [0, 1]                 %s = reduce add %p, dimensions = [1]
                                                        reduce add %s, dimensions = [0]
 
-IREE's code for CPUs turns such a sum into a `vector.contract`, folds the broadcast into it, and then rejects it: one
-operand lacks a summed dimension that the other operand has.
+For CPUs, IREE turns such a reduction or convolution into a `vector.contract` and folds the broadcast into an operand.
+It then rejects the op, because this operand lacks a summed dimension that the other operand has.
 """
 
 import math
@@ -38,7 +38,7 @@ _RESHAPES = "stablehlo.reshape", "stablehlo.transpose"
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Sums along the last dimension first, then along the others.
 
-    If a reduction has several results or promotes its elements, a barrier before its operands is emitted instead.
+    If the op has several results or converts its elements, a barrier stores its operands instead.
     """
     sizes = op.operands[0].type.shape
     dimensions = [d for d in sorted(op.attributes["dimensions"]) if sizes[d] != 1]
@@ -63,7 +63,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "convolution_of_broadcast_sums",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The convolution with barriers before broadcast operands, if the result has one element per feature and batch."""
+    """Puts barriers before broadcast operands, if the result has one element for each feature and batch."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     if any(op.results[0].type.shape[d] != 1 for d in numbers.output_spatial_dimensions):
         return None
@@ -74,7 +74,7 @@ def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _is_repeated(x: IrValue) -> bool:
     """Whether a value is computed elementwise from constants and broadcasts, not all of them of single elements.
 
-    IREE moves such broadcasts after the elementwise ops. Reshapes count as elementwise ops.
+    Reshapes count as elementwise ops. IREE moves broadcasts past elementwise ops.
     """
 
     def operands(y: IrValue) -> Sequence[IrValue]:
@@ -91,7 +91,7 @@ def _is_repeated(x: IrValue) -> bool:
 
 
 def _is_rejected(op: IrOp, i: int, dimensions: Sequence[int]) -> bool:
-    """Whether IREE rejects reduction i of an op. `dimensions` are the reduced dimensions, except those of size 1."""
+    """Whether IREE rejects reduction i of an op. `dimensions` are the reduced dimensions whose size is not 1."""
     x = op.operands[i]
     if reducer(op, i) != "stablehlo.add" or is_constant(x):
         return False
@@ -108,9 +108,9 @@ def _is_rejected(op: IrOp, i: int, dimensions: Sequence[int]) -> bool:
 
 
 def _is_partial(op: IrOp, sizes: Sequence[int], dimensions: Sequence[int]) -> bool:
-    """Whether an op broadcasts along one of the dimensions of an array of these sizes, but not along a later one.
+    """Whether an op broadcasts along one of `dimensions`, but not along a later one. `sizes` is the shape of the array.
 
-    A broadcast to another shape, which a reshape or transpose follows, always counts unless it repeats one element.
+    A broadcast to another shape, which a reshape or transpose follows, counts unless it repeats a single element.
     """
     if op.name == "stablehlo.dot_general":
         return _is_outer(op)
@@ -124,5 +124,5 @@ def _is_partial(op: IrOp, sizes: Sequence[int], dimensions: Sequence[int]) -> bo
 
 
 def _is_outer(op: IrOp) -> bool:
-    """Whether a product of arrays contracts no dimension, or only dimensions of size 1."""
+    """Whether a product contracts no dimension except dimensions of size 1."""
     return all(op.operands[0].type.shape[d] == 1 for d in Contraction.of(op).summed[0])

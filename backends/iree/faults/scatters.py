@@ -1,4 +1,4 @@
-"""scatter, as a scatter of rows that drops updates out of range."""
+"""Rewrites scatters as scatters of rows that drop out-of-range updates."""
 
 import math
 from collections.abc import Sequence
@@ -41,9 +41,9 @@ from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites a scatter as a scatter of rows.
 
-    Each operand becomes an array of rows, and each update changes one row. A row spans all trailing dimensions that
-    windows are known to cover whole. An out-of-range update writes to a spare row, which is dropped at the end. On
-    CPUs, a sum or product needs no spare row, which would require a copy of the array: see `_in_place`.
+    Each operand becomes an array of rows, and each update changes one row. A row spans the trailing dimensions that
+    windows surely cover completely. An out-of-range update writes to a spare row, which is dropped at the end. On CPUs,
+    a sum or product needs no spare row, which would cost a copy of the array: see `_in_place`.
     """
     count = len(op.results)
     if count > 1 and arrays.has_dynamic_shape(op):
@@ -69,7 +69,7 @@ def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _neutral(b: Emitter, op: IrOp, places: Places) -> float | None:
-    """The neutral element of a scatter's sum or product, if `_in_place` can compute the scatter; else None."""
+    """The neutral element of a scatter's sum or product. None if `_in_place` cannot compute the scatter."""
     combines = reducer(op) if len(op.results) == 1 else None
     number = NEUTRAL.get(combines, math.inf) if combines in COMMUTATIVE else math.inf
     x, sizes = op.operands[0], (places.count, places.width, places.updates)
@@ -80,7 +80,7 @@ def _neutral(b: Emitter, op: IrOp, places: Places) -> float | None:
 
 
 def _in_place(b: Emitter, op: IrOp, places: Places, where: IrValue, new: IrValue, neutral: float) -> IrValue:
-    """Updates rows of an array in place; an update out of range combines the first row with the neutral element."""
+    """Updates rows of an array in place. An out-of-range update combines the first row with the neutral element."""
     count, width = known(places.count), known(places.width)
     rows = b.reshape(op.operands[0], [count, width])
     inside = b.compare(where, b.constant(count, where), "LT")
@@ -90,10 +90,10 @@ def _in_place(b: Emitter, op: IrOp, places: Places, where: IrValue, new: IrValue
 
 
 def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: SizeLike) -> IrValue:
-    """x as a matrix, with a spare row for updates out of range.
+    """x as a matrix, with a spare row for out-of-range updates.
 
-    If all elements of x are equal, the matrix is a constant, which IREE fills at run time. It would compute a
-    concatenation of constants at compile time, and store it.
+    If all elements of x are equal, the matrix is one constant, which IREE fills at run time. A concatenation of
+    constants would be computed at compile time and stored in the module.
     """
     repeated = defined_by(x, "stablehlo.broadcast_in_dim")
     equal = None if is_complex(x) else constant_splat(repeated.operands[0] if repeated else x)
@@ -107,13 +107,13 @@ def _with_spare_row(b: Emitter, x: IrValue, rows: int | RunTimeSize, width: Size
 
 
 STEPS = 2**15
-"""The largest number of updates for one GPU thread. Mesa's software device ends its loops after 65,535."""
+"""The most updates in one GPU thread. Mesa's software device ends its loops after 65,535."""
 
 
 def in_parts(
     b: Emitter, op: IrOp, table: IrValue, where: IrValue, news: IrValue, count: SizeLike, width: SizeLike
 ) -> IrValue:
-    """Scatters `count` rows. On GPUs, it scatters `STEPS` rows at a time, one part after the other."""
+    """Scatters `count` rows. On GPUs, scatters parts of at most `STEPS` rows one after the other."""
     if b.cpu or isinstance(count, int) and count <= STEPS:
         return scattered(b, op, table, where, news)
     end, step = arrays.scalar_of(b, count), arrays.scalar_of(b, STEPS)
@@ -144,7 +144,7 @@ def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue
 def _one_by_one(
     b: Emitter, op: IrOp, tables: list[IrValue], where: IrValue, news: list[IrValue]
 ) -> list[IrValue]:
-    """Scatters rows of several operands, by a loop over the elements of the updates."""
+    """Scatters rows of several operands with a loop over the elements of the updates."""
     count, width = shape(news[0])
 
     def body(b: Emitter, i: IrValue, *tables: IrValue) -> Sequence[IrValue]:

@@ -1,11 +1,11 @@
-"""separate_fusions: puts a barrier between ops and their reader if IREE would fuse all of them to wrong code.
+"""separate_fusions: puts a barrier between ops and their reader if IREE's fusion of these ops computes wrong values.
 
     %w = convert %x : i8 to f32                     %w = convert %x : i8 to f32
     reduce_window(%w ...)                    ->     %b = optimization_barrier %w
                                                     reduce_window(%b ...)
 
-Each fusion is a row of a table: the ops that start it, the ops that continue it, and the readers that need a barrier.
-One walk over the module follows the results forward through any number of ops.
+A table lists the fusions: the ops that start a fusion, the ops that continue it, and the readers that need a barrier.
+One walk over the module follows results forward through any number of ops.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,10 +29,11 @@ _REDUCTIONS = {"stablehlo.reduce", "stablehlo.reduce_window"}
 
 @dataclass(frozen=True)
 class _Fusion:
-    """A fusion of ops that IREE compiles to wrong code.
+    """A fusion that IREE compiles to wrong code.
 
-    An op for which `starts` holds begins a fusion. An op for which `passes` holds continues the fusion if any or all of
-    its operands are fused: `operands` is `any` or `all`. Ops named in `readers` compute wrong values in such a fusion.
+    - `starts` says whether an op begins the fusion.
+    - `passes` says whether an op continues the fusion if its operands are fused: `any` or `all`, as `operands` says.
+    - `readers` names the ops that compute wrong values in such a fusion.
     """
 
     starts: Callable[[ir.Operation], bool]
@@ -55,28 +56,28 @@ def _widens_unsigned(op: IrOp) -> bool:
 
 
 _UNSIGNED = _Fusion(_widens_unsigned, lambda op: op.name in VIEWS, any, PRODUCTS)
-"""The product widens the numbers as signed ones: predicates are 0 and -1, and 200 of ui8 is -56."""
+"""The product reads the unsigned numbers as signed: predicates become 0 and -1, and 200 of ui8 becomes -56."""
 _CONSTANTS = _Fusion(
     lambda op: op.name == "stablehlo.constant",
     lambda op: len(op.operands) > 0 and op.name != _BARRIER and not len(op.regions),
     all,
     frozenset(_REDUCTIONS),
 )
-"""On CPUs, IREE mistakes a vector of equal constants for one of its elements."""
+"""On CPUs, IREE confuses a vector of equal constants with one of its elements."""
 _WIDENED = _Fusion(
     _widens,
     lambda op: op.name not in PRODUCTS | {_BARRIER} and not len(op.regions),
     any,
     frozenset({"stablehlo.convolution", "stablehlo.reduce_window"}),
 )
-"""On GPUs, the conversion to a wider type within a window is wrong: i8 or f16 to f32, predicates to counts, ..."""
+"""On GPUs, a conversion to a wider type inside a window is wrong, such as i8 or f16 to f32, or predicates to counts."""
 _SUMS = _Fusion(
     lambda op: op.name in PRODUCTS | _REDUCTIONS,
     lambda op: op.name != _BARRIER,
     any,
     frozenset({"stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"}),
 )
-"""On SPIR-V, threads reduce separately without waiting for each other: half of the calls of a softmax were wrong."""
+"""On SPIR-V, threads reduce without waiting for each other: half of the calls of a softmax were wrong."""
 
 
 @wrong("Sums only some elements of a constant, such as a count of ones; a barrier hides it.", "reduce_ones")
@@ -126,7 +127,7 @@ def put_barrier(op: IrOp, i: int) -> None:
 
 
 def store(x: IrValue) -> IrValue:
-    """Inserts a barrier between the op that computes x and all readers of x, in place. Returns the barrier's result."""
+    """Inserts a barrier between x and its readers, in place. Returns the barrier's result."""
     uses, op = list(x.uses), x.owner
     assert not isinstance(op, ir.Block), "an op computes x"
     stored = not_fused(Emitter(ir.InsertionPoint.after(op), op.location), x)
@@ -135,5 +136,5 @@ def store(x: IrValue) -> IrValue:
 
 
 def store_operand(op: IrOp, i: int) -> None:
-    """Inserts a barrier, in place, before operand i of an op. The barrier only prevents fusion."""
+    """Inserts a barrier that only prevents fusion before operand i of an op, in place."""
     op.operands[i] = not_fused(Emitter(ir.InsertionPoint(op), op.location), op.operands[i])

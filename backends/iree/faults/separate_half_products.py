@@ -2,13 +2,12 @@
 
     dot_general %x, %y : f16 -> f32    ->    %u = convert %x : f32    %v = convert %y : f32    dot_general %u, %v : f32
 
-On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, by instructions for tiles of 16 by 16 elements. It
-pads incomplete tiles, and then computes some batches of products, and some convolutions with one-element windows,
-incorrectly. The pass `gpu_products` pads the summed dimensions itself, and uses only whole tiles of rows and columns.
-The products that it rewrites keep their operands.
+On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, in tiles of 16 by 16 elements. With padded tiles,
+some batches of products and some convolutions with one-element windows are wrong. The pass `gpu_products` pads the
+summed dimensions itself and uses only whole tiles of rows and columns, so its products keep f16 and bf16.
 
-On SPIR-V, IREE rejects some products for GPUs with cooperative matrices, and drivers reject others. A barrier follows
-the conversions, because IREE would fuse them with the product and use the types of their operands.
+On SPIR-V, IREE or the driver rejects some products for GPUs with cooperative matrices. A barrier follows the
+conversions, because IREE would otherwise fuse them with the product and multiply the narrow types.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,13 @@
-"""separate_parts: puts a barrier after a complex value that several ops read, if one of them reads its parts.
+"""separate_parts: puts a barrier after a complex value with several readers, if a reader uses its parts.
 
     %p = multiply %a, %b : complex                  %p = multiply %a, %b : complex
     %r = real %p                             ->     %b = optimization_barrier %p
     %y = dot_general %p, %q                         %r = real %b
                                                     %y = dot_general %b, %q
 
-A product of matrices reads real and imaginary parts, as `real` and `imag` do. IREE recomputes the parts for each
-reader. When it merges these computations, a reader of one part can get the other part, or another array of the
-dispatch: silently wrong values. Readers that are all `real` or `imag` need no barrier.
+`real`, `imag` and matrix products use the parts. IREE recomputes the parts for each reader and merges these
+computations. A reader of one part may then get the other part, or another array of the dispatch: silently wrong values.
+No barrier is needed if all readers are `real` or `imag`.
 """
 
 from torch_mlir import ir

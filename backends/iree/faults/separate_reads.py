@@ -1,4 +1,4 @@
-"""separate_reads: puts a barrier where one op reads a reduction along two different dimensions.
+"""separate_reads: puts a barrier before a second read of a reduction, along another dimension, by the same op.
 
     %s = reduce(%x) across [1]                          %s = reduce(%x) across [1]
     %r = broadcast_in_dim %s, dims = [0]                %r = broadcast_in_dim %s, dims = [0]
@@ -6,14 +6,14 @@
     %y = add %r, %c                                     %c = broadcast_in_dim %b, dims = [1]
                                                         %y = add %r, %c
 
-IREE fuses the reduction with the sum of the broadcasts, if both loop over equally many rows and columns. The fused code
-gives row i of the result only the sum of row i, and uses it for column i as well: silently wrong values. Elementwise
-ops between the reduction and the broadcast do not prevent the fusion. A barrier makes IREE write the reduction to
-memory before it reads the columns. The fault was seen on CPUs and on Vulkan.
+IREE fuses the reduction with the addition, if both loop over equally many rows and columns. The fused code has only the
+sum of row i when it computes row i, and reads this sum for all columns: silently wrong values. Elementwise ops between
+the reduction and the broadcast do not prevent the fusion. A barrier makes IREE write the reduction to memory first. The
+fault was seen on CPUs and on Vulkan.
 
-The pass follows each reduction forward through elementwise ops and ops that move its dimensions, and records which
-dimension of a value each dimension of the reduction becomes. Two operands of an op conflict if a dimension of the
-reduction became different dimensions in them.
+The pass follows each reduction forward through elementwise ops and ops that move dimensions. For each value, it records
+which dimension each dimension of the reduction has become. Two operands of an op conflict if a dimension of the
+reduction has become different dimensions in them.
 """
 
 from collections.abc import Hashable, Mapping
@@ -35,17 +35,17 @@ _MOVES = frozenset(
 )
 _NOWHERE = -1  # stands for a dimension of size 1, along which reads cannot conflict
 _MOST = 32
-"""For each value, at most this many reductions are tracked, the newest ones. IREE fuses fewer into one dispatch."""
+"""The most reductions that are tracked for a value, the newest ones. IREE fuses fewer reductions into one dispatch."""
 
 
 @dataclass(frozen=True)
 class _Read:
-    """How a value reads a reduction: along which dimensions, and through which op that moved them last."""
+    """How a value reads a reduction: along which dimensions, and through which op that moved dimensions."""
 
     places: Hashable
-    """The value's dimension for each dimension of the reduction, or a description of an unknown reshape."""
+    """For each dimension of the reduction, the value's dimension; or a description of an unknown reshape."""
     move: int
-    """The number of the op in its block; -1 if no op moved the dimensions."""
+    """The number, in its block, of the last op that moved dimensions. -1 if no op moved them."""
 
 
 _Reads = Mapping[int, _Read]  # keyed by the number of the reduction
@@ -65,7 +65,7 @@ def separate_reads(module: ir.Module | IrOp) -> None:
 
 
 def _conflicts(ops: list[IrOp]) -> set[int]:
-    """The numbers of the ops, by place in their block, whose first operand needs a barrier."""
+    """The numbers of the ops in a block whose first operand needs a barrier."""
     conflicts: set[int] = set()
     reads: dict[IrValue, _Reads] = {}
     for number, op in enumerate(ops):
@@ -88,13 +88,16 @@ def _conflicts(ops: list[IrOp]) -> set[int]:
 
 
 def _is_elementwise(op: IrOp, x: IrValue) -> bool:
-    """Whether the op may compute each element of its result from this operand's element at the same place."""
+    """Whether an op may compute each element of its result from the element of x at the same place."""
     types = x.type, op.results[0].type
     return all(isinstance(type_, ir.RankedTensorType) for type_ in types) and types[0].shape == types[1].shape
 
 
 def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
-    """The reads of several operands. For each conflict, `conflicts` gets the later op that moved dimensions."""
+    """Merges the reads of several operands.
+
+    For each conflict, adds the later op that moved dimensions to `conflicts`.
+    """
     if len(sources) == 1:
         return sources[0]
     joined = dict(sources[0])
@@ -107,16 +110,16 @@ def _joined(sources: list[_Reads], conflicts: set[int]) -> _Reads:
 
 
 def _moved(op: IrOp, goes: Mapping[int, int] | None, places: Hashable) -> Hashable:
-    """The positions of a reduction's dimensions in the result of an op that moves dimensions (`_destinations`)."""
+    """The `places` of a read after `op` has moved dimensions. `goes` comes from `_destinations`."""
     if goes is None or not isinstance(places, tuple) or not all(isinstance(place, int) for place in places):
         return op.name, str(op.results[0].type), places
     return tuple(goes[place] if place != _NOWHERE else place for place in places)
 
 
 def _destinations(op: IrOp) -> dict[int, int] | None:
-    """Maps dimensions of the operand to dimensions of the result. A reshape may drop or add dimensions of size 1 only.
+    """Maps dimensions of the operand to dimensions of the result.
 
-    None for any other reshape.
+    Returns None for a reshape that does more than drop or add dimensions of size 1.
     """
     if op.name == "stablehlo.transpose":
         return {d: i for i, d in enumerate(ir.DenseI64ArrayAttr(op.attributes["permutation"]))}

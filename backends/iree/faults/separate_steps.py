@@ -4,8 +4,8 @@
     %z = pad %y, %v, low = [1]             ->       %b = optimization_barrier %y
                                                     %z = pad %b, %v, low = [1]
 
-IREE lowers a pad to a fill of the whole result and an update in place. It merges two updates of fills with equal
-numbers into one. The merged update loses the strides between the elements. It also treats a `dynamic_update_slice` of
+IREE lowers a pad to a fill of the whole result and an update in place. If two fills have equal numbers, IREE merges
+both updates, and the merged update loses the strides between the elements. IREE also treats a `dynamic_update_slice` of
 such an array as a pad.
 """
 
@@ -22,7 +22,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.ops.traits import COMPLEX_PARTS, VIEWS
 
 _UPDATES = {"stablehlo.pad": 0, "stablehlo.dynamic_update_slice": 1}
-"""Ops that IREE lowers to updates, each with the index of the operand whose elements it writes."""
+"""Ops that IREE lowers to updates, with the index of the operand that is written."""
 
 _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.convert"}
 
@@ -32,7 +32,7 @@ _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.conver
     "pads_of_pads",
 )
 def separate_steps(module: ir.Module) -> None:
-    """Inserts a barrier, in place, between two ops that pad or update an array, if one of them has interior padding."""
+    """Inserts a barrier between two ops that pad or update an array, if one of them pads between elements."""
     for op in outer_first(module.operation):
         place = _UPDATES.get(op.name)
         places = range(len(op.results)) if op.name == "stablehlo.reduce_window" else range(0)
@@ -43,7 +43,7 @@ def separate_steps(module: ir.Module) -> None:
 
 
 def _moved(x: IrValue) -> Sequence[IrValue]:
-    """The operands of the op that computes x, if IREE may reduce the op to a move of elements; else none."""
+    """The operands of the op that computes x, if IREE may reduce the op to a move of elements. Otherwise empty."""
     return list(x.owner.operands) if isinstance(x, ir.OpResult) and x.owner.name in _MOVES else ()
 
 

@@ -6,10 +6,10 @@
     %s24 = add %s23, %y                             %t = optimization_barrier %s23
     ...                                             %s24 = add %t, %y
 
-IREE fuses such a tree into one dispatch, however many arrays it reads, or into two, which pass on all shared values.
-Ops with other ops between them, such as the additions to a residual stream between products, do not form a tree. IREE's
-runtime does not load a module with a dispatch of more than 16 arrays on CUDA, or of more than 32 or 64 on other
-devices. A loss with a term for each of 33 parameters suffices, or two derivatives of a series.
+IREE fuses such a tree into one dispatch, however many arrays it reads, or into two, with all shared values as arrays
+between them. But IREE's runtime does not load a dispatch with more than 16 arrays on CUDA, or more than 32 or 64 on
+other devices. A loss with a term for each of 33 parameters exceeds the limit, and so do two derivatives of a series.
+Elementwise ops with other ops between them, such as the additions to a residual stream, do not form a tree.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from tiduc.dialect.ops.traits import BROADCASTING, ELEMENTWISE
 _FUSED = BROADCASTING | ELEMENTWISE
 
 _MOST, _MOST_ON_OTHERS = 24, 10
-"""The limit, on CPUs and elsewhere, for the number of arrays that a tree reads or may write.
+"""The most arrays that a tree may read or write, on CPUs and elsewhere.
 
 IREE may write each value of the tree that has several readers.
 """
@@ -37,9 +37,9 @@ IREE may write each value of the tree that has several readers.
 
 @dataclass(eq=False)
 class _Tree:
-    """Ops of one shape that IREE may fuse: the arrays that they read, and the number of results with several readers.
+    """Ops of one shape that IREE may fuse. `arrays` are read; `shared` counts results with several readers.
 
-    `most` limits the sum of these two numbers.
+    `most` limits the sum of both numbers.
     """
 
     number: int
@@ -64,7 +64,7 @@ class _Tree:
         return tree
 
     def takes(self, other: "_Tree") -> bool:
-        """Merges the other tree into this one and returns True, or returns False if both together are too large."""
+        """Merges the other tree into this tree and returns True. Returns False if both together are too large."""
         if other is self:
             return True
         if self.shared + other.shared + len(self.arrays | other.arrays) > self.most:
@@ -83,7 +83,7 @@ class _Tree:
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
     """Inserts the barriers into a module, in place. Takes time linear in the number of ops."""
     trees: dict[IrValue, _Tree] = {}
-    # For each value, a bit mask of the trees on which it depends through ops outside of these trees.
+    # Maps each value to a bit mask of the trees on which it depends through ops outside of these trees.
     behind: dict[IrValue, int] = {}
     numbers, bits, splats = count(), count(), set[IrValue]()
     most = _MOST if settings.cpu else _MOST_ON_OTHERS
@@ -116,6 +116,6 @@ def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def _latest_first(trees: dict[IrValue, _Tree], xs: Sequence[IrValue]) -> list[tuple[IrValue, _Tree | None]]:
-    """Pairs of a value and the tree that computes it, sorted so that the latest tree comes first."""
+    """Pairs of a value and its tree, or None, with the latest tree first."""
     found = [(x, trees.get(x)) for x in xs]
     return sorted(found, key=lambda each: each[1].root().number if each[1] else -1, reverse=True)

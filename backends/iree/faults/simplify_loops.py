@@ -1,9 +1,9 @@
 """simplify_loops: inlines calls of functions with loops and removes loops that run at most once.
 
-The pass runs before the patterns. IREE's compiler crashes, or exhausts memory, on a loop that it knows to run once. It
-inlines calls, so this pass inlines them first, to see which loop follows another. The pass also replaces a slice that
-covers a whole array by the array. Otherwise a loop-carried value would seem to depend on its old value, which the
-compiler replaces and then does not find.
+IREE's compiler crashes, or exhausts memory, on a loop that it knows to run once. IREE inlines calls, so this pass
+inlines them first, in order to see which loop follows another. The pass also replaces a slice of a whole array by the
+array. Otherwise a loop-carried value would seem to depend on its old value, which the compiler replaces and then does
+not find. The pass runs before the patterns.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,7 @@ _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
     "while_whole_updates",
 )
 def simplify_loops(module: ir.Module | IrOp) -> None:
-    """Inlines all calls if a callee has a loop, and removes loops that run once or never.
-
-    Changes the module in place.
-    """
+    """Inlines all calls if a callee has a loop. Removes loops that run at most once. Changes the module in place."""
     callees = {str(op.attributes["callee"])[1:] for op in outer_first(module.operation, ("func.call",))}
     functions = [op for op in outer_first(module.operation, ("func.func",)) if symbol(op) in callees]
     if any(outer_first(function, (_LOOP,)) for function in functions):
@@ -48,14 +45,17 @@ def simplify_loops(module: ir.Module | IrOp) -> None:
 
 
 def _without_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The array, if a slice reads all of it, or the update, if it replaces the whole array; starts are clamped to 0."""
+    """The array, for a slice of the whole array; the update, if it replaces the whole array; otherwise None.
+
+    Start indices do not matter, because StableHLO clamps them to 0.
+    """
     whole = op.operands[_WHOLE[op.name]]
     same = op.operands[0].type == whole.type == op.results[0].type and whole.type.has_static_shape
     return [whole] if same else None
 
 
 def _without_loop(b: Emitter, loop: IrOp) -> Sequence[IrValue] | None:
-    """The results of a loop that runs once or never."""
+    """The results of a loop that runs at most once. None for other loops."""
     times = few_iterations(loop)
     if times is None:
         return None
@@ -63,7 +63,7 @@ def _without_loop(b: Emitter, loop: IrOp) -> Sequence[IrValue] | None:
 
 
 def few_iterations(op: IrOp) -> int | None:
-    """The trip count of a loop if constants show that it is 0 or 1, else None."""
+    """The trip count of a loop if constants show that it is 0 or 1. Otherwise None."""
     condition, body = (region.blocks[0] for region in op.regions)
     carries = [known_number(x) for x in op.operands]
     (holds,) = _returned(condition, carries)
@@ -74,7 +74,7 @@ def few_iterations(op: IrOp) -> int | None:
 
 
 def _returned(block: ir.Block, arguments: list[np.generic | None]) -> list[np.generic | None]:
-    """The numbers that a block returns for known arguments; None for each unknown number."""
+    """The numbers that a block returns for known arguments. None for an unknown number."""
     pairs = zip(block.arguments, arguments, strict=True)
     known: dict[IrValue, np.generic] = {x: number for x, number in pairs if number is not None}
     return [known_number(x, known) for x in terminator(block).operands]

@@ -1,4 +1,4 @@
-"""Strided slices on GPUs: IREE loses the strides when it drops a dimension of size 1 and, on SPIR-V, when it sums rows.
+"""Strided slices on GPUs. IREE loses the strides if it drops a dimension of size 1 or, on SPIR-V, sums rows.
 
     %y = slice %x [1:256:4, 0:1, 0:64] : tensor<256x1x64xf32>
     ->  %z = slice (reshape %x) [1:256:4, 0:64] : tensor<256x64xf32>;  %y = reshape %z
@@ -25,7 +25,7 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
 )
 @wrong("On SPIR-V, sums wrong rows of a strided slice; a barrier stores the slice.", "vulkan/strided_rows")
 def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The slice without dimensions of size 1. A barrier prevents IREE from merging it with slices before it."""
+    """The slice without dimensions of size 1. A barrier keeps IREE from merging the slice with earlier slices."""
     x, strides = op.operands[0], list(op.attributes["strides"])
     if has_dynamic_shape(op) or max(strides, default=1) == 1 or 0 in (sizes := shape(op.results[0])):
         return None

@@ -1,14 +1,14 @@
-"""sine, cosine and tangent of f32 on CPUs, with an error that, unlike IREE's, does not grow with the argument.
+"""sine, cosine and tangent of f32 on CPUs. Unlike IREE's errors, these errors do not grow with the argument.
 
-All arithmetic is in f64. With k the whole number nearest to x / pi and g = x / pi - k, a polynomial in g**2 gives
-sin(pi g), and the parity of k gives the sign. All arguments take the same path without function calls, so the code
-vectorizes. Results are within 0.501 units in the last place of f32, and tan within 0.502; rounding takes 0.5.
+All arithmetic is in f64. Let k be the integer nearest to x / pi, and g = x / pi - k. A polynomial in g**2 gives sin(pi
+g), and the parity of k gives the sign. The code has no branches and no function calls, so it vectorizes. Errors are at
+most 0.501 units in the last place of f32, and 0.502 for tan; rounding alone takes 0.5.
 
-The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). 1 / pi is a sum of parts,
-without the bits that give whole turns (their product with the last bit of x is an even integer). x times the leading
-part, minus k, is exact except for one rounding. With a fused multiply-add, the leading part has 53 bits. Without one,
-it is two parts of 26 and 27 bits, whose products with the 24 bits of x are exact. The last part has the remaining bits,
-for differences that nearly cancel.
+The reduction is Payne and Hanek's ("Radian reduction for trigonometric functions", 1983). 1 / pi is a sum of parts. Its
+first bits are omitted if their product with the last bit of x is an even integer, which means whole turns. x times the
+leading part, minus k, is exact up to one rounding. With a fused multiply-add, the leading part has 53 bits. Without
+one, there are two leading parts of 26 and 27 bits, whose products with the 24 bits of x are exact. The last part has
+the remaining bits, for differences that nearly cancel.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,13 +25,13 @@ from tiduc.dialect.shapes.types import element, is_float
 TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF158
 """1 / 2 pi, in units of 2^-256: it converts radians to turns."""
 _REGIONS = (2.0**46, 23), (2.0**69, 46), (2.0**92, 69), (2.0**115, 92)
-"""Pairs (start, count): for |x| >= start, the first `count` bits of 1 / 2 pi are left out."""
+"""Pairs (start, count): for |x| >= start, the first `count` bits of 1 / 2 pi are omitted."""
 
 _SINE = hexadecimal("""
     0x1.921fb54417a17p+1 -0x1.4abbce4b90dcap+2 0x1.466bbea9e665dp+1 -0x1.32d0d848e21c9p-1 0x1.50069635dec50p-4
     -0x1.cb29605f9e7c7p-8
 """)
-"""Coefficients of sin(pi g) / g for |g| <= 0.516, by powers of g**2; a fit with relative error 2.6e-11."""
+"""The coefficients of sin(pi g) / g for |g| <= 0.516, by powers of g**2. The fit has a relative error of 2.6e-11."""
 
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_CPUS)
@@ -40,7 +40,7 @@ _SINE = hexadecimal("""
     "{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Computes the function by an exact range reduction and a polynomial in f64; tan is sin / cos."""
+    """Computes the function with an exact range reduction and a polynomial in f64. tan is sin / cos."""
     x = op.operands[0]
     if not is_float(x) or element(x).width > 32:
         return None
@@ -52,15 +52,15 @@ def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _cosine(b: Emitter, x: IrValue, near: bool) -> IrValue:
     """cos(x), as sin(pi / 2 - x).
 
-    Begins with -x, so as to share no op with sin(x): IREE would compute shared ops first, and store the results.
+    Starts from -x, so that cos(x) and sin(x) share no op: IREE would compute shared ops first and store the results.
     """
     return _sine(b, b.negate(x), near, 0.5)
 
 
 def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
-    """sin(x) / cos(x) from one range reduction; cos(pi g) is sin(pi (1/2 - |g|))."""
+    """sin(x) / cos(x) from one range reduction. cos(pi g) is sin(pi (1/2 - |g|))."""
     most, last, sign = _reduced(b, x, near)
-    # 1/2 - |g| may be as small as g, so it is computed from the parts of g. 1/2 minus the leading part of |g| is exact.
+    # 1/2 - |g| may be as small as g, so the parts of g are subtracted. 1/2 minus the leading part of |g| is exact.
     left = b.subtract(b.constant(0.5, x), b.abs(most))
     bits, others = (b.bitcast(v, signless(64)) for v in (x, most))
     turned = b.xor(bits, b.and_(others, -(1 << 63)))
@@ -71,7 +71,7 @@ def _tangent(b: Emitter, x: IrValue, near: bool) -> IrValue:
 
 
 def _sine(b: Emitter, x: IrValue, near: bool, more: float | None = None) -> IrValue:
-    """sin(x + pi `more`) for f32 numbers as f64. With `near`, all numbers are below the first start in `_REGIONS`."""
+    """sin(x + pi `more`) for f32 numbers as f64. With `near`, all |x| are below the first start in `_REGIONS`."""
     most, last, sign = _reduced(b, x, near, more)
     return _sine_of(b, _sum(b, x, [last], most), sign)
 
@@ -79,10 +79,11 @@ def _sine(b: Emitter, x: IrValue, near: bool, more: float | None = None) -> IrVa
 def _reduced(
     b: Emitter, x: IrValue, near: bool, more: float | None = None
 ) -> tuple[IrValue, IrValue, IrValue]:
-    """Reduces x to g = x / pi + `more` - k, where k is the nearest integer.
+    """Reduces x to g = x / pi + `more` - k, where k is the nearest integer. Returns three values:
 
-    Returns g without the product of x and the last part of 1 / pi; that part; and the sign of the result: an integer
-    whose sign bit is the parity of k.
+    - g without the product of x and the last part of 1 / pi
+    - this last part
+    - an integer whose sign bit is the parity of k, which is the sign of the result
     """
     whole, (*leading, last) = b.constant(WHOLE, x), _parts(b, x, near)
     start = b.constant(-0.0 if more is None else more, x)  # -0 keeps the sign of x = -0
@@ -96,7 +97,7 @@ def _reduced(
 
 
 def _sine_of(b: Emitter, g: IrValue, sign: IrValue) -> IrValue:
-    """sin(pi g), negated where the bit `sign` is set."""
+    """sin(pi g), negated where the sign bit of `sign` is set."""
     square, y = b.multiply(g, g), b.constant(_SINE[-1], g)
     for coefficient in _SINE[-2::-1]:
         y = _sum(b, y, [square], coefficient)
@@ -116,7 +117,7 @@ def _parts(b: Emitter, x: IrValue, near: bool) -> tuple[IrValue, ...]:
 
 
 def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
-    """1 / pi as parts of these widths and the rest, without the first `left_out` bits of 1 / 2 pi; all are positive."""
+    """1 / pi as positive parts of these widths and a rest, without the first `left_out` bits of 1 / 2 pi."""
     count, parts = 2 * (TURN % 2 ** (256 - left_out)), list[float]()
     for width in widths:
         below = count.bit_length() - width
@@ -126,7 +127,7 @@ def _split(left_out: int, widths: Sequence[int]) -> tuple[float, ...]:
 
 
 def _sum(b: Emitter, x: IrValue, factors: Iterable[IrValue], y: float | IrValue) -> IrValue:
-    """y plus x times each factor, in this order; with fused multiply-adds, each product and sum rounds once."""
+    """y plus x times each factor, in this order. Fused multiply-adds round each product and sum once."""
     for factor in factors:
         y = b.fma(x, factor, y) if b.fused else b.add(b.multiply(x, factor), y)
     assert isinstance(y, ir.Value), "there is a factor"

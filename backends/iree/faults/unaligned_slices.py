@@ -2,8 +2,8 @@
 
     %y = slice %x [3:163]   ->   %y = gather %x, (optimization_barrier 3), slice_sizes = [160]
 
-IREE reads a contiguous slice in place, by code that loads four elements at once, from multiples of four. If the slice
-begins between two such places, the code loads wrong elements. A gather reads element by element.
+IREE reads a contiguous slice in place, and loads four elements at once, from indices that are multiples of four. If the
+slice begins at another index, wrong elements are loaded. A gather reads element by element.
 """
 
 import math
@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 
 _AT_ONCE = 4
 _FEW = 16
-"""IREE's code reads arrays with fewer elements one element at a time."""
+"""IREE reads arrays of fewer elements one element at a time."""
 
 
 @legalize("stablehlo.slice", "stablehlo.dynamic_slice", where=ON_SPIRV)
@@ -46,7 +46,7 @@ def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _is_aligned(op: IrOp) -> bool:
-    """Whether a slice is not contiguous, or its offset is known to be a multiple of four."""
+    """Whether a slice is not contiguous, or has an offset that is surely a multiple of four."""
     x, y = op.operands[0], op.results[0]
     if op.name == "stablehlo.slice":
         return _piece(op) is None or not _offset(y) % _AT_ONCE
@@ -55,13 +55,13 @@ def _is_aligned(op: IrOp) -> bool:
 
 
 def _by_fours(y: IrValue) -> bool:
-    """Whether code may load the elements of an array four at once."""
+    """Whether IREE may load four elements of an array at once."""
     count: int = math.prod(shape(y))
     return count >= _FEW and count % _AT_ONCE == 0
 
 
 def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
-    """A divisor of the offset of any slice with the sizes `part`; None if such slices are not contiguous."""
+    """A divisor of the offset of any slice with the sizes `part`. None if such slices are not contiguous."""
     d = next((i for i, n in enumerate(part) if n != 1), len(part))
     if list(part[d + 1 :]) != list(sizes[d + 1 :]):
         return None
@@ -69,7 +69,7 @@ def _grain(sizes: Sequence[int], part: Sequence[int]) -> int | None:
 
 
 def _piece(op: IrOp) -> int | None:
-    """The offset of a slice in its operand, in elements; None if the slice is not contiguous."""
+    """The offset, in elements, of a slice in its operand. None if the slice is not contiguous."""
     x, y = op.operands[0], op.results[0]
     if set(op.attributes["strides"]) - {1} or _grain(shape(x), shape(y)) is None:
         return None
@@ -80,7 +80,7 @@ def _piece(op: IrOp) -> int | None:
 
 
 def _offset(x: IrValue) -> int:
-    """The offset of x in the array from which it is sliced, also through slices of slices; 0 if x is not a slice."""
+    """The offset of x in the array that it is a slice of, through slices of slices. 0 if x is not a slice."""
     offset = 0
     for y in traced(x, (*RESHAPES, "stablehlo.slice")):
         if is_dynamic(y.type):
@@ -99,7 +99,7 @@ def _offset(x: IrValue) -> int:
     "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Puts a barrier, in place, before each operand whose offset is not a multiple of four elements."""
+    """Puts a barrier, in place, before each operand whose offset is not a multiple of four elements. Returns None."""
     y, place = op.results[0], 0
     d = ir.IntegerAttr(op.attributes["dimension"]).value
     if is_dynamic(y.type) or math.prod(shape(y)[:d]) != 1:

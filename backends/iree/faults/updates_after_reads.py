@@ -1,4 +1,4 @@
-"""updates_after_reads: copies an array before an op updates it in place, if others keep the array or may read it later.
+"""updates_after_reads: copies an array before an update in place, if the old array is still needed.
 
     %r = reverse %x                                     %r = reverse %x
     %y = dynamic_update_slice %x, %u, %i    ->          %c = select %always, %x, 0
@@ -7,21 +7,20 @@
 IREE updates and sorts arrays in place. It copies an array if a reader comes after the update in program order, but it
 does not copy
 
-- an array that a loop captures, or an array computed from captured values alone, which IREE hoists out of the loop:
-  the next iteration begins with the updated array;
-- an argument of the program: the caller may pass it to another call, and it may also be a result;
-- an array whose readers come before the update. IREE may run such a reader after the update, because it runs
-  dispatches concurrently, and because it moves dispatches to other command buffers if the host needs a value that
-  depends on the update. The reader then sees the updated array: silently wrong values. The fault was seen on CPUs,
-  vmvx and Vulkan;
+- an array that a loop captures, or computes from captured values alone, so that IREE hoists it out of the loop: the
+  next iteration begins with the updated array;
+- an argument of the program: the caller may pass it to another call, and the program may return it, too;
+- an array whose readers come before the update. IREE may run such a reader after the update, because dispatches run
+  concurrently, and because IREE moves dispatches to other command buffers if the host needs a value that depends on
+  the update. The reader then sees the updated array: silently wrong values, on CPUs, vmvx and Vulkan;
 - a result of a conditional, if the branch that ran returned one array as two results;
 - a result of a loop whose body returns an array from outside, if IREE finds that the array is constant: the next call
   of the program reads the updated constant.
 
 A reader is harmless if the update depends on its results, unless another op reads these results, too: IREE may
-recompute them for that op. This pass treats arrays that IREE finds equal as one array. Loop-carried values need no
-copy. A loop on the host copies them before each update, unless `carries_in_place` makes the loop update them in place,
-and a loop inside a dispatch keeps the order of its ops.
+recompute them for that op. Arrays that IREE finds equal count as one array. Loop-carried values need no copy: a loop on
+the host copies them before each update (or `carries_in_place` handles them), and a loop inside a dispatch keeps the
+order of its ops.
 """
 
 import functools
@@ -55,7 +54,7 @@ from tiduc.dialect.ops.traits import COMPLEX_PARTS, CONTROL
 from tiduc.dialect.shapes.types import is_dynamic
 
 DONATED = "iree.abi.output"
-"""The attribute of an argument: the number of the result that receives its memory."""
+"""An attribute of an argument: the number of the result that reuses the argument's memory."""
 
 
 @wrong(
@@ -105,7 +104,7 @@ class _Arrays:
         return [op for op in readers if op is not None and op != update.operation]
 
     def _twins(self, x: IrValue) -> list[IrValue]:
-        """If x is a result of a conditional or loop, or a view of one: the other results that may be the same array."""
+        """The other results that may be the same array, if x is a result of a conditional or loop, or a view of one."""
         *_, y = traced(x, MAY_VIEW | {BARRIER})
         if (op := defined_by(y, *CONTROL)) is None:
             return []
@@ -120,15 +119,15 @@ class _Arrays:
         ]
 
     def _sources(self, x: IrValue) -> set[int]:
-        """The numbers of the values that x may be or be a view of."""
+        """The numbers of the values that x may be, or may be a view of."""
         return {self._numbers.of(y) for y in reached([x], may_be)}
 
 
 class _Numbers:
-    """Value numbering: values that the same ops compute from equal operands share a number.
+    """Value numbering: the results of equal ops on equal operands share a number.
 
-    An array, its views and its real and imaginary parts share a number, too, and so do the operand and the result of
-    a barrier, unless the barrier hides a number.
+    An array, its views and its real and imaginary parts share a number. So do the operand and the result of a barrier,
+    unless the barrier hides a number.
     """
 
     def __init__(self) -> None:
@@ -136,7 +135,7 @@ class _Numbers:
         self._known: dict[Hashable, int] = {}
 
     def of(self, x: IrValue) -> int:
-        """The number of a value; a new number if `note` has not seen the op that defines it."""
+        """The number of a value. A new number if `note` has not seen the op of the value."""
         return self._of.setdefault(x, len(self._of))
 
     def note(self, op: IrOp) -> None:
@@ -156,7 +155,7 @@ class _Numbers:
 
 
 def _kind(x: IrValue) -> Hashable:
-    """The element type and the number of elements of an array; the type of any other value."""
+    """The element type and the number of elements of an array, or the type of another value."""
     return _kind_of(x.type)
 
 
@@ -168,13 +167,13 @@ def _kind_of(type_: ir.Type) -> tuple[Hashable, ...]:
 
 
 def _settings(op: IrOp) -> Hashable:
-    """The attributes of an op and of the ops in its regions. The operands of ops in regions are ignored."""
+    """The attributes of an op and of the ops in its regions. Ignores the operands of ops in regions."""
     nested = [(inner.name, inner.attributes) for inner in (outer_first(op) if len(op.regions) else [op])]
     return tuple([(kind, *[(name, given[name]) for name in given]) for kind, given in nested])
 
 
 def _is_read_later(readers: list[ir.Operation], update: IrOp) -> bool:
-    """Whether IREE may compute the values of a reader after an update, or recompute them after it."""
+    """Whether IREE may compute or recompute a reader after the update."""
     block, awaited = update.operation.block, awaited_by(update) if readers else ()
 
     def users(op: ir.Operation) -> set[ir.Operation]:
@@ -209,8 +208,8 @@ def _is_returned_by_iterations(x: IrValue, block: ir.Block) -> bool:
 def _stays(y: IrValue, block: ir.Block) -> bool:
     """Whether an array may still be used outside this run of a block.
 
-    The users can be a caller, the code around the block, or the next iteration of a loop. `y` is one of the values that
-    `alternatives` returns.
+    The users can be a caller, the code around the block, or the next iteration of a loop. `y` comes from
+    `alternatives`.
     """
     parent = block.owner.operation
     is_program = _is_program(parent)
@@ -224,7 +223,7 @@ def _stays(y: IrValue, block: ir.Block) -> bool:
 
 
 def _varies(x: IrValue, block: ir.Block) -> bool:
-    """Whether a value computed in a loop's body depends on loop-carried values that change."""
+    """Whether a value computed in a loop's body depends on carries that change."""
     if block.owner.operation.name != "stablehlo.while":
         return False
 
@@ -245,7 +244,7 @@ def _is_program(op: IrOp) -> bool:
 
 
 def donated_arguments(function: IrOp) -> dict[int, int]:
-    """The numbers of the arguments whose memory results reuse, each with the number of its result.
+    """Maps the numbers of arguments whose memory is reused to the numbers of the results that reuse it.
 
     Raises `ParseError` if the function has too few results.
     """
@@ -260,7 +259,7 @@ def donated_arguments(function: IrOp) -> dict[int, int]:
 
 
 def _is_given_away(function: IrOp, x: ir.BlockArgument[ir.Type]) -> bool:
-    """Whether an argument's memory is donated to a result whose op is the argument's only reader."""
+    """Whether an argument's memory is reused by a result whose op is the argument's only reader."""
     place, uses = donated_arguments(function).get(x.arg_number), list(x.uses)
     if place is None or len(uses) != 1:
         return False
@@ -268,7 +267,7 @@ def _is_given_away(function: IrOp, x: ir.BlockArgument[ir.Type]) -> bool:
 
 
 def _is_carried_on(x: ir.BlockArgument[ir.Type]) -> bool:
-    """Whether an iteration passes an argument of a loop's body unchanged to the next iteration."""
+    """Whether an iteration passes an argument of a loop's body on, unchanged, to the next iteration."""
     return any(
         use.owner.operation.name == "stablehlo.return" and use.operand_number == x.arg_number
         for use in x.uses

@@ -2,11 +2,11 @@
 
 %y = add %x, %x : f8E4M3FN      ->      %w = convert %x : f32    %s = add %w, %w : f32    %y = convert %s : f8E4M3FN
 
-IREE's arithmetic on CPUs reads 0xFF, the second NaN of f8E4M3FN, as -480. It rounds numbers between the greatest
-subnormal number and the least normal number to 0, and lacks some ops. f32 holds all 8-bit floats and has more than
-twice their bits. A sum, product, quotient or root that is rounded to f32 and then to 8 bits therefore equals one that
-is rounded once (Figueroa, "When is double rounding innocuous?", 1995). Regions of reductions, windows, scatters and
-sorts round after each op, as written; products of matrices and convolutions round after their sums.
+On CPUs, IREE reads 0xFF, the second NaN of f8E4M3FN, as -480. It rounds numbers between the greatest subnormal number
+and the least normal number to 0, and lacks some ops. f32 has more than twice the bits of 8-bit floats. A sum, product,
+quotient or root rounded to f32 and then to 8 bits therefore equals the result rounded once (Figueroa, "When is double
+rounding innocuous?", 1995). Regions of reductions, windows, scatters and sorts round after each op, as written. Matrix
+products and convolutions round after their sums.
 """
 
 import functools
@@ -63,11 +63,11 @@ def _widen(op: IrOp) -> None:
 
 
 def _without_error(b: Emitter, x: IrValue) -> IrValue:
-    """A power in f32 without its last bits, so that a power half way between 8-bit floats is exactly half way.
+    """Rounds a power in f32 to fewer bits, so that a power half way between 8-bit floats becomes exactly half way.
 
-    Otherwise the rounding error of f32 would decide to which neighbour such a power is rounded. Removing the bits
-    changes the result for a single pair of 8-bit floats, whose power is very near half way: in f8E4M3FNUZ, 104 to the
-    power -0.0068359375 gives 1 instead of 0.9375.
+    Otherwise the rounding error of f32 would decide how such a power is rounded. Removing the bits changes the result
+    for a single pair of 8-bit floats, whose power is very near half way: in f8E4M3FNUZ, 104 to the power -0.0068359375
+    gives 1 instead of 0.9375.
     """
     kept = {"exponent_bits": 8, "mantissa_bits": 16}
     attributes = {name: ir.IntegerAttr.get(signless(32), count) for name, count in kept.items()}
@@ -75,9 +75,9 @@ def _without_error(b: Emitter, x: IrValue) -> IrValue:
 
 
 def _in_total_order(b: Emitter, op: IrOp) -> IrValue:
-    """Compares 8-bit floats by IEEE 754's total order, on their codes; codes of negative numbers are inverted.
+    """Compares the codes of 8-bit floats by IEEE 754's total order. Inverts the codes of negative numbers.
 
-    The FNUZ types have a single NaN, without sign, whose code is that of -0: it comes last.
+    The FNUZ types have a single NaN, without sign, whose code is that of -0. It comes last.
     """
     keys = []
     for x in op.operands:
@@ -110,7 +110,7 @@ def from_float8(b: Emitter, x: IrValue) -> IrValue:
 
 
 def to_float8(b: Emitter, x: IrValue, to: ir.Type) -> Sequence[IrValue]:
-    """x rounded to an 8-bit type. Numbers that must round up to the least normal number are replaced by it first."""
+    """x rounded to an 8-bit type. A number that must round up to the least normal number is replaced by it first."""
     x = b.real(x) if is_complex(x) else x
     wide = _to_odd(b, x) if element(x) == ir.F64Type.get() else b.convert(x, ir.F32Type.get())
     exponent, mantissa = _LEAST[str(to)]
@@ -124,9 +124,9 @@ def to_float8(b: Emitter, x: IrValue, to: ir.Type) -> Sequence[IrValue]:
 
 
 def _to_odd(b: Emitter, x: IrValue) -> IrValue:
-    """f64 rounded to odd in f32: a number that f32 lacks becomes the neighbour whose last bit is 1.
+    """f64 rounded to odd in f32: a number that is not an f32 becomes the neighbour whose last bit is 1.
 
-    Numbers half way between two 8-bit floats end in zeros, so rounding to odd never produces one. Rounding the result
+    A number half way between two 8-bit floats ends in zeros, so rounding to odd never produces one. Rounding the result
     again therefore equals rounding once (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
     """
     near = b.convert(x, ir.F32Type.get())

@@ -2,11 +2,11 @@
 
     %y = reduce add %x : bf16    ->    %w = convert %x : f32    %s = reduce add %w : f32    %y = convert %s : bf16
 
-IREE adds in the type of the result. A sum in bf16 stops growing at 256 times its terms, and one in f16 at 2,048 times:
-the sum of 4,096 ones is 256. StableHLO leaves the type of intermediate sums open; XLA uses f32.
+IREE adds in the type of the result. A bf16 sum stops growing at 256 times its terms, so that the sum of 4,096 ones is
+256; an f16 sum stops at 2,048 times. StableHLO leaves the type of intermediate sums open; XLA uses f32.
 
-Products of matrices and convolutions keep their operands' types, and have a result in f32. Scatters, and reductions and
-windows that neither add nor multiply, round after each op, as written.
+Matrix products and convolutions keep the types of their operands and compute a result in f32. Other ops round after
+each step, as written: scatters, and reductions and windows that neither add nor multiply.
 """
 
 from collections.abc import Sequence

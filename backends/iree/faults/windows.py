@@ -27,7 +27,7 @@ from tiduc.passes.rules.selection import selected
     upstream="https://github.com/iree-org/iree/issues/10841",
 )
 def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Finds the number of the element that each window selects by a reduce_window, then scatters to these elements."""
+    """Finds the element that each window selects by a reduce_window, then scatters to the numbers of these elements."""
     x, source, init = op.operands
     if is_dynamic(x.type) or is_dynamic(source.type):
         raise refused(op, "its shapes are dynamic")

@@ -52,7 +52,7 @@ class Formula:
     numbers: tuple[float, ...] = ()
 
     def at(self, k: Vectors, arrays: Sequence[IrValue], place: Sequence[SizeLike]) -> IrValue:
-        """The vector along the last dimension that starts at `place`, which must be a multiple of the vector's length."""
+        """The vector along the last dimension that starts at `place`, a multiple of the vector's length."""
         last = smaller(place[-1], self.sizes[-1] - k.width)  # lanes beyond the end are not used
         return _Reader(k, arrays).value(self, [*place[:-1], k.held(last)], True)
 

@@ -1,20 +1,22 @@
-"""sums_in_blocks: on CPUs, adds blocks of f32 first, and then the sums of the blocks in f64.
+"""sums_in_blocks: on CPUs, adds f32 in blocks, and then the sums of the blocks in f64.
 
     %0 = reduce add %x : 4000x64xf32, dimensions = [0]
     ->  %1 = reduce add (reshape %x : 125x32x64xf32), dimensions = [1]
         %2 = reduce add (convert %1 : 125x64xf64), dimensions = [0]
 
-IREE adds one element after the other along all dimensions but the last, so rounding errors of f32 grow with the number
-of elements. For 10^5 elements the error is 10^-5 of the sum, a hundred times the error of XLA, which adds in trees.
-These additions also wait for each other, unlike those of several blocks: sums of columns take 0.2 to 0.9 of the time.
+Except along the last dimensions, IREE adds one element after the other, so rounding errors grow with the number of
+elements. For 10^5 elements the relative error is 10^-5, a hundred times the error of XLA, which adds in trees. Besides,
+each addition waits for the one before; blocks do not wait for each other, so sums of columns take 0.2 to 0.9 of the
+time.
 
-Along the last dimensions, IREE adds vectors, if the number of elements is a multiple of the vector's size. Such
-rows of at most `_ROW` elements are blocks. Longer rows and rows of other sizes are added in f64.
+Along the last dimensions, IREE adds vectors if the number of elements is a multiple of the vector's size. Such a row is
+a block if it has at most `_ROW` elements. Other rows are added in f64.
 
-Sums of rows stay as they are where IREE fuses them with ops on the whole array, which two steps would prevent: several
-ops read the elements, as in softmax, or the sum is broadcast to the array, as in batch normalization, whose gradient
-took up to 1.45 times as long. Their errors are 30 times those of XLA for 10^5 elements. A computed array with several
-kept dimensions is not split either, because IREE would compute its broadcast factors for each element.
+A sum of rows is not rewritten if IREE fuses it with ops on the whole array, because two steps would prevent the fusion:
+several ops read the elements, as in softmax, or the sum is broadcast to the array, as in batch normalization, whose
+gradient took up to 1.45 times as long. Errors of these sums are 30 times those of XLA for 10^5 elements. A computed
+array with several kept dimensions is not split either, because IREE would compute its broadcast factors for each
+element.
 """
 
 import math
@@ -36,13 +38,13 @@ from tiduc.dialect.shapes.types import element, shape
 _LEAST = 256
 """The fewest elements of a sum that is rewritten."""
 _ROW, _LANES = 4096, 16
-"""IREE adds a row accurately enough if it has at most `_ROW` elements, and `_LANES` divides their number."""
+"""A row is accurate in IREE's own code if it has at most `_ROW` elements and `_LANES` divides this number."""
 _COMPUTED = ELEMENTWISE | {"math.fma"}
 """Ops that IREE fuses with the sum of their results."""
 _READERS = 64
 """The most ops that are examined for a broadcast of a sum."""
 _BLOCK, _BLOCKS = 32, range(8, 513)
-"""The best number of rows in a block, and the numbers to choose from. A number must divide the number of rows."""
+"""The best number of rows in a block, and the numbers to choose from. The number must divide the number of rows."""
 
 
 @slow(
@@ -56,7 +58,7 @@ def sums_in_blocks(module: ir.Module | IrOp) -> int:
 
 
 def _in_blocks(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The sum in two steps or in f64; None if the op stays as it is."""
+    """The sum in two steps or in f64. None if the op is not rewritten."""
     x, init = op.operands[0], op.operands[-1]
     if len(op.results) != 1 or reducer(op) != "stablehlo.add" or not are_floats([x], ir.F32Type):
         return None
@@ -89,7 +91,7 @@ def _is_computed(x: IrValue) -> bool:
 
 
 def _is_broadcast(y: IrValue, count: int) -> bool:
-    """Whether an op computes an array of at least `count` elements from y, or from smaller arrays computed from y."""
+    """Whether an array of at least `count` elements is computed from y, or from smaller arrays computed from y."""
 
     def following(op: IrOp) -> tuple[IrOp, ...]:
         return tuple(use.owner for use in op.results[0].uses) if 0 < _count(op) < count else ()
@@ -99,19 +101,19 @@ def _is_broadcast(y: IrValue, count: int) -> bool:
 
 
 def _count(op: IrOp) -> int:
-    """The number of elements of an op's first result; 0 if the op has no result, or if the number is unknown."""
+    """The number of elements of an op's first result. 0 if there is no result, or if the number is unknown."""
     known = op.results and isinstance(op.results[0].type, ir.RankedTensorType)
     return math.prod(shape(op.results[0])) if known and op.results[0].type.has_static_shape else 0
 
 
 def _innermost(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The summed dimensions that come after all kept dimensions, except kept dimensions of size 1."""
+    """The summed dimensions that come after all kept dimensions of a size above 1."""
     kept = [d for d, n in enumerate(sizes) if n > 1 and d not in dimensions]
     return [d for d in dimensions if d > max(kept, default=-1)]
 
 
 def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> IrValue:
-    """The sum along `dimension` and all later dimensions. `count` is the product of their sizes."""
+    """The sum along `dimension` and all later dimensions. `count` is the product of the sizes of these dimensions."""
     sizes = shape(x)[:dimension]
     n = max(n for n in range(_LANES, _ROW + 1, _LANES) if count % n == 0)
     blocks = b.reduce_sum(b.reshape(x, [*sizes, count // n, n]), [dimension + 1])
@@ -119,7 +121,10 @@ def _rows(b: Emitter, x: IrValue, init: IrValue, dimension: int, count: int) -> 
 
 
 def _columns(b: Emitter, x: IrValue, init: IrValue, dimensions: Sequence[int]) -> list[IrValue] | None:
-    """The sum of an array whose last dimension is kept. Adds blocks along one summed dimension first."""
+    """The sum of an array whose last dimension is kept. First adds blocks along one summed dimension.
+
+    None if the op is not rewritten.
+    """
     sizes = shape(x)
     if _is_computed(x) and sum(n > 1 for d, n in enumerate(sizes) if d not in dimensions) > 1:
         is_long = math.prod(sizes[d] for d in dimensions) > _ROW
