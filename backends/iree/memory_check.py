@@ -1,11 +1,11 @@
-"""memory_check: runs a program in memory that holds a pattern, and compares its results with those in plain memory.
+"""memory_check: compares a program's results with its results in plain memory.
 
     as compiled    arrays are placed, hosted, donated, and updated in place; memory holds NaN before and after its use
     plain          IREE places the arrays, nothing is donated, loops copy their carries; fresh memory holds a pattern
 
-Both run the same dispatches, so their results agree bit for bit. They differ if an array shares memory with another
-array that is still read, or if a dispatch reads memory that nothing wrote, or that has been released. Each program is
-called twice on arrays of the host, and twice on arrays of the device.
+Both modules run equal dispatches, so their results are equal bit for bit. They differ if an array shares memory with
+another array that is still read, or if a dispatch reads memory that nothing wrote or that has been released. Each
+module is called twice on arrays of the host, and twice on arrays of the device.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _DONATES = "iree.abi.output", "tf.aliasing_output", "jax.buffer_donor"
 
 
 def check_memory(program: Lowered, options: Options, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """Runs the checks above on a CPU of this machine, and returns the program's results.
+    """Runs the checks on a CPU of this machine, and returns the program's results.
 
     Raises a `TiducError` that names the first result that differs, or the first argument that a call overwrites.
     """
@@ -69,7 +69,7 @@ def _without_donation(module: ir.Module | IrOp) -> ir.Operation:
 def _results(
     vmfb: bytes, what: str, program: Lowered, options: Options, device: str, arguments: Sequence[Array]
 ) -> list[list[Array]]:
-    """The results of calls on arrays of the host and of the device, each read after all calls."""
+    """The results of calls on arrays of the host and of the device. Reads the results after all calls."""
     with Module(vmfb, options.target, program.name, [device + POISONED]) as module:
         function = module[program.name]
         given = [np.array(x, order="C") for x in arguments]
@@ -92,5 +92,5 @@ def _are_equal(x: Array, y: Array) -> bool:
 
 
 def _bits(x: Array) -> Array:
-    """The bytes of an array, by element."""
+    """The bytes of an array, a row for each element."""
     return np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8).reshape(x.size, x.itemsize)

@@ -61,7 +61,7 @@ def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """On GPUs, the reduction in stages.
 
-    A reduction of dynamic shape gets a barrier, since its broadcasts do not compile.
+    A reduction of dynamic shape gets a barrier, because its broadcasts do not compile.
     """
     if b.cpu:
         return None
@@ -82,7 +82,7 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Rewrites the op into forms that IREE compiles; see the records.
 
-    The specification allows an implementation to combine the initial values any number of times.
+    StableHLO allows combining the initial values any number of times.
     """
     count = len(op.results)
     if 0 in shape(op.operands[0]) and not any(is_dynamic(y.type) for y in op.results):
@@ -106,9 +106,11 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def drop_excess(b: Emitter, op: IrOp) -> None:
-    """Trims operands of a convolution or reduce_window, in place, to the elements that a dimension's only window reads.
+    """Trims the operands of a convolution or reduce_window, in place, along dimensions with a single window.
 
-    10 elements, one window of 7 at a stride of 4    ->    7 elements, one window of 7
+    Elements that the window does not read are removed:
+
+        10 elements, one window of 7 at a stride of 4    ->    7 elements, one window of 7
     """
     if has_dynamic_shape(op):
         return
@@ -152,9 +154,9 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "pad_between_parts",
 )
 def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Pads the real and imaginary parts of complex arrays separately, and unsigned arrays as signed ones.
+    """Pads the parts of complex arrays separately, and unsigned integers as signed integers.
 
-    A barrier separates the pad from the producer of an operand of one element.
+    A barrier separates the pad of a single element from the op that computes the element.
     """
     x, value = op.operands
     ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]
@@ -170,7 +172,7 @@ def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _as_signed(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The results of an op that only moves unsigned integers, computed on signed ones; None for other element types."""
+    """The results of an op that only moves unsigned integers, computed on signed integers. None for other types."""
     y = op.results[0]
     if not is_unsigned(y):
         return None

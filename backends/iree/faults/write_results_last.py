@@ -3,12 +3,13 @@
     f(%p {iree.abi.output = 0 : index}, %g):  return p - g, sum(p)
         ->  %r:2 = optimization_barrier p - g, sum(p);  return %r:2
 
-IREE writes such a result directly to the argument's memory, at any time. It does not know that other results may still
-read the argument; these results would be wrong. The barrier completes all results before the first one is copied to the
+IREE writes the result directly to the argument's memory, even if the ops of other results have not read the argument
+yet, so that these results would be wrong. The barrier completes all results before the first result is copied to the
 argument's memory.
 
-No barrier is needed if each element of the result depends on the argument's element at the same place, and the argument
-has no other reader: each element is then read before it is written, however ops are fused. Such a result is not copied.
+No barrier is needed if an element of the result depends only on the argument's element at the same place, and the
+argument has no other reader: however ops are fused, each element is read before it is written. Such a result is not
+copied.
 """
 
 from torch_mlir import ir
@@ -60,13 +61,13 @@ def _order(function: IrOp, cpu: bool) -> None:
 
 
 _PARTS = VIEWS | {"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
-"""Ops that may fold to an operand of the same size for any values of the other operands."""
+"""Ops that may fold to an operand of equal size, whatever the other operands are."""
 
 
 def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
-    """Whether the compiler may fold a value to one of the arguments, such as x + 0 or a sum over no dimension.
+    """Whether the compiler may fold a value to one of `arguments`, such as x + 0 or a sum over no dimension.
 
-    It folds an op only if just one operand of the op is not constant.
+    The compiler folds an op only if exactly one operand is not constant.
     """
 
     def foldable(y: IrValue) -> list[IrValue]:
@@ -84,7 +85,7 @@ def _may_be(x: IrValue, arguments: list[IrValue]) -> bool:
 
 
 def _in_place(x: IrValue, last: IrOp, place: int, cpu: bool) -> bool:
-    """Whether only the result at `place` depends on the argument x, and only element by element.
+    """Whether only the result at `place` reads the argument x, and only element by element.
 
     On targets other than CPUs, the result must also be computed from x.
     """

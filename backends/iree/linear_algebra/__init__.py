@@ -1,4 +1,4 @@
-"""Factorizations and solves, which IREE lacks: StableHLO's ops and the calls of LAPACK, cuSOLVER and TPUs.
+"""Factorizations and solves, which IREE lacks: StableHLO's ops, and calls of LAPACK, cuSOLVER and TPU routines.
 
     calls.py                    one pattern for each op or call: reads its settings, and computes its results
     routines.py                 registers these patterns; flattens batches, and handles empty matrices
@@ -13,6 +13,7 @@ To add a factorization, write a program in a file of its own, with `@program`; n
 its calls in calls.py, with `@routine`. The calls need a row in `ROUTINES` (dialect/facts/lapack.py). Tests are in
 test/py/test_iree_linear_algebra.py.
 
-Batches have one dimension before the two of the matrix. The size of the emitted code does not depend on the size of
-the matrix. All algorithms are backward stable and follow LAPACK's conventions for signs, orders, pivots and `info`.
+A batch is an array of three dimensions: the index of the matrix, its rows, its columns. The size of the emitted code
+does not depend on the size of the matrix. All algorithms are backward stable, and follow LAPACK's conventions for
+signs, orders, pivots and `info`.
 """

@@ -37,8 +37,8 @@ def cholesky(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     return on_batches(b, op, [2], lambda a: compute(b, "cholesky", a, lower=lower, keep=False)[:1])
 
 
-# potrf: the factor in one triangle, and the other triangle unchanged. `info` is the number of the first column without
-# a positive root.
+# potrf: the factor in one triangle; the other triangle is unchanged. `info` is the number of the first column without a
+# positive root.
 routine("potrf")(lambda b, op, a: compute(b, "cholesky", a, lower=is_lower(op), keep=True))
 
 
@@ -72,7 +72,7 @@ def pivots_to_permutation(b: Emitter, op: IrOp, pivots: IrValue) -> Sequence[IrV
     upstream="https://github.com/iree-org/iree/issues/11018",
 )
 def triangular_solve(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """x with op(a) x = c or x op(a) = c, for a triangular matrix a, its transpose or its adjoint."""
+    """Solves op(a) x = c or x op(a) = c. a is triangular; op(a) is a, its transpose or its adjoint."""
     left, lower, unit = (op.attributes[name].value for name in ("left_side", "lower", "unit_diagonal"))
     kind = hlo.TransposeAttr(op.attributes["transpose_a"]).value
     how = {"left": left, "lower": lower, "unit": unit, "transpose": kind != "NO_TRANSPOSE"}
@@ -85,7 +85,7 @@ def triangular_solve(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize_call(*targets("trsm"))
 def trsm(b: Emitter, op: IrOp) -> Sequence[IrValue]:
-    """The call as `stablehlo.triangular_solve`."""
+    """Computes the call like a `stablehlo.triangular_solve`."""
     attributes = solve_attributes(settings(op))
     return [b.emit("stablehlo.triangular_solve", list(op.operands), op.results[0].type, attributes)]
 
@@ -108,7 +108,7 @@ routine("geqrf")(lambda b, op, a: compute(b, "qr", a))
 
 @routine("geqp3", empty=in_order(1, 1))
 def geqp3(b: Emitter, op: IrOp, a: IrValue, wanted: IrValue) -> Sequence[IrValue]:
-    """QR factors with column pivoting. Columns are counted from one.
+    """QR factors with column pivoting. Columns are numbered from one.
 
     The columns with a nonzero entry in `wanted` come first. Each later step chooses the longest remaining column.
     """
@@ -125,7 +125,7 @@ def orgqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue) -> Sequence[IrValue]:
 
 @routine("ormqr")
 def ormqr(b: Emitter, op: IrOp, a: IrValue, taus: IrValue, c: IrValue) -> Sequence[IrValue]:
-    """Q c, Q^H c, c Q or c Q^H, computed by applying the reflections one by one."""
+    """Q c, Q^H c, c Q or c Q^H. Applies the reflections one by one."""
     given = settings(op)
     if is_empty(taus) or is_empty(c):
         return [c]
@@ -179,7 +179,7 @@ def geev(b: Emitter, op: IrOp, a: IrValue) -> Sequence[IrValue]:
 
 
 def _of_empty_matrix(b: Emitter, op: IrOp) -> Sequence[IrValue]:
-    """Zeros as the results for an empty matrix; refuses vectors that have elements."""
+    """Zeros as the results for an empty matrix. Refuses a request for vectors that have elements."""
     _, _, third, fourth, _ = op.results
     if _layout(op).vectors and not (is_empty(third) and is_empty(fourth)):
         raise refused(op, "the matrix is empty, but a result for vectors is not")
@@ -203,7 +203,7 @@ def _layout(op: IrOp) -> VectorLayout:
 
 
 def _number_of_longer_vectors(op: IrOp, layout: VectorLayout) -> int:
-    """The number of vectors on the longer side of an m by n matrix: max(m, n) for full ones, else min(m, n)."""
+    """The number of vectors on the longer side of an m by n matrix: max(m, n) for full vectors, else min(m, n)."""
     m, n = shape(op.operands[0])[-2:]
     u, v = layout.ordered(*list(op.results)[2:4])
     counts = shape(u)[-1], shape(v)[-1 if layout.of_v else -2]

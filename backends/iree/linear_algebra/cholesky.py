@@ -3,8 +3,8 @@
     row i of u:  row i of a, minus conj(u_ji) times row j of u for each j < i, four rows j at a time;
                  then divided by the square root of its diagonal entry
 
-Two rows are computed together, so that the rows above their block are read once for both. A lower factor is the adjoint
-of u, computed from the adjoint of the lower triangle of a.
+Rows are computed in pairs, so that the rows above a pair are read once for both. A lower factor is the adjoint of u,
+and is computed from the adjoint of the lower triangle of a.
 """
 
 from tiduc.backends.iree.linear_algebra.program import STRIP, Matrix, MatrixProgram
@@ -17,9 +17,9 @@ _AT_ONCE = 2  # rows of results computed together
 
 @program
 def factors(p: MatrixProgram, a: Matrix, *, lower: bool, keep: bool) -> list[Matrix]:
-    """The factor, and `info`: the number, from one, of the first column without a positive root; 0 if there is none.
+    """The factor, and `info`: the number, from one, of the first column without a positive root, or 0.
 
-    Only one triangle is read. The other triangle of the result is zero, or that of a if `keep` is set.
+    Reads only one triangle. The other triangle of the result is zero, or the triangle of a if `keep` is set.
     """
     n = a.rows
     u, info = p.result(n, n), p.result(1, 1, "integer")
@@ -52,13 +52,13 @@ def first_without_root(p: MatrixProgram, factor: Matrix) -> list[Matrix]:
 
 
 def _number_without_root(u: Matrix) -> Int:
-    """The number, from one, of the first column whose diagonal entry is not positive, or is NaN; 0 if there is none."""
+    """The number, from one, of the first column whose diagonal entry is not positive, or 0. NaN is not positive."""
     p = u.p
     return p.number_of_first(u.rows, lambda i: p.logical_not(u[i, i].re > 0.0))
 
 
 def _write_triangles(a: Matrix, u: Matrix, lower: bool, keep: bool) -> None:
-    """Replaces u by its adjoint if `lower`. Fills the other triangle with that of a if `keep`, else with zeros."""
+    """Replaces u by its adjoint if `lower`. Fills the other triangle from a if `keep`, else with zeros."""
     p, n = u.p, u.rows
     width = STRIP if lower else n
     with p.each(0, n, width) as first:

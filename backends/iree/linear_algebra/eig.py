@@ -60,7 +60,7 @@ def _schur(p: MatrixProgram, x: Matrix) -> list[Matrix]:
 
 
 def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, row: Matrix) -> None:
-    """Reduces h to a Hessenberg matrix: reflects each column onto the entry below the diagonal."""
+    """Reduces h to a Hessenberg matrix, with one reflection for each column."""
     p, n = h.p, h.rows
     zh.set_identity()
     with p.each(0, max(n - 2, 0)) as j:
@@ -94,7 +94,10 @@ class _Sweeps:
         return large
 
     def _shift(self, high: Int, since: Int) -> Number:
-        """The eigenvalue of the last two rows that is nearer to the last entry; in every tenth step, another shift."""
+        """The eigenvalue of the last two rows that is nearer to the last entry.
+
+        Every tenth step takes another shift.
+        """
         t, before = self.t, high.max(1) - 1
         last, beside = t[high, high], t[high, before]
         shift = shifts.nearer_eigenvalue(t[before, before], t[before, high] * beside, last)

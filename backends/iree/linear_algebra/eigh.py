@@ -54,7 +54,7 @@ def decompose(p: MatrixProgram, x: Matrix, *, vectors: bool) -> list[Matrix]:
 
 
 def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row: Matrix) -> None:
-    """Reduces the lower triangle of a to `diagonals`; stores v^H of each reflection left of the diagonal of a."""
+    """Reduces the lower triangle of a to `diagonals`. Stores v^H of each reflection left of a's diagonal."""
     p, n = a.p, a.rows
     with p.each_reversed(n - 1) as before:
         i = before + 1
@@ -66,7 +66,7 @@ def _reduce(a: Matrix, reflectors: Reflectors, diagonals: shifts.Diagonals, row:
 
 
 def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
-    """Writes a v to `row`, for the part of a above row i; row i of a holds v^H."""
+    """Writes a v to `row`, where a is the part above row i, and row i of a holds v^H."""
     p = a.p
     with p.each(0, i) as r:
         own, total = a[i, r].conj, p.variable(a.zero)
@@ -79,7 +79,7 @@ def _multiply(a: Matrix, i: Int, row: Matrix) -> None:
 def _update(a: Matrix, i: Int, w: Matrix, tau: Number) -> None:
     """Subtracts v w^H + w v^H from the rows above row i, where p = a v and w = tau p - |tau|^2 / 2 (v^H p) v.
 
-    The row `w` initially holds p.
+    Initially, the row `w` holds p.
     """
     p = a.p
     half = tau.square * p.sum(0, i, lambda j: (a[i, j] * w[j]).re) * 0.5

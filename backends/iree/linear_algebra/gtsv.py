@@ -1,6 +1,6 @@
 """Tridiagonal solves: elimination with partial pivoting, then back substitution.
 
-Equation i is dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i; the first entry of dl and the last entry of du are not read.
+Equation i is dl_i x_(i-1) + d_i x_i + du_i x_(i+1) = y_i. The first entry of dl and the last entry of du are not read.
 Step i compares row i, after elimination, with row i + 1. The row with the larger first entry becomes row i of U.
 """
 
@@ -16,8 +16,8 @@ from tiduc.backends.iree.linear_algebra.scalars import Number
 def solve(p: MatrixProgram, dl: Matrix, d: Matrix, du: Matrix, y: Matrix, *, perturb: bool) -> list[Matrix]:
     """The second, main and first diagonals of U, x, and `info`, as LAPACK's gtsv returns them.
 
-    `info` is the index, counted from one, of the first zero on the main diagonal, or 0. With `perturb`, a pivot smaller
-    than epsilon times the largest entry of U is moved away from zero by this amount, as inverse iteration requires.
+    `info` is the number, from one, of the first zero on the main diagonal, or 0. With `perturb`, a pivot below epsilon
+    times the largest entry of U is moved away from zero by this amount, as inverse iteration requires.
     """
     n, width = y.rows, y.columns
     main, first, second = of_u = [p.result(1, n) for _ in range(3)]

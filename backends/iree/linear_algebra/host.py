@@ -2,9 +2,9 @@
 
     %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)
 
-The option `--lapack=callback` selects these functions instead of programs. `tiduc.runtime` provides the functions
-(runtime/lapack.py); other runtimes refuse the module because `tiduc_lapack` is missing. The functions take batches of
-matrices, and their types have dynamic dimensions, so that one function serves all sizes.
+The option `--lapack=callback` selects these functions instead of programs. runtime/lapack.py provides the functions;
+other runtimes refuse the module, because `tiduc_lapack` is missing. A function takes batches of matrices of dynamic
+sizes, so that one function serves all sizes.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ def calls_back(module: IrOp) -> bool:
 
 
 def cholesky(b: Emitter, x: IrValue, *, lower: bool, keep: bool) -> list[IrValue]:
-    """The factor, and `info`: the number, from one, of the first column without a positive root; 0 if there is none.
+    """The factor, and `info`: the number, from one, of the first column without a positive root, or 0.
 
-    The other triangle is zero, or that of x if `keep` is set.
+    The other triangle is zero, or the triangle of x if `keep` is set.
     """
     (factor,) = _call_host(b, "cholesky", x if lower else adjoint(b, x))
     (info,) = first_without_root(b, factor)
@@ -61,7 +61,7 @@ def eigh(b: Emitter, x: IrValue, *, vectors: bool) -> Sequence[IrValue]:
 
 
 def svd(b: Emitter, x: IrValue, *, vectors: int) -> Sequence[IrValue]:
-    """u, the singular values, v^H and `info`. If `vectors`, the number of vectors, is 0: the values and `info` only."""
+    """u, the singular values, v^H and `info`. Without u and v^H if `vectors`, the number of vectors, is 0."""
     if not vectors:
         return _call_host(b, "svdvals", x)
     u, s, v, info = _call_host(b, "svd_full" if vectors > min(shape(x)[1:]) else "svd", x)
@@ -90,7 +90,7 @@ _RESULTS = {
     "svd_full": "T[m m] R[k] T[n n] i32[]",
     "svdvals": "R[k] i32[]",
 }
-"""The results of the host's functions for each m by n matrix; k = min(m, n). See dialect/facts/signatures.py."""
+"""The results of the host's functions for an m by n matrix, where k = min(m, n). See dialect/facts/signatures.py."""
 
 
 def _types(name: str, x: IrValue) -> list[ir.RankedTensorType]:
@@ -106,7 +106,7 @@ def _types(name: str, x: IrValue) -> list[ir.RankedTensorType]:
 
 
 def _real(x: IrValue) -> ir.FloatType:
-    """The element type of x; for complex elements, the type of their parts."""
+    """The element type of x, or the type of its parts if x is complex."""
     real: ir.FloatType = element(x).element_type if is_complex(x) else element(x)
     return real
 
@@ -131,6 +131,6 @@ def _declare(b: Emitter, function: str, type_: ir.Type) -> None:
 
 
 def _dynamic(type_: ir.RankedTensorType) -> ir.RankedTensorType:
-    """A tensor type with all its dimensions made dynamic."""
+    """A tensor type in which all dimensions are dynamic."""
     dynamic = ir.ShapedType.get_dynamic_size()
     return ir.RankedTensorType.get([dynamic] * type_.rank, type_.element_type)

@@ -1,4 +1,4 @@
-"""The implementations of each factorization and solve; only this file chooses between them.
+"""Chooses the implementation of each factorization and solve.
 
 A program (program.py) runs on every target. With the option `--lapack=callback`, a module for CPUs calls LAPACK on the
 host instead, if NumPy has the routine.
@@ -25,10 +25,10 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, Implementation | None]] = {
     "triangular solve": (triangular_solve.solve, None),
     "tridiagonal solve": (gtsv.solve, None),
 }
-"""For each factorization: the program, and the call of LAPACK or None. Both have the same results."""
+"""The program of each factorization, and the call of LAPACK or None. Both have equal results."""
 
 
 def compute(b: Emitter, name: str, *batches: IrValue, **options: int) -> Sequence[IrValue]:
-    """The results of the factorization `name`, computed by the implementation that the emitter's settings select."""
+    """The results of the factorization `name`, by the implementation that the emitter's settings select."""
     as_program, on_host = IMPLEMENTATIONS[name]
     return (on_host if b.lapack and on_host else as_program)(b, *batches, **options)

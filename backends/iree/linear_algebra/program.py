@@ -11,9 +11,9 @@
 
     (y,) = scaled(b, x)      b: an Emitter; x, y: batches of real matrices
 
-A program is written for one matrix, of static size. The body of a `with` is emitted once. A Python float is a number,
-and a Python int is an index: write `y[i, j] = 0.0`, not `0`. Loops and branches carry all arrays and variables; IREE's
-canonicalizer removes those that a loop does not change.
+A program processes one matrix of static size. The body of a `with` is emitted once. A Python float is a number, and a
+Python int is an index: write `y[i, j] = 0.0`, not `0`. Loops and branches carry all arrays and variables; IREE's
+canonicalizer removes the unchanged ones from a loop.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ from tiduc.dialect.ops.ir_types import IrValue
 from tiduc.dialect.shapes.types import with_shape
 
 STRIP = 8
-"""The width of the strips in which a transpose is copied, so that read columns and written rows stay cached."""
+"""The width of the strips in which a transpose is copied, so that the columns read and the rows written stay cached."""
 
 _CACHED = 16  # the number of f32 values in a cache line
 
@@ -44,10 +44,9 @@ Place = Int | int | tuple[Int | int, Int | int]
 
 
 class MatrixProgram(ScalarScope):
-    """Emits the body of a loop over a batch: a program that reads and writes one matrix of each batch.
+    """Emits the body of a loop over a batch, for a program that reads and writes one matrix of each batch.
 
-    The program fills `block`. The arguments of `block` are the index of the matrix in its batch, and the arrays that
-    the program writes.
+    The arguments of `block` are the index of the matrix in its batch, and the arrays that the program writes.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class MatrixProgram(ScalarScope):
     def work(self, rows: int, columns: int, kind: Kind | None = None, padded: bool = False) -> "Matrix":
         """An uninitialized matrix for intermediate values.
 
-        If it is `padded`, its rows are an odd number of cache lines apart, so that a column uses all cache sets.
+        With `padded`, rows are an odd number of cache lines apart, so that the entries of a column use all cache sets.
         """
         width = -(-columns // _CACHED) // 2 * 2 * _CACHED + _CACHED if padded else columns
         return Matrix(self, self._allocated(rows * width, kind), 0, rows, columns, (width, 1))
@@ -86,12 +85,12 @@ class MatrixProgram(ScalarScope):
         return Matrix(self, arrays, number * (rows * columns), rows, columns, (columns, 1))
 
     def _allocated(self, size: int, kind: Kind | None) -> list["Variable"]:
-        """Arrays of at least `size` entries, one for each part of a number, as arguments of the block.
+        """Adds arrays of at least `size` entries, one for each part of a number, to the block. Returns the arrays.
 
-        Each matrix has its own arrays, because the time of IREE's bufferization is exponential in the number of
-        successive loops that change one array. All arrays differ in type, so some are longer: IREE merges uninitialized
-        arrays of one type, and then copies them to the stack, where large arrays do not fit. No array has a single
-        element: IREE collapses such arrays, and then loses the order of some reads and writes.
+        Each matrix has its own arrays, because IREE's bufferization takes time exponential in the number of successive
+        loops that change one array. All arrays differ in type, so some are longer: IREE would merge uninitialized
+        arrays of one type, and then copy them to the stack, where large arrays do not fit. No array has a single
+        element, because IREE would collapse it and then lose the order of some reads and writes.
         """
         assert self.k.place.block == self.block, "matrices are allocated outside of all loops and branches"
         types: dict[Kind, list[ir.Type]] = {
@@ -150,9 +149,9 @@ class MatrixProgram(ScalarScope):
         self._set(results)
 
     def groups(self, start: Int | int, stop: Int | int, count: int) -> Iterator[list[Int]]:
-        """Two loops over the indices from `start` to below `stop`: first `count` at a time, then one by one.
+        """Emits two loops over the indices from `start` to below `stop`: first `count` at a time, then one by one.
 
-        Use it in a Python `for`. The body of this `for` is emitted for both loops.
+        Use it in a Python `for`, whose body is emitted for both loops.
         """
         last = stop - (stop - start) % count
         with self.each(start, last, count) as i:
@@ -163,7 +162,7 @@ class MatrixProgram(ScalarScope):
     def _with_regions(
         self, name: str, operands: Sequence[IrValue], arguments: Sequence[ir.Type], count: int
     ) -> tuple[tuple[IrValue, ...], list[ir.Block]]:
-        """Emits an op whose results are the new values of all variables; returns its results and its empty blocks."""
+        """Emits an op whose results are the new values of all variables. Returns its results and its empty blocks."""
         blocks: list[ir.Block] = []
 
         def fill(region: ir.Region) -> None:
@@ -174,7 +173,7 @@ class MatrixProgram(ScalarScope):
 
     @contextmanager
     def _filling(self, block: ir.Block, values: Sequence[IrValue]) -> Iterator[None]:
-        """Emits to a block within the context. Variables have these values at its start. It yields their last ones."""
+        """A context that emits to a block. Variables start with `values`; the context yields their last values."""
         outer, before, count = self.k, self._parts(), len(self._variables)
         self.k = Kernel(ir.InsertionPoint(block), self.k.location)
         self._set(values)
@@ -263,9 +262,9 @@ class Variable:
 class Matrix:
     """A strided view of arrays as a matrix. `x[i, j]` reads and writes an entry, and `x[j]` is `x[0, j]`.
 
-    `arrays` holds the array of real parts and, for complex entries, the array of imaginary parts. `start` is the offset
-    of the first entry; `steps` are the strides of rows and of columns. If `conjugated` is set, reads and writes
-    conjugate the entries.
+    `arrays` has the array of real parts and, for complex entries, the array of imaginary parts. `start` is the offset
+    of the first entry. `steps` are the strides of rows and of columns. With `conjugated`, reads and writes conjugate
+    the entries.
     """
 
     p: MatrixProgram
@@ -287,7 +286,7 @@ class Matrix:
         return replace(self.transpose, conjugated=not self.conjugated)
 
     def flipped(self, *axes: int) -> "Matrix":
-        """The matrix with its rows (0), its columns (1), or both reversed, as a view of the same arrays."""
+        """The matrix with rows (axis 0), columns (axis 1), or both reversed, as a view of the same arrays."""
         start, steps = self.start, list(self.steps)
         for axis in axes:
             start = ((self.rows, self.columns)[axis] - 1) * steps[axis] + start
@@ -331,9 +330,9 @@ class Matrix:
         rows: tuple[Int | int, Int | int],
         columns: tuple[Int | int, Int | int],
     ) -> None:
-        """Subtracts `factor(i, j)` times row j of `other` from each target row i, for each j of `rows`, in `columns`.
+        """For each j of `rows`, subtracts `factor(i, j)` times row j of `other` from each target row i, in `columns`.
 
-        Four rows j are subtracted at a time, so that each target row is read and written once for four rows.
+        Subtracts four rows j at a time, so that each target row is read and written once for four rows.
         """
         for group in self.p.groups(*rows, 4):
             factors = [[factor(i, j) for i in targets] for j in group]
@@ -370,10 +369,7 @@ class Matrix:
             self[i, i] = 1.0
 
     def copy(self, other: "Matrix") -> None:
-        """Copies the entries of `other` at the places that both matrices have.
-
-        A transposed matrix is copied in strips.
-        """
+        """Copies the entries of `other` at the places that both matrices have. Copies a transposed matrix in strips."""
         rows, columns = min(self.rows, other.rows), min(self.columns, other.columns)
         if other.steps[1] == 1:
             with self.p.each(0, rows) as i, self.p.each(0, columns) as j:

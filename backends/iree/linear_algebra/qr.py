@@ -1,8 +1,8 @@
 """QR factors a = Q R by Householder reflections, with or without column pivoting, and products with Q.
 
-In the packed factors, R is the upper triangle, and the vectors v of the reflections are below it; their entry on the
-diagonal is one and not stored. Signs and phases are those of LAPACK's geqrf: the diagonal of R is real, and its sign is
-opposite to that of the entry which it replaces.
+In the packed factors, R is the upper triangle, and the vectors v of the reflections are below it. The entry of v on the
+diagonal is one and is not stored. Signs and phases are those of LAPACK's geqrf: an entry on the diagonal of R is real,
+and its sign is the opposite of the sign of the entry that it replaces.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.2.2 and 5.4.2.
 """
@@ -17,7 +17,7 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @program
 def factors(p: MatrixProgram, a: Matrix) -> list[Matrix]:
-    """The packed factors of a, which is m by n, and tau, a row of min(m, n) numbers."""
+    """The packed factors of an m by n matrix a, and tau, a row of min(m, n) numbers."""
     count = min(a.rows, a.columns)
     qr, taus, w = p.result(a.rows, a.columns), p.result(1, count), p.work(1, a.columns)
     qr.copy(a)
@@ -63,7 +63,7 @@ def multiply_by_q(p: MatrixProgram, qr: Matrix, taus: Matrix, c: Matrix, *, adjo
 
 
 def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
-    """Reflects column j onto its diagonal entry, and applies the reflection to the columns after it."""
+    """Reflects column j onto its diagonal entry, and applies the reflection to the later columns."""
     reflectors = Reflectors(x.adjoint, taus)
     beta = reflectors.make(j, j, x.rows, j)
     reflectors.reflect_columns(x, w, j, (j, x.rows), (j + 1, x.columns))
@@ -71,7 +71,7 @@ def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
 
 
 def _next_column(x: Matrix, wanted: Matrix, j: Int) -> Int:
-    """The index of the first wanted column from j on, else of the column that is longest from row j on; j for NaN."""
+    """The index of the first wanted column from j on, or of the column that is longest from row j on. j for NaN."""
     p = x.p
     top = p.largest(j, x.rows, lambda i: p.largest(j, x.columns, lambda c: x[i, c]))
     unit = p.select(top > 0.0, top, 1.0)

@@ -61,7 +61,7 @@ class Reflectors:
         columns: tuple[int | Scalar, int],
         adjoint: bool = True,
     ) -> None:
-        """Multiplies rows and columns of x from the left by the adjoint of reflection i, or by the reflection itself.
+        """Multiplies rows and columns of x from the left by the adjoint of reflection i, or by the reflection.
 
         The row w is scratch space for v^H x.
         """

@@ -1,4 +1,4 @@
-"""`routine` registers a pattern for calls of linear algebra, which is written for batches of nonempty matrices."""
+"""`routine` registers a pattern for linear-algebra calls. The pattern receives batches of nonempty matrices."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_dynamic, is_empty, shape
 
 OnBatches = Callable[..., Sequence[IrValue]]
-"""Computes the results of an op, as batches, from an emitter, the op, and its operands as batches."""
+"""Computes the results of an op, as batches. The arguments are an emitter, the op, and its operands as batches."""
 
 Empty = Callable[[Emitter, IrOp], Sequence[IrValue]]
 """Computes the results of an op whose first operand is empty."""
@@ -39,7 +39,7 @@ def in_order(place: int, first: int) -> Empty:
 def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatches]:
     """Registers a function as the pattern for calls of routines (dialect/facts/lapack.py).
 
-    The operands of the function have one batch dimension before the dimensions in the routine's signature. If the first
+    The function's operands have one batch dimension before the dimensions in the routine's signature. If the first
     operand of a call is empty, `empty` computes the results instead.
     """
 
@@ -59,12 +59,10 @@ def routine(*names: str, empty: Empty = zeros) -> Callable[[OnBatches], OnBatche
 def on_batches(
     b: Emitter, op: IrOp, dimensions: Sequence[int], function: OnBatches, empty: Empty = zeros
 ) -> Sequence[IrValue]:
-    """The results of an op, computed by a function on batches.
+    """Applies a function of batches to an op; returns the op's results.
 
-    `dimensions` has each operand's number of unbatched dimensions.
-
-    All batch dimensions become one. f16 and bf16 are computed in f32, because they would lose too many digits. Raises
-    `Unsupported` if an operand has a dynamic shape.
+    `dimensions` has each operand's number of unbatched dimensions. All batch dimensions become one. f16 and bf16 are
+    computed in f32, because they would lose too many digits. Raises `Unsupported` if an operand has a dynamic shape.
     """
     if any(is_dynamic(x.type) for x in op.operands):
         raise refused(op, "its shapes are dynamic")
@@ -80,7 +78,7 @@ def on_batches(
 
 
 def settings(op: IrOp) -> CallSettings:
-    """The settings of a call, by name, as plain values. Characters are integers.
+    """The settings of a call, by name, as plain values. A character is its integer code.
 
     Raises `Unsupported` for a call without settings.
     """
@@ -91,6 +89,6 @@ def settings(op: IrOp) -> CallSettings:
 
 
 def is_lower(op: IrOp) -> bool:
-    """Whether the call reads the lower triangle. Calls of LAPACK have a letter for it, other calls a flag."""
+    """Whether the call reads the lower triangle. LAPACK's calls have a letter for it, other calls a flag."""
     given = settings(op)
     return bool(given["lower"]) if "lower" in given else chr(given["uplo"]) == "L"

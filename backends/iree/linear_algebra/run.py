@@ -18,11 +18,11 @@ from tiduc.dialect.shapes.types import is_complex, shape
 
 
 def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[IrValue]]:
-    """Makes a function of batches of matrices from a function that processes one matrix of each batch.
+    """Turns `body`, which processes one matrix of each batch, into a function of batches of matrices.
 
-    `body(p, *matrices, **options)` emits the program. It reads the matrices, writes matrices that `p.result` allocated,
-    and returns these. The resulting function, `run(b, *batches, **options)`, returns their batches, which have three
-    dimensions. An input batch may have two dimensions: one row per matrix.
+    `body(p, *matrices, **options)` emits the program. It reads the matrices and returns matrices that `p.result`
+    allocated. The function `run(b, *batches, **options)` returns the batches of these matrices, with three dimensions.
+    An input batch may have two dimensions: each row is a matrix.
     """
 
     @functools.wraps(body)
@@ -44,7 +44,7 @@ def program(body: Callable[..., Sequence[Matrix]]) -> Callable[..., list[IrValue
 
 
 def _dispatched(b: Emitter, p: MatrixProgram) -> Sequence[IrValue]:
-    """Emits the dispatch with the loop over the batch; returns the arrays that the program writes."""
+    """Emits the dispatch with the loop over the batch. Returns the arrays that the program writes."""
     types = [line.array.type for line in p.arrays]
 
     def fill(k: Kernel) -> Sequence[IrValue]:
@@ -58,7 +58,7 @@ def _dispatched(b: Emitter, p: MatrixProgram) -> Sequence[IrValue]:
 def _joined(
     b: Emitter, p: MatrixProgram, results: Sequence[Matrix], lines: Sequence[IrValue]
 ) -> list[IrValue]:
-    """The results of a program as batches; their parts are at the beginning of the arrays `lines`."""
+    """The results of a program as batches. Their parts are at the beginning of the arrays `lines`."""
     line_of = dict(zip(p.arrays, lines, strict=True))
     joined = []
     for y in results:
@@ -73,6 +73,6 @@ def _joined(
 
 
 def _lines(b: Emitter, x: IrValue) -> Sequence[IrValue]:
-    """The parts of x as one-dimensional arrays, behind a barrier that keeps the producer of x out of the dispatch."""
+    """The parts of x as one-dimensional arrays. A barrier keeps the op that computes x out of the dispatch."""
     parts = [b.real(x), b.imag(x)] if is_complex(x) else [x]
     return b.barrier(*(b.reshape(part, [math.prod(shape(x))]) for part in parts))

@@ -27,14 +27,14 @@ _OF_INDICES = {
 
 
 class ScalarScope:
-    """The place where a program emits scalars: the region that it currently fills, and the real type of its numbers."""
+    """The place where a program emits scalars: the current region, and the real type of numbers."""
 
     def __init__(self, k: Kernel, real: ir.FloatType) -> None:
         self.k = k
         self.real = real
 
     def scalar(self, x: "Scalar | float") -> "Scalar":
-        """x as a scalar: a Python int becomes a constant index, a Python float a constant of the real type."""
+        """x as a scalar. A Python int becomes a constant index, a Python float a constant of the real type."""
         if isinstance(x, Scalar):
             return x
         return Scalar(self, (self.k.number(x, ir.IndexType.get() if isinstance(x, int) else self.real),))
@@ -63,7 +63,7 @@ class ScalarScope:
         return self.k.arith("xori", x, self.k.number(1, signless(1)))
 
     def power_of_two(self, x: "Number") -> "Number":
-        """The largest power of two up to a positive number, so that dividing by it is exact; 1 for 0, infinity, NaN."""
+        """The largest power of two up to a positive number, so that division by it is exact. 1 for 0, infinity, NaN."""
         wide = self.real.width == 64
         bits, mask = signless(64 if wide else 32), 0x7FF0000000000000 if wide else 0x7F800000
         given = self.k.emit("arith.bitcast", x.parts, bits)
@@ -207,7 +207,7 @@ class Scalar:
 
     @property
     def largest_part(self) -> "Number":
-        """|x| for a real number, the maximum of |re| and |im| for a complex number; NaN if a part is NaN."""
+        """|x| for a real number, max(|re|, |im|) for a complex number. NaN if a part is NaN."""
         return functools.reduce(Scalar.max, abs(self)._separate())
 
     def plus_term(self, term: "Number") -> "Number":
@@ -215,7 +215,7 @@ class Scalar:
         return self._with("arith.addf", term, "contract,reassoc")
 
     def padded(self, count: int) -> tuple[IrValue, ...]:
-        """The first `count` parts; the imaginary part of a real number is 0."""
+        """The first `count` parts. The imaginary part of a real number is 0."""
         assert count >= len(self.parts), "a complex number where a real one is needed"
         return self.parts if count == len(self.parts) else self.parts + self.im.parts
 
@@ -223,7 +223,7 @@ class Scalar:
         return [Scalar(self.p, (part,)) for part in self.parts]
 
     def _each(self, name: str, *others: IrValue) -> "Scalar":
-        """Applies an op to each part; further operands are the same for all parts."""
+        """Applies an op to each part. All parts share the further operands."""
         return Scalar(self.p, tuple(_emitted(self.p.k, name, (part, *others)) for part in self.parts))
 
     def _with(self, name: str, other: "Scalar | float", flags: str = "contract") -> "Scalar":

@@ -1,7 +1,7 @@
 """Parts of the QR algorithms with shifts: the main loop with its test of convergence, shifts, and rotations.
 
-An entry beside the diagonal is small if it is at most epsilon times the sum of the absolute values of its neighbours on
-the diagonal, or if it is negligible. A block is a range of rows in which no entry beside the diagonal is small.
+An entry beside the diagonal is small if it is negligible, or at most epsilon times the sum of the absolute values of
+its two neighbours on the diagonal. A block is a range of rows in which no entry beside the diagonal is small.
 
 Source: Golub and Van Loan, "Matrix Computations" (2013), sections 5.1.8 and 8.3.
 """
@@ -14,7 +14,7 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 from tiduc.dialect.ops.ir_types import IrValue
 
 STEPS = 30
-"""The algorithm stops after this many sweeps per value on average, as in LAPACK; about two are usual."""
+"""The most sweeps for each value, on average, as in LAPACK. Two sweeps for each value are usual."""
 
 _ROTATIONS_AT_ONCE = 2  # so that a row that two rotations change is read and written once
 
@@ -28,10 +28,12 @@ def qr_algorithm(
 ) -> Int:
     """Applies sweeps to the last block of a matrix of n rows until each block is a single row. Returns `info`.
 
-    `couples(i)` says whether the entry beside the diagonal that couples rows i - 1 and i is not small. `sweep(low,
-    high, since)` rotates the rows of the block from `low` to `high`; both are equal after convergence. `since` is the
-    number of sweeps since the last row converged. `info` is 1 without convergence, or if `total`, the sum of the
-    squares of the matrix, is not finite; else 0.
+    - `couples(i)`: whether the entry beside the diagonal that couples rows i - 1 and i is not small.
+    - `sweep(low, high, since)`: rotates the rows of the block from `low` to `high`, which are equal after convergence.
+      `since` is the number of sweeps since the last row converged.
+    - `total`: the sum of the squares of the matrix.
+
+    `info` is 1 without convergence, or if `total` is not finite; else 0.
     """
     high, count, since = p.variable(n - 1), p.variable(n if n > 1 else 0), p.variable(0)
     with p.each(0, STEPS), p.each(0, count.value):
@@ -50,9 +52,9 @@ def qr_algorithm(
 
 
 def nearer_eigenvalue(first: Number, product: Number, last: Number) -> Number:
-    """The eigenvalue of [[first, b], [c, last]] that is nearer to `last`, where b c is `product`: Wilkinson's shift.
+    """Wilkinson's shift: the eigenvalue of [[first, b], [c, last]] that is nearer to `last`, where b c is `product`.
 
-    last - b c / (h + r) for h = (first - last) / 2 and the root r of h^2 + b c for which |h + r| is larger
+    last - b c / (h + r), for h = (first - last) / 2 and the root r of h^2 + b c for which |h + r| is larger
     """
     p, half = first.p, (first - last) * 0.5
     root = (half * half + product).sqrt
@@ -63,14 +65,14 @@ def nearer_eigenvalue(first: Number, product: Number, last: Number) -> Number:
 
 @dataclass(frozen=True)
 class Diagonals:
-    """A diagonal d of n numbers, and n + 1 numbers e beside it, where e[i] couples d[i - 1] and d[i]."""
+    """A diagonal d of n numbers, and n + 1 numbers e beside it. e[i] couples d[i - 1] and d[i]."""
 
     d: Matrix
     e: Matrix  # the first and the last entry are zero
 
     @staticmethod
     def make(p: MatrixProgram, n: int) -> "Diagonals":
-        """Uninitialized diagonals, except for the first and the last entry of e."""
+        """Uninitialized diagonals. Only the first and the last entry of e are set."""
         d, e = p.work(1, n, "real"), p.work(1, n + 1, "real")
         e[0] = e[n] = 0.0
         return Diagonals(d, e)
@@ -82,12 +84,15 @@ class Diagonals:
         return abs(self.e[i]) > least.max(limit)
 
     def chase(self, low: Int, high: Int, first: Number, rotate: Callable[..., Sequence[Number]]) -> None:
-        """One sweep from row `low` to row `high`: chases the entry that a rotation creates outside the diagonals.
+        """One sweep from row `low` to row `high`. Chases the entry that a rotation creates outside the diagonals.
 
         The first rotation maps (`first`, e[low + 1]) to (r, 0). `rotate(i, c, s, on, off)` applies a rotation to rows i
-        and i + 1. `on` is the entry of row i on the diagonal, and `off` is the entry beside it. The results are: the
-        cosine and the sine for the next row; the new d[i]; the entry that the next rotation pairs with the created
-        entry, which it eliminates; and the next `on`.
+        and i + 1, where `on` is the entry of row i on the diagonal, and `off` the entry beside it. It returns:
+
+        - the cosine and the sine for the next row
+        - the new d[i]
+        - the entry that the next rotation pairs with the created entry, which that rotation eliminates
+        - the next `on`
         """
         p, d, e = self.d.p, self.d, self.e
         f, g = p.variable(first), p.variable(e[low + 1])
@@ -105,7 +110,7 @@ class Diagonals:
 
 
 def plane(f: Number, g: Number) -> tuple[Number, Number, Number]:
-    """c, s and a real r with conj(c) f + conj(s) g = r and c g - s f = 0. If f and g are negligible: 1, 0 and f."""
+    """c, s and a real r with conj(c) f + conj(s) g = r and c g - s f = 0. Returns 1, 0 and f for negligible f and g."""
     p, square = f.p, f.square + g.square
     flat = p.floor * p.floor >= square
     r = p.select(flat, 1.0, square.sqrt)
@@ -149,7 +154,7 @@ class Rotations:
         self.cosines[i], self.sines[i] = c, s
 
     def apply(self, low: Int, high: Int) -> None:
-        """Applies the stored rotations of rows i and i + 1, for i from `low` to below `high`, to the matrices."""
+        """Applies the stored rotations i, which act on rows i and i + 1, for i from `low` to below `high`."""
         for x in self.matrices:
             for group in x.p.groups(low, high, _ROTATIONS_AT_ONCE):
                 rotations = [(self.cosines[i], self.sines[i]) for i in group]
@@ -157,7 +162,7 @@ class Rotations:
 
 
 def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = False) -> None:
-    """Sorts the row `values`, and reorders the rows of the matrices in the same way. Values may be NaN."""
+    """Sorts the row `values`, and reorders the rows of the matrices alike. Values may be NaN."""
     p, n = values.p, values.columns
     with p.each(0, n) as i:
         at = p.place_of_largest(i, n, lambda j: values[j] if descending else -values[j])
@@ -168,7 +173,7 @@ def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = Fal
 def scale(x: Matrix, lower: bool = False) -> tuple[Number, Number]:
     """Divides x by a power of two so that its largest entry is about one.
 
-    Returns the power, and the sum of |x_ij|^2 after the division, which is not finite if an entry is not finite. With
+    Returns the power, and the sum of |x_ij|^2 after the division. The sum is not finite if an entry is not finite. With
     `lower`, only the lower triangle is read and divided.
     """
     p, total = x.p, x.p.variable(0.0)

@@ -7,7 +7,7 @@
     so that t^H = p a q^H is real and lower bidiagonal
     sweeps of rotations from both sides, with Golub and Kahan's shifts, make t diagonal, and rotate rows of p and q
 
-If a diagonal entry is negligible, the shift is zero: one or two such sweeps make the entries beside it zero. The inner
+If a diagonal entry is negligible, the shift is zero. One or two such sweeps make the entries beside it zero. The inner
 loops run along rows.
 
 Sources: Golub and Van Loan, "Matrix Computations" (2013), sections 5.4.8 and 8.6; zero shifts: Demmel and Kahan,
@@ -26,7 +26,7 @@ from tiduc.backends.iree.linear_algebra.scalars import Int, Number
 
 @program
 def decompose(p: MatrixProgram, x: Matrix, *, vectors: int) -> list[Matrix]:
-    """u, the descending values, v^H, and `info`, as LAPACK's gesdd gives them; without vectors, the values and `info`.
+    """u, the descending values, v^H, and `info`, as LAPACK's gesdd. Without vectors: the values and `info`.
 
     `vectors` is the number of vectors on the longer side of an m by n matrix: min(m, n), max(m, n), or 0 for none.
     """
@@ -75,7 +75,7 @@ def _reduce(a: Matrix, diagonals: shifts.Diagonals, right: Reflectors, left: Ref
 
 
 def _accumulate(x: Matrix, reflectors: Reflectors, count: int, beside: int) -> None:
-    """Sets x to the product of the adjoints of reflections, the last one first; v_i is 1 in column i + `beside`."""
+    """Sets x to the product of the adjoints of reflections, the last one first. v_i is 1 in column i + `beside`."""
     p = x.p
     x.set_identity()
     with p.each_reversed(count) as i:
@@ -102,7 +102,7 @@ def _sweep(
     d = diagonals.d
 
     def rotate(i: Int, c: Number, s: Number, on: Number, off: Number) -> Sequence[Number]:
-        """Rotates rows i and i + 1 of t^H, then its columns, so that it is lower triangular again."""
+        """Rotates rows i and i + 1 of t^H, then its columns, which makes it lower triangular again."""
         of_p.add(i, c, s)
         first, above = c * on + s * off, c * off - s * on
         below, after = s * d[i + 1], c * d[i + 1]
@@ -116,7 +116,7 @@ def _sweep(
 
 
 def _start(diagonals: shifts.Diagonals, low: Int, high: Int) -> Number:
-    """The entry paired with e[low + 1] in the first rotation: (d^2 - shift) / d, or d if the shift is zero.
+    """The entry that the first rotation pairs with e[low + 1]: (d^2 - shift) / d, or d if the shift is zero.
 
     The shift is the eigenvalue of the last two rows of t^H t that is nearer to the last diagonal entry.
     """

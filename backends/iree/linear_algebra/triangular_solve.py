@@ -2,23 +2,25 @@
 
     row i of x:  row i of c, minus a_ij times row j of x for each j < i, four rows j at a time; then divided by a_ii
 
-The inner loop runs along the right-hand sides. A single right-hand side, or right-hand sides that are stored as rows,
-are solved one by one: once an entry is known, its multiples are subtracted from the entries after it.
+The inner loop runs along the right-hand sides. A single right-hand side, and right-hand sides stored as rows, are
+solved one by one: once an entry is known, its multiples are subtracted from the later entries.
 """
 
 from tiduc.backends.iree.linear_algebra.program import Matrix, MatrixProgram
 from tiduc.backends.iree.linear_algebra.run import program
 
-_MANY = 8  # with this many right-hand sides, it is faster to copy the matrix first, and to read it along rows
+_MANY = (
+    8  # with this many right-hand sides, it is faster to copy the matrix first and read the copy along rows
+)
 
 
 @program
 def solve(
     p: MatrixProgram, a: Matrix, c: Matrix, *, left: bool, lower: bool, unit: bool, transpose: bool
 ) -> list[Matrix]:
-    """The x for which op(a) x = c if `left` is set, else x op(a) = c. op is the transpose or the identity.
+    """Solves op(a) x = c if `left` is set, else x op(a) = c. op is the transpose or the identity.
 
-    Reads one triangle of a. Reads its diagonal unless `unit` is set.
+    Reads one triangle of a. Reads the diagonal unless `unit` is set.
     """
     result = p.result(c.rows, c.columns)
     result.copy(c)

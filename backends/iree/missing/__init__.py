@@ -1,5 +1,5 @@
-"""Rewrites of ops, element types and shapes that IREE does not support. Each file has one subject.
+"""Rewrites of ops, element types and shapes that IREE does not support.
 
-The records are `@missing`, with witnesses as in ../faults. Factorizations and solves are in ../linear_algebra, ops with
-dynamic dimensions in dynamic/.
+Each pattern has a record `@missing` with a witness, as in ../faults. Factorizations and solves are in
+../linear_algebra, ops with dynamic dimensions in dynamic/.
 """

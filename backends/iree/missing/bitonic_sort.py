@@ -1,14 +1,13 @@
 """sort for GPUs: a bitonic network, whose steps exchange all elements at once (Batcher, "Sorting networks", 1968).
 
-IREE sorts a row in one thread, in O(n^2) steps. Mesa's software device ends a thread's loops after 65,535
-steps, with the row unsorted. The network has n (log n)^2 / 2 exchanges; a loop runs n / 2 of them in each
-iteration:
+IREE sorts a row in one thread, in O(n^2) steps. Mesa's software device ends a thread's loops after 65,535 steps, and
+leaves the row unsorted. The network has n (log n)^2 / 2 exchanges. Each iteration of a loop does n / 2 of them:
 
     blocks have k = 2, 4, 8, ... elements, until a block has all of them
     element i meets i xor (k - 1), then i xor k / 4, i xor k / 8, ..., i xor 1;  the lesser goes to the lower index
 
-Since the lesser always goes to the lower index, elements beyond the end need not exist, and n need not be a power of
-two. The original indices break ties, so that the sort is stable.
+As the lesser always goes to the lower index, elements beyond the end need not exist, and n may be any number. The
+original indices break ties, so that the sort is stable.
 """
 
 import math
@@ -64,7 +63,7 @@ def network_sort(b: Emitter, op: IrOp, dimension: int) -> Sequence[IrValue]:
 def _partner(
     k: Kernel, place: Sequence[RunTimeSize], mask: IrValue, size: Sequence[int | RunTimeSize]
 ) -> IrValue:
-    """The index of each element's partner; the element's own index if the partner is beyond the end."""
+    """The index of each element's partner. The element's own index if the partner is beyond the end."""
     i32 = signless(32)
     row = k.cast(place[0], i32)
     other = k.arith("xori", row, k.element(mask))
@@ -72,7 +71,7 @@ def _partner(
 
 
 def _comes_first(b: Emitter, op: IrOp, mine: Sequence[IrValue], others: Sequence[IrValue]) -> IrValue:
-    """Whether elements come before their partners; `mine` and `others` begin with the original indices."""
+    """Whether elements come before their partners. `mine` and `others` begin with the original indices."""
     less, more = (
         mapped(b, op.regions[0], [v for pair in zip(xs[1:], ys[1:], strict=True) for v in pair])
         for xs, ys in ((mine, others), (others, mine))

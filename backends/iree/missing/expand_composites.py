@@ -24,7 +24,7 @@ _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
     "vulkan/convolution_of_quantized",
 )
 def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
-    """Runs StableHLO's passes that expand composite ops on a module, in place."""
+    """Runs StableHLO's passes that expand composite ops, in place."""
     sum_labels_first(module)
     passes = _NATIVE if settings.cpu else _NATIVE + _NATIVE_FOR_GPUS
     run_passes(module.operation, f"builtin.module(func.func({','.join(passes)}))")
@@ -32,7 +32,7 @@ def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def assume_broadcastable(module: ir.Module | IrOp) -> None:
-    """Removes the constraints on broadcasts of dynamic shapes, in place. `assert_sizes` has asserted them already."""
+    """Removes the constraints on broadcasts of dynamic shapes, in place, after `assert_sizes` has asserted them."""
     if within(module.operation, ("shape.cstr_broadcastable",)):
         run_passes(module.operation, "builtin.module(func.func(remove-shape-constraints,canonicalize))")
 

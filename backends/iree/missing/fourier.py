@@ -1,9 +1,8 @@
-"""fft of any length, rank and precision; IREE only has f32 along one dimension of 2^k elements.
+"""fft of any length, rank and precision. IREE has fft only for f32, along one dimension of 2^k elements.
 
-Complex arrays are represented by their real and imaginary parts, along an additional dimension of size 2. A length n =
-p q is split into q transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey). A short or
-prime length uses a product with a constant matrix. A long prime length uses a convolution whose length is a power of
-two (Bluestein).
+The parts of complex numbers are stored along an additional dimension of size 2. A length n = p q is split into q
+transforms of length p, a rotation, and p transforms of length q (Cooley and Tukey). A short or prime length is a
+product with a constant matrix. A long prime length is a convolution whose length is a power of two (Bluestein).
 """
 
 import math
@@ -21,9 +20,9 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.dialect.shapes.types import element, is_complex, is_dynamic, shape
 
 _SHORT = 32
-"""A matrix of at most this size is as fast as a recursion."""
+"""Up to this size, a matrix is as fast as a recursion."""
 _PRIME = 256
-"""For prime lengths above this one, a convolution is cheaper than a matrix."""
+"""For longer prime lengths, a convolution is cheaper than a matrix."""
 
 
 @legalize("stablehlo.fft")
@@ -65,7 +64,7 @@ def fft(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
-    """The n elements of a spectrum, given its first half: element k of the rest is the conjugate of element n - k."""
+    """The n elements of a spectrum, from its first half. Element k of the rest is the conjugate of element n - k."""
     last = len(shape(z)) - 1
     half = b.cut(z, last, 0, n // 2 + 1)
     if n < 3:
@@ -76,7 +75,7 @@ def _both_halves(b: Emitter, z: IrValue, n: int) -> IrValue:
 
 
 def _along(b: Emitter, z: IrValue, axis: int, n: int, sign: int) -> IrValue:
-    """The transform along one dimension, for which this dimension is moved to the end and the others are merged."""
+    """The transform along one dimension. Moves this dimension to the end and merges the others."""
     order = [i for i in range(1, len(shape(z))) if i != axis] + [0, axis]
     turned = b.transpose(z, order)
     rows = b.reshape(turned, [math.prod(shape(turned)[:-2]), 2, n])
@@ -102,7 +101,7 @@ def _transform(b: Emitter, z: IrValue, sign: int) -> IrValue:
 
 
 def _factor(n: int) -> int:
-    """The greatest divisor of n that is at most _SHORT; if there is none, the least prime divisor."""
+    """The greatest divisor of n that is at most `_SHORT`, or the least prime divisor if there is none."""
     for p in range(min(_SHORT, n - 1), 1, -1):
         if n % p == 0:
             return p
@@ -110,7 +109,7 @@ def _factor(n: int) -> int:
 
 
 def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[int]) -> IrValue:
-    """z times complex constants, which vary along `dimensions`. The parts of z lie along its last dimension but one."""
+    """z times complex constants that vary along `dimensions`. The parts of z are along its last dimension but one."""
     parts = len(shape(z)) - 2
 
     def table(values: NDArray[Any]) -> IrValue:
@@ -122,7 +121,7 @@ def _times(b: Emitter, z: IrValue, factors: NDArray[Any], dimensions: Sequence[i
 
 
 def _by_matrix(b: Emitter, z: IrValue, sign: int) -> IrValue:
-    """The transform by the matrix of all roots of unity; integer arithmetic reduces the angles exactly."""
+    """The transform as a product with the matrix of roots of unity. Integer arithmetic reduces the angles exactly."""
     m, _, n = shape(z)
     angles = np.outer(np.arange(n), np.arange(n)) % n * (2 * np.pi * sign / n)
     cos, sin = np.cos(angles), np.sin(angles)
@@ -131,7 +130,7 @@ def _by_matrix(b: Emitter, z: IrValue, sign: int) -> IrValue:
 
 
 def _bluestein(b: Emitter, z: IrValue, sign: int) -> IrValue:
-    """The transform of a long prime length, as a convolution with a chirp, whose length is a power of two.
+    """The transform of a long prime length, as a convolution with a chirp of a length that is a power of two.
 
     j k = (j^2 + k^2 - (k - j)^2) / 2, so only a function of k - j remains inside the sum.
     """

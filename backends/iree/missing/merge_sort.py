@@ -1,8 +1,8 @@
-"""Sort by merging: O(n log n) and stable, for any comparator and any number of arrays.
+"""Merge sort: O(n log n) and stable, for any comparator and any number of arrays.
 
     places = 0 1 2 ... in each row
     runs of 1, 2, 4, ... places are merged in pairs, each time into a new array of places, in one dispatch
-    the results are the elements at these places; for an iota along the rows, the result is the array of places
+    the results are the elements at these places (for an iota along the rows, the places themselves)
 
 IREE's own sort takes O(n^2) exchanges, keeps a row on a stack of 32 KiB, and is not stable.
 """
@@ -38,7 +38,7 @@ def merge_sort(b: Emitter, op: IrOp, dimension: int) -> list[IrValue]:
 
 
 def _merged(k: Kernel, rows: Rows, width: IrValue, places: IrValue) -> IrValue:
-    """Merges sorted runs of `width` pairwise into runs of twice the length, as arrays of indices."""
+    """Merges sorted runs of `width` indices pairwise into runs of twice the length."""
     (count, n), length = rows.size, read(k.index_at(width))
 
     def row_of(k: Kernel, row: RunTimeSize, out: IrValue) -> Sequence[IrValue]:

@@ -31,7 +31,7 @@ _REFUSED = {
 """Ops that no pattern can rewrite, with the reason."""
 
 _LARGEST = 2**47
-"""Arrays with this many elements or more are refused: a process can address no more bytes."""
+"""Arrays with this many elements or more are refused, because a process cannot address that many bytes."""
 
 
 def refuse_types(module: ir.Module | IrOp, target: Target) -> None:
@@ -51,7 +51,7 @@ def _lacked(name: str, target: Target) -> str:
 
 
 def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
-    """Raises `Unsupported` for the first op that IREE is known not to support, or for a recursive function."""
+    """Raises `Unsupported` for the first op that IREE is known not to support, and for a recursive function."""
     called: dict[str, dict[str, Any]] = {}
     checked = set[Any]()
     for function in functions_in(module):
@@ -73,13 +73,13 @@ def refuse_unsupported(module: ir.Module, settings: Settings) -> None:
 
 
 def _check_size(what: str, type_: ir.Type, location: ir.Location) -> None:
-    """Refuses arrays with `_LARGEST` elements or more, because products of their sizes could overflow."""
+    """Refuses arrays of `_LARGEST` elements or more, because products of their sizes could overflow."""
     if isinstance(type_, ir.RankedTensorType) and is_static(type_) and math.prod(type_.shape) >= _LARGEST:
         raise Unsupported(f"IREE cannot compile {what}: no machine has the memory for {type_}", location)
 
 
 def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
-    """Refuses arrays of 2- to 7-bit integers that do not fill whole bytes; on GPUs, refuses all of them.
+    """Refuses arrays of 2- to 7-bit integers that do not fill whole bytes. On GPUs, refuses all arrays of these types.
 
     IREE packs such elements, but its code for GPUs does not unpack them.
     """
@@ -93,7 +93,7 @@ def _check_bytes(op: IrOp, type_: ir.Type, cpu: bool) -> None:
 
 
 def _check_constant(op: IrOp) -> None:
-    """Refuses constants of 2- to 7-bit integers: IREE's code on CPUs does not load them."""
+    """Refuses constants of 2- to 7-bit integers, because IREE's code for CPUs does not load them."""
     if op.name != "stablehlo.constant" or is_splat(op.attributes["value"]):
         return
     type_ = element(op.results[0])
@@ -103,7 +103,7 @@ def _check_constant(op: IrOp) -> None:
 
 
 def _check_recursion(called: dict[str, dict[str, IrOp]]) -> None:
-    """Refuses a function that calls itself; `called` maps each function to its calls, by callee."""
+    """Refuses a function that calls itself. `called` maps each function to its calls, by callee."""
     try:
         TopologicalSorter(called).prepare()
     except CycleError as error:

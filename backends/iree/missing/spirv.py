@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with
     "For f64, SPIR-V has only square roots of real numbers; other functions are refused.", untested="refused"
 )
 def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Refuses functions of f64 other than real square roots. Keeps all other ops."""
+    """Refuses functions of f64 other than real square roots. Returns None for all other ops."""
     x = op.operands[0]
     of_reals = is_float(x) and bits(x) == 64 and op.name not in ("stablehlo.sqrt", "stablehlo.rsqrt")
     if of_reals or (is_complex(x) and bits(x) == 128):
@@ -32,7 +32,7 @@ def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "vulkan/leading_zeros",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The zeros of the upper half, or 32 plus the zeros of the lower half."""
+    """The leading zeros of the upper half. If that half is 0, 32 plus the leading zeros of the lower half."""
     (x,) = op.operands
     if bits(x) != 64:
         return None

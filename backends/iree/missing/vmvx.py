@@ -18,7 +18,7 @@ from tiduc.dialect.shapes.types import bits, element, is_float
     "vulkan/leading_zeros_of_bytes",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Extends the integer with zeros, counts the leading zeros, and subtracts the number of zeros that it added."""
+    """Extends a narrow integer with zeros, counts leading zeros, and subtracts the number of added zeros."""
     (x,) = op.operands
     if b.cpu or bits(x) >= 32:
         return None
@@ -31,7 +31,7 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     "On vmvx, shifts copies of the sign into narrow integers; shifts in 32 bits.", "vmvx/shift_right_logical"
 )
 def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Extends the integer with leading zeros, and shifts it."""
+    """Extends a narrow integer with leading zeros, and shifts it."""
     x, count = op.operands
     if b.cpu or b.settings.spirv or bits(x) >= 32:
         return None

@@ -32,7 +32,10 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
 def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The broadcast with an explicit list of the dimensions that it expands. Without a list, computes each element."""
+    """The broadcast, with an explicit list of the dimensions that it expands.
+
+    Computes each element if the dimensions are unknown.
+    """
     x = op.operands[0]
     dimensions = list(op.attributes["broadcast_dimensions"])
     places = {
@@ -60,7 +63,7 @@ def dynamic_broadcast_in_dim(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> IrValue:
-    """The broadcast, element by element. Indices are limited to the last one, which is 0 along dimensions of size 1."""
+    """The broadcast, element by element. An index is clamped to the operand's size, so it is 0 along a size of 1."""
     x, sizes = op.operands
     type_, own = op.results[0].type, sizes_of(b, x)
     result = with_static_sizes(type_, [number(b, sizes, d) for d in range(len(type_.shape))])

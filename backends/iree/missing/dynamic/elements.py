@@ -41,7 +41,7 @@ def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
 def real_dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """The slice, if its bounds are constants or sizes of arrays; else None."""
+    """The slice, if its bounds are constants or sizes of arrays. Otherwise None."""
     x, *bounds = op.operands
     starts, limits, strides = (arrays.known_sizes(b, bound) for bound in bounds)
     if starts is None or limits is None or strides is None or not are_known(strides):
@@ -125,10 +125,10 @@ def _either(
     other: IrValue,
     conditions: Sequence[IrValue] = (),
 ) -> IrValue:
-    """The element at `place` of x, which has these sizes, if `place` is in range and the conditions hold; else `other`.
+    """The element of x at `place`, if `place` is in range of `sizes` and the conditions hold; else `other`.
 
-    In code for GPUs, one branch decides for several places at once. There, the element at a clamped place is always
-    read, and then selected.
+    On GPUs, one branch would decide for several places together. There, the element at a clamped place is always read,
+    and a select follows.
     """
     met = k.all([arrays.is_inside(k, place, sizes), *conditions])
     if k.cpu:
@@ -213,6 +213,6 @@ def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 @legalize("stablehlo.get_dimension_size", where=DYNAMIC)
 @crash("Does not compile for unsigned integers; bitcasts them to signless ones.", "dynamic/unsigned")
 def get_dimension_size(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """Reads the size of an array of unsigned integers from the same array as signless integers."""
+    """Reads a size of an array of unsigned integers from the array as signless integers."""
     (x,) = op.operands
     return b.clone(op, {0: arrays.as_signless(b, x)}) if is_unsigned(x) else None

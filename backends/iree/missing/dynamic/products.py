@@ -20,7 +20,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 @crash("Batches of one product do not compile; drops the batch dimensions.", "dynamic/dot_of_one_batch")
 @crash("Batches of outer products do not compile; multiplies elements.", "dynamic/outer_products")
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
-    """A product of matrices. If a matrix is a row or a column, sums of products of elements."""
+    """The product as a matrix product. If a matrix is a row or a column, sums of products of elements."""
     x, y = op.operands
     d = Contraction.of(op)
     batch, contracted = d.batches[0], d.summed[0]
@@ -52,10 +52,10 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _matrices(
     b: Emitter, x: IrValue, d: Contraction, side: int, kept: Sequence[SizeLike]
 ) -> tuple[IrValue, list[SizeLike], SizeLike]:
-    """An operand as a batch of matrices, with batch dimensions of the sizes `kept`.
+    """An operand as a batch of matrices, where `kept` has the sizes of the batch dimensions.
 
-    Sums run along the columns of the left operand (`side` 0) and the rows of the right one. Also returns the sizes of
-    the free dimensions, and the number of contracted elements.
+    Sums run along the columns of the left operand (`side` 0) and the rows of the right operand. Also returns the sizes
+    of the free dimensions, and the number of contracted elements.
     """
     contracted, free = d.summed[side], d.kept(side, len(x.type.shape))
     order = [*d.batches[side], *(contracted if side else free), *(free if side else contracted)]

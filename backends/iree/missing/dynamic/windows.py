@@ -1,4 +1,4 @@
-"""reduce_window and convolution with dynamic dimensions: strided slices, which are combined for all windows at once."""
+"""reduce_window and convolution with dynamic dimensions. Combines strided slices, for all windows at once."""
 
 import math
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Combines the elements of the windows, one dimension at a time.
 
     The elements of a small window are combined one by one. A large window is combined from windows whose sizes are
-    powers of two that add up to its size.
+    powers of two and add up to its size.
     """
     count = len(op.results)
     xs, inits = list(op.operands)[:count], list(op.operands)[count:]
@@ -54,7 +54,7 @@ def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 def _combined_along(
     b: Emitter, op: IrOp, xs: list[IrValue], d: int, window: tuple[int, int, int]
 ) -> list[IrValue]:
-    """Combines the windows along dimension `d`; `window` has their size, stride and dilation."""
+    """Combines the windows along dimension `d`. `window` has their size, stride and dilation."""
     n, stride, dilation = window
     count = window_count(sizes_of(b, xs[0])[d], n, stride, dilation)
 
@@ -67,7 +67,11 @@ def _combined_along(
         for i in range(1, n):
             total = _combined(b, op, total, taken(xs, i))
         return total
-    total, first, width = [], 0, 1  # each element of `xs` combines a window of this width that starts there
+    total, first, width = (
+        [],
+        0,
+        1,
+    )  # each element of `xs` combines a window of size `width` that starts at the element
     while first < n:
         if (n - first) & width:
             piece = taken(xs, first)
@@ -136,7 +140,7 @@ _PLACES = 256
 
 
 def _crop_first(b: Emitter, op: IrOp, layout: Layout) -> None:
-    """Dilates, crops and pads the array of a convolution, in place, if a padding is negative."""
+    """Dilates, crops and pads a convolution's array, in place, if a padding is negative."""
     w, x = window_of_convolution(op), op.operands[0]
     if min((*w.low, *w.high), default=0) >= 0:
         return
@@ -150,7 +154,7 @@ def _crop_first(b: Emitter, op: IrOp, layout: Layout) -> None:
 
 
 def _place_by_place(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
-    """A convolution with batch groups, as in a gradient toward a kernel: a product for each place of the result.
+    """A convolution with batch groups, as in a gradient toward a kernel, with one product for each place of the result.
 
     The images are (features, places..., group, n) and the kernel is (features, window..., group, out).
     """
@@ -196,7 +200,7 @@ def _place_by_place(b: Emitter, op: IrOp, layout: Layout) -> IrValue:
 
 
 def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrValue:
-    """The sum over a kernel's places; the result's batch dimension is first, its features last."""
+    """The convolution as a sum over the kernel's places. The result has the batch dimension first and features last."""
     w, groups = window_of_convolution(op), group_counts(op)[0]
     batch, *spatial, features = sizes_of(b, x)
     counts = list(map(window_count, spatial, w.sizes, w.strides, w.dilation))
@@ -235,7 +239,7 @@ def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> 
 
 
 def _padded(b: Emitter, x: IrValue, value: IrValue, w: Window, others: Sequence[int] = ()) -> IrValue:
-    """x padded for a window, or x itself. `others` pads the dimensions before and after those of the window."""
+    """x padded for a window. `others` pads the dimensions before and after the window's dimensions."""
     paddings = w.low, w.high, [n - 1 for n in w.base]
     if not any(map(any, paddings)):
         return x
