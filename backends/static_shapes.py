@@ -1,4 +1,4 @@
-"""Programs with dynamic shapes on engines that compile static shapes only: one compiled program for each new shape.
+"""Runs programs with dynamic shapes on engines that need static shapes: compiles a program for each new shape.
 
 func.func @main(%x: tensor<?x3xf32>)    called with a 2x3 array    ->    func.func @main(%x: tensor<2x3xf32>)
 """
@@ -20,7 +20,7 @@ from tiduc.runtime.checks import check_count, check_sizes, check_type, checked
 from tiduc.runtime.signature import Signature, SignatureValue, TensorType
 
 KEPT = 16
-"""The number of shapes for which a program stays compiled; the shape that was used least recently makes room."""
+"""The number of shapes for which a program stays compiled. The least recently used shape is dropped."""
 
 _REFINE = (
     "builtin.module(stablehlo-refine-shapes,"
@@ -44,7 +44,10 @@ def at_each_shape(program: Lowered, compiled: Callable[[Lowered], Runnable]) -> 
 
 
 class AtEachShape:
-    """A program with dynamic shapes, compiled for the shapes of its arguments; `KEPT` compiled programs are kept."""
+    """A program with dynamic shapes, compiled for the shapes of its arguments.
+
+    Keeps the last `KEPT` compiled programs.
+    """
 
     def __init__(self, program: Lowered, compiled: Callable[[Lowered], Runnable]) -> None:
         self.signature, self.entry = program.signature, program.name
@@ -67,7 +70,7 @@ class AtEachShape:
 
 
 def _array(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
-    """The argument as an array whose type is checked; an array on a device stays there."""
+    """The argument as an array of the right type. An array on a device stays there."""
     if not (hasattr(argument, "shape") and hasattr(argument, "dtype")):
         return checked(argument, value, index)
     array: Array = argument  # type: ignore[assignment]  # it has a shape and a dtype
@@ -77,7 +80,7 @@ def _array(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
 
 @stage
 def refined(program: Lowered, shapes: Sequence[Sequence[int]]) -> Lowered:
-    """A copy of the program for arguments of these shapes, with static shapes everywhere.
+    """A copy of the program for arguments of these shapes. All its shapes are static.
 
     Raises `RequestError` if a shape depends on the values of arguments.
     """

@@ -23,14 +23,14 @@ SEEN = "3.13.0"
 class Fault:
     """One fault of IREE.
 
-      - `kind`: "wrong" if IREE computes wrong values, "crash" if its compiler crashes on or rejects an op that it
-    supports, "missing" if it lacks the op, "slow" if it is correct but slow.
-      - `text`: what IREE does, and what tiduc does instead.
-      - `witness`: a case of `test/py/cases/witnesses.py` that IREE alone fails.
-      - `untested`: why the record has no case, or why no test runs IREE on the case.
-      - `seen`: the version of IREE with the fault.
-      - `upstream`: the address of a public report of the fault, or of a pull request that fixes it.
-      - `row`: for a "slow" fault, the row of a benchmark in `test/bench/` that shows the gain, as in "flags.py: argmax"
+    - `kind`: "wrong" if IREE computes wrong values, "crash" if its compiler crashes on or rejects an op that it
+      supports, "missing" if it lacks the op, "slow" if it is correct but slow.
+    - `text`: what IREE does, and what tiduc does instead.
+    - `witness`: a case of `test/py/cases/witnesses.py` that IREE alone fails.
+    - `untested`: why the record has no case, or why no test runs IREE on the case.
+    - `seen`: the version of IREE with the fault.
+    - `upstream`: the address of a public report of the fault, or of a pull request that fixes it.
+    - `row`: for a "slow" fault, the row of a benchmark in `test/bench/` that shows the gain, as in "flags.py: argmax".
     """
 
     kind: Kind

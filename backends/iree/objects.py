@@ -37,10 +37,10 @@ class Objects:
 def compile_objects(
     source: Source, check: Callable[[bytes], object], limits: Limits | None = None
 ) -> Objects:
-    """The object file of a program. Raises `CompileError` if IREE's compiler refuses the program.
+    """Compiles a program to an object file. Raises `CompileError` if IREE's compiler refuses the program.
 
-    `check` is called with the program's text after `SCHEDULED`, before the kernels are compiled, and raises an error
-    for a program whose host code cannot be translated.
+    `check` receives the text after `SCHEDULED`, before the kernels are compiled. It raises an error if the host code
+    cannot be translated.
     """
     target, limits = find_target(source.target), limits or Limits()
     with scratch_folder() as folder:
@@ -64,7 +64,7 @@ def compile_objects(
 
 
 def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> bytes:
-    """The bytecode of a program after its dispatches are scheduled, with its arrays placed."""
+    """The bytecode of a program whose dispatches are scheduled and whose arrays are placed."""
     flags = f"--compile-to={DISPATCHED}", "--mlir-print-debuginfo"
     declared = replace(source, workgroups={})  # `put_in_workgroups` replaces the declarations
     dispatched = _run(declared, target, kernels, limits, folder, *flags)

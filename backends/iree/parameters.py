@@ -1,9 +1,9 @@
-"""Weights that a compiled module reads from an archive when it is loaded, rather than as constants or arguments.
+"""Weights that a compiled module reads from an archive when the module is loaded.
 
     func @main(%w, %x)     ->     util.global private @parameter.0 = #flow.parameter.named<"model"::"w">
                                   func @main(%x) { %w = util.global.load @parameter.0; call @lifted(%w, %x) }
 
-The ops belong to IREE's dialects, which these MLIR bindings lack, so they are written as text.
+The ops are written as text, because the MLIR bindings lack IREE's dialects.
 """
 
 import re
@@ -28,7 +28,7 @@ def other_inputs(signature: Signature, names: Collection[str]) -> list[int]:
 
 
 def without_parameters(signature: Signature, names: Collection[str]) -> Signature:
-    """The signature of a module whose inputs with these names, all of static shape, have become parameters."""
+    """The signature of a module after the inputs in `names`, all of static shape, have become parameters."""
     kept = other_inputs(signature, names)
     number = {old: new for new, old in enumerate(kept)}
     sizes = [
@@ -40,7 +40,7 @@ def without_parameters(signature: Signature, names: Collection[str]) -> Signatur
 
 
 def reading_parameters(stablehlo: str | bytes, signature: Signature, names: Collection[str]) -> str:
-    """The text of a prepared program, with a wrapper that reads the parameters and takes the other inputs."""
+    """The text of a prepared program with a wrapper, which reads the parameters and takes the other inputs."""
     module = parse(stablehlo)
     function, *_ = functions_in(module)
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)

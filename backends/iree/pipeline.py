@@ -1,7 +1,7 @@
-"""PIPELINE: all passes on a module between StableHLO and IREE's compiler, in order, with the reason for each.
+"""PIPELINE: all passes between StableHLO and IREE's compiler, in order, with the reason for each pass.
 
-Consecutive passes are a group. `plan.py` says which groups run in each attempt to compile a program;
-`legalize_for_iree` runs only "legal". Edits of IREE's own IR run in the process of its compiler, in the order of
+Consecutive passes form a group. `plan.py` says which groups run in each attempt to compile a program.
+`legalize_for_iree` runs only the group "legal". Edits of IREE's own IR run in the compiler's process, in the order of
 `Changes.edits` (`steps.py`).
 """
 
@@ -54,9 +54,13 @@ from tiduc.dialect.mlir.context import stage
 from tiduc.dialect.ops.ir_types import IrOp
 
 Group = Literal["speed", "tiles", "host", "legal", "loops", "carries", "regions"]
-"""Groups of passes. Only "legal" is needed for correct values; the others are for speed. "speed" rewrites single ops,
-"tiles" large products, and "host" counters of loops. "loops" turns loops into dispatches, "carries" updates
-loop-carried arrays in place, and "regions" decides which ops IREE compiles together."""
+"""Groups of passes. Only "legal" is needed for correct values; the others are for speed.
+
+- "speed" rewrites single ops, and "tiles" large products.
+- "host" rewrites counters of loops.
+- "loops" turns loops into dispatches, and "carries" updates loop-carried arrays in place.
+- "regions" decides which ops IREE compiles together.
+"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Entry:
         return self.group == "legal" or (settings.fast and of_target)
 
     def run(self, module: ir.Module | IrOp, settings: Settings) -> int:
-        """Runs the pass on a module, in place. Returns the number of rewrites, or 0 if the pass does not count them."""
+        """Runs the pass on a module, in place. Returns the number of rewrites. 0 if the pass does not count them."""
         with progress.during(self.name, module):
             count = self.function(module, settings) if self.takes_settings else self.function(module)
         return count if isinstance(count, int) else 0
@@ -294,7 +298,7 @@ def legalize(module: ir.Module | IrOp, settings: Settings) -> None:
 
 
 def parts_of_legalization(**options: Any) -> list[tuple[str, Callable[[ir.Module | IrOp], object]]]:
-    """The names and functions of the passes that `legalize_for_iree` runs with these options."""
+    """The names and functions of the passes in `legalize_for_iree`, for these options."""
     settings = Settings(**options)
     return [
         (f"tidu-legalize-for-iree: {entry.function.__name__}", partial(entry.run, settings=settings))

@@ -1,19 +1,19 @@
 """plan: the attempts to compile a program with IREE, in order, and the reruns within an attempt.
 
-Each attempt runs groups of passes of `PIPELINE`, then IREE's compiler with some flags. The first attempt gives the
-fastest program. IREE rejects some programs after some rewrites for speed, so each later attempt leaves out one rewrite:
+Each attempt runs groups of passes of `PIPELINE`, then IREE's compiler with flags of the attempt. The first attempt
+gives the fastest program. As IREE rejects some programs after some rewrites for speed, later attempts omit rewrites:
 
     loops over small arrays as dispatches  ->  loops on the host  ->  the host does not count  ->  no kernels of vectors
 
-Each of these is tried with carries that are updated in place, then without, and then without functions of equal layers.
-The last attempt gives the compiler the whole program in one run. Each attempt states its reason. An attempt does not
-apply if its program would be that of another attempt: if a group that it `needs` changes nothing, for example.
-`prepare.py` runs the passes of an attempt when the attempts before it have failed. No attempt follows a compiler that
-exceeds its limit of time.
+Each of these is tried with carries updated in place, then without, and then without functions of equal layers. The last
+attempt compiles the whole program in one run. Each attempt states its reason. An attempt is skipped if its program
+would equal that of another attempt, for example because a group in `needs` changes nothing. `prepare.py` runs the
+passes of an attempt when the attempts before it have failed. If the compiler exceeds its time limit, no further attempt
+is made.
 
-Within an attempt, IREE's compiler runs in steps (`steps.py`). `Rerun` lists the steps that are repeated in another way,
-with the reasons. An edit of IREE's IR (`modules/edits.py`) whose invariants do not hold is left out, with a remark, if
-the edit is for speed; if it corrects the program, the attempt fails.
+Within an attempt, IREE's compiler runs in steps (`steps.py`). `Rerun` lists the reasons to repeat steps in another way.
+If the invariants of an edit of IREE's IR (`modules/edits.py`) do not hold, an edit for speed is skipped, with a remark.
+If the edit corrects the program, the attempt fails.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,17 +36,21 @@ THREADS, ONE_THREAD = "local-task", "local-sync"
 """The devices of IREE's runtime that run programs on CPUs."""
 
 SPEED: tuple[Group, ...] = ("speed", "tiles")
-"""The groups with which all attempts begin, except those without rewrites for speed."""
+"""The groups with which all attempts begin, except attempts without rewrites for speed."""
 
 
 @dataclass(frozen=True)
 class Facts:
     """Facts about a program after the groups up to "legal". The plan depends on them.
 
-    `tiled`: it has products for which data tiling is faster. `rewritten`: the groups `SPEED` changed it. `kernels`:
-    these groups created vector kernels. `threaded`: it has work for several threads. `divided`: its vector kernels
-    outside of loops have work for several threads. `loops`: it has loops. `counted`: the group "host" changed it.
-    `resources`: it has constants that are not stored in its text.
+    - `tiled`: the program has products for which data tiling is faster.
+    - `rewritten`: the groups `SPEED` changed the program.
+    - `kernels`: these groups created vector kernels.
+    - `threaded`: the program has work for several threads.
+    - `divided`: the vector kernels outside of loops have work for several threads.
+    - `loops`: the program has loops.
+    - `counted`: the group "host" changed the program.
+    - `resources`: the program has constants that are not stored in its text.
     """
 
     tiled: bool = False
@@ -63,13 +67,16 @@ class Facts:
 class Attempt:
     """One way to compile a program, and the reason for its place in the plan.
 
-    The passes of `groups` run in order with `settings`. The attempt applies if each of the groups `needs` changes the
-    program. IREE's compiler gets `flags` in addition to the flags of the target. `device` is the device of IREE's
-    runtime that the module requires, or empty for the device of the target. `threaded` says that several threads run
-    the module. With `may_place`, tiduc places the arrays of the program in memory if they are large enough. With
-    `inlines`, IREE inlines the functions of equal layers before it forms dispatches; the attempt then applies only to
-    programs with such functions. With `whole`, IREE's compiler gets the whole program in one run; the attempt then
-    applies only to programs that the other attempts compile in several runs with edits between them.
+    - `settings`, `groups`: the passes of `groups` run in order with `settings`.
+    - `needs`: the attempt applies only if each of these groups changes the program.
+    - `flags`: flags of IREE's compiler, in addition to the flags of the target.
+    - `device`: the device of IREE's runtime that the module requires, or empty for the device of the target.
+    - `threaded`: several threads run the module.
+    - `may_place`: tiduc places the program's arrays in memory if they are large enough.
+    - `inlines`: IREE inlines the functions of equal layers before it forms dispatches. The attempt applies only to
+      programs with such functions.
+    - `whole`: IREE's compiler gets the whole program in one run. The attempt applies only to programs that other
+      attempts compile in several runs with edits between them.
     """
 
     reason: str
@@ -92,7 +99,7 @@ class Attempt:
 
 
 class Rerun(Enum):
-    """The runs of IREE's compiler that follow a failed run within one attempt. The value of each is its reason."""
+    """Reasons to run IREE's compiler again, in another way, within one attempt."""
 
     VERIFIED = (
         "one verified run, since a step fails or makes invalid ops, and unverified steps do not say which op"
@@ -122,12 +129,12 @@ def attempts(facts: Facts, target: Target, settings: Settings) -> tuple[Attempt,
 
 
 def plain(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """The attempts that update no carry in place. They place no array in memory."""
+    """The attempts that update no carry in place. They also place no array in memory."""
     return tuple(replace(attempt, may_place=False) for attempt in attempts if "carries" not in attempt.groups)
 
 
 def inlined(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """The attempts; those that inline the functions of equal layers before dispatches are formed come first."""
+    """The attempts, sorted so that attempts with `inlines` come first."""
     return tuple(sorted(attempts, key=lambda attempt: not attempt.inlines))
 
 
@@ -170,7 +177,7 @@ def _for_cpus(facts: Facts, target: Target, settings: Settings) -> Iterator[Atte
 
 
 def _variants(attempt: Attempt, facts: Facts) -> Iterator[Attempt]:
-    """Up to three variants of an attempt: carries updated in place; carries copied; equal layers inlined by IREE."""
+    """Yields up to three variants of an attempt: carries updated in place; carries copied; equal layers inlined."""
     groups, reason = attempt.groups, attempt.reason
     if facts.loops:
         yield replace(

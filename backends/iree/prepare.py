@@ -34,7 +34,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 from tiduc.runtime.signature import DEVICE, LAPACK, REFLECTION, reflection
 
 _PLACED = 2**15
-"""The least total size, in bytes, of a program's arrays for which placing them is worth a further compiler step."""
+"""The fewest bytes of a program's arrays for which placing the arrays is worth a further compiler step."""
 _OF_SCHEDULE = PRINTS_IR, "--iree-scheduling"
 """The prefixes of users' flags that change IREE's phase `stream`."""
 _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
@@ -42,12 +42,15 @@ _FILES = re.compile(rb'"((?:[^"\\]|\\.)*)":\d+:\d+')
 
 
 class Prepared:
-    """A program for the target in the options: the attempts to compile it, and the source of each attempt.
+    """A program, the attempts to compile it, and the source of each attempt.
 
-    `flags` are further flags of IREE's compiler for all attempts. `parameters` are names of inputs that the module
-    reads from an archive. If `is_plain` is set, IREE places the arrays, and loops copy their carries. If `inlines` is
-    set, IREE inlines functions of equal layers before it forms dispatches. Raises `CompileError` if the target lacks
-    one of the element types. Raises `RequestError` if the options ask for LAPACK callbacks and the target has none.
+    - `flags`: further flags of IREE's compiler for all attempts.
+    - `parameters`: the names of the inputs that the module reads from an archive.
+    - `is_plain`: IREE places the arrays, and loops copy their carries.
+    - `inlines`: IREE inlines functions of equal layers before it forms dispatches.
+
+    Raises `CompileError` if the target lacks one of the element types. Raises `RequestError` if the options ask for
+    LAPACK callbacks and the target has none.
     """
 
     @stage
@@ -72,7 +75,7 @@ class Prepared:
         self.attempts = inlined(every) if inlines else every
 
     def sources(self) -> Iterator[tuple[Attempt, Source | None]]:
-        """The attempts in order, each with its source. The source is None if the attempt does not apply.
+        """Yields the attempts in order, each with its source, or None if the attempt does not apply.
 
         The passes of an attempt run when its source is requested.
         """
@@ -80,12 +83,12 @@ class Prepared:
             yield attempt, self.source(attempt)
 
     def applicable(self) -> Iterator[Source]:
-        """The sources of the attempts that apply, in order. There is at least one."""
+        """Yields the sources of the attempts that apply, in order. There is at least one source."""
         return (source for _, source in self.sources() if source is not None)
 
     @stage
     def source(self, attempt: Attempt) -> Source | None:
-        """The source of an attempt; None if the attempt does not apply to the program."""
+        """The source of an attempt. None if the attempt does not apply to the program."""
         if attempt.inlines and (attempt.settings, attempt.groups) in self._without_repeats:
             return None
         *before, last = attempt.groups
@@ -109,8 +112,8 @@ class Prepared:
     ) -> Source | None:
         """The source for a module, with locations for diagnostics, and with the signature as reflection attributes.
 
-        Copies of the kernels are put at the module's end. None if the attempt lets IREE inline the functions of equal
-        layers, and the module has no such functions.
+        Copies of the kernels are put at the module's end. None if the attempt makes IREE inline the functions of equal
+        layers, but the module has no such functions.
         """
         copies = [
             kernel.clone(ir.InsertionPoint(module.regions[0].blocks[0])).operation for kernel in kernels
@@ -129,7 +132,7 @@ class Prepared:
                 run_passes(module, "builtin.module(strip-debuginfo)")
             return replace(empty, stablehlo=bytecode(module))
         workgroups = dict(map(declare_workgroup, copies))
-        # Unknown ops may have made MLIR choose the generic form, which the other ops do not need.
+        # Unknown ops may have made MLIR choose the generic form, although the other ops do not need it.
         text = str(module.get_asm(enable_debug_info=True, assume_verified=True))
         if _names_pipes(text):
             text = str(module.get_asm(assume_verified=True))
@@ -148,7 +151,7 @@ class Prepared:
 
 
 class _Known(NamedTuple):
-    """A module after some groups, the kernels that were removed from it, and the number of rewrites."""
+    """A module after some groups, the kernels that were removed from the module, and the number of rewrites."""
 
     module: ir.Operation
     kernels: Sequence[ir.Operation] = ()
@@ -156,11 +159,11 @@ class _Known(NamedTuple):
 
 
 _COUNTING: tuple[Group, ...] = ("host", "loops", "carries")
-"""The groups that leave a module unchanged whenever they return 0 rewrites."""
+"""The groups that leave a module unchanged if they return 0 rewrites."""
 
 
 class _Modules:
-    """The module of a program after sequences of groups. Each sequence runs once, even if several attempts share it."""
+    """The module of a program after sequences of groups. Attempts that share a sequence share its result."""
 
     def __init__(self, module: ir.Operation) -> None:
         self._known: dict[tuple[Settings | None, tuple[Group, ...]], _Known] = {(None, ()): _Known(module)}
@@ -249,7 +252,7 @@ def _describe(module: ir.Operation, program: Lowered, device: str) -> None:
 
 
 def _names_pipes(text: str) -> bool:
-    """Whether a location names a pipe or a device: the compiler would open it to print the location's line."""
+    """Whether a location names a pipe or a device. The compiler would open it in order to print the location's line."""
     for written in set(_FILES.findall(text.encode("utf-8", "surrogateescape"))):
         name = re.sub(rb"\\([0-9A-F]{2})", lambda byte: bytes.fromhex(byte[1].decode()), written)
         with suppress(OSError, ValueError):  # the file does not exist
@@ -259,7 +262,7 @@ def _names_pipes(text: str) -> bool:
 
 
 def _may_edit_schedule(flags: Sequence[str]) -> bool:
-    """Whether tiduc may edit the phase `stream`: the user's flags do not change the phase."""
+    """Whether tiduc may edit the phase `stream`, because the user's flags do not change it."""
     return not any(flag.startswith(_OF_SCHEDULE) for flag in flags)
 
 

@@ -1,4 +1,4 @@
-"""records: all faults of IREE that this backend works around, and the tables of them in docs/iree.md."""
+"""records: the records of all faults of IREE that tiduc works around, and the tables of them in docs/iree.md."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tiduc.backends.iree.pipeline import PIPELINE
 
 
 def records() -> list[Record]:
-    """All records, by the names of ops, passes and rewrites. `{op}` in the name of a witness stands for the op."""
+    """All records, by op, pass or rewrite. `{op}` in the name of a witness stands for the op's name."""
     patterns = [(op, entry) for op, entries in PATTERNS.items() for entry in entries]
     of_ops = [
         Record(
@@ -35,14 +35,16 @@ TABLES = {
     "modules": (MODULES, VM_CODE),
     "slow": (EVERYWHERE, ON_CPUS, ON_OTHERS, MODULES, VM_CODE),
 }
-"""The tables of docs/iree.md, each with the values of `Record.where` that it lists. "slow" has the faults of that kind,
-the other tables have all other faults."""
+"""The tables of docs/iree.md, each with the values of `Record.where` that it lists.
+
+The table "slow" has the faults of that kind. The other tables have all other faults.
+"""
 
 
 def table(name: str) -> str:
-    """A Markdown table with one row for each fault, and the ops that have the fault.
+    """A Markdown table with a row for each fault, which lists the ops that have the fault.
 
-    The table "passes" has one row for each pass, and the table "loops" one for each form of loops.
+    The table "passes" has a row for each pass, and the table "loops" a row for each form of loops.
     """
     if name in _OTHERS:
         return "\n".join(_OTHERS[name]())
@@ -78,7 +80,7 @@ _OTHERS = {"passes": _passes, "loops": _loops}
 
 
 def _lines(rows: dict[tuple[str, str], list[str]], slow: bool) -> Iterator[str]:
-    """The lines of a table. `rows` maps the kind of a fault (if `slow`, the benchmark) and its text to its ops."""
+    """Yields the lines of a table. `rows` maps a fault's kind (or its benchmark if `slow`) and text to its ops."""
     yield f"| op or pass | {'' if slow else 'kind | '}IREE's fault, and what replaces it |{' gain | ' * slow}".rstrip()
     yield "|---|---|---|"
     for (of, text), ops in rows.items():

@@ -1,6 +1,6 @@
 """The sizes of a compiled module: its code, constants and buffers, by function.
 
-IREE's tool `iree-dump-module` lists the functions of the virtual machine; the kernels are ELF files in the archive.
+IREE's tool `iree-dump-module` lists the functions of the virtual machine. The kernels are ELF files in the archive.
 """
 
 import io
@@ -29,9 +29,9 @@ _FREED = re.compile(r"vm\.call @hal\.device\.queue\.dealloca\((.*)\)")
 class Buffers:
     """The buffers that one call of a function allocates, without arguments and constants.
 
-    `bytes` is the most that is in use at one time, or None if a size is known only at run time. `branches` says that
-    the function has loops or branches. Then `bytes` is the sum over all ops that allocate, each of which may run many
-    times.
+    `bytes` is the most that is in use at one time, or None if a size is known only at run time. `branches` says whether
+    the function has loops or branches. If it has, `bytes` is the sum over all allocating ops instead, although each may
+    run many times.
     """
 
     bytes: int | None
@@ -40,7 +40,7 @@ class Buffers:
 
 @dataclass(frozen=True)
 class SizeReport:
-    """Sizes in bytes: of the file, kernels, constants and bytecode, of each kernel, and of the buffers by function."""
+    """Sizes in bytes: of the file, code, constants and bytecode, of each kernel, and of each function's buffers."""
 
     file: int
     format: str  # the format of the kernels, such as system-elf-arm_64
@@ -80,7 +80,7 @@ def _is_format(text: str) -> bool:
 
 
 def _parts(contents: bytes) -> Sequence[tuple[str, bytes]]:
-    """The files in a module that is an archive; an empty sequence for any other module."""
+    """The files in a module that is an archive. Empty for any other module."""
     if not contents.startswith(b"PK\x03\x04"):
         return ()
     with zipfile.ZipFile(io.BytesIO(contents)) as archive:
@@ -132,7 +132,7 @@ def _buffers(body: str) -> Buffers:
 
 
 def _branches(body: str) -> bool:
-    """Whether a function has loops or branches; branches to a failure do not count."""
+    """Whether a function has loops or branches. Ignores branches to a failure."""
     blocks = re.split(r"^\^bb\d+.*:$", body, flags=re.M)[1:]
     failing = {i for i, block in enumerate(blocks) if "vm.fail" in block}
     for i, block in enumerate(blocks):

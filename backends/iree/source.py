@@ -19,12 +19,14 @@ _JOINS_IN_BYTECODE = re.compile(rb"\0(?:while|case|if|scf|cf)\0")
 class Source:
     """One program to compile: MLIR text, MLIR bytecode or a StableHLO portable artifact.
 
-    `name` is the program's name in diagnostics. `flags` are compiler flags in addition to the target's. `workgroups`
-    maps the names of functions that the text declares to the text of their definitions. These functions compute the
-    workgroups of dispatches. With `repeats`, the text has functions of repeated ops, which are inlined after IREE has
-    formed dispatches. With `threaded`, the program runs on IREE's device with several threads. With `places`, tiduc
-    places the arrays of the program's execution regions in memory. With `poisons`, memory holds NaN whenever it holds
-    no array, so that reads of unwritten or released memory show in the results.
+    - `name`: the program's name in diagnostics.
+    - `flags`: compiler flags in addition to the target's flags.
+    - `workgroups`: maps the functions that the text only declares to their definitions. They compute the workgroups of
+      dispatches.
+    - `repeats`: the text has functions of repeated ops, which are inlined after IREE has formed dispatches.
+    - `threaded`: the program runs on IREE's device with several threads.
+    - `places`: tiduc places the arrays of the program's execution regions in memory.
+    - `poisons`: memory without an array holds NaN, so that reads of unwritten or released memory show in the results.
     """
 
     stablehlo: str | bytes
@@ -39,7 +41,7 @@ class Source:
 
     @property
     def text(self) -> bytes:
-        """The text of the program, which only declares the functions of workgroups."""
+        """The text of the program. It only declares the functions in `workgroups`."""
         # surrogateescape restores the original bytes of text that was read from bytes that are not UTF-8.
         text = self.stablehlo
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
@@ -72,7 +74,7 @@ class Source:
 def may_be_inlined(text: bytes) -> bytes:
     """The text of a program without the attributes that keep IREE from inlining functions of repeated ops.
 
-    Raises `CompileError` if no function has these attributes, because callers know that there are such functions.
+    Raises `CompileError` if no function has these attributes.
     """
     allowed, count = _NEVER.subn(b"", text)
     if not count:

@@ -1,11 +1,10 @@
 """steps: the runs of IREE's compiler on one program, from StableHLO to a module.
 
-`STEPS` lists the runs, in groups called parts. A program goes through all of them if its arrays are placed in memory.
-Other programs need fewer runs: a step that no edit follows shares a run with the next step. A verified run verifies
-all ops after each pass. An unverified run verifies them only when it reads its input, and when it prints text. If a
-step of a part fails or prints invalid ops, one verified run replaces the part (`Rerun` in `plan.py`). `Changes.edits`
-lists the edits after each phase. If the IR is edited between two phases, `modules/process.py` runs the compiler, and
-otherwise `iree-compile`.
+`STEPS` lists the runs, in groups called parts. A program needs all runs if its arrays are placed in memory. Otherwise,
+a step that no edit follows shares a run with the next step. A verified run verifies all ops after each pass. An
+unverified run verifies ops only when it reads its input and when it prints text. If a step of a part fails or prints
+invalid ops, one verified run replaces the part (`Rerun` in `plan.py`). `Changes.edits` lists the edits after each
+phase. A run with edits is a process of `modules/process.py`; other runs use `iree-compile`.
 """
 
 import warnings
@@ -22,12 +21,15 @@ from tiduc.dialect.mlir.artifacts import BYTECODE
 from tiduc.runtime.process import Ended
 
 OPTIMIZED, DISPATCHED, SCHEDULED, LOWERED = "global-optimization", "flow", "stream", "executable-targets"
-"""Phases of IREE's compiler. `OPTIMIZED` ends before IREE forms dispatches, `DISPATCHED` when they are formed,
-`SCHEDULED` when their order and memory are decided, and `LOWERED` when all executables are in the dialects of their
-targets, such as LLVM's."""
+"""Phases of IREE's compiler:
+
+- `OPTIMIZED` ends before IREE forms dispatches, `DISPATCHED` after that.
+- After `SCHEDULED`, the order of dispatches and their memory are decided.
+- After `LOWERED`, all executables are in the dialects of their targets, such as LLVM's.
+"""
 
 ALLOCATING = "stream, first half"
-"""The point at which IREE has decided which arrays share an allocation; it is not a phase of its own."""
+"""The point inside `SCHEDULED` at which IREE has decided which arrays share an allocation."""
 
 VM = "vm"
 """The phase that ends with code for IREE's virtual machine."""
@@ -42,7 +44,7 @@ _SCHEDULE = (
     ),
     ("iree-stream-cmd-transformation-pipeline,iree-stream-optimization-pipeline", SCHEDULED),
 )
-"""IREE's phase that schedules dispatches, as two pipelines, each with its end."""
+"""The phase that schedules dispatches, as two pipelines with the point at which each ends."""
 
 _GENERIC = b'"builtin.module"'
 """The beginning of a module in MLIR's generic form. Aliases may precede it."""
@@ -51,9 +53,11 @@ _GENERIC = b'"builtin.module"'
 class Changes(NamedTuple):
     """The edits that a program needs between runs of the compiler.
 
-    `repeats`: functions of repeated ops are inlined. `places`: arrays are placed in memory. `workgroups`: the functions
-    that compute workgroups of dispatches are inserted. `vm`: host code is edited. `poisons`: arrays hold NaN before and
-    after their use.
+    - `repeats`: functions of repeated ops are inlined.
+    - `places`: arrays are placed in memory.
+    - `workgroups`: the functions that compute workgroups of dispatches are inserted.
+    - `vm`: host code is edited.
+    - `poisons`: arrays hold NaN before and after their use.
     """
 
     repeats: bool
@@ -101,10 +105,10 @@ class Changes(NamedTuple):
 class CompilerStep:
     """A run of IREE's compiler from the phase `begin`, or from StableHLO if `begin` is empty, to the phase `end`.
 
-    The compiler stops at the end if `stops` holds for the edits of a program; otherwise the run includes the next step.
-    The step writes bytecode if `bytecode` is set, else text. With `one_thread`, the compiler starts no threads: the
-    passes run over one large function, so threads would cost time and save none. If arrays are placed, `pipelines`
-    replace the phases of the step; each of them ends at a phase.
+    - `stops`: whether the compiler stops at the end, for a program's edits. Otherwise the run includes the next step.
+    - `bytecode`: the step writes bytecode, otherwise text.
+    - `one_thread`: the compiler starts no threads, because the passes run over one large function.
+    - `pipelines`: replace the phases of the step if arrays are placed. Each pipeline ends at a phase.
     """
 
     name: str
@@ -117,7 +121,7 @@ class CompilerStep:
     pipelines: tuple[tuple[str, str], ...] = ()
 
     def spans(self, changes: Changes, edits: Mapping[str, Sequence[str]]) -> list[Span]:
-        """The spans of the run: one for each phase that edits follow, and one up to the end."""
+        """The spans of the run: one for each phase that edits follow, and a last span up to the end."""
         if self.pipelines and changes.places:
             return [Span(end, edits.get(end, ()), self.verified, text) for text, end in self.pipelines]
         first = _ORDER.index(self.begin) + 1 if self.begin else 0
@@ -128,7 +132,7 @@ class CompilerStep:
 
 STEPS = (
     # Verifying all ops after each pass would take two fifths of the time. IREE makes invalid ops from some StableHLO.
-    # They are noticed at the end of the first step; the second step would turn them into wrong values.
+    # The end of the first step detects them, before the second step could turn them into wrong values.
     (
         CompilerStep(
             "optimize",
@@ -159,8 +163,8 @@ STEPS = (
             pipelines=_SCHEDULE,
         ),
     ),
-    # The passes of the second step visit the whole module, but mainly change the code of the host. A verified run would
-    # verify the kernels, which are large and final, after each of these passes. VM code is verified when it is read.
+    # The passes of the second step visit the whole module, but mainly change host code. A verified run would verify the
+    # kernels, which are large and final, after each of these passes. VM code is verified when it is read.
     (
         CompilerStep("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.in_stream),
         CompilerStep(
@@ -208,13 +212,13 @@ def parts_of(changes: Changes) -> list[Part]:
 
 
 def _one(steps: Part) -> CompilerStep:
-    """One verified run in place of these steps."""
+    """One verified run that replaces these steps."""
     name = ", ".join(step.name for step in steps)
     return replace(steps[-1], name=name, begin=steps[0].begin, verified=True, one_thread=False, pipelines=())
 
 
 class SteppedProgram(NamedTuple):
-    """A program to compile: its source and target, its edits, and IREE's compiler with the flags for the program."""
+    """A program to compile: its source, target and edits, and IREE's compiler with the program's flags."""
 
     source: Source
     target: Target
@@ -224,7 +228,7 @@ class SteppedProgram(NamedTuple):
     def started(self, step: CompilerStep, program: bytes) -> tuple[list[str], bytes]:
         """The command of a step, and its standard input.
 
-        If edits follow a phase, the step runs in a process that performs them (`modules/process.py`).
+        A step with edits runs in a process of `modules/process.py`.
         """
         spans = step.spans(self.changes, self.changes.edits(self.target, self.source.threaded))
         if any(span.edits or span.pipeline for span in spans):
@@ -251,7 +255,7 @@ def in_steps(source: Source, target: Target, compiler: Sequence[str], run: Run, 
 
 
 def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: Note) -> Ended:
-    """Runs the steps of a part on a text. If a step fails, replaces the part by one verified run of IREE's compiler.
+    """Runs the steps of a part on a text. If a step fails, one verified run of IREE's compiler replaces the part.
 
     A part that is a single step of IREE's compiler is not run again.
     """
@@ -280,5 +284,5 @@ def _heard(ended: Ended) -> Ended:
 
 
 def _is_valid(ended: Ended) -> bool:
-    """Whether a run of the compiler has printed valid ops: MLIR prints invalid ops in its generic form."""
+    """Whether a run of the compiler has printed valid ops. MLIR prints invalid ops in its generic form."""
     return not ended.output.startswith(_GENERIC) and b"\n" + _GENERIC not in ended.output

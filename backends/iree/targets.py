@@ -12,14 +12,15 @@ from tiduc.runtime.placement import usual_device
 class Target:
     """A target: its name, the compiler's flags, the runtime's device, and what its programs cannot use.
 
-    `device` is empty if nothing on this kind of machine runs the compiled module. `lacks` maps each element type
-    without arithmetic to the variants that do have it; `remark` says what else does not work. With `spirv`, code is
-    SPIR-V, whose math functions are less exact and exist for f32 and f16 only. With `tensor_cores`, NVIDIA's GPUs of
-    this variant multiply f16 and bf16 by instructions for matrices. With `fused`, all CPUs of this variant are known to
-    have a fused multiply-add instruction. `vectors` are the vector registers of CPUs, as in `Settings`.
-
-    `variants` may follow the colon, as in `cuda:sm_86`. Only names known to compile are listed, since IREE's compiler
-    crashes on names that it does not know. `variant` is a template of flags for the variant's name.
+    - `device` (a property) is empty if this kind of machine cannot run the module.
+    - `lacks` maps each element type without arithmetic to the variants that have it. `remark` says what else does not
+      work.
+    - `spirv`: code is SPIR-V, whose math functions are less exact and exist for f32 and f16 only.
+    - `tensor_cores`: NVIDIA's GPUs of this variant multiply f16 and bf16 with instructions for matrices.
+    - `fused`: all CPUs of this variant surely have a fused multiply-add instruction.
+    - `vectors`: the vector registers of CPUs, as in `Settings`.
+    - `variants` may follow a colon in the name, as in `cuda:sm_86`. Only variants known to compile are listed, because
+      IREE's compiler crashes on unknown variants. `variant` is a template of flags for a variant.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Target:
 
     @property
     def device(self) -> str:
-        """The runtime's device that runs compiled modules on this kind of machine; empty if there is none."""
+        """The runtime's device that runs compiled modules on this kind of machine. Empty if there is none."""
         return usual_device(self.name)
 
 
@@ -54,24 +55,26 @@ _LLVM = (
     _KEEP_F64,
 )
 REASSOCIATED = ("--iree-llvmcpu-reassociate-fp-reductions=true",)
-"""Vector code for reductions of floats: 0.5 to 1 times the run time. A sum of terms that are all -0 may be +0."""
+"""Vector code for float reductions: 0.5 to 1 times the run time. A sum of terms that are all -0 may be +0."""
 IN_ORDER = ("--iree-stream-partitioning-favor=debug",)
-"""Dispatches run one after the other, in the order of the program, instead of concurrently if they are independent.
+"""Independent dispatches run one after the other, in the order of the program, instead of concurrently.
 
-IREE then reuses the memory of a value right after the dispatch that reads it last. Large dispatches have work for all
-threads, and small ones are not faster when they run concurrently. IREE's setting for least memory has no effect.
+IREE then reuses the memory of a value right after the dispatch that reads it last. Concurrency would gain nothing:
+large dispatches have work for all threads, and small dispatches are not faster. IREE's setting for least memory has no
+effect.
 """
 TILED = ("--iree-global-opt-data-tiling=true",)
 """Data tiling: 0.7 times the run time and twice the memory for products of large matrices (`work.py`)."""
-# sin, tanh, ... of f64 call libm. A shared library finds libm, but IREE's embedded linker does not. IREE would evaluate
-# constants at compile time with the embedded linker, so constants are evaluated when a module is loaded.
+# sin, tanh, ... of f64 call libm, which a shared library finds, but IREE's embedded linker does not. IREE would
+# evaluate constants at compile time with the embedded linker. Therefore constants are evaluated when a module is
+# loaded.
 _NO_CONSTANTS = "--iree-opt-const-eval=false"
 _SHARED = (*_LLVM, "--iree-llvmcpu-link-embedded=false", _NO_CONSTANTS)
 
 _NO_NARROW_DIVISIONS = "--opt-disable=correlated-propagation", "--opt-bisect-verbose=false"
-"""Keeps LLVM from dividing indices as vectors of 16-bit integers, which its back-end for CUDA cannot compile.
+"""Keeps LLVM from dividing indices as vectors of 16-bit integers, which its CUDA back end cannot compile.
 
-IREE computes indices in such vectors when it reverses the window of a kernel, for example.
+Reversing the window of a kernel is an example of such code.
 """
 
 IN_TILES = ("--iree-llvmcpu-stack-allocation-limit=131072",)
@@ -85,15 +88,14 @@ KERNELS = (
     "--iree-llvmcpu-disable-distribution=true",
     "--iree-llvmcpu-max-allowed-number-of-native-vectors=2048",
 )
-"""For modules with loops inside dispatches, which the calling thread runs: workers' stacks have only 128 KiB.
+"""For modules with loops inside dispatches, which the calling thread runs because workers' stacks have only 128 KiB.
 
-If a dispatch has several products, the compiler chooses tile sizes for one of them, not always for the same one.
-Another product may then need a vector of more than 512 native vectors, the default limit: half of the compilations
-failed.
+If a dispatch has several products, the compiler chooses tile sizes for one of them, not always the same one. Another
+product may then need a vector of more than 512 native vectors, the default limit: half of the compilations failed.
 """
 
 SMALL_KERNELS = ("--iree-llvmcpu-stack-allocation-limit=65536", *KERNELS[1:])
-"""For modules with loops inside dispatches and dispatches for several threads: limited to half of a worker's stack."""
+"""For modules with loops inside dispatches and with dispatches for several threads: uses half of a worker's stack."""
 
 _X86 = tuple(
     "x86-64 x86-64-v2 x86-64-v3 x86-64-v4 znver1 znver2 znver3 znver4 znver5 haswell broadwell skylake "
@@ -119,7 +121,7 @@ _WIDE = (
 
 
 def _here(feature: str) -> bool:
-    """Whether this machine's x86 CPU is known to have a feature, named as Linux names it."""
+    """Whether this machine's x86 CPU surely has a feature. Features have Linux's names."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), [])
@@ -129,7 +131,7 @@ def _here(feature: str) -> bool:
 
 
 def _here_fused() -> bool:
-    """Whether this machine's CPU is known to have a fused multiply-add instruction."""
+    """Whether this machine's CPU surely has a fused multiply-add instruction."""
     if _HERE is _ARM:
         return platform.machine().lower() in ("aarch64", "arm64")
     return _here("fma")
@@ -153,7 +155,7 @@ def _linux(
 
 
 def _bare(name: str, description: str, triple: str, *flags: str) -> Target:
-    """A target without an operating system, for which only static libraries can be compiled."""
+    """A target without an operating system, which supports only static libraries."""
     flags = f"--iree-llvmcpu-target-triple={triple}", _NO_CONSTANTS, *flags
     return Target(name, description, (*_LLVM, *flags), library=True, remark=_ONLY)
 
@@ -298,7 +300,7 @@ TARGETS: dict[str, Target] = {
 
 
 def find_target(name: str) -> Target:
-    """The target of a name such as `cpu`, `cuda` or `cuda:sm_86`, with the flags of its variant.
+    """The target of a name such as `cpu`, `cuda` or `cuda:sm_86`, with the flags of the variant.
 
     Raises `TiducError`, which lists the known names, for an unknown target or variant.
     """
@@ -330,9 +332,9 @@ def find_target(name: str) -> Target:
 
 
 def _host(target: Target) -> str:
-    """The variant for this machine's CPU: the value of TIDUC_HOST_CPU, or `host`, for which IREE detects the features.
+    """The variant for this machine's CPU: the value of TIDUC_HOST_CPU, or `host`, which makes IREE detect features.
 
-    Raises TiducError if the variable names an unknown variant.
+    Raises `TiducError` if the variable names an unknown variant.
     """
     named = os.environ.get("TIDUC_HOST_CPU", "host")
     if named not in target.variants:
@@ -351,7 +353,7 @@ def _is_fused(base: str, variant: str) -> bool:
 
 
 def _vectors(base: str, variant: str) -> str:
-    """The vector registers of CPUs of a variant, as in `Settings`; 128 bits if their size is unknown."""
+    """The vector registers of CPUs of a variant, as in `Settings`. 128 bits if their size is unknown."""
     here = variant == "host"
     if base == "aarch64" or variant in _ARM or (here and _HERE is _ARM):
         return "128x32"

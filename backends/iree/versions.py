@@ -12,9 +12,9 @@ PACKAGES = ("iree-base-compiler", "iree-base-runtime")
 
 @functools.cache
 def warn_of_another_version() -> None:
-    """Warns once if an installed package of IREE has another version than the one that the fault records describe.
+    """Warns once if the installed IREE has another version than the fault records describe.
 
-    tiduc works around faults of one version of IREE, and edits IREE's own IR between runs of the compiler. Another
+    tiduc works around the faults of one version of IREE, and edits IREE's own IR between runs of the compiler. Another
     version may have other faults, and other IR.
     """
     for package in PACKAGES:

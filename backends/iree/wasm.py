@@ -10,7 +10,7 @@ def is_wasm(data: bytes) -> bool:
 
 
 def read_wasm(data: bytes) -> Elf:
-    """The sizes of a WebAssembly file in bytes. Its data count as constants; `functions` is empty.
+    """The sizes of a WebAssembly file in bytes. Data count as constants; `functions` is empty.
 
     Raises `ValueError` for a damaged file.
     """

@@ -1,4 +1,4 @@
-"""Estimates the work in a module, which determines the compiler's flags and whether several threads run it."""
+"""Estimates the work in a module. The estimate determines compiler flags and whether several threads run the module."""
 
 import functools
 import math
@@ -17,13 +17,17 @@ from tiduc.dialect.ops.ir_types import IrOp
 TILED = 1024
 """The smallest dimension of a product for which data tiling is faster. Tiling doubles the memory of the product.
 
-With data tiling, a product of two matrices of 1024 x 1024 takes 0.71 of the time, one of 512 x 512 as long, and one of
-256 x 256 1.1 times as long. The gradient of a perceptron of width 768 takes 1.17 times as long, and that of a GPT of 6
-layers of width 384 takes 1.05 times as long and 1.27 times the memory.
+The time with data tiling, relative to the time without it:
+
+    0.71    a product of two matrices of 1024 x 1024
+    1       a product of two matrices of 512 x 512
+    1.1     a product of two matrices of 256 x 256
+    1.17    the gradient of a perceptron of width 768
+    1.05    the gradient of a GPT of 6 layers of width 384, with 1.27 times the memory
 """
 
 THREADED = 2**24
-"""With at least this many elements to compute in a call, several threads are faster than one."""
+"""The fewest elements to compute in a call for which several threads are faster than one."""
 
 _UNKNOWN = 8
 """The assumed trip count of a loop whose trip count is not known."""
@@ -31,9 +35,9 @@ _UNKNOWN = 8
 
 @dataclass(frozen=True)
 class ModuleWork:
-    """Whether a module has products of large matrices, and whether it has enough work for several threads.
+    """Whether a module has products of large matrices, and enough work for several threads.
 
-    `beside` counts the elements computed, and the multiplications, outside of loops.
+    `beside` counts the computed elements and the multiplications outside of loops.
     """
 
     tiled: bool
@@ -42,10 +46,10 @@ class ModuleWork:
 
 
 def work(module: ir.Module | IrOp) -> ModuleWork:
-    """The known work of a module. Arrays with dynamic dimensions are not counted, and loop bodies count once.
+    """The known work of a module. Arrays of dynamic shape are not counted, and loop bodies count once.
 
-    A single thread runs a loop of little work in one dispatch. Several threads need many dispatches for each
-    iteration, and starting these takes as long as computing `THREADED` elements.
+    A single thread runs a loop of little work in one dispatch. Several threads need many dispatches for each iteration,
+    and starting them takes as long as computing `THREADED` elements.
     """
     tiled, total, in_loops = False, 0, 0
     ops = outer_first(module.operation)
@@ -73,12 +77,12 @@ def work(module: ir.Module | IrOp) -> ModuleWork:
 
 @functools.cache
 def _elements(type_: ir.Type) -> int | None:
-    """The number of elements of an array; None for a dynamic shape, and for other types."""
+    """The number of elements of an array. None for a dynamic shape, and for other types."""
     return math.prod(type_.shape) if isinstance(type_, ir.RankedTensorType) and is_static(type_) else None
 
 
 def _iterations(loop: IrOp) -> int:
-    """The iterations of a loop in one call of the program: its trip count times those of the loops around it."""
+    """The iterations of a loop in one call of the program: its trip count times the trip counts of enclosing loops."""
     count = 1
     op: ir.Operation | None = loop.operation
     while op is not None:
@@ -90,7 +94,7 @@ def _iterations(loop: IrOp) -> int:
 
 
 def _places(op: IrOp) -> int:
-    """The iterations of a `linalg.generic`: the product of the sizes along which its loops run."""
+    """The iterations of a `linalg.generic`: the product of the trip counts of its loops."""
     counts = {}
     for x, each in zip(op.operands, op.attributes["indexing_maps"], strict=True):
         for n, loop in zip(x.type.shape, each.value.results, strict=True):
@@ -100,7 +104,7 @@ def _places(op: IrOp) -> int:
 
 
 def _product(op: IrOp) -> tuple[int, int, int]:
-    """The smallest of a product's rows, columns and contracted size; multiplications per batch; number of batches."""
+    """A product's smallest size (rows, columns, contracted size), its multiplications per batch, and its batches."""
     (x, y), result = (v.type.shape for v in op.operands), math.prod(op.results[0].type.shape)
     summed = contracted_size(op)
     batches = max(math.prod(x[d] for d in Contraction.of(op).batches[0]), 1)

@@ -1,4 +1,4 @@
-"""StableHLO's reference interpreter as a backend: nothing is compiled, every op runs as the specification says."""
+"""StableHLO's reference interpreter as a backend: compiles nothing, and runs every op as the specification says."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ from tiduc.runtime.signature import Signature
 
 
 class InterpretedProgram:
-    """A program that the interpreter runs; a call checks its arguments against `signature`."""
+    """A program that the interpreter runs. A call checks its arguments against `signature`."""
 
     def __init__(self, program: Lowered, limits: Limits | None = None) -> None:
         self.signature: Signature = program.signature
@@ -33,7 +33,7 @@ class InterpretedProgram:
 
 
 def interpreted(program: Lowered, options: Options) -> Runnable:
-    """The program, ready to run; dynamic shapes become static at the first call with each shape.
+    """The program, ready to run. Dynamic shapes become static at the first call with each shape.
 
     Raises `RequestError` for a target other than `cpu`, or if `lapack` is not the default.
     """

@@ -158,7 +158,7 @@ def _reorder_convolutions(module: ir.Module) -> None:
 
 
 def _fill_empty_products(module: ir.Module) -> None:
-    """Replaces products that contract a dimension of size 0 by zeros: the interpreter aborts on them."""
+    """Replaces products that contract a dimension of size 0 by zeros, because the interpreter aborts on them."""
     products: list[ir.Operation] = []
 
     def note(op: IrOp) -> ir.WalkResult:

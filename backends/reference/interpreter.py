@@ -1,6 +1,6 @@
-"""Runs programs with StableHLO's reference interpreter, which is slow and exact: numeric tests compare with it.
+"""Runs programs with StableHLO's reference interpreter, which is slow and exact. Numeric tests compare with it.
 
-The interpreter aborts its process on programs that it cannot run, so it runs in a separate process.
+The interpreter runs in a separate process, because it aborts the process for some programs.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,10 +27,9 @@ class Interpreted:
         _in_worker(interpreter.prepare, limits, text)
 
     def __call__(self, arguments: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """The results of `main`.
+        """The results of `main`. Raises `InputError` for a wrong count or shape of arguments.
 
-        Raises `InputError` for a wrong count or shape of arguments, and `Unsupported` or `CompileError` if the
-        interpreter aborts or exceeds the limits.
+        Raises `Unsupported` or `CompileError` if the interpreter aborts or exceeds the limits.
         """
         return _in_worker(interpreter.run, self._limits, self._text, _arrays(arguments))
 

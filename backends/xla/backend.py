@@ -19,7 +19,7 @@ _PARTITIONS = "mhlo.num_partitions"
 def compile_for_xla(program: Lowered, options: Options) -> Runnable:
     """Compiles the program with XLA; with dynamic shapes, at the first call with each shape.
 
-    Raises `RequestError` if the options ask for the host's LAPACK or XLA lacks the target.
+    Raises `RequestError` if the options ask for the host's LAPACK, or if XLA lacks the target.
     """
     if options.lapack != Options.lapack:
         raise RequestError("--lapack is for IREE only: XLA has its own LAPACK")

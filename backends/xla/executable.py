@@ -1,8 +1,8 @@
 """Compiles StableHLO with XLA to an executable of JAX's runtime, with the interface of IREE's executables.
 
-A partitioned program runs on one device per partition. After `jax.distributed.initialize`, the devices are those of all
-processes: each process passes the same complete arrays and gets the same complete results. JAX is required
-(`pip install 'tiduc[xla]'`) and is imported when the first program is compiled.
+A partitioned program runs each partition on a device of its own. After `jax.distributed.initialize`, it uses the
+devices of all processes: all processes pass equal, complete arrays and get equal, complete results. JAX is required
+(`pip install 'tiduc[xla]'`), and is imported when the first program is compiled.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _PLATFORMS = {"cpu": "cpu", "cpu-threads": "cpu", "cuda": "cuda", "hip": "rocm"}
 
 
 class XlaExecutable:
-    """A program compiled by XLA for one or several devices. It has the interface of `Executable`, except for files.
+    """A program compiled by XLA for one or several devices. Has the interface of `Executable`, except for files.
 
     `signature` has the inputs and outputs, and `entry` is the program's name. `donated` is empty, because no argument
     is ever overwritten.
@@ -36,9 +36,9 @@ class XlaExecutable:
         entry: str = "main",
         partitions: int = 1,
     ) -> None:
-        """Compile a module whose function `main` has this signature; error messages name it `entry`.
+        """Compiles a module whose function `main` has this signature. Error messages call the module `entry`.
 
-        Raises CompileError if XLA refuses the module, RequestError for a target that XLA lacks, TiducError if
+        Raises `CompileError` if XLA refuses the module, `RequestError` for a target that XLA lacks, and `TiducError` if
         JAX is missing or has too few devices.
         """
         self.signature, self.entry = signature, entry
@@ -58,7 +58,7 @@ class XlaExecutable:
         self._results = [self._sharding(s) for s in self._loaded.get_output_shardings() or ()]
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs for these arguments, as NumPy arrays; arguments are checked as in `Executable`."""
+        """The outputs for these arguments, as NumPy arrays. Arguments are checked as in `Executable`."""
         return tuple([self._gathered(array) for array in self.keep(*arguments)])
 
     def keep(self, *arguments: ArrayLike) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ class XlaExecutable:
         return f"<XlaExecutable {self.entry}{self.signature}>"
 
     def _checked(self, argument: ArrayLike, value: SignatureValue, index: int) -> Any:
-        """The argument, checked against the type of the input `value`; a JAX array stays on its device."""
+        """The argument, checked against the type of the input `value`. A JAX array stays on its device."""
         if not isinstance(argument, self._jax.Array):
             return checked(argument, value, index)
         check_type(argument, value, index)
@@ -113,7 +113,7 @@ class XlaExecutable:
         return gathered
 
     def _global_array(self, parts: Sequence[Any], index: int) -> Any:
-        """The global array, of which each device holds a shard or a copy."""
+        """The global array, assembled from each device's shard or copy."""
         if len(self._devices) == 1:
             return parts[0]
         shape = self.signature.outputs[index].type.shape

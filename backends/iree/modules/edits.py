@@ -1,9 +1,9 @@
-"""edits: the edits of IREE's own IR, by name, and the consequences if an edit does not recognize the IR.
+"""edits: the edits of IREE's own IR, by name, and what happens if an edit fails.
 
-IREE's IR between its phases has no specification, and these edits move arrays in memory. Each edit states its
-invariants in its docstring, and checks them on each module (`invariants.py`). If an invariant does not hold, an edit
-for speed is left out, with a remark. A program is refused if an edit that corrects it fails. After each edit, MLIR
-verifies the module.
+IREE's IR between its phases has no specification, and these edits move arrays in memory. The docstring of each edit
+states invariants, and the edit checks them on each module (`invariants.py`). If an invariant does not hold, an edit for
+speed is skipped, with a remark; for an edit that corrects the program, the program is refused. MLIR verifies the module
+after each edit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ CORRECTIONS: dict[str, Edit] = {
     edit.__name__: edit for edit in (replace_early_releases, copy_passed_references, widen_block_arguments)
 }
 CHECKS: dict[str, Edit] = {poison_arrays.__name__: poison_arrays}
-"""Edits that reveal faults of the other edits. A program is refused if such an edit fails."""
+"""Edits that reveal faults of other edits. The program is refused if such an edit fails."""
 
 
 class RefusedEdit(Exception):
@@ -41,11 +41,11 @@ class RefusedEdit(Exception):
 
 
 class Recorded(Exception):
-    """Raised to compile a program again with flags that make each run record its commands."""
+    """Raised in order to compile the program again, with flags that make each run record its commands."""
 
 
 def edited(module: ir.Operation, names: Sequence[str], workgroups: Mapping[str, str]) -> ir.Operation:
-    """The module after edits. If an edit for speed fails, the result is a copy, without this edit."""
+    """The module after edits. If an edit for speed fails, the result is a copy without this edit."""
     with module.context:
         for name in names:
             if name == copies_bound_arrays.__name__:
@@ -77,7 +77,10 @@ def unless_broken(edit: Edit, module: ir.Operation) -> ir.Operation:
 
 
 def or_refuse(edit: Edit, module: ir.Operation, name: str = "") -> bool:
-    """Whether an edit that corrects programs has changed a module. Raises `RefusedEdit` if an invariant is broken."""
+    """Applies an edit that corrects programs. Returns whether the edit has changed the module.
+
+    Raises `RefusedEdit` if an invariant is broken.
+    """
     try:
         changed = edit(module)
         if changed:

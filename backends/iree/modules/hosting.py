@@ -1,4 +1,4 @@
-"""hosting: places arrays of an execution region in the memory of results that are written after the arrays' last use.
+"""hosting: places arrays of an execution region in the memory of results that are written later.
 
     %1 = subview %result[%p#1]                          %1 = subview %result[%c0]
     execute with(%1 as %r, %transient as %t) {    ->    execute with(%result as %h, %1 as %r, %transient as %t) {
@@ -6,19 +6,22 @@
       dispatch @g { ro %t[%q#1 for %n], ... }             dispatch @g { ro %h[%c0 for %n], ... }
       dispatch @h { wo %r[%c0 for %n] }                   dispatch @h { wo %r[%c0 for %n] }
 
-IREE allocates all results of an execution region before the region runs, in one allocation, and the arrays that only
-the region needs in another one. In the gradient of a network, most results, the derivatives of weights, are written
-after most other arrays have been read. Results are placed in the order in which they are written, so that results that
-are not written yet are adjacent. Each array then gets the smallest gap in the memory of results that is free while the
-array is live. An array without such a gap stays in the other allocation, in which `placement.py` places it. An array is
-hosted only if one region uses it, and only in dispatches and fills. A region in a loop or branch of the host hosts no
-arrays, because it may run again when results already have their values. Functions with several blocks are left
-unchanged.
+IREE makes two allocations before an execution region runs: one for its results, and one for arrays that only the region
+needs. In the gradient of a network, most results, the derivatives of weights, are written after most other arrays have
+been read.
+
+Results are placed in the order in which they are written, so that results that are not written yet are adjacent. Each
+array then gets the smallest gap in the memory of results that is free while the array is live. Without such a gap, the
+array stays in the other allocation, where `placement.py` places it.
+
+An array is hosted only if one region uses it, and only in dispatches and fills. A region in a loop or branch of the
+host does not host arrays, because the region may run again when results already have their values. Functions with
+several blocks are not changed.
 
 The edit relies on the invariants of packs in `placement.py`, and on these invariants, which it checks, too:
 
-- each op of an execution region is a step, which begins with `stream.cmd.`, or the last one, `stream.yield`; steps run
-  in order, and ops of one step may run at once;
+- each op of an execution region is a step (`stream.cmd.*`), or the final `stream.yield`; steps run in order, and ops of
+  one step may run at once;
 - no use of an array, and no result, is longer than its slice of the pack;
 - results and hosted arrays that are live at once lie apart. An array is live from the first to the last step that uses
   it, a result from the first step that uses it to the end of the region.
@@ -56,8 +59,10 @@ from tiduc.backends.iree.modules.order import (
 from tiduc.backends.iree.modules.placement import PACK, check_alignment, sized, slices
 
 _GAIN = 64
-"""The least gain, in bytes, for which arrays are hosted: the decrease of the largest number of bytes of other arrays
-that are live at once."""
+"""The least gain, in bytes, for which arrays are hosted.
+
+The gain is the decrease of the peak of bytes of other arrays.
+"""
 
 _FUNCTIONS = "util.func", "util.initializer"
 _EXECUTE, _YIELD, _STEP = "stream.cmd.execute", "stream.yield", "stream.cmd."
@@ -75,7 +80,7 @@ class _Result(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """A use of an array by a dispatch or a fill: the op, and the indices of the operands that say where the array is.
+    """A use of an array by a dispatch or a fill: the op, and the indices of the operands that locate the array.
 
     The operands are the allocation (`resource`), its size, and the offset and length of the array in it.
     """
@@ -88,11 +93,11 @@ class _Use(NamedTuple):
 
 
 class _Region(NamedTuple):
-    """An execution region, the allocation of its results, and the packs of its results and of its arrays.
+    """An execution region, with the allocation and the pack of its results, and the pack of its other arrays.
 
-    `of_results` is the pack of results, and `of_arrays` the pack of arrays. `written` has the number of the step that
-    first uses each result. `argument` is the allocation of arrays inside the region. `steps` has the number of each
-    step.
+    `results` is the allocation of results, `of_results` their pack, and `of_arrays` the pack of other arrays. `written`
+    has the number of the step that first uses each result. `argument` is the allocation of other arrays inside the
+    region. `steps` has the number of each step.
     """
 
     execute: ir.Operation
@@ -108,8 +113,8 @@ class _Region(NamedTuple):
 def host_arrays(module: ir.Operation) -> bool:
     """Places arrays in the memory of results, in a module whose packs are not laid out yet.
 
-    Returns False if no region gains enough. The time grows with the square of the number of arrays and results of a
-    region.
+    Returns False if no region gains enough. The time grows with the square of the number of a region's arrays and
+    results.
     """
     check_alignment(module)
     hosted = [
@@ -121,7 +126,7 @@ def host_arrays(module: ir.Operation) -> bool:
 
 
 def _in_function(block: ir.Block) -> bool:
-    """Puts arrays of a function's execution regions in the memory of results; False if no region gains enough."""
+    """Hosts arrays of a function's execution regions. Returns False if no region gains enough."""
     ops = operations(block)
     packs = {op.results[0]: op for op in ops if op.name == PACK}
     results = _results(ops, packs)
@@ -148,7 +153,7 @@ def _in_function(block: ir.Block) -> bool:
 
 
 def _results(ops: Sequence[ir.Operation], packs: Mapping[IrValue, ir.Operation]) -> dict[IrValue, _Result]:
-    """The results of execution regions outside loops: subviews of allocations whose size is the size of a pack."""
+    """The results of execution regions outside loops: subviews of an allocation that has the size of a pack."""
     results: dict[IrValue, _Result] = {}
     allocations = {
         op.results[0]: op
@@ -177,7 +182,7 @@ def _region(
     results: Mapping[IrValue, _Result],
     changed: set[IrValue],
 ) -> _Region | None:
-    """The region of an execution if an allocation holds its results, and another one its arrays; else None.
+    """The region of an execution, or None unless one allocation holds its results, and another one its arrays.
 
     `changed` holds the first results of the packs that other regions change.
     """
@@ -224,7 +229,7 @@ def _steps_of(value: IrValue, steps: Mapping[ir.Operation | None, int], body: ir
 
 
 def _plan(region: _Region) -> tuple[Allocation, dict[int, int]] | None:
-    """The places of results, and of arrays in their memory by the array's index; None if the gain is too small."""
+    """The places of results, and the places of hosted arrays by index. None if the gain is too small."""
     results, arrays = sized(slices(region.of_results)), sized(slices(region.of_arrays))
     if results is None or arrays is None or len(results) + len(arrays) > MOST:
         return None
@@ -295,8 +300,8 @@ def _uses(region: _Region, offset: IrValue) -> list[_Use]:
 def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValue], none: IrValue) -> None:
     """Moves arrays to the memory of results, and empties their slices of the pack.
 
-    `places` has the size of this memory, then the places of the results, as values. `moved` maps the indices of arrays
-    to their new places.
+    `places` are values: the size of the memory of results, then the places of the results. `moved` maps the indices of
+    arrays to their new places.
     """
     for result, value in zip(region.of_results.results, places, strict=True):
         result.replace_all_uses_with(value)
@@ -325,7 +330,7 @@ def _move(region: _Region, places: Sequence[IrValue], moved: Mapping[int, IrValu
 
 
 def _body(execute: ir.Operation, old: ir.Block) -> ir.Block:
-    """The block of a new execution: the ops of the old one, with an additional first argument."""
+    """The block of a new execution: the ops of the old execution, with an additional first argument."""
     result = ir.Type.parse(_EXTERNAL, execute.context)
     types = [result, *(argument.type for argument in old.arguments)]
     body = ir.Block.create_at_start(execute.regions[0], types, [execute.location] * len(types))

@@ -1,4 +1,4 @@
-"""invariants: properties of IREE's IR on which edits rely, and which they check (`edits.py`)."""
+"""invariants: checks of the properties of IREE's IR on which edits rely (`edits.py`)."""
 
 UNEXPECTED = AttributeError, LookupError, TypeError, ValueError
 """The errors of code that meets IR of an unexpected form."""

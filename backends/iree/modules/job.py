@@ -1,4 +1,4 @@
-"""job: the record of the work for the process of `process.py`, its command, and the lines that it prints."""
+"""job: the input, the command and the messages of the process in `process.py`."""
 
 import json
 import re
@@ -11,7 +11,7 @@ MODULE = "module"
 """The `end` of a span that runs to the end of compilation. It is not the name of a phase of IREE."""
 
 RECORD_EACH_RUN = ("--iree-hal-indirect-command-buffers=false",)
-"""The compiler flag that disables slots for arrays in command buffers, so that each run records its commands."""
+"""The compiler flag that makes each run record its commands, instead of filling slots of a recorded command buffer."""
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; sys.modules['numpy'] = None\n"
@@ -20,10 +20,10 @@ _PROGRAM = (
 
 
 class Span(NamedTuple):
-    """The phases of IREE's compiler up to and including `end`, and the edits after them.
+    """The phases of IREE's compiler up to and including `end`, and the edits after these phases.
 
-    With a `pipeline`, the passes of the pipeline replace the phases. Unless `verified`, IREE's compiler does not verify
-    the module between passes; the module is verified at the end of the span.
+    The passes of a `pipeline` replace the phases. Unless `verified`, IREE's compiler verifies the module only at the
+    end of the span, not between passes.
     """
 
     end: str
@@ -56,7 +56,7 @@ def command(flags: Sequence[str]) -> list[str]:
 
 
 REMARK, REFUSED, RECORDS = "remark", "refused", "records"
-"""Kinds of lines: a remark; the reason of a refusal; a request to compile again so that each run records commands."""
+"""Kinds of lines: a remark; the reason of a refusal; a request to compile again with commands recorded in each run."""
 
 _LINE = re.compile(r"^\0tiduc (\w+): (.*)\n?", re.MULTILINE)
 
@@ -67,8 +67,8 @@ def say(kind: str, text: str = "") -> None:
 
 
 def said(errors: str) -> tuple[str, list[tuple[str, str]]]:
-    """Removes from the standard error of a process the lines that `say` wrote.
+    """Removes the lines that `say` wrote from a process's standard error.
 
-    Returns the remaining text, and the removed lines as kinds and texts.
+    Returns the remaining text, and the removed lines as pairs (kind, text).
     """
     return _LINE.sub("", errors), _LINE.findall(errors)

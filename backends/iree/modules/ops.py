@@ -1,4 +1,4 @@
-"""ops: reads and writes ops of IREE's dialects by IREE's own Python bindings, without the classes of each dialect."""
+"""ops: reads and writes ops of IREE's dialects with IREE's Python bindings, without the classes of each dialect."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ EXECUTABLES = "flow.executable", "stream.executable", "hal.executable"
 
 
 def operations(block: ir.Block) -> list[ir.Operation]:
-    """The ops of a block, as a list, so that a loop over them may move or erase ops."""
+    """The ops of a block, as a list. A loop over the list may move or erase ops."""
     return [op.operation for op in block.operations]
 
 
@@ -34,7 +34,7 @@ def of_host(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
-    """The op of a block that is, or contains, an op. None if the op is not in the block."""
+    """The op of `block` that is `op` or contains `op`. None if `op` is not inside `block`."""
     at: ir.Operation | None = op
     while at is not None and at.block != block:
         at = at.parent.operation if at.parent is not None else None
@@ -42,13 +42,13 @@ def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
 
 
 def definition(value: IrValue, name: str = "") -> ir.Operation | None:
-    """The op that defines a value; None for block arguments, and if a `name` is given and the op has another name."""
+    """The op that defines a value. None for block arguments, and for an op with another name than `name`, if given."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or name not in ("", owner.name) else owner.operation
 
 
 def number(value: IrValue, name: str = "arith.constant") -> int | None:
-    """The number of a value, if a constant op of this name defines it; else None."""
+    """The number of a value that a constant op of this name defines. None for other values."""
     op = definition(value, name)
     return None if op is None else int(ir.IntegerAttr(op.attributes["value"]).value)
 

@@ -1,9 +1,9 @@
-"""order: places arrays that are live at once in memory, with few gaps between them.
+"""order: places the arrays of an allocation in memory, with few gaps between them.
 
-The search tries several orders. In each order, one array after the other gets the smallest gap that is free while the
-array is live. The search starts with the given order, and with the order by size; each next order moves the array that
-ends last in memory to the front. The order that needs the fewest bytes is used. In gradients of eight functions of the
-benchmarks, it needs at most 2% more than the bytes that are live at once.
+The search tries several orders. In an order, one array after the other gets the smallest gap that is free while the
+array is live. The search starts with the original order and with the order by size. The next order is the last one with
+the array that ends last in memory at the front. The order that needs the fewest bytes wins. For the gradients of eight
+benchmark functions, it needs at most 2% more than the bytes that are live at once.
 """
 
 from bisect import bisect, bisect_left
@@ -26,7 +26,7 @@ _NEVER = 2**60
 
 
 class LiveArray(NamedTuple):
-    """The first and last step at which an array is live, its bytes, and the lowest offset at which it may begin."""
+    """The first and last step at which an array is live, its bytes, and the lowest offset that it may have."""
 
     first: int
     last: int
@@ -35,7 +35,7 @@ class LiveArray(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """An occupied range of memory, from `start` to before `end`, and the first and last step at which it is in use."""
+    """An occupied range of memory, from `start` to before `end`, with the first and last step of its use."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ class Allocation(NamedTuple):
 
 
 def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocation:
-    """Places arrays, beside the occupied ranges `fixed`, in the smallest allocation that the search finds."""
+    """Places arrays in the smallest allocation that the search finds. `fixed` are occupied ranges."""
     numbers = range(len(arrays))
     best, live = in_order(arrays, numbers, fixed), max([live_bytes(arrays), *(each.end for each in fixed)])
     for start in (numbers, sorted(numbers, key=lambda i: -arrays[i].bytes)):
@@ -112,7 +112,7 @@ def in_order(arrays: Sequence[LiveArray], order: Iterable[int], fixed: Sequence[
 def check_places(arrays: Sequence[LiveArray], places: Allocation, fixed: Sequence[Fixed] = ()) -> None:
     """Raises `Broken` if two arrays overlap while both are live.
 
-    The arrays must also lie apart from fixed ranges, and within the allocation.
+    Arrays must also be outside of fixed ranges, and inside the allocation.
     """
     for start, array in zip(places.starts, arrays, strict=True):
         is_inside = array.least <= start and start % ALIGNMENT == 0 and start + array.bytes <= places.bytes

@@ -1,13 +1,12 @@
-"""placement: places the arrays of an execution region in memory with fewer gaps than IREE leaves between them.
+"""placement: places the arrays of an execution region in memory, with fewer gaps than IREE leaves.
 
     %0:3 = stream.resource.pack slices({            %p0 = arith.constant 12288 : index   the bytes of all
       [0, 2] = %c4096, [2, 5] = %c8192      ->      %p1 = arith.constant 0 : index       where each array begins
     }) : index                                      %p2 = arith.constant 4096 : index
 
-IREE allocates the arrays of an execution region at once, and gives each the smallest gap that is free while it is live,
-in the order in which the arrays are computed. A small array then often occupies a part of the gap into which a large
-array would fit next, so that IREE needs up to 42% more than the bytes that are live at once. `order.py` finds better
-orders.
+IREE allocates the arrays of an execution region together. In the order of computation, each array gets the smallest gap
+that is free while the array is live. A small array then often occupies a part of a gap that a large array needs next.
+IREE therefore needs up to 42% more than the bytes that are live at once. `order.py` finds better orders.
 
 The edit relies on these invariants, and checks them (`invariants.py`):
 
@@ -37,15 +36,15 @@ from tiduc.backends.iree.modules.order import (
 PACK = "stream.resource.pack"
 
 _GAIN = 2**10
-"""Arrays are placed here only if this saves that many bytes."""
+"""The fewest bytes that must be saved for arrays to be placed here."""
 
 _CONFIG = "#stream.resource_config<"
 _ALIGNED = re.compile(r"min_buffer_(?:offset|range)_alignment = (\d+)")
-"""Matches the text of an attribute that the bindings cannot read."""
+"""Matches an attribute in text, because the bindings cannot read the attribute."""
 
 
 class Slice(NamedTuple):
-    """An array of a pack: the first and last step at which it is live, and its size, which is None if unknown."""
+    """An array of a pack: the first and last step at which it is live, and its size, or None if unknown."""
 
     first: int
     last: int

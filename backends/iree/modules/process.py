@@ -1,12 +1,12 @@
-"""process: IREE's compiler in a separate process, which edits the module between phases with IREE's bindings.
+"""process: runs IREE's compiler in a separate process, and edits the module between phases with IREE's bindings.
 
     stdin     one line of JSON, a `Job`, then the program: text, or MLIR bytecode
     argv      the flags of iree-compile
     stdout    the program at the end of the job, or the compiled module
     stderr    diagnostics, and lines for tiduc (`job.py`)
 
-A crash of the compiler or of the bindings ends only this process. `steps.py` starts it for the runs whose phases have
-edits. Neither this room nor the bindings import NumPy, which would take 0.2 s.
+A crash of the compiler or of the bindings ends only this process. `steps.py` starts the process for runs with edits.
+Neither this folder nor the bindings import NumPy, which would take 0.2 s.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from tiduc.backends.iree.modules.job import MODULE, RECORD_EACH_RUN, RECORDS, RE
 from tiduc.backends.iree.modules.vm.recordings import copies_bound_arrays
 
 _DUMP, _C_CODE = "--dump-compilation-phases-to=", "--output-format=vm-c"
-"""Flags of the tool iree-compile, which IREE's library does not know."""
+"""Flags that only the tool iree-compile knows, not IREE's library."""
 
 _INVOCATION = {
     "SetCompileFromPhase": ctypes.c_char_p,
@@ -30,11 +30,11 @@ _INVOCATION = {
     "SetVerifyIR": ctypes.c_bool,
     "SetDumpCompilationPhasesTo": ctypes.c_char_p,
 }
-"""Functions of IREE's library that its Python package does not declare, and the types of their second arguments."""
+"""Functions of IREE's library that its Python package does not declare, with the types of their second arguments."""
 
 
 def main() -> None:
-    """Runs the job that is read from standard input, and ends the process."""
+    """Runs the job on standard input, and ends the process."""
     job = Job(**json.loads(sys.stdin.buffer.readline()))
     try:
         code = _run(job, sys.stdin.buffer.read(), sys.argv[1:])
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _run(job: Job, program: bytes, flags: list[str]) -> int:
-    """Runs a job on a program and writes the result; returns 1 if IREE rejects the program."""
+    """Runs a job on a program and writes the result. Returns 1 if IREE rejects the program."""
     folders = [flag.removeprefix(_DUMP) for flag in flags if flag.startswith(_DUMP)]
     known = (flag for flag in flags if not flag.startswith((_DUMP, _C_CODE)))
     api._initializeGlobalCL("iree-compile", *known)
@@ -83,7 +83,7 @@ def _run(job: Job, program: bytes, flags: list[str]) -> int:
 
 
 def _advanced(invocation: api.Invocation, begin: str, span: Span) -> bool:
-    """Runs a span; returns whether it succeeds."""
+    """Runs a span. Returns whether it succeeds."""
     _set(invocation, "SetVerifyIR", span.verified)
     if span.pipeline:
         return bool(invocation.execute_text_pass_pipeline(span.pipeline))

@@ -1,8 +1,7 @@
 """repeats: inlines the functions of repeats after IREE has formed their dispatches (`fast/compile_time/repeats.py`).
 
-IREE would inline them too late: after it has decided to copy the arrays that they receive. This edit removes the
-attributes that forbid inlining, and runs MLIR's inliner. The edit relies on this invariant, and checks it: no call of
-such a function remains.
+IREE would inline the functions too late, after it has decided to copy the arrays that they receive. This edit removes
+the attributes that forbid inlining, and runs MLIR's inliner. Its invariant: no call of such a function remains.
 """
 
 from iree.compiler import ir

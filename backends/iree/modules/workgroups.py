@@ -1,7 +1,7 @@
 """workgroups: puts functions of workgroups in place of their declarations in executables.
 
-The edit relies on this invariant, and checks it: each declaration for which the program has a function is replaced. A
-program without these functions does not run, so it is refused if the invariant does not hold.
+The invariant: each declaration for which the program has a function is replaced. Otherwise the program is refused,
+because it cannot run without these functions.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _FUNCTION = "func.func"
 
 
 def put_in_workgroups(module: ir.Operation, workgroups: Mapping[str, str]) -> bool:
-    """Replaces declarations by the functions of workgroups. False if the module declares none."""
+    """Replaces declarations by the functions of workgroups. Returns False if the module declares none."""
     known: dict[str, ir.Operation] = {}
     used = set[str]()
     for declared in _functions(module):

@@ -10,6 +10,6 @@
     prelude.c           the beginning of each C file: records of the interface of the kernels, and the allocator
     dispatch.c          C functions that find the kernels in the object file and run their workgroups
 
-IREE's compiler writes the kernels. Since the host code is C, the device needs no runtime. docs/devices.md describes the
-use of such a library; the tests are in test/py/test_static_library.py.
+IREE's compiler writes the kernels. The device needs no runtime, because the host code is C. docs/devices.md describes
+the use of such a library. The tests are in test/py/test_static_library.py.
 """

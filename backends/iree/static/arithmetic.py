@@ -12,16 +12,16 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = "== != < <= > >= < <= > >=".split()
 _FLOATS = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 13: "!="}
-"""C's operators by the number of MLIR's predicate, for the predicates that give the operator's result for NaN, too."""
+"""C's operators, by MLIR's predicate number, for the predicates that agree with C's operator on NaN."""
 
 Use = Callable[[IrValue], str]
 """Gives the C expression of an operand."""
 
 
 def expression(op: ir.Operation, use: Use) -> str | None:
-    """The C expression of an op of `arith`; None for other ops.
+    """The C expression of an op of `arith`, or None for other ops.
 
-    Sums, differences and products wrap around in MLIR, so they are computed as unsigned integers in C.
+    Sums, differences and products wrap around in MLIR, so the C code computes them as unsigned integers.
     """
     dialect, _, name = op.name.partition(".")
     if dialect != "arith":
@@ -82,7 +82,7 @@ def _comparison(op: ir.Operation, x: str, y: str) -> str | None:
 
 
 def _division(name: str, kind: str, values: list[str]) -> str | None:
-    """The C expression of an integer division, minimum, maximum or shift; None for other ops."""
+    """The C expression of an integer division, minimum, maximum or shift. None for other ops."""
     if len(values) != 2 or kind[:1] == "f" or kind == "i1":
         return None
     x, y = values
@@ -108,7 +108,7 @@ def _division(name: str, kind: str, values: list[str]) -> str | None:
 
 
 def _conversion(op: ir.Operation, name: str, x: str) -> str | None:
-    """The C expression of a conversion between numbers, or of a negation; None for other ops."""
+    """The C expression of a conversion between numbers, or of a negation. None for other ops."""
     of, to = str(op.operands[0].type), str(op.results[0].type)
     if name in ("extsi", "index_cast", "trunci", "sitofp", "fptosi", "extf", "truncf"):
         source = f"-(int){x}" if of == "i1" and name != "trunci" else x

@@ -1,4 +1,4 @@
-"""The bytes of constants, which IREE's IR holds as attributes `#util.composite<8xi8, [dense<...> : ...]>`."""
+"""Reads the bytes of constants, which are attributes `#util.composite<8xi8, [dense<...> : ...]>` in IREE's IR."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,11 +16,10 @@ _DENSE = re.compile(r'dense<(?:"0x([0-9A-F]*)")?.*> : (?:tensor|vector)<(.*)>', 
 def data_of(
     attribute: ir.Attribute, resources: Mapping[str, bytes] | None, refuse: Callable[[str], Exception]
 ) -> bytes:
-    """The bytes of a constant buffer. `resources` has the bytes of the module's resources by name, or is None.
+    """The bytes of a constant buffer. `resources` maps the names of the module's resources to their bytes.
 
-    Without `resources`, the bytes of a resource are empty.
-
-    Raises the error that `refuse` returns for a description, if the attribute has another form.
+    If `resources` is None, the bytes of a resource are empty. For an attribute of another form, raises the error that
+    `refuse` returns for a description.
     """
     text = str(attribute)
     match = _COMPOSITE.fullmatch(text)
@@ -30,7 +29,7 @@ def data_of(
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The items of a comma-separated list; commas in brackets and strings do not separate."""
+    """Yields the items of a comma-separated list. Commas in brackets and strings do not separate items."""
     depth, start, quoted = 0, 0, False
     for match in re.finditer(r'[<>\[\](),"]', text):
         sign = match[0]

@@ -26,11 +26,11 @@ C_TYPES = {
 """The C types of elements."""
 
 DONATED = "iree.abi.output"
-"""The attribute of an argument whose memory receives an output. The attribute's value is the output's index."""
+"""The attribute of an argument whose memory receives an output. The value is the index of the output."""
 
 _HEAP = "// The most bytes that a call takes from malloc, with copies of arguments, but not local memory of kernels."
 HEAP_BYTES = re.compile(r"^#define \w+_HEAP_BYTES (\d+)$", re.MULTILINE)
-"""Matches the line of a header that defines how much memory a call allocates."""
+"""Matches the header's line that defines how much memory a call allocates."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RESERVED = frozenset(
@@ -60,7 +60,7 @@ def c_names(names: Sequence[str]) -> list[str]:
 
 
 def _roles(function: IrOp) -> dict[int, str]:
-    """The roles of the inputs of a training step, by the index of the input; empty for other programs."""
+    """The roles of the inputs of a training step, by the input's index. Empty for other programs."""
     found = {i: readable(ir.DictAttr(each), ROLE) for i, each in enumerate(_attributes(function))}
     return {i: role.value for i, role in found.items() if isinstance(role, ir.StringAttr)}
 
@@ -70,14 +70,14 @@ def _attributes(function: IrOp) -> Sequence[ir.Attribute]:
 
 
 def _patterns(function: IrOp, signature: Signature) -> dict[int, Compressed]:
-    """The patterns of the outputs that are nonzeros of a sparse matrix, by the index of the output."""
+    """The patterns of the outputs that are nonzeros of a sparse matrix, by the output's index."""
     stored = list(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
     read = ((i, compressed_in(each, signature.outputs[i].name)) for i, each in enumerate(stored))
     return {i: pattern for i, pattern in read if pattern is not None}
 
 
 def donations(program: Lowered) -> dict[int, int]:
-    """The donated inputs of a program's first function; see `Interface`."""
+    """Maps the donated inputs of a program's first function to outputs; see `Interface`."""
     return _donations(functions_in(program.module)[0])
 
 
@@ -90,9 +90,9 @@ def _donations(function: IrOp) -> dict[int, int]:
 class Interface:
     """A C function: its name, its inputs and outputs, the donated inputs, and the roles of inputs.
 
-    `donated` maps the index of each donated input to the index of the output that is written to its memory. `roles` has
-    the role of each input by index. `patterns` has the patterns of outputs that are nonzeros of a sparse matrix, by the
-    index of the output.
+    - `donated` maps the index of a donated input to the index of the output that is written to its memory.
+    - `roles` maps the index of an input to its role.
+    - `patterns` maps the index of an output that is the nonzeros of a sparse matrix to its pattern.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Interface:
         ]
 
     def values(self) -> list[SignatureValue]:
-        """The inputs and outputs that are C parameters: all but outputs that are written to an input's memory."""
+        """The inputs and outputs that are C parameters: all except outputs that are written to an input's memory."""
         own = [x for i, x in enumerate(self.signature.outputs) if i not in self.donated.values()]
         return [*self.signature.inputs, *own]
 
@@ -139,7 +139,7 @@ class Interface:
         return inputs, [own[i] if i in own else next(rest) for i in range(len(self.signature.outputs))]
 
     def arrays(self) -> dict[str, tuple[str, Compressed]]:
-        """For each result with nonzeros of a sparse matrix: the prefix of its arrays' names, and its pattern."""
+        """For each result that is the nonzeros of a sparse matrix: the prefix of its arrays' names, and its pattern."""
         _, results = self.pointers()
         return {results[i]: (f"{self.name}_{results[i]}", pattern) for i, pattern in self.patterns.items()}
 
@@ -149,13 +149,13 @@ class Interface:
 
 
 def run_statement(function: str, taken: Sequence[str], given: Sequence[str]) -> str:
-    """The statement that runs a function of the module on pointers to its arguments and to its results."""
+    """The statement that runs a function of the module. `taken` and `given` point to its arguments and results."""
     arrays = [f"{{{', '.join(pointers) or 'NULL'}}}" for pointers in (taken, given)]
     return f"return tiduc_run(call_{function}, (const void *const[]){arrays[0]}, (void *const[]){arrays[1]});"
 
 
 def pattern_declarations(interface: Interface) -> str:
-    """The sizes and arrays of the header that say where the nonzeros of sparse results are."""
+    """The header's sizes and arrays that say where the nonzeros of sparse results are."""
     lines = []
     for name, (prefix, pattern) in interface.arrays().items():
         major, minor = ("row", "column") if pattern.format == CSR else ("column", "row")
@@ -183,7 +183,7 @@ def pattern_definitions(interface: Interface) -> str:
 
 
 def header_of(interface: Interface, heap: int | None, structs: str = "") -> str:
-    """The text of the header. `heap` is the largest number of bytes that a call takes from malloc; None if unknown.
+    """The text of the header. `heap` is the most bytes that a call takes from malloc, or None if unknown.
 
     `structs` declares the interface of a training step.
     """

@@ -4,10 +4,10 @@
       stream.cmd.dispatch @kernel { ro %a, wo %b }      ->   if (status) goto end;
     }
 
-In this phase, which comes before IREE chooses a runtime, each kernel is compiled, the number of its workgroups is
-known, and the host code allocates, fills and copies buffers and calls kernels. The C code runs these ops in order, on
-one thread; synchronization (time points) is left out. Where IREE's host code frees a buffer, the C code instead frees
-all memory that is not live, because IREE's ops also free memory that another carry of a loop still uses.
+After this phase, all kernels are compiled, the numbers of their workgroups are known, and no runtime is chosen yet. The
+host code allocates, fills and copies buffers and calls kernels. The C code runs these ops in order, on one thread,
+without synchronization (time points). Where IREE's host code frees a buffer, the C code instead frees all memory that
+is not live, because IREE's ops may free memory that another carry of a loop still uses.
 """
 
 import re
@@ -44,7 +44,7 @@ TYPES = {
 """The C types of scalars."""
 
 _OVERHEAD = 32 + 64
-"""The most bytes that an allocation takes in addition to its data: the allocator's record, and alignment."""
+"""The most bytes that an allocation takes beyond its data, for the allocator's record and for alignment."""
 
 _VARIABLE = re.compile(r"\bv\d+\b")
 _IGNORED = (
@@ -58,8 +58,8 @@ _IGNORED = (
 class Host:
     """The state that the functions of a module share.
 
-    `name` is the program's name in diagnostics. `exports` has the op `hal.executable.export` of each kernel, and
-    `called` the indices of called kernels. With `rehearses`, kernels and resources are not known yet.
+    `name` is the program's name in diagnostics. `exports` has the op `hal.executable.export` of each kernel. `called`
+    has the indices of called kernels. With `rehearses`, kernels and resources are not known yet.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Host:
         return self.called.setdefault(kernel, len(self.called))
 
     def refuse(self, what: str, op: ir.Operation | None = None) -> CompileError:
-        """The error for a program whose host code cannot be translated, at the location of an op if it has one."""
+        """The error for a program whose host code cannot be translated, located at `op` if `op` has a location."""
         place = "" if op is None else located(str(op.location), "")
         return CompileError(f"static libraries: {what} on the host is not supported", place or self.name)
 
@@ -99,7 +99,7 @@ class CFunction:
         return self.names[value]
 
     def define(self, value: IrValue, text: str | None = None) -> str:
-        """Declares a C variable for a value and returns its name. Sets it to the expression `text` if there is one."""
+        """Declares a C variable for a value, set to the expression `text` if given. Returns the variable's name."""
         kind = self.c_type(value.type)
         name = self.names[value] = f"v{len(self.declared)}"
         self.declared.append(f"{kind} {name};")
@@ -119,7 +119,7 @@ class CFunction:
         self.names[value] = self.names[other]
 
     def heap(self) -> float:
-        """The most bytes that a call of this function takes from malloc; infinite with loops or branches."""
+        """The most bytes that a call of this function takes from malloc. Infinite with loops or branches."""
         sizes = [int(size) if size.isdecimal() else inf for size in self.allocated]
         return inf if len(self._labels) > 1 else sum(size + _OVERHEAD for size in sizes)
 
@@ -165,7 +165,7 @@ class CFunction:
                 self.emit(op)
 
     def collect(self, live: set[IrValue]) -> None:
-        """Emits a call that frees all memory of the pool to which no live buffer points."""
+        """Emits a call that frees all memory of the pool except the memory of live buffers."""
         kept = sorted({self.names[value] for value in live if value in self.names})
         line = f"tiduc_collect(pool, {_array(kept)}, {len(kept)});"
         if not self.lines or self.lines[-1] != line:
@@ -315,7 +315,7 @@ def _dispatch(f: CFunction, op: ir.Operation) -> None:
 
 
 def _workgroups(f: CFunction, export: ir.Operation, workload: Sequence[IrValue]) -> list[str]:
-    """The numbers of workgroups in x, y and z; the kernel's export computes them from the workload."""
+    """The numbers of workgroups in x, y and z, which the kernel's export computes from the workload."""
     if not len(list(export.regions)) or not len(list(export.regions[0].blocks)):
         raise f.host.refuse("a kernel without a number of workgroups")
     block = export.regions[0].blocks[0]

@@ -1,4 +1,4 @@
-"""compile_library: compiles a program to an object file with the kernels, a C file with the host code, and a header.
+"""compile_library: compiles a program to a static library: an object file of kernels, a C file of host code, a header.
 
 int predict(const float *x, float *y);     // returns 0, or 1 if memory ran out, or 2 if a kernel failed
 """
@@ -36,7 +36,7 @@ from tiduc.runtime.signature import Signature
 
 @dataclass(frozen=True)
 class Library:
-    """A static library: kernels as an object file, host code that calls them, its header, and a package of CMake."""
+    """A static library: kernels as an object file, host code that calls them, its header, and a CMake package."""
 
     kernels: bytes
     host: str
@@ -47,9 +47,9 @@ class Library:
 def compile_library(
     program: Lowered, name: str, options: Options, flags: Sequence[str] = (), identity: str = ""
 ) -> Library:
-    """Compiles a program to a static library with a C function called `name`, in C11.
+    """Compiles a program to a static library with a function in C11 called `name`.
 
-    `flags` are further flags of iree-compile. `identity` names the model of a training step in the files of its state.
+    `flags` are further flags of iree-compile. `identity` names the model of a training step in files of its state.
 
     Raises `RequestError` for targets without static libraries, for dynamic shapes, and for names that are not C names.
     Raises `CompileError` if IREE's compiler or the translation of the host code refuses the program.
@@ -86,9 +86,9 @@ def _check_values(signature: Signature) -> None:
 
 
 def _renamed(program: Lowered, name: str) -> Lowered:
-    """The program with its module and its functions renamed, as `Interface.each_of` names them.
+    """The program with its module and its functions renamed, as in `Interface.each_of`.
 
-    IREE's symbols contain one of the names, which must be distinct if several libraries are linked.
+    IREE's symbols contain these names, which must be distinct if several libraries are linked.
     """
     module = program.module.operation.clone().operation
     first, *rest = functions_in(module)
@@ -102,7 +102,10 @@ def _renamed(program: Lowered, name: str) -> Lowered:
 
 
 def _check_host(interfaces: Sequence[Interface], text: bytes) -> None:
-    """Raises `CompileError` if the host code of a program cannot be translated; the kernels are not compiled yet."""
+    """Raises `CompileError` if the host code of a program cannot be translated.
+
+    Runs before the kernels are compiled.
+    """
     with ir.Context() as context:
         functions = _Functions(Host(f"@{interfaces[0].name}", {}, rehearses=True), interfaces)
         for op in ir.Module.parse(text, context).body.operations:
@@ -115,7 +118,7 @@ def _check_host(interfaces: Sequence[Interface], text: bytes) -> None:
 def _host_code(
     text: bytes, query: str, interfaces: Sequence[Interface], state: State
 ) -> tuple[str, int | None]:
-    """The C file, and the most bytes that a call takes from malloc; None if unknown."""
+    """The C file, and the most bytes that a call takes from malloc, or None if unknown."""
     name = interfaces[0].name
     with ir.Context() as context:
         module = ir.Module.parse(text, context)
@@ -156,7 +159,7 @@ def _linked(query: str, host: Host) -> tuple[str, ...]:
 
 
 class _Functions:
-    """The functions and variables of a module in C, and the numbers of bytes that they take from malloc."""
+    """The functions and variables of a module in C, and the bytes that they take from malloc."""
 
     def __init__(self, host: Host, interfaces: Sequence[Interface]) -> None:
         self.host = host
@@ -196,7 +199,10 @@ def _shared(file: str) -> str:
 
 
 def _exports(executable: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:
-    """The names and exports (`hal.executable.export`) of a `hal.executable`; no items for other ops."""
+    """Yields the name and export (`hal.executable.export`) of each kernel.
+
+    Nothing for ops other than `hal.executable`.
+    """
     if executable.name != "hal.executable":
         return
     for variant in executable.regions[0].blocks[0].operations:
@@ -226,7 +232,7 @@ def _function(
 ) -> tuple[str, float]:
     """A function of the module as a C function, and the number of bytes that a call takes from malloc.
 
-    `arguments` has the size in bytes of each argument. In C, `arguments` and `results` are pointers to the arrays.
+    `arguments` has the size in bytes of each argument. In C, `arguments` and `results` point to the arrays.
     """
     function = CFunction(host, donated)
     for i, (argument, size) in enumerate(arguments.items()):

@@ -21,14 +21,14 @@ def is_buffer(type_: ir.Type) -> bool:
 
 
 def _reads(op: ir.Operation) -> Iterator[IrValue]:
-    """The buffers that an op reads. Buffers that its regions read are operands of the op, too."""
+    """Yields the buffers that an op reads. Buffers that its regions read are operands of the op, too."""
     return (value for value in op.operands if is_buffer(value.type))
 
 
 def reachable(blocks: Sequence[ir.Block]) -> list[ir.Block]:
-    """The blocks that may run, in reverse postorder: each block comes after the blocks whose values it reads.
+    """The blocks that may run, in reverse postorder: a block comes after the blocks whose values it reads.
 
-    In the C code, `stream.resource.try_map` always succeeds, so blocks that copy a constant from a file never run.
+    In C, `stream.resource.try_map` always succeeds, so blocks that copy a constant from a file never run.
     """
     finished: list[ir.Block] = []
     seen, path = {blocks[0]}, [(blocks[0], iter(successors_of(blocks[0])))]
@@ -51,19 +51,19 @@ def successors_of(block: ir.Block) -> list[ir.Block]:
 
 
 def is_mapped(branch: ir.Operation) -> bool:
-    """Whether a branch tests that a constant could be mapped. This test always succeeds in the C code."""
+    """Whether a branch tests that a constant could be mapped. The test always succeeds in C."""
     return branch.name == "cf.cond_br" and _owner(branch.operands[0]) == "stream.resource.try_map"
 
 
 def _owner(value: IrValue) -> str:
-    """The name of the op that defines a value; empty for arguments of blocks."""
+    """The name of the op that defines a value. Empty for arguments of blocks."""
     return getattr(value.owner, "name", "")
 
 
 def live_after(
     operations: Sequence[ir.Operation], entries: dict[ir.Block, set[IrValue]]
 ) -> list[set[IrValue]]:
-    """The buffers that are live after each op of a block; an op that frees a buffer does not read it."""
+    """The buffers that are live after each op of a block. An op that frees a buffer does not read the buffer."""
     live: set[IrValue] = set()
     for successor in operations[-1].successors:
         live |= entries.get(successor, set())  # empty for a block that never runs
@@ -76,7 +76,7 @@ def live_after(
 
 
 def live_at_entry(blocks: Sequence[ir.Block]) -> dict[ir.Block, set[IrValue]]:
-    """For each block, the buffers defined in other blocks that are live at its beginning."""
+    """For each block, the buffers from other blocks that are live at the block's beginning."""
     entries: dict[ir.Block, set[IrValue]] = {block: set() for block in blocks}
     lists = {block: [o.operation for o in block.operations] for block in blocks}
     changed = True

@@ -1,10 +1,10 @@
 """The C interface of a training step: a struct for the state, a struct for a batch, and functions on them.
 
-int net_step(net_state *state, const net_batch *batch, float *loss);
-int net_infer(const net_state *state, const net_infer_batch *batch, float *y);   // and net_loss
-int net_load(net_state *state, const char *path);                       // and net_save, and net_read from memory
+int net_step(net_state *state, const net_batch *batch, float *loss); int net_infer(const net_state *state, const
+net_infer_batch *batch, float *y);   // and net_loss int net_load(net_state *state, const char *path);
+// and net_save, and net_read from memory
 
-The roles of the inputs (`tidu.role`) say which arrays belong to the state. Files have safetensors format.
+The inputs' roles (`tidu.role`) determine which arrays belong to the state. Files are in safetensors format.
 """
 
 import json
@@ -29,8 +29,8 @@ _MOST_DIMENSIONS = 8
 class State:
     """The stored inputs of a training step as the fields of a struct, and the functions that take the struct.
 
-    `interfaces` are the interfaces of the step and, if they exist, of the functions `loss` and `infer`. `identity`
-    names the model in files.
+    `interfaces` are the interfaces of the step and of the functions `loss` and `infer`, if they exist. `identity` names
+    the model in files.
     """
 
     def __init__(self, interfaces: Sequence[Interface], identity: str) -> None:
@@ -136,7 +136,7 @@ const size_t {name}_state_bytes = sizeof({name}_state);
 
 
 class _Call:
-    """A C function on a state: the struct of its other inputs, and its results, which it writes through pointers."""
+    """A C function on a state, with a struct of its other inputs. It writes its results through pointers."""
 
     def __init__(self, interface: Interface, state: State) -> None:
         self.interface, self.state = interface, state
@@ -227,7 +227,7 @@ def table(name: str, prefix: str, rows: Sequence[str]) -> str:
 
 
 def row(x: SignatureValue, role: str, place: tuple[str, str] | None) -> str:
-    """The row of an array in a table; `place` is the array's struct and field, or None for a result."""
+    """The row of an array in a table. `place` is the array's struct and field, or None for a result."""
     spelled = json.dumps(x.name, ensure_ascii=False)[1:-1]
     shape = ", ".join(map(str, x.type.shape)) or "0"
     texts = ", ".join(map(_quoted, (x.name, spelled, _DTYPES[x.type.element], role)))
@@ -236,7 +236,7 @@ def row(x: SignatureValue, role: str, place: tuple[str, str] | None) -> str:
 
 
 def _is_number(type_: TensorType) -> bool:
-    """Whether a struct has values of this type directly, and not as pointers."""
+    """Whether a struct contains values of this type directly, not as pointers."""
     return not type_.shape and not type_.element.startswith("complex")
 
 

@@ -24,7 +24,7 @@ _OTHER_TERMINATORS = "vm.return", "vm.fail", "vm.call.yieldable", "vm.call.varia
 
 
 class Passed(NamedTuple):
-    """The values that a branch passes to a block: for each block argument, the index of an operand of the branch."""
+    """The values that a branch passes to a block: for each block argument, the index of the branch's operand."""
 
     branch: ir.Operation
     block: ir.Block
@@ -32,7 +32,7 @@ class Passed(NamedTuple):
 
 
 def body(module: ir.Operation) -> ir.Block:
-    """The block of the VM module in a module."""
+    """The block of the only VM module in `module`."""
     (inner,) = (op for op in operations(module.regions[0].blocks[0]) if op.name == _MODULE)
     return blocks(inner)[0]
 
@@ -43,7 +43,7 @@ def functions(module: ir.Operation) -> list[ir.Operation]:
 
 
 def calls(module: ir.Operation, function: str, operands: int) -> list[ir.Operation]:
-    """The calls of an imported function. Raises `Broken` unless each call has this many operands."""
+    """The calls of an imported function. Raises `Broken` if a call has another number of operands."""
     found = [
         op
         for each in functions(module)
@@ -101,7 +101,7 @@ def call(
 
 
 def declare(module: ir.Operation, declaration: str) -> None:
-    """Inserts a declaration at the start of a VM module, unless the module already has one of that name."""
+    """Inserts a declaration at the start of a VM module, unless the module declares that name already."""
     inside = parsed(f"vm.module @m {{ {declaration} }}", module.context)
     declared, *_ = operations(blocks(inside)[0])  # the last op ends the module
     block = body(module)

@@ -1,9 +1,9 @@
-"""Allocates large arrays by the device's allocator, for programs that several threads run.
+"""Allocates large arrays with the device's allocator, for programs that several threads run.
 
-IREE's device for threads keeps freed memory for arrays of up to 64 MiB. It returns larger arrays to the system, so that
-each call waits for new pages: this takes 0.2 of the 1.5 seconds of processor time of a call of ViT-B/16's gradient. The
-device's allocator, which tiduc's runtime chooses, keeps freed memory of all sizes. Arrays above the limit therefore
-come from this allocator:
+IREE's device for threads reuses freed memory of arrays of up to 64 MiB. It returns larger arrays to the system, so that
+each call waits for new pages; in a call of ViT-B/16's gradient, the wait takes 0.2 of 1.5 seconds of processor time.
+The device's allocator, which tiduc's runtime chooses, reuses freed memory of all sizes. Arrays above the limit
+therefore come from this allocator:
 
     %buffer = vm.call @hal.device.queue.alloca(%device, %queue, %wait, %signal, %pool, %types, %usage, %size, %flags)
     ->
@@ -23,7 +23,7 @@ from tiduc.backends.iree.modules.ops import erase, number
 from tiduc.backends.iree.modules.vm.functions import call, calls, declare, zero
 
 _KEPT = 2**26
-"""The most bytes of an array whose memory IREE keeps."""
+"""The most bytes of an array whose memory IREE reuses."""
 
 _DEVICE, _FENCE, _BUFFER = "!vm.ref<!hal.device>", "!vm.ref<!hal.fence>", "!vm.ref<!hal.buffer>"
 _ALLOCATOR = "!vm.ref<!hal.allocator>"
@@ -41,7 +41,7 @@ _DECLARED = {
     "threads.py: vit",
 )
 def keep_large_arrays(module: ir.Operation) -> bool:
-    """Makes a VM module allocate arrays of more than 64 MiB with the device's allocator. False if there are none."""
+    """Allocates arrays of more than 64 MiB with the device's allocator. Returns False if there are none."""
     large = [
         op
         for op in calls(module, "hal.device.queue.alloca", 9)

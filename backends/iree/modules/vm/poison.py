@@ -1,4 +1,4 @@
-"""Fills each array that a program allocates with NaN, before its first use and after its last, for `memory_check.py`.
+"""Fills each array that a program allocates with NaN, before its first and after its last use, for `memory_check.py`.
 
     %buffer = vm.call @hal.device.queue.alloca(%device, %queue, %wait, %signal, ...)
     ->
@@ -12,9 +12,9 @@
     vm.call @hal.device.queue.fill(%device, %queue, %wait, %filled, %buffer, ...)
     vm.call @hal.device.queue.dealloca(%device, %queue, %filled, %signal, %buffer, %flags)
 
-All bits of the pattern are 1: a NaN in each type of floats, and -1 in integers. A dispatch that reads memory which
-nothing wrote, or which the program has released, then computes other values than in plain memory. Arrays that share an
-allocation are filled together, when the allocation begins and ends.
+All bits of the pattern are 1, which is NaN in each float type, and -1 in integers. A dispatch that reads unwritten or
+released memory then computes other values than in plain memory. Arrays that share an allocation are filled together,
+when the allocation begins and ends.
 """
 
 from iree.compiler import ir
@@ -37,7 +37,7 @@ _DECLARED = {
 
 
 def poison_arrays(module: ir.Operation) -> bool:
-    """Makes a VM module fill arrays when it allocates or releases them. False if it does neither."""
+    """Makes a VM module fill arrays when it allocates or releases them. Returns False if it does neither."""
     allocations = calls(module, _ALLOCATE, 9)
     releases = calls(module, _RELEASE, 6)
     for op in allocations:
@@ -66,7 +66,7 @@ def _fence(device: IrValue, before: ir.Operation) -> IrValue:
 
 
 def _fill(target: list[IrValue], size: IrValue, before: ir.Operation) -> None:
-    """Fills the first `size` bytes of a buffer; `target` is the device, the queue, two fences and the buffer."""
+    """Fills the first `size` bytes of a buffer. `target` is the device, the queue, two fences and the buffer."""
     none, of_bytes = zero(before), ir.IntegerType.get_signless(32, before.context)
     pattern = _number(PATTERN, i64(before.context), before)
     one = _number(1, of_bytes, before)

@@ -1,9 +1,9 @@
 """Finds copies in a VM module that Vulkan binds to the arrays of the first run.
 
-IREE records the device commands of a program once, in a command buffer whose arrays are slots that each run fills. On
-Vulkan a copy from or to a slot uses the arrays of the first run in all later runs. The second run's concatenation, for
-example, is never written; the copy writes to the memory of the first run's concatenation, which may hold another array
-by then. A program with such a copy is compiled again, with command buffers that are recorded in each run.
+IREE records the device commands of a program once, in a command buffer with slots for arrays, which each run fills. On
+Vulkan, a copy from or to a slot uses the arrays of the first run in all later runs. For example, a later run does not
+write its own concatenation, but the memory of the first run's concatenation, which may hold another array by then. A
+program with such a copy is compiled again, with command buffers that each run records.
 """
 
 from iree.compiler import ir

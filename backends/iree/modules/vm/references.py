@@ -1,16 +1,16 @@
-"""Copies references that a branch passes to a block and that have other uses, which IREE's VM would make null.
+"""Copies references that a branch passes to a block and that have other uses. IREE's VM would make these null.
 
-A branch of IREE's virtual machine moves an operand out of its register at the operand's last use. If a branch passes
-one reference twice, and one of the two block arguments is already in the reference's register, the move to the other
-argument empties that register. The buffer is then null when it is used (iree-org/iree, pull request 24781). Results of
-one conditional or iteration share one buffer, so programs with several such results often hit this fault.
+In IREE's virtual machine, a branch empties the register of an operand at the operand's last use. If a branch passes one
+reference twice, and a block argument already has the reference's register, the move to the other argument empties this
+register. The buffer is then null when it is used (iree-org/iree, pull request 24781). The results of a conditional or
+iteration share one buffer, so programs with several results often hit this fault.
 
     vm.br ^bb3(%b, %b : ...)   ->   %copy = vm.select.ref %never, %null, %b;  vm.br ^bb3(%b, %copy : ...)
 
 `%never` is always 0, but is read from a global variable so that the compiler cannot fold the select.
 
-A reference that is passed to a block is also copied if that block or a later one uses the reference directly: the block
-argument and the reference share a register, and the last use of one empties it for the other.
+A passed reference is also copied if the block or a later block uses the reference directly. The block argument and the
+reference would share a register, which the last use of either empties.
 
     vm.br ^bb1(%b : ...)                       %copy = vm.select.ref %never, %null, %b
     ^bb1(%c: ...):                      ->     vm.br ^bb1(%copy : ...)
@@ -36,7 +36,7 @@ _REFERENCE = "!vm.ref"
     upstream="https://github.com/iree-org/iree/pull/24781",
 )
 def copy_passed_references(module: ir.Operation) -> bool:
-    """Makes the branches of a VM module pass copies of references that have other uses. False if there are none."""
+    """Makes branches pass copies of references that have other uses. Returns False if no reference needs a copy."""
     changed = any([_in_function(function) for function in functions(module)])
     if changed:
         declare(module, f"vm.global.i32 private mutable @{_FLAG} : i32")
@@ -51,7 +51,7 @@ class _Uses:
     live: dict[IrValue, set[ir.Block]] = field(default_factory=dict)
 
     def outlives(self, x: IrValue, block: ir.Block) -> bool:
-        """Whether a value is live in a block: used there, or after it before the value is defined again."""
+        """Whether a value is live in a block: used there, or later before the value is defined again."""
         if x not in self.live:
             op = definition(x)
             defined_in = x.owner if op is None else op.block
@@ -67,7 +67,7 @@ class _Uses:
 
 
 def _in_function(function: ir.Operation) -> bool:
-    """Copies references before the branches of a function; returns False if no reference needs a copy."""
+    """Copies references before the branches of a function. Returns False if no reference needs a copy."""
     passed = list(branches(function))
     if not any(each.operands for each in passed):
         return False

@@ -1,9 +1,8 @@
 """Widens 32-bit block arguments to 64 bits in blocks that also have 64-bit arguments.
 
-IREE's virtual machine has 32-bit registers; a 64-bit number takes two. A branch moves its operands one after the other,
-and the compiler protects a register until it has been read. But for a 64-bit number it protects only the first
-register, so that another move may overwrite the second one. A loop's induction variable then becomes half of a size,
-and the loop ends early.
+IREE's virtual machine has 32-bit registers; a 64-bit number takes two registers. A branch moves its operands one after
+the other, and must not overwrite a register that is still to be read. But for a 64-bit number, the compiler protects
+only the first register. A loop counter may then receive half of a size, and the loop ends early.
 
     vm.br ^bb1(%i, %n : i32, i64)            %wide = vm.ext.i32.i64.u %i
     ^bb1(%j: i32, %m: i64):            ->    vm.br ^bb1(%wide, %n : i64, i64)
@@ -26,15 +25,15 @@ _CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
     "threads/counter_beside_sizes",
 )
 def widen_block_arguments(module: ir.Operation) -> bool:
-    """Makes the branches of a VM module pass all numbers to a block in one width.
+    """Makes branches pass all numbers to a block in one width.
 
-    False if no block receives both 32-bit and 64-bit numbers.
+    Returns False if no block receives both 32-bit and 64-bit numbers.
     """
     return any([_widened(function) for function in functions(module)])
 
 
 def _widened(function: ir.Operation) -> bool:
-    """Gives the arguments of each block of a function one width; returns False if no block has two widths."""
+    """Gives the arguments of each block in a function one width. Returns False if no block has two widths."""
     given = [
         block
         for each in blocks(function)

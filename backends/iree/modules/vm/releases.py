@@ -1,15 +1,14 @@
-"""Replaces releases of buffers that may still be in use; the buffers are freed with their last reference.
+"""Removes releases of buffers that may still be in use. The runtime frees a buffer with its last reference.
 
 IREE's compiler releases the buffer of each result of a loop or conditional after the result's last use. But several
 results may be parts of one buffer, and a result may be the loop's initial value, which other ops still use. Vulkan then
-refuses to release a part; a device with several threads ends the run with "transient buffer has not been committed";
-elsewhere, another array may reuse the memory. Only these releases have nonzero flags, which ask for the buffer's
-origin:
+refuses to release a part of a buffer. A device with several threads ends the run with "transient buffer has not been
+committed". Elsewhere, another array may reuse the memory. These releases have nonzero flags, unlike all others:
 
     vm.call @hal.device.queue.dealloca(%device, %queue, %wait, %signal, %buffer, %c1)
     ->  %none = vm.const.i64.zero;  vm.call @hal.device.queue.barrier(%device, %queue, %wait, %signal, %none)
 
-The barrier signals the fence in place of the release, and the runtime counts references to buffers anyway.
+The barrier signals the fence, as the release would.
 """
 
 from iree.compiler import ir
@@ -30,7 +29,7 @@ _BARRIER = (
     "threads/loops_from_one_array",
 )
 def replace_early_releases(module: ir.Operation) -> bool:
-    """Replaces the releases of results of loops and conditionals in a VM module. False if there are none."""
+    """Replaces the releases of results of loops and conditionals. Returns False if there are none."""
     early = [
         release
         for release in calls(module, "hal.device.queue.dealloca", 6)
