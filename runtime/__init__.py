@@ -15,8 +15,8 @@
     isolated.py, worker.py, process.py  calls in other processes
     lapack.py                           functions that modules call back
 
-This folder requires only NumPy and IREE's runtime, because a device needs nothing else. Facts about IREE's compiler
-belong in `backends/iree/`. Every name below is imported on first use.
+This folder requires only NumPy and IREE's runtime, because a device has nothing else. Facts about IREE's compiler
+belong in `backends/iree/`. Each public name is imported on first use.
 """
 
 from importlib import import_module

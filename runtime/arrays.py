@@ -28,12 +28,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _TOKEN = re.compile(r"\s*([\[\],]|[^\s\[\],]+)")
 _SPELLS_NO_FINITE = re.compile("nan|inf", re.IGNORECASE)
 ROOM = Limits.mebibytes * 2**20
-"""The maximum of the bytes of all arrays of a run: half of this machine's memory, because a device gets a copy."""
+"""The most bytes of all arrays of a run: half of this machine's memory, because a device gets a copy."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def refuse_masked(x: object, called: str = "the array") -> None:
-    """Raises `InputError` for a masked array, or a list with one, because NumPy would use the masked elements."""
+    """Raises `InputError` for a masked array, or a list with one, because NumPy would ignore the mask."""
     # `numpy.ma` takes 50 ms to import; no array is masked before it is imported.
     if isinstance(x, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
         raise InputError(f"{called} is masked, and its mask would be lost: pass x.filled(value), or x.data")
@@ -43,14 +43,16 @@ def refuse_masked(x: object, called: str = "the array") -> None:
 
 
 def parse_inputs(texts: Sequence[str], inputs: Sequence[SignatureValue] = (), seed: int = 0) -> list[Array]:
-    """The arguments that these texts describe, in order; one text may describe several (`@all.npz`).
+    """The arrays that `texts` describe, in the order of `inputs`.
 
-    `NAME=TEXT` and `@file.npz:NAME` describe the input with that name; the other texts describe the remaining inputs,
-    in order. `inputs` are the function's inputs, whose types complete texts without a type (`random`, `1,2,3`). `seed`,
-    0 or more, and the argument's position seed `random`. This function does not compare the number and types of the
-    arrays with `inputs`; a call does. Raises InputError for malformed text, for a file that cannot be read, for arrays
-    that take more than `ROOM` bytes together, for an input that is named twice, and, if any text names an input, for an
-    input without an array.
+    - `NAME=TEXT` and `@file.npz:NAME` describe the input with that name. The other texts describe the remaining inputs,
+      in order. One text may describe several arrays (`@all.npz`).
+    - The types of `inputs` complete texts without a type (`random`, `1,2,3`).
+    - `seed`, which is 0 or more, and the position of an array seed `random`.
+
+    Does not compare the number and types of the arrays with `inputs`; a call does. Raises `InputError` for malformed
+    text, for a file that cannot be read, for arrays that take more than `ROOM` bytes together, and for an input that is
+    named twice. If a text names an input, also raises `InputError` for an input without an array.
     """
     arrays: dict[int, Array] = {}
     placed = [_named(text, inputs) for text in texts]
@@ -89,7 +91,7 @@ def is_named(text: str, inputs: Sequence[SignatureValue]) -> bool:
 
 
 def _named(text: str, inputs: Sequence[SignatureValue]) -> tuple[int | None, str]:
-    """The position of the input that a text names, or None if it names none, and the text without the name."""
+    """The position of the input that a text names, and the text without the name. (None, text) without a name."""
     places = {value.name: i for i, value in enumerate(inputs)}
     if text.startswith("@"):
         key = text.rpartition(".npz:")[2]
@@ -122,10 +124,10 @@ def parse_array(
     generator: "np.random.Generator | None" = None,  # a string, because importing numpy.random takes time
     room: int = ROOM,
 ) -> Array:
-    """The array that the text `TYPE=VALUES` describes; without `TYPE=`, the type is `expected`.
+    """The array that the text `TYPE=VALUES` describes. Without `TYPE=`, the type is `expected`.
 
-    VALUES is a list in row-major order, nested like the shape or flat, or one value for all elements, or `zeros`, or
-    `random` (see `random_array`). Raises InputError for malformed text, and for an array of more than `room` bytes.
+    VALUES is a list in row-major order, nested like the shape or flat; or one value for all elements; or `zeros`; or
+    `random` (see `random_array`). Raises `InputError` for malformed text, and for an array of more than `room` bytes.
 
     >>> parse_array("2x2xf32=[[1, 2], [3, 4]]")
     array([[1., 2.],
@@ -161,7 +163,7 @@ def _check_room(size: int, room: int) -> None:
 def random_array(type: TensorType, generator: "np.random.Generator") -> Array:
     """An array of random elements: standard normal floats and complex numbers, integers from 0 to 9, booleans.
 
-    The type must be static, with an element type that NumPy has.
+    The type must be static. NumPy must have its element type.
     """
     dtype, shape = type.dtype, _sizes(type)
     assert dtype is not None
@@ -193,7 +195,7 @@ def format_array(array: Array) -> str:
 
 
 def summary(array: Array) -> str:
-    """A line about an array that is too large to print: its type, and for floats the range and mean.
+    """A line about an array that is too large to print: its type and, for floats, the range and the mean.
 
     >>> summary(np.arange(5000, dtype=np.float64))
     '5000xf64 (from 0 to 4999, mean 2499.5; -o keeps the 5000 elements)'
@@ -213,8 +215,8 @@ def summary(array: Array) -> str:
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     """Writes the arrays to an `.npz` file under their names, atomically.
 
-    Element types that NumPy's format does not have (bf16, f8) are written as raw bytes; `parse_inputs` restores them
-    by the types of the signature. Raises TiducError if the file cannot be written.
+    An element type that NumPy's format lacks (bf16, f8) is written as raw bytes, which `parse_inputs` restores with the
+    types of the signature. Raises `TiducError` if the file cannot be written.
     """
     # Not np.savez: it takes names as keyword arguments, and fails on some of them (`file`).
     with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -233,7 +235,7 @@ def _sizes(type: TensorType) -> tuple[int, ...]:
 
 
 def _listed(values: str, type: TensorType) -> Array:
-    """The array with these values: a list, nested like the shape or flat, or one value for all elements."""
+    """The array with these values: a list, nested like the shape or flat; or one value for all elements."""
     assert type.dtype is not None
     words, shape = _nested(values)
     with np.errstate(over="ignore"):  # `_element` has checked the range
@@ -252,7 +254,7 @@ def _listed(values: str, type: TensorType) -> Array:
 
 
 def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
-    """The words of a bracketed list in row-major order, and its shape, which is () for a word without brackets."""
+    """The words of a bracketed list in row-major order, and the shape of the list, which is () for a word."""
     words: list[str] = []
     counts = [0]  # the number of items of each open bracket, outermost first
     sizes: dict[int, int] = {}  # the size at each depth
@@ -306,7 +308,10 @@ def _element(word: str, dtype: "np.dtype[Any]") -> Any:
 
 
 def _read(name: str, room: int) -> Iterator[Array]:
-    """The arrays of `file.npy`, of `file.npz` in the file's order, or of `file.npz:key`, where `*` matches any text."""
+    """Yields the arrays of `file.npy`, `file.npz` or `file.npz:key`, in the file's order.
+
+    `*` in the key matches any text.
+    """
     path, key = name, None
     if not os.path.exists(name) and ".npz:" in name:
         path, _, key = name.rpartition(":")
@@ -322,9 +327,9 @@ def _read(name: str, room: int) -> Iterator[Array]:
 
 @contextmanager
 def _numbers(path: str, room: int) -> Iterator[Any]:
-    """Opens a file with `np.load`.
+    """A context with the file opened by `np.load`.
 
-    Raises InputError for a damaged file or another format, even if the block finds out.
+    Raises `InputError` for a damaged file or another format, also while the block reads the file.
     """
     try:
         with open_regular(path) as file:
@@ -343,9 +348,9 @@ def _numbers(path: str, room: int) -> Iterator[Any]:
 
 
 def _bounded(file: BinaryIO, room: int) -> BinaryIO:
-    """The file.
+    """Returns `file`. Raises `ValueError` if it is not an archive and exceeds `room`.
 
-    Raises ValueError if it is not an archive and exceeds `room`; `_members` checks the arrays of an archive.
+    `_members` checks the size of the arrays in an archive.
     """
     if file.read(2) != b"PK":
         _check_room(os.fstat(file.fileno()).st_size, room)
@@ -354,7 +359,7 @@ def _bounded(file: BinaryIO, room: int) -> BinaryIO:
 
 
 def _members(archive: NpzFile, names: Sequence[str], room: int) -> Iterator[Array]:
-    """The arrays with these names in an archive."""
+    """Yields the arrays with these names in an archive."""
     assert archive.zip is not None  # it is open
     for name in names:
         known = archive.zip.NameToInfo
@@ -379,7 +384,7 @@ def read_npz(path: str) -> dict[str, Array]:
 
 
 def _matching(pattern: str, keys: list[str]) -> list[str]:
-    """The key that equals the pattern; if there is none, all keys that the pattern matches, in order."""
+    """The key that equals the pattern. Otherwise all keys that the pattern matches, in order."""
     if pattern in keys:
         return [pattern]
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
@@ -387,10 +392,7 @@ def _matching(pattern: str, keys: list[str]) -> list[str]:
 
 
 def restored(array: Array, expected: TensorType | None) -> Array:
-    """The array.
-
-    If it holds raw bytes, because NumPy's format lacks the type (bf16, f8), they become the expected type.
-    """
+    """The array. Raw bytes become elements of the expected type if NumPy's format lacks this type (bf16, f8)."""
     dtype = expected.dtype if expected else None
     if dtype is None or array.dtype.kind != "V" or array.dtype.isbuiltin == 2:
         return array

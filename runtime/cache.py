@@ -3,10 +3,10 @@
     key   = digest of (normalized program, flags, the compiler, this CPU if the flags ask for the host)
     entry = KEY.vmfb: a digest of the key and the module, then the module
 
-A process runs machine code from the cache. The folder must therefore belong to the user, and other users must not be
-able to write to it or to a folder above it; otherwise the cache is not used, with a warning. Entries of other users are
-not used either. Entries are written atomically. A damaged entry is detected when it is read, and removed. When the
-cache exceeds its size, the least recently used entries are removed first.
+Modules in the cache contain machine code. The folder must therefore belong to the user, and other users must not be
+able to write to the folder or to a folder above it. Otherwise the cache is not used, with a warning. Entries of other
+users are not used. Entries are written atomically. A damaged entry is detected and removed when it is read. If the
+cache exceeds its size, the least recently used entries are removed.
 
     TIDUC_CACHE        the folder; `off` disables the cache. Default: `tiduc` in the user's cache folder
     TIDUC_CACHE_SIZE   the most MiB that the cache holds. Default: 1024
@@ -52,8 +52,6 @@ class Info:
     """The cache's folder, contents and limits. `folder` is None if the cache is off.
 
     `refused` is the reason why the folder is not trusted, or None if it is trusted.
-
-    `refused` says why the folder is not trusted; None if it is.
     """
 
     folder: Path | None
@@ -65,7 +63,7 @@ class Info:
 
 
 def folder() -> Path | None:
-    """The folder of the cache; None if the cache is off."""
+    """The folder of the cache, or None if the cache is off."""
     chosen = os.environ.get("TIDUC_CACHE", "")
     if chosen.lower() in ("off", "0", "no", "false"):
         return None
@@ -81,7 +79,10 @@ def folder() -> Path | None:
 
 @contextmanager
 def _opened(make: bool = False) -> Iterator[Folder]:
-    """The open folder. Raises OSError if the cache is off or unusable. Warns, once per reason, if it is not trusted."""
+    """The open folder.
+
+    Raises `OSError` if the cache is off or unusable. Warns, once for each reason, if it is not trusted.
+    """
     place = folder()
     if place is None:
         raise FileNotFoundError(errno.ENOENT, "the cache is off")
@@ -99,7 +100,7 @@ def _warn(message: str) -> None:
 
 
 def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
-    """The key of a compilation: program, flags, compiler, and this CPU if a flag asks for the host."""
+    """The key of a compilation, from the program, flags, compiler, and this CPU if a flag asks for the host."""
     digest = hashlib.sha256(_LAYOUT)
     binary = os.stat(compiler)
     parts = [VERSION, compiler, str(binary.st_size), str(binary.st_mtime_ns), *flags]
@@ -111,9 +112,9 @@ def key(program: bytes, flags: Sequence[str], compiler: str) -> str:
 
 
 def normalized(program: bytes) -> bytes:
-    """MLIR text without comments and locations, and with one space for white space. Bytecode is returned unchanged.
+    r"""MLIR text without comments and locations, and with single spaces as white space. Bytecode stays unchanged.
 
-    >>> normalized(b'func.func @f()  // a function\\n{ return loc(#loc3) } loc("f.mlir":1:1)')
+    >>> normalized(b'func.func @f()  // a function\n{ return loc(#loc3) } loc("f.mlir":1:1)')
     b'func.func @f() { return }'
     """
     if program.startswith(b"ML\xefR"):
@@ -145,9 +146,9 @@ def this_cpu() -> str:
 
 
 def read(key: str) -> bytes | None:
-    """The module of this key, or None if it is missing or damaged.
+    """The module of this key. None if it is missing or damaged.
 
-    Raises RequestError if an environment variable of the cache is invalid.
+    Raises `RequestError` if an environment variable of the cache is invalid.
     """
     if folder() is None:
         return None
@@ -164,14 +165,14 @@ def read(key: str) -> bytes | None:
 
 
 def _digest(key: str, module: bytes) -> bytes:
-    """The digest that precedes a module in its entry. It covers the key, so a renamed entry counts as damaged."""
+    """The digest at the start of an entry. It covers the key, so that a renamed entry counts as damaged."""
     digest = hashlib.sha256(f"{key}\n".encode())
     digest.update(module)
     return digest.digest()
 
 
 def write(key: str, module: bytes) -> None:
-    """Adds a module, and removes old and excess entries. Ignores errors, after which the module may be missing."""
+    """Adds a module, and removes old and excess entries. Ignores errors; the module may then be missing."""
     with suppress(OSError, TiducError), _opened(make=True) as own:
         unfinished = f".{key}.vmfb.{secrets.token_hex(4)}.tmp"
         own.write(f"{key}.vmfb", _digest(key, module) + module, unfinished)
@@ -181,7 +182,7 @@ def write(key: str, module: bytes) -> None:
 def clear() -> int:
     """Removes all entries and returns their number.
 
-    Raises TiducError if the folder is not trusted, or for a system error.
+    Raises `TiducError` for a system error, and for a folder that is not trusted.
     """
     removed = 0
     if (place := folder()) is None:
@@ -206,10 +207,7 @@ def clear() -> int:
 
 
 def info() -> Info:
-    """The cache's folder, contents and limits.
-
-    A folder that is not trusted is not read, and its contents count as none.
-    """
+    """The cache's folder, contents and limits. A folder that is not trusted is not read, and counts as empty."""
     place = folder()
     refused, sizes = None, list[int]()
     if place is not None:

@@ -33,7 +33,7 @@ def check_count(entry: str, signature: Signature, arguments: Sequence[object]) -
 def checked(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
     """The argument as a C-contiguous array with the dtype and shape of the input `value`.
 
-    Raises InputError, with the argument's name and its expected and actual type, if they differ.
+    Otherwise raises `InputError`, with the argument's name and its expected and actual type.
     """
     expected = value.type
     called = f"argument {index} ({value.name})"
@@ -51,7 +51,7 @@ def checked(argument: ArrayLike, value: SignatureValue, index: int) -> Array:
 
 
 def check_type(array: NDArray[Any] | DeviceArray, value: SignatureValue, index: int) -> None:
-    """Raises InputError if an array's dtype or shape is not that of the input `value`."""
+    """Raises `InputError` if an array's dtype or shape differs from that of the input `value`."""
     expected = value.type
     called = f"argument {index} ({value.name})"
     if expected.dtype is None:

@@ -23,7 +23,7 @@ _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)
 _USAGE = int(rt.BufferUsage.DEFAULT)
 _MAPPABLE = int(rt.BufferUsage.MAPPING_SCOPED)
 LARGE = 2**16
-"""The minimum size, in bytes, of arrays that are passed to and from IREE without a copy."""
+"""The fewest bytes of arrays that are passed to and from IREE without a copy."""
 _ALIGNMENT = 64  # bytes
 _STAGING = int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE)
 _STAGING_USAGE = int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED)
@@ -38,7 +38,7 @@ class Device:
         self._copy = hal.allocator.allocate_buffer_copy
 
     def upload(self, array: Array, element: int) -> rt.HalBufferView:
-        """A buffer view with a copy of a C-contiguous array; `element` is IREE's element type."""
+        """A buffer view with a copy of a C-contiguous array. `element` is IREE's element type."""
         try:
             return self._copy(  # type: ignore[return-value]  # a view, since it has an element type
                 memory_type=_MEMORY,
@@ -54,8 +54,8 @@ class Device:
         """On CPUs, returns the memory of freed arrays to the system.
 
         The caching allocator reuses the memory of a freed array only for an array of equal size. At its limit, it
-        returns the memory that was freed last. Without `trim`, the allocator would keep the memory of past programs,
-        and in each call would return and allocate again the memory of the current program.
+        returns the memory that was freed last. Without `trim`, the memory of past programs would stay allocated, and
+        each call would allocate the memory of the current program again.
         """
         if self.on_host and not is_inherited(self.name):
             self.hal.allocator.trim()
@@ -63,9 +63,9 @@ class Device:
     def lend(self, array: Array, element: int) -> rt.HalBufferView:
         """A buffer view of the memory of an array that nothing writes to.
 
-        A view of a copy if IREE cannot use the memory. IREE's CPU devices accept only memory that is aligned to 64
-        bytes, as PyTorch's arrays are, because kernels rely on this alignment. alignment. NumPy exports neither
-        read-only arrays nor arrays of types that DLPack lacks.
+        Returns a view of a copy if IREE cannot use the memory. IREE's CPU devices accept only memory that is aligned to
+        64 bytes, as PyTorch's arrays are, because kernels rely on this alignment. NumPy does not export read-only
+        arrays, or arrays of types that DLPack lacks.
         """
         if array.nbytes >= LARGE and self.on_host and not array.ctypes.data % _ALIGNMENT:
             with suppress(BufferError, TypeError, ValueError, RuntimeError):
@@ -75,7 +75,7 @@ class Device:
         return self.upload(array, element)
 
     def download(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
-        """A copy of a buffer view's contents in memory that the caller owns."""
+        """A copy of the contents of a buffer view, in memory that the caller owns."""
         buffer, shape = view.get_buffer(), view.shape
         if 0 in shape:  # an empty array has nothing to map
             return np.empty(shape, dtype)
@@ -84,7 +84,7 @@ class Device:
         return _mapped(buffer, shape, dtype).copy()
 
     def taken(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
-        """An array that uses the memory of a buffer view, and that the caller may write to.
+        """An array that uses the memory of a buffer view. The caller may write to the array.
 
         The device must be `on_host`.
         """
@@ -94,8 +94,8 @@ class Device:
     def _staged(self, source: rt.HalBuffer) -> rt.HalBuffer:
         """A copy of a device's buffer in memory that the host can map.
 
-        This does not use `iree.runtime.DeviceArray.to_host`, which imports NumPy's memory: Vulkan's drivers reject
-        memory that is not page-aligned.
+        Does not use `iree.runtime.DeviceArray.to_host`, which imports NumPy's memory: Vulkan's drivers reject memory
+        that is not page-aligned.
         """
         if is_inherited(self.name):
             raise TiducError(_INHERITED.format(self.name))
@@ -141,9 +141,9 @@ class _Memory:
 class DeviceArray:
     """An array on a device: a result of `Executable.keep`, or a copy by `Module.put`.
 
-    The array is read-only. A call with the array as a donated argument overwrites it, and the array cannot be used
-    afterwards. used. NumPy, and libraries that take DLPack, copy the array to the host. Several threads may use an
-    array at once (`uses.py`).
+    The array is read-only. A call that gets the array as a donated argument overwrites it; the array cannot be used
+    afterwards. NumPy, and libraries that take DLPack, copy the array to the host. Several threads may use an array at
+    once (`uses.py`).
     """
 
     __slots__ = ("_device", "_view", "dtype", "readers", "shape")
@@ -205,10 +205,10 @@ class DeviceArray:
 
 
 def open_device(name: str, target: str, location: str = "") -> Device:
-    """The device of this name, such as `local-sync`, `cuda` or `vulkan://GPU-...`.
+    """Opens the device of this name, such as `local-sync`, `cuda` or `vulkan://GPU-...`.
 
-    Raises TiducError if this machine has no such device, or if modules for the target give wrong numbers on the device.
-    `location` is the name of the module to load, for errors.
+    Raises `TiducError` if this machine has no such device, or if modules for the target give wrong numbers on the
+    device. `location` is the name of the module to load, for errors.
     """
     if not name:
         raise TiducError(f"modules for target {target!r} do not run on this machine", location)
@@ -226,7 +226,7 @@ _SOFTWARE = "llvmpipe"
 
 
 def check_threads(name: str, target: str, location: str = "") -> None:
-    """Raises TiducError if a Vulkan device and the target have subgroups (threads in lockstep) of different sizes.
+    """Raises `TiducError` if a Vulkan device and the target have subgroups (threads in lockstep) of different sizes.
 
     The driver does not check the size. Subgroups have 4 or 8 threads on Mesa's llvmpipe, which runs in software, and 32
     or 64 on GPUs.
@@ -243,19 +243,19 @@ def check_threads(name: str, target: str, location: str = "") -> None:
 
 
 POISONED = "#poisoned"
-"""The suffix of the name of a CPU device that fills allocated memory with the byte 0xCD, and keeps no freed memory.
+"""The suffix of the name of a CPU device that fills allocated memory with the byte 0xCD and does not reuse memory.
 
-Floats that consist of this byte are large, -4.3e8 in f32 and -6.4e66 in f64, so they show that a result depends on
-uninitialized memory.
+Floats of this byte are large: -4.3e8 in f32 and -6.4e66 in f64. They show that a result depends on uninitialized
+memory.
 """
 
 _OPENING = Lock()
 _ALLOCATOR = f"caching:*=*;{max(1024, memory() // 4)}mib;512"
-"""The caching allocator keeps up to 512 free buffers; free and used buffers take up to a quarter of the memory.
+"""The caching allocator. It keeps up to 512 free buffers; all buffers take up to a quarter of the memory.
 
-A network's gradient has a hundred results or more, which are freed together and would displace other buffers. The
-gradient of a language model with 124M parameters takes 760 MiB in addition to its arguments: without these buffers,
-page faults take a quarter of the time of a call.
+The results of a network's gradient, a hundred or more, are freed together and would displace other buffers. The
+gradient of a language model with 124M parameters takes 760 MiB beyond its arguments. If its buffers were not kept, page
+faults would take a quarter of the time of a call.
 """
 
 
@@ -263,7 +263,7 @@ def _hal_device(name: str) -> rt.HalDevice:
     """IREE's device of this name, which all modules share.
 
     On CPUs, a caching allocator reuses the memory of freed arrays. The C library would return the memory of large
-    arrays to the system, so that a call of a small program would spend most of its time on page faults.
+    arrays to the system, and a call of a small program would spend most of its time on page faults.
     """
     if name not in _OPEN:
         is_cpu, plain = name.startswith("local-"), name.removesuffix(POISONED)
@@ -317,7 +317,7 @@ if hasattr(os, "register_at_fork"):
 def has_device(name: str) -> bool:
     """Whether this machine has the device of this name.
 
-    A device that is not open yet is closed again: IREE's idle Vulkan devices keep two cores busy on Mesa's llvmpipe.
+    Closes the device again if it was not open: IREE's idle Vulkan devices keep two cores busy on Mesa's llvmpipe.
     """
     if is_inherited(name):
         return False
@@ -329,7 +329,7 @@ def has_device(name: str) -> bool:
 
 
 def available_devices() -> Sequence[str]:
-    """The names of this machine's devices, as `load` takes them: `local-sync`, `vulkan://GPU-...`."""
+    """The names of this machine's devices, for `load`: `local-sync`, `vulkan://GPU-...`."""
     devices = []
     for driver in rt.query_available_drivers():
         try:

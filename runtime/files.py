@@ -13,19 +13,17 @@ from tiduc.dialect.errors import TiducError
 from tiduc.dialect.reading import read_whole
 
 _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None)
-"""In a block of `written_together`: the temporary names of the files written so far, with their final names."""
+"""In a block of `written_together`: maps the temporary names of the files written so far to their final names."""
 
 
 @contextmanager
 def written_together() -> Iterator[None]:
-    """Delays the renaming of all files that `written_whole` writes in the block to the end of the block.
+    """Delays the renaming of the files that `written_whole` writes in the block to the end of the block.
 
     If the block raises an error, no file is renamed.
 
-    If the block raises, none is renamed.
-
     Use this for a command whose output files are useful only together. Pipes and devices are written immediately, so
-    write them last. Raises TiducError, located at the file, if a file cannot be renamed.
+    write them last. Raises `TiducError`, located at the file, if a file cannot be renamed.
     """
     waiting: dict[str, str] = {}
     token = _waiting.set(waiting)
@@ -46,11 +44,11 @@ def written_together() -> Iterator[None]:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file that gets the name `path` when the block ends, and is removed if the block raises.
+    """A binary file that gets the name `path` when the block ends, and is removed if the block raises an error.
 
-    The file is written beside `path` under a temporary name and then renamed, so that a reader sees the old file or
-    the new file. A pipe, a terminal or a device such as `/dev/null` is written directly. For several files that
-    belong together, see `written_together`. Raises TiducError, located at `path`, if the file cannot be written.
+    The file is written beside `path` under a temporary name and then renamed, so that a reader sees either the old file
+    or the complete new file. A pipe, a terminal or a device such as `/dev/null` is written directly. For several files
+    that belong together, see `written_together`. Raises `TiducError`, located at `path`, if the file cannot be written.
     """
     if os.fspath(path).endswith(("/", os.sep)):
         raise TiducError("cannot write: the name is that of a folder", os.fspath(path))
@@ -85,7 +83,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """All bytes of a file, with the limits of `read_whole`.
 
-    Raises TiducError, located at `path`, if it cannot be read.
+    Raises `TiducError`, located at `path`, if the file cannot be read.
     """
     try:
         return read_whole(path)
@@ -94,9 +92,9 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = 0, folder: int | None = None) -> BinaryIO:
-    """A regular file, opened for reading. Raises OSError for a folder, a pipe or a device, without blocking.
+    """Opens a regular file for reading. Raises `OSError` for a folder, a pipe or a device, without blocking.
 
-    `folder` is the descriptor of the folder that a relative path is in; the default is the current folder.
+    `folder` is the descriptor of the folder that contains a relative path; the default is the current folder.
     """
 
     def opener(name: str, mode: int) -> int:

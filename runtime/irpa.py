@@ -1,4 +1,4 @@
-"""Checks IREE's parameter archives, `.irpa`: every range that an archive states must be inside the file.
+"""Checks IREE's parameter archives (`.irpa`): all ranges in an archive must be inside the file.
 
     header    "IRPA", version, header's size, next header, flags, count and range of entries, ranges of texts and data
     entry     its size, kind, flags, ranges of its name and its metadata (in the texts); for kind 2, also
@@ -20,9 +20,9 @@ _IN_FILE = 2
 
 
 def check_archive(path: str | os.PathLike[str]) -> None:
-    """Raises ValueError if an archive states a range outside the file. Files of other formats are not checked.
+    """Raises `ValueError` if a range in an archive is outside the file. Does not check files of other formats.
 
-    Raises OSError if the file cannot be read or is not regular.
+    Raises `OSError` if the file cannot be read or is not regular.
     """
     with open_regular(path) as file:
         header, size = file.read(_HEADER.size), os.fstat(file.fileno()).st_size
@@ -57,9 +57,9 @@ def _check(header: bytes, file: BinaryIO, size: int) -> None:
 
 
 def _inside(outer: tuple[int, int], offset: int, length: int, name: str) -> tuple[int, int]:
-    """The range in the file of `length` bytes at an offset in the range `outer`.
+    """The range in the file of `length` bytes at `offset` in the range `outer`.
 
-    Raises ValueError if the offset and the length together exceed the length of `outer`.
+    Raises `ValueError` if `offset` + `length` exceeds the length of `outer`.
     """
     if offset + length > outer[1]:
         raise ValueError(f"{name} ends after the section that contains it")

@@ -29,7 +29,7 @@ R = TypeVar("R")
 class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
     """A compiled module in another process: its functions by name. As a context manager, it ends the process.
 
-    After the process has died, every call raises TiducError.
+    After the process has died, every call raises `TiducError`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
         parameters: str | os.PathLike[str] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Loads `vmfb` like `tiduc.runtime.load`; `limits` apply to loading and to each call."""
+        """Loads `vmfb` as `tiduc.runtime.load` does. `limits` apply to loading and to each call."""
         self._name, self._limits, self._lock = name, limits or Limits(), Lock()
         self._worker = Worker(("tiduc.runtime.isolated",))
         try:
@@ -52,7 +52,10 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
         self._functions = {f: IsolatedExecutable(self, f, *said) for f, said in signatures.items()}
 
     def call(self, function: Callable[P, R], *arguments: P.args, **keywords: P.kwargs) -> R:
-        """The result of a function, called in the process. Raises TiducError if the process dies during the call."""
+        """Calls a function in the process and returns its result.
+
+        Raises `TiducError` if the process dies during the call.
+        """
         with self._lock:
             if not self._worker.is_alive():
                 raise RequestError("the module is closed, or its process has died", self._name)
@@ -92,8 +95,8 @@ class IsolatedModule(Mapping[str, "IsolatedExecutable"]):
 class IsolatedExecutable:
     """A function of an isolated module, from arrays to a tuple of arrays.
 
-    `entry` is its name, and `signature` has its inputs and outputs. `donated` are the positions of the inputs that a
-    call overwrites; the call overwrites only the copies in the process.
+    `entry` is its name. `signature` has its inputs and outputs. `donated` has the positions of the inputs that a call
+    overwrites; only the copies in the process are overwritten.
     """
 
     def __init__(
@@ -102,7 +105,10 @@ class IsolatedExecutable:
         self._module, self.entry, self.signature, self.donated = module, entry, signature, donated
 
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
-        """The outputs for these arguments. Raises the InputError of `check_arguments` before the process gets them."""
+        """The outputs for these arguments.
+
+        Raises the errors of `check_arguments` before the process gets the arguments.
+        """
         arrays = [np.asarray(x) if isinstance(x, DeviceArray) else x for x in arguments]
         return self._module.call(_run, self.entry, *check_arguments(self.entry, self.signature, arrays))
 

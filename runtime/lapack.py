@@ -3,9 +3,9 @@
     %v, %w, %info = call @tiduc_lapack.eigh_f64(%x)      the call that host.py writes (backends/iree/linear_algebra)
     w, v = numpy.linalg.eigh(x)                          the code that runs, in the thread that called the module
 
-Arrays are batches of matrices, with three dimensions. `info` has one number per matrix: 1 if the matrix is not finite
-or the iteration does not converge; the other results of that matrix are then NaN. NumPy computes in double precision
-for all element types.
+Arrays are batches of matrices, with three dimensions. `info` has one number for each matrix. The number is 1 if the
+matrix is not finite or the iteration does not converge, and the other results of the matrix are then NaN. NumPy
+computes in double precision for all element types.
 """
 
 import threading
@@ -21,17 +21,17 @@ from tiduc.runtime.devices import Array, Device, as_number, message_of_iree
 Function = Callable[..., Sequence[Array]]
 
 MODULE = "tiduc_lapack"
-"""The module that compiled modules import functions from. IREE's error names it if a context lacks it."""
+"""The module whose functions compiled modules import. IREE's error names it if a context lacks it."""
 
 _DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 """The suffixes of function names, by element type."""
 
 _raised = threading.local()
-"""The exception that a function of this file raised in this thread. IREE's error has only the text of the exception."""
+"""The exception that a function of this file raised in this thread. IREE's error has only the exception's text."""
 
 
 def lapack_module(device: Device) -> rt.VmModule:
-    """An IREE module of these functions, for a context whose other modules import them. Results are on the device."""
+    """An IREE module of these functions, for a context of modules that import them. Results are on the device."""
     interface = rt.PyModuleInterface(MODULE, lambda _: None)
     for name, (function, taken, given) in FUNCTIONS.items():
         for suffix, dtype in _DTYPES.items():
@@ -43,7 +43,7 @@ def lapack_module(device: Device) -> rt.VmModule:
 def error_of_lapack() -> Exception | None:
     """Returns, and then forgets, the error that a function raised in this thread.
 
-    A KeyboardInterrupt is raised again.
+    Raises a `KeyboardInterrupt` again.
     """
     error, _raised.error = getattr(_raised, "error", None), None
     if error is None or isinstance(error, Exception):
@@ -54,7 +54,7 @@ def error_of_lapack() -> Exception | None:
 def _called(
     device: Device, name: str, function: Function, dtype: np.dtype[np.generic], _: None, *given: rt.VmRef
 ) -> rt.VmRef | tuple[rt.VmRef, ...]:
-    """Calls a function with arrays on the device; arguments and results are references to IREE's buffer views."""
+    """Calls a function with arrays on the device. Arguments and results are references to IREE's buffer views."""
     views: list[rt.HalBufferView] = []
     try:
         views += [ref.deref(rt.HalBufferView) for ref in given]  # type: ignore[misc]  # None only on request
@@ -80,7 +80,7 @@ def _uploaded(device: Device, y: Array) -> rt.VmRef:
 
 
 def cholesky(x: Array) -> Sequence[Array]:
-    """The lower factors. If a pivot is not positive, its column and later ones are NaN. The upper half is not read."""
+    """The lower factors. If a pivot is not positive, its column and later columns are NaN. Ignores the upper half."""
     try:
         return (np.linalg.cholesky(x),)
     except np.linalg.LinAlgError:
@@ -88,7 +88,7 @@ def cholesky(x: Array) -> Sequence[Array]:
 
 
 def _up_to_failure(a: Array) -> Array:
-    """The factor of one matrix that has none, NaN after the largest leading block that has one.
+    """A partial factor of a matrix without a factor: NaN after the largest leading block that has a factor.
 
     Bisection finds this block.
     """
@@ -114,10 +114,10 @@ def qr(x: Array) -> Sequence[Array]:
 
 
 def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Array]:
-    """Q c, or Q^H c if `adjoint`. Q is the product of the reflections 1 - tau_j v_j v_j^H; it equals 1 - v t v^H.
+    """Q c, or Q^H c if `adjoint`, where Q is the product of the reflections 1 - tau_j v_j v_j^H.
 
-    The inverse of t has 1 / tau on its diagonal, and above it v^H v (Joffrain, Low, Quintana-Orti, van de Geijn,
-    "Accumulating Householder transformations, revisited", 2006).
+    Q equals 1 - v t v^H, where the inverse of t has 1 / tau on its diagonal, and v^H v above (Joffrain, Low,
+    Quintana-Orti, van de Geijn, "Accumulating Householder transformations, revisited", 2006).
     """
     m, k = packed.shape[-2], tau.shape[-1]
     none = tau == 0
@@ -134,7 +134,7 @@ def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Arra
 
 
 def with_info(decomposed: Function) -> Function:
-    """Wraps a decomposition. Matrices for which it fails have NaN results, and `info` is added to the results."""
+    """Wraps a decomposition. Adds `info` to the results, which are NaN for a matrix that cannot be decomposed."""
 
     def run(x: Array) -> Sequence[Array]:
         failed: Array = ~np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)
@@ -156,7 +156,7 @@ def with_info(decomposed: Function) -> Function:
 
 
 def _decomposed_or_zero(decomposed: Function, a: Array) -> tuple[Sequence[Array], bool]:
-    """The decomposition of one matrix, and False; if it fails, the decomposition of a zero matrix, and True."""
+    """The decomposition of one matrix, and False. If it fails: the decomposition of a zero matrix, and True."""
     try:
         return decomposed(a[None]), False
     except np.linalg.LinAlgError:
@@ -203,4 +203,4 @@ FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "svd_full": (with_info(partial(_svd, full=True)), 1, 4),
     "svdvals": (with_info(lambda x: [np.linalg.svd(x, compute_uv=False)]), 1, 2),
 }
-"""For each name: the function of batches of matrices, and the numbers of its arguments and results."""
+"""Maps each name to a function of batches of matrices, with the numbers of its arguments and results."""

@@ -49,9 +49,9 @@ class Loaded:
         devices: Sequence[str] = (),
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Loads the bytes of a module for the target's device, or for the named `devices`.
+        """Loads a module for the target's device, or for the named `devices`. `vmfb` holds the bytes of the module.
 
-        `parameters` is the archive of the parameters that the module reads. Raises TiducError if the bytes are not a
+        `parameters` is the archive of the parameters that the module reads. Raises `TiducError` if the bytes are not a
         module for this target, or if a device or a parameter is missing.
         """
         self.vmfb, self.name = vmfb, name
@@ -63,7 +63,7 @@ class Loaded:
         wanted = _devices(self._reflected(DEVICE), target, name, devices)
         opened = [open_device(device, target, name) for device in wanted]
         for device in opened:
-            device.trim()  # this module's arrays may have other sizes than the freed arrays of earlier modules
+            device.trim()  # this module's arrays may have other sizes than arrays that were freed earlier
             weakref.finalize(self, device.trim).atexit = False
         self.device: Device = opened[0]
         modules = [module] if parameters is None else [_parameters(instance, parameters), module]
@@ -78,7 +78,7 @@ class Loaded:
     def entry_or_default(self, entry: str | None) -> str:
         """The name of the function to call: `entry`, or the only function, or `main`.
 
-        Raises RequestError if it is missing.
+        Raises `RequestError` if the module has no such function.
         """
         if entry is None:
             entry = self.functions[0] if len(self.functions) == 1 else "main"
@@ -95,9 +95,9 @@ class Loaded:
         return _function(self._module, entry)
 
     def signature(self, entry: str) -> Signature:
-        """The signature of a function: tiduc's if the module has one, else IREE's declaration with generic names.
+        """The signature of a function: tiduc's signature, or else IREE's declaration, which has generic names.
 
-        Raises TiducError if tiduc's signature contradicts IREE's declaration, which the compiled code follows.
+        Raises `TiducError` if tiduc's signature contradicts IREE's declaration, which the compiled code follows.
         """
         reflection = self._reflections[entry]
         try:
@@ -127,7 +127,7 @@ class Loaded:
         return tuple(sorted(donated(without_name(declaration, entry))))
 
     def _reflected(self, key: str) -> set[str]:
-        """The values of one of tiduc's reflection attributes in all functions of the module."""
+        """The values of one of tiduc's reflection attributes, over all functions of the module."""
         return {reflection.get(key, "") for reflection in self._reflections.values()} - {""}
 
     def close(self) -> None:
@@ -184,8 +184,8 @@ def _check_sums(vmfb: bytes) -> None:
 def _devices(declared: set[str], target: str, name: str, devices: Sequence[str]) -> Sequence[str]:
     """The devices to load a module for: `devices`, or by default `local-task` or the target's device.
 
-    A module that declares `local-sync` needs the stack of the caller's thread. Raises TiducError if such a module would
-    run on `local-task`.
+    A module that declares `local-sync` needs the stack of the caller's thread. Raises `TiducError` if such a module
+    would run on `local-task`.
     """
     usual = usual_device(target)
     if "local-sync" in declared and any(device.startswith("local-task") for device in devices or [usual]):
@@ -258,11 +258,11 @@ _TARGETS = {
     "x86_64": "x86_64", "cuda-nvptx-fb": "cuda", "rocm-hsaco-fb": "hip", "metal-msl-fb": "metal",
     "vulkan-spirv-fb": "vulkan", "vmvx-bytecode-fb": "vmvx",
 }  # fmt: skip
-"""tiduc's targets. The keys are suffixes of the names of IREE's executable formats, such as `embedded-elf-x86_64`."""
+"""tiduc's targets. The keys are suffixes of IREE's executable formats, such as `embedded-elf-x86_64`."""
 
 
 def _other_device(message: str, target: str) -> str:
-    """The message for a module that does not load. It names the target and CPU of the module if IREE's message does."""
+    """The message for a module that does not load. Names the module's target and CPU if IREE's message names them."""
     match = _FORMAT.search(message)
     if match is None and "no executable loader registered" in message:
         return (
@@ -282,7 +282,10 @@ def _other_device(message: str, target: str) -> str:
 
 
 def _no_temporary_files() -> str | None:
-    """The reason why IREE cannot write temporary files, from which it loads libraries of modules, or None."""
+    """The reason why IREE cannot write temporary files, or None.
+
+    IREE loads a module's libraries from temporary files.
+    """
     folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
     try:
         with tempfile.TemporaryFile(dir=folder):
@@ -294,7 +297,7 @@ def _no_temporary_files() -> str | None:
 
 
 def _close_leaked_files() -> None:
-    """Closes and removes the files that IREE's loader of shared libraries leaks: an open, empty file per library.
+    """Closes and removes the empty files that IREE leaks, one for each shared library that it loads.
 
     Otherwise a process runs out of file descriptors after about a thousand modules. Nothing reads these files, which
     only reserve names. A test in test_runtime.py fails once IREE stops leaking them.

@@ -1,4 +1,4 @@
-"""load: a compiled module, in this process or in a separate one."""
+"""`load` loads a compiled module, in this process or in a separate process."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from tiduc.runtime.isolated import IsolatedModule
 from tiduc.runtime.process import Limits
 from tiduc.runtime.run import Module
 
-# At run time, `overload` would keep this module's globals, and so the devices, alive after IREE is unloaded.
+# At run time, `overload` would keep this module's globals alive, and with them the devices, after IREE is unloaded.
 if TYPE_CHECKING:
 
     @overload
@@ -42,13 +42,13 @@ def load(
     isolated: bool = False,
     limits: Limits | None = None,
 ) -> Module | IsolatedModule:
-    """The module in a `.vmfb` file, or in its bytes. Raises TiducError if it cannot be read or loaded.
+    """Loads the module in a `.vmfb` file, or in the file's bytes. Raises `TiducError` if that fails.
 
-    `target` is the target that the module was compiled for. `devices` names the devices to use instead of the
-    target's default, as `tiduc.runtime.available_devices()` lists them; a module that was compiled for several
-    devices needs as many. `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module
-    reads. With `isolated`, a separate process loads and runs the module, so that a crash becomes a TiducError;
-    `limits` are the time and the memory for loading and for each call.
+    `target` is the target that the module was compiled for. `devices` names the devices to use instead of the target's
+    default device, as in `tiduc.runtime.available_devices()`. A module for several devices needs one name for each.
+    `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module reads. With `isolated`, a
+    separate process loads and runs the module, so that a crash becomes a `TiducError`. `limits` are the time and the
+    memory for loading and for each call.
     """
     vmfb, name = (source, "") if isinstance(source, bytes) else (read_bytes(source), os.fspath(source))
     if isolated:

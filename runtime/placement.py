@@ -22,13 +22,13 @@ _USUAL = {
     "wasm32": "",
     "x86_64": "local-sync" if _IS_X86_64_LINUX else "",
 }
-"""By target, the device that runs the target's modules on this kind of machine, or an empty name if there is none."""
+"""For each target, the device that runs its modules on this kind of machine, or "" if there is none."""
 
 
 def usual_device(target: str) -> str:
     """The device for a target or a variant, such as `cuda:sm_86`. Empty if this machine has no such device.
 
-    Raises TiducError, which lists the targets, for an unknown target.
+    Raises `TiducError`, which lists the targets, for an unknown target.
     """
     base = target.partition(":")[0]
     if base not in _USUAL:

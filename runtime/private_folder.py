@@ -1,10 +1,10 @@
-"""A folder that no other user can write to. The folder that was checked is certainly the folder that is used.
+"""Opens a folder that no other user can write to.
 
     /  ->  home  ->  me  ->  .cache  ->  tiduc        each is opened relative to its parent, then checked
 
-A path can lead elsewhere between the check and the use, since other users may change links that they own. Files are
-therefore read and written relative to an open folder whose descriptor was checked. Systems other than POSIX have
-neither such descriptors nor these permissions; there the path is used.
+Other users may change links that they own, so a path may lead elsewhere after the check. Files are therefore read and
+written relative to the descriptor of the checked folder. Systems other than POSIX have neither such descriptors nor
+these permissions; there, the path is used.
 """
 
 import errno
@@ -19,11 +19,11 @@ from typing import Any
 from tiduc.runtime.files import open_regular
 
 _POSIX = os.name == "posix"
-_SEARCH = getattr(os, "O_PATH", os.O_RDONLY)  # reading a folder above may be forbidden
+_SEARCH = getattr(os, "O_PATH", os.O_RDONLY)  # a folder above may be unreadable
 
 
 class NotPrivate(Exception):
-    """Raised if others could write in a folder. The message says why."""
+    """Raised if other users could write to a folder. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Folder:
     descriptor: int | None
 
     def place(self, name: str) -> dict[str, Any]:
-        """The keyword arguments by which functions of `os` find a file of the folder."""
+        """The keyword arguments with which functions of `os` find a file of the folder."""
         if self.descriptor is None:
             return {"path": self.path / name}
         return {"path": name, "dir_fd": self.descriptor}
@@ -92,12 +92,12 @@ class Folder:
 
 @contextmanager
 def opened(path: Path, make: bool = False) -> Iterator[Folder]:
-    """A folder that only this user can write to.
+    """A context with the open folder at `path`, which only this user can write to.
 
-    With `make`, missing folders are created so that only the user has access. The folder must belong to the user, each
-    folder above it to the user or root, and others must not be able to write there. A folder above may have the sticky
-    bit, like /tmp: others cannot rename files there that they do not own. Raises NotPrivate otherwise, and OSError for
-    a folder that is missing or cannot be opened.
+    With `make`, missing folders are created, with access only for the user. The folder must belong to the user, each
+    folder above to the user or root, and others must not be able to write there. A folder above may have the sticky
+    bit, like /tmp, where users cannot rename files of others. Raises `NotPrivate` otherwise, and `OSError` for a folder
+    that is missing or cannot be opened.
     """
     real = Path(os.path.realpath(path))
     if not _POSIX:

@@ -15,14 +15,14 @@ from typing import BinaryIO
 
 _LOOK = 0.2  # seconds between checks of `stop`
 
-# A keeper is a shell that kills the process group $1 and removes the folder $2 when the process that started it dies.
-# That process holds the write end of the keeper's standard input. A line tells the keeper that the process has cleaned
-# up; end of file without a line means that the process has died.
+# A keeper is a shell that waits until the process that started it dies, then kills the process group $1 and removes the
+# folder $2. The starting process holds the write end of the keeper's standard input. A line tells the keeper that the
+# process has cleaned up itself. End of file without a line means that the process has died.
 _KEEPER = 'read -r line && exit; [ -z "$1" ] || kill -KILL "-$1"; [ -z "$2" ] || rm -rf "$2"'
 
 
 def memory() -> int:
-    """The memory of this machine in MiB, or of its container if that has less; 16 GiB if unknown."""
+    """The memory in MiB of this machine, or of its container if that has less. 16 GiB if unknown."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -63,10 +63,9 @@ def run_within(
 ) -> Ended:
     """Runs a command with `program` as standard input, until it ends or reaches a limit.
 
-    `errors` names a file for the standard error, which others can read while the command runs. If this call ends
-    early (KeyboardInterrupt, `stop`, a limit), it first kills the process and its children. They are also killed if
-    the caller's process dies, even by SIGKILL. Raises Stopped once `stop` is set, and OSError if the command does not
-    start.
+    `errors` names a file for standard error, which others can read while the command runs. The process and its children
+    are killed if this call ends early (`KeyboardInterrupt`, `stop`, a limit), or if the caller's process dies, even by
+    SIGKILL. Raises `Stopped` once `stop` is set, and `OSError` if the command does not start.
     """
     # A process group of its own: the compiler starts a linker, which must end with the compiler.
     group = {"process_group": 0} if os.name == "posix" else {}
@@ -106,8 +105,8 @@ def run_within(
 def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
     """Writes the standard input of a process in a thread, which ends when the process has read the input or has died.
 
-    `Popen.communicate` cannot write the input: after a timeout, Python 3.11 drops the rest and keeps the pipe open, so
-    that the process waits for ever.
+    `Popen.communicate` cannot write the input. After a timeout, Python 3.11 drops the rest and keeps the pipe open, so
+    that the process would wait for ever.
     """
     stream, process.stdin = process.stdin, None
     assert stream is not None
@@ -120,7 +119,7 @@ def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
 
 
 def _text(told: BinaryIO | None, piped: bytes) -> str:
-    """The standard error of a process that has ended: the contents of the file `told`, or else `piped`."""
+    """The standard error of an ended process: the contents of the file `told`, or else `piped`."""
     if told is not None:
         told.seek(0)
         piped = told.read()
@@ -129,7 +128,7 @@ def _text(told: BinaryIO | None, piped: bytes) -> str:
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """A temporary folder, removed at the end of the block, or when this process dies inside the block."""
+    """A temporary folder. It is removed at the end of the block, or when this process dies inside the block."""
     folder, keeper = "", None
     try:
         with _signals_held():
@@ -142,11 +141,11 @@ def scratch_folder() -> Iterator[str]:
 
 
 def _keeper(group: int | None = None, folder: str = "") -> "subprocess.Popen[bytes] | None":
-    """A process that waits until this process dies, then kills a process group and removes a folder.
+    """Starts a process that waits until this process dies, then kills a process group and removes a folder.
 
-    PR_SET_PDEATHSIG cannot replace it. It would have to be set between fork and exec, where Python code is unsafe with
-    threads; it does not reach children of the process, such as a linker; and it would not remove the folder. A shell
-    starts in a millisecond. Its own session shields it from the terminal's signals.
+    PR_SET_PDEATHSIG cannot replace this process, for three reasons. It must be set between fork and exec, where Python
+    code is unsafe with threads. It does not reach children of the process, such as a linker. It does not remove the
+    folder. A shell starts in a millisecond. A session of its own protects the shell from the terminal's signals.
     """
     if os.name != "posix":
         return None
@@ -172,7 +171,7 @@ def _dismiss(keeper: "subprocess.Popen[bytes] | None") -> None:
 def _signals_held() -> Iterator[None]:
     """Delays signals that would end this process to the end of the block, because a starting child cannot be killed.
 
-    Python runs signal handlers in the main thread only, so other threads need no delay.
+    Other threads need no delay, because Python runs signal handlers in the main thread only.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -202,11 +201,11 @@ def _patience(deadline: float | None, stop: threading.Event | None) -> float | N
 
 
 def limit_memory(mebibytes: int, process: int = 0) -> None:
-    """Limits the memory that a process may allocate, on Linux. 0 MiB means no change, and process 0 means this process.
+    """Limits the memory that a process may allocate, on Linux. Process 0 is this process; 0 MiB changes nothing.
 
     A child is limited from outside while it waits for its input, because code between fork and exec is unsafe with
-    threads. The limit is on data (RLIMIT_DATA), not on address space, much of which is reserved and never used. The
-    hard limit of this process does not change, so that its children may get a higher limit.
+    threads. The limit is on data (RLIMIT_DATA), not on address space, because much reserved address space is never
+    used. The hard limit of this process does not change, so that its children may get a higher limit.
     """
     if not 0 < mebibytes < 2**40 or not sys.platform.startswith("linux"):
         return

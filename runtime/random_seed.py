@@ -1,4 +1,4 @@
-"""The input from which a program draws its random numbers, `seed: 2xui64`.
+"""The input `seed: 2xui64`, from which a program draws its random numbers.
 
 The random numbers are a function of both words. A training step increments the second word, so that each step draws
 different numbers.
@@ -22,15 +22,14 @@ _NAME = re.compile(r"seed(\.\d+)?")  # import appends a number if another input 
 
 
 def is_random_seed(value: SignatureValue) -> bool:
-    """Whether an input is a seed of random numbers, by its name and type."""
+    """Whether an input is a seed of random numbers, judged by its name and type."""
     return str(value.type) == TYPE and _NAME.fullmatch(value.name) is not None
 
 
 def random_seed(number: int, position: int = 0) -> Any:
-    """The seed for a number up to `MOST`. `position` is the seed's position among the seeds of a program.
+    """The seed for a number of at most `MOST`. `position` is the seed's position among the seeds of a program.
 
-    The second words of two seeds of a program differ by at least 2^32, so that no two seeds are equal during the first
-    2^32 steps.
+    The second words of two seeds differ by at least 2^32, so that no two seeds are equal in the first 2^32 steps.
     """
     return np.array([number, position << 32], np.uint64)
 

@@ -1,8 +1,8 @@
 """Relations between dynamic dimensions of a function's inputs, checked before a call.
 
-A size is a sum of terms. A term is a pair of a factor and a list of atoms to multiply. An atom is a dimension of an
-input, as a pair of numbers, or a quotient, maximum or broadcast of two sizes. `[[2, [[0, 1]]], [3, []]]` is twice
-dimension 1 of input 0, plus 3.
+A size is a sum of terms. A term is a factor times a product of atoms. An atom is a dimension of an input, as a pair of
+numbers, or a quotient, maximum or broadcast of two sizes. For example, `[[2, [[0, 1]]], [3, []]]` is 2 d + 3, where d
+is the size of dimension 1 of input 0.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 Size = tuple[tuple[int, tuple["Atom", ...]], ...]
-"""A size: its terms. A term is a factor and atoms."""
+"""A size: a sum of terms. A term is a factor and the atoms that it is multiplied by."""
 
 Atom = tuple[int, int] | tuple[str, Size, Size]
-"""An atom: the indices of an input and of its dimension; or the name of a function of two sizes, and these sizes."""
+"""An atom: the indices of an input and of its dimension; or the name of a function, and the two sizes that it takes."""
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -63,7 +63,7 @@ class RequiredSize:
         return f"{sizes}, {_WORDS[self.relation]}: {self.by}"
 
     def renumbered(self, numbers: dict[int, int]) -> "RequiredSize":
-        """The relation with other indices of its inputs. `numbers` maps old indices to new ones."""
+        """The relation with other input indices. `numbers` maps old indices to new ones."""
         return RequiredSize(
             self.relation, _renumbered(self.a, numbers), _renumbered(self.b, numbers), self.by
         )
@@ -125,7 +125,7 @@ def _renumbered(size: Size, numbers: dict[int, int]) -> Size:
 
 
 def parsed(size: Any) -> Size:
-    """A size from its JSON form. Raises TypeError or ValueError if the JSON has another form."""
+    """Reads a size from its JSON form. Raises `TypeError` or `ValueError` for another form."""
 
     def atom(read: Any) -> Atom:
         if len(read) == 2:

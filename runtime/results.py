@@ -1,8 +1,8 @@
 """`Results`: the results of a call as arrays. Large arrays use IREE's own memory, without a copy.
 
-The memory of a result may be that of an argument or of another result: such results are copied. IREE copies constants
-and parameters that are results, so that a caller may write to all arrays. The results of a call may be parts of one
-allocation, which is freed with the last array of them.
+A result that shares memory with an argument or with another result is copied. IREE copies constants and parameters that
+are results, so a caller may write to all arrays. Several results may be parts of one allocation, which is freed with
+the last of their arrays.
 """
 
 from bisect import bisect_right
@@ -23,14 +23,14 @@ class Results:
         self._bounds: list[int] | None = None  # the ascending bounds of all memory in use
 
     def array(self, view: rt.HalBufferView, dtype: "np.dtype[Any]") -> Array:
-        """The array of a result, given IREE's buffer view. It shares no memory with other arrays."""
+        """Converts IREE's buffer view of a result to an array that shares no memory with other arrays."""
         if view.byte_length < LARGE or not self._device.on_host:
             return self._device.download(view, dtype)
         array = self._device.taken(view, dtype)
         return array if self._takes(_bounds(array)) else array.copy()
 
     def _takes(self, piece: tuple[int, int]) -> bool:
-        """Marks a piece of memory as used. Returns false if a part of it is used already."""
+        """Marks a piece of memory as used. Returns False if a part of it is already used."""
         if self._bounds is None:
             self._bounds = _merged(map(_bounds, self._arguments()))
         at = bisect_right(self._bounds, piece[0])

@@ -37,8 +37,8 @@ def run_module(
 class Executable:
     """A function of a compiled module on a device, from arrays to a tuple of arrays.
 
-    `entry` is its name, `signature` has its inputs and outputs, and `donated` are the positions of the inputs that a
-    call overwrites with an output. Calls from several threads are safe.
+    `entry` is its name. `signature` has its inputs and outputs. `donated` has the positions of the inputs that a call
+    overwrites with an output. Calls from several threads are safe.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Executable:
         name: str = "",
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Loads `vmfb`, the bytes that `compile_module` returned for this `target`.
+        """Loads `vmfb`, which `compile_module` returned for this `target`.
 
-        `entry` is optional if the module has one function, or a function `main`. `name` is the module's name in
-        errors. `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module reads.
-        Raises TiducError if the bytes are not a module for this target, or if this machine does not have the device,
-        and RequestError for an unknown `entry`.
+        `entry` is optional if the module has one function, or a function `main`. `name` is the module's name in errors.
+        `parameters` is the archive (`.irpa`, `.safetensors`) of the parameters that the module reads. Raises
+        `TiducError` if the bytes are not a module for this target, or if this machine does not have the device. Raises
+        `RequestError` for an unknown `entry`.
         """
         self._prepare(Loaded(vmfb, target, name, (), parameters), entry)
 
@@ -74,19 +74,19 @@ class Executable:
     def load(
         cls, source: bytes | str | os.PathLike[str], target: str = "cpu", entry: str | None = None
     ) -> "Executable":
-        """The executable in a `.vmfb` file, or in its bytes. Raises TiducError if it cannot be read or loaded."""
+        """Loads the executable in a `.vmfb` file, or in the file's bytes. Raises `TiducError` if that fails."""
         if isinstance(source, bytes):
             return cls(source, target, entry)
         return cls(read_bytes(source), target, entry, os.fspath(source))
 
     def _prepare(self, loaded: Loaded, entry: str | None) -> None:
-        """Looks up everything that a call needs, which takes longer than a call of a small function."""
+        """Looks up everything that a call needs, because the look-up takes longer than a call of a small function."""
         self._loaded, self._device = loaded, loaded.device
         self.entry = loaded.entry_or_default(entry)
         self._function = loaded.function(self.entry)
         self.signature: Signature = loaded.signature(self.entry)
         self.donated = loaded.donated(self.entry)
-        # For each input: the dtype and shape of an array that needs no further check, and IREE's element type.
+        # For each input: the dtype and shape of arrays that pass without further checks, and IREE's element type.
         self._plan = tuple(
             (value.type.dtype, value.type.shape, _element_type(value.type)) for value in self.signature.inputs
         )
@@ -111,10 +111,10 @@ class Executable:
     def __call__(self, *arguments: ArrayLike) -> tuple[Array, ...]:
         """The outputs for these arguments, as arrays that share no memory.
 
-        An argument is a NumPy array, an object that NumPy or DLPack converts to an array, or a DeviceArray. Shapes and
-        dtypes must be exactly those of the signature. Dynamic sizes must satisfy the signature's relations, such as
-        that a tangent has the shape of its primal. Raises InputError, with the name of the argument, before the
-        function runs, and TiducError if the function fails.
+        An argument is a NumPy array, an object that NumPy or DLPack converts to an array, or a `DeviceArray`. Shapes
+        and dtypes must be exactly those of the signature. Dynamic sizes must satisfy the signature's relations; for
+        example, a tangent has the shape of its primal. Raises `InputError`, with the argument's name, before the
+        function runs, and `TiducError` if the function fails.
         """
         return self._run(arguments, self._device.lend, self._arrays)
 
@@ -128,7 +128,7 @@ class Executable:
             raise self._failed(error) from error
 
     def keep(self, *arguments: ArrayLike) -> tuple[DeviceArray, ...]:
-        """Calls the function and keeps the outputs on the device, for further calls, without copying them."""
+        """Calls the function and leaves the outputs on the device, for further calls, without copying them."""
         # A result may be an argument, which must stay valid.
         return self._run(arguments, self._device.upload, self._kept)
 
@@ -166,12 +166,10 @@ class Executable:
         given: Callable[[Array, int], rt.HalBufferView],
         returned: Callable[[rt.VmVariantList, Sequence[Array | DeviceArray]], T],
     ) -> T:
-        """Calls the function.
+        """Calls the function and returns its outputs.
 
-        `given` makes a buffer view of an array. `returned` makes the outputs of the call from IREE's list of results
-        and the arguments.
-
-        `returned` makes the call's outputs from IREE's list of results and the arguments.
+        `given` makes a buffer view of an array. `returned` makes the outputs from IREE's list of results and the
+        arguments.
         """
         context = self._loaded.context
         if context is None:
@@ -243,7 +241,7 @@ class Executable:
         return argument
 
     def _check_donated(self, arrays: Sequence[NDArray[Any] | DeviceArray]) -> None:
-        """Raises InputError if an array on the device is donated and is also another argument."""
+        """Raises `InputError` if an array on the device is donated and also passed as another argument."""
         on_device = [(i, x.view().get_buffer()) for i, x in enumerate(arrays) if type(x) is DeviceArray]
         for i, buffer in on_device:
             others = [j for j, other in on_device if j != i and other == buffer]
@@ -262,8 +260,7 @@ def _unpickled(entry: str, *arguments: Any) -> Executable:
 class Module(Mapping[str, Executable]):
     """A compiled module on its device or devices: its functions by name, each an `Executable`.
 
-    As a context manager, it closes the module. Functions share a context, so each function takes arrays that another
-    function has kept on the device.
+    As a context manager, it closes the module. All functions accept arrays that one of them has left on the device.
     """
 
     def __init__(
@@ -274,7 +271,7 @@ class Module(Mapping[str, Executable]):
         devices: Sequence[str] = (),
         parameters: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Loads `vmfb`; the arguments are those of `load` in `modules.py`."""
+        """Loads `vmfb`. The parameters are those of `load` in `modules.py`."""
         self._loaded = Loaded(vmfb, target, name, devices, parameters)
         self._functions = {name: Executable.of(self._loaded, name) for name in self._loaded.functions}
 
@@ -302,7 +299,7 @@ class Module(Mapping[str, Executable]):
         return DeviceArray(device, device.upload(source, as_number(element)), source.dtype)
 
     def close(self) -> None:
-        """Releases the module. Its functions can no longer be called; arrays on the device remain."""
+        """Releases the module. Its functions can no longer be called; arrays on the device stay valid."""
         self._loaded.close()
 
     def __enter__(self) -> "Module":
@@ -325,5 +322,5 @@ def _dtype(value: SignatureValue, name: str) -> "np.dtype[Any]":
 
 
 def _element_type(type: TensorType) -> int:
-    """IREE's element type. 0 if NumPy does not have the type; the checks then reject each argument."""
+    """IREE's element type. 0 if NumPy does not have the type; checks then reject every argument."""
     return 0 if type.dtype is None else as_number(map_dtype_to_hal_element_type(type.dtype))

@@ -16,13 +16,13 @@ import numpy as np
 from tiduc.runtime.required_sizes import RequiredSize, parsed
 
 REFLECTION = "tiduc.signature"
-"""The key of `reflection`'s result in the function attribute `iree.reflection`."""
+"""The key of the signature, as `reflection` writes it, in the function attribute `iree.reflection`."""
 
 DEVICE = "tiduc.device"
 """The reflection key of the device that a module for CPUs requires (`local-sync`) or prefers (`local-task`)."""
 
 LAPACK = "tiduc.lapack"
-"""The reflection key of a module that calls LAPACK on the host; its value is `callback`."""
+"""The reflection key of a module that calls LAPACK on the host. Its value is `callback`."""
 
 DECLARATION = "iree.abi.declaration"
 """The reflection key of IREE's declaration of a function."""
@@ -42,16 +42,16 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "complex<f32>": np.dtype(np.complex64),
     "complex<f64>": np.dtype(np.complex128),
 }
-"""NumPy's dtypes by MLIR's element types, for the types that IREE passes in whole bytes."""
+"""Maps MLIR's element types to NumPy's dtypes, for the types that IREE passes in whole bytes."""
 
 ELEMENTS: dict[np.dtype[Any], str] = {d: name for name, d in DTYPES.items() if not name.startswith("si")}
-"""MLIR's element types by NumPy's dtypes; signed integers map to signless types, as StableHLO prints them."""
+"""Maps NumPy's dtypes to MLIR's element types. Signed integers map to signless types, as StableHLO prints them."""
 
 _TYPE = re.compile(r"((?:(?:\d+|\?)x)*)([a-zA-Z]\w*(?:<\w+>)?)")
 # In `%x: tensor<4xi8> {iree.abi.encoding = tensor<4xui8>}`, the encoding is the type of the caller's buffer.
 _TENSOR = r"tensor<((?:[^<>]|<[^<>]*>)*)>"
 _DECLARED = re.compile(rf"%(\w+): {_TENSOR}(?: {{[^%]*?iree\.abi\.encoding = {_TENSOR})?")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # such as argument names, which may hold any text
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # strings, such as argument names, may hold any text
 _DONATED = re.compile(r"%input(\d+): [^%]*?iree\.abi\.output = (\d+)")
 
 
@@ -95,7 +95,7 @@ class TensorType:
         return DTYPES.get(self.element)
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of this shape has the type's sizes; a dynamic dimension accepts every size."""
+        """Whether an array of this shape has the type's sizes. A dynamic dimension accepts every size."""
         return len(shape) == len(self.shape) and all(
             size is None or size == given for size, given in zip(self.shape, shape, strict=True)
         )
@@ -114,7 +114,7 @@ class SignatureValue:
 
 @dataclass(frozen=True)
 class KnownSize:
-    """A dynamic dimension of an input. Its size is a constant plus terms, each a factor times the size of a dimension.
+    """A dynamic dimension of an input, whose size is a constant plus terms. A term is a factor times another dimension.
 
     For example, a cotangent has the size of its output, which may be twice the size of an argument.
     """
@@ -143,7 +143,7 @@ class Signature:
 
 
 def reflection(signature: Signature) -> str:
-    """The signature as one line of JSON, for `iree.reflection = {"tiduc.signature" = "..."}` on the function.
+    """The signature as one line of JSON, for `iree.reflection = {"tiduc.signature" = "..."}` of a function.
 
     >>> x = SignatureValue("x", TensorType((2, None), "f32"))
     >>> reflection(Signature((x,), ()))
@@ -161,7 +161,7 @@ def reflection(signature: Signature) -> str:
 
 
 def from_reflection(text: str) -> Signature:
-    """The signature that `reflection` wrote. Raises ValueError for any other text."""
+    """Reads the signature that `reflection` wrote. Raises `ValueError` for any other text."""
     try:
         read = json.loads(text)
         inputs, outputs = (
@@ -187,7 +187,7 @@ def from_reflection(text: str) -> Signature:
 
 
 def without_name(text: str, function: str) -> str:
-    """The part of a function's `iree.abi.declaration` after the name, which IREE does not escape.
+    """The part of a function's `iree.abi.declaration` after the name. IREE does not escape the name.
 
     >>> without_name('sync func @f"(%input0: tensor<f64>) -> ()', 'f"')
     '(%input0: tensor<f64>) -> ()'

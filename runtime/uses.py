@@ -1,11 +1,10 @@
-"""uses: tracks which calls use an array on a device, so that no call overwrites an array that another call reads.
+"""uses: keeps calls from overwriting arrays on a device that other calls read.
 
     thread 1: f.keep(x)      reads x       ------------>
     thread 2: g.keep(x)      x is donated       waits   ------------>      later calls with x: InputError
 
-A call acquires all its arrays at once. It waits while other calls read an array that it will overwrite. While it waits,
-it holds no array, so there are no deadlocks. If an array is donated to several calls, only one gets it. while it waits,
-so there are no deadlocks. Only one of several calls gets an array that is donated.
+A call acquires all its arrays at once. It waits while other calls read an array that it will overwrite. A waiting call
+holds no array, so there are no deadlocks. If an array is donated to several calls, only one of them gets it.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,7 +27,7 @@ class SharedArray(Protocol):
 class Uses:
     """The arrays of one call, for a `with` statement that lasts until the call no longer reads them.
 
-    `views` are the buffer views of the arrays. Raises InputError if an array has been given away.
+    `views` are the buffer views of the arrays. Raises `InputError` if an array has been given away.
     """
 
     __slots__ = ("_read", "views")

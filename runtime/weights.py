@@ -20,7 +20,7 @@ from tiduc.runtime.irpa import check_archive
 Path = str | os.PathLike[str]
 
 IDENTITY = "tiduc.model"
-"""The key of the note that identifies the model, in a file with the state of a training step."""
+"""In a file with the state of a training step: the key of the note that identifies the model."""
 
 SCOPE = "model"
 """The scope of the parameters that modules read: `iree-run-module --parameters=model=FILE`."""
@@ -49,8 +49,8 @@ def read_weights(path: Path) -> dict[str, Array]:
 def write_weights(path: Path, arrays: Mapping[str, Array], notes: Mapping[str, str] | None = None) -> None:
     """Writes the arrays under their names, atomically. The suffix of the file determines the format.
 
-    `notes` are texts to store in a `.safetensors` file; other formats ignore them. Raises TiducError if the file cannot
-    be written, or if the format does not have an element type.
+    `notes` are texts to store in a `.safetensors` file; other formats ignore them. Raises `TiducError` if the file
+    cannot be written, or if the format lacks an element type.
     """
     write = _by_suffix(path)[1]
     noted = {"notes": dict(notes)} if notes and write is _write_safetensors else {}
@@ -125,7 +125,7 @@ FORMATS: dict[str, tuple[Callable[[str], dict[str, Array]], Callable[..., None]]
     ".safetensors": (_read_safetensors, _write_safetensors),
     ".irpa": (_read_irpa, _write_irpa),
 }
-"""By suffix, the functions that read and write a file."""
+"""Maps suffixes to the functions that read and write such a file."""
 
 
 def _by_suffix(path: Path) -> tuple[Callable[[str], dict[str, Array]], Callable[..., None]]:

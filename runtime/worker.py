@@ -2,8 +2,8 @@
 
     in_worker(function, limits, x, y)    ->    function(x, y), in a worker, a Python process that serves calls in order
 
-A worker starts within half a second and is reused; a worker that died is replaced. Functions, arguments, results and
-exceptions are pickled, so the function must be defined at the top level of a module.
+A worker starts within half a second and is reused. A new worker replaces a worker that died. Functions, arguments,
+results and exceptions are pickled, so the function must be defined at the top level of a module.
 """
 
 import atexit
@@ -48,9 +48,9 @@ class Died(Exception):
 
 
 def in_worker(function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
-    """The function's result, computed in a worker. Raises the function's exception, or `Died` if the worker dies.
+    """Calls a function in a worker. Raises the function's exception, or `Died` if the worker dies.
 
-    Inside a worker, the function is called directly.
+    Inside a worker, calls the function directly.
     """
     if _serving:
         return function(*arguments, **keywords)
@@ -59,14 +59,14 @@ def in_worker(function: Callable[P, R], limits: Limits, *arguments: P.args, **ke
 
 
 def warm_up(*modules: str) -> None:
-    """Starts a worker that imports these modules, if none is idle, without waiting for it."""
+    """If no worker is idle, starts a worker that imports these modules. Does not wait for the worker."""
     if not _serving and not _IDLE:
         _IDLE.append(Worker(modules))
 
 
 @contextmanager
 def _idle_worker() -> Iterator["Worker"]:
-    """A worker that no other thread uses during the block."""
+    """A context with a worker that no other thread uses during the block."""
     try:
         worker = _IDLE.pop()
     except IndexError:
@@ -100,9 +100,9 @@ class Worker:
         os.close(end)
 
     def call(self, function: Callable[P, R], limits: Limits, *arguments: P.args, **keywords: P.kwargs) -> R:
-        """The function's result.
+        """Calls a function in the process and returns its result.
 
-        Raises the function's exception, or `Died`. If a call is interrupted, the worker is ended.
+        Raises the function's exception, or `Died`. An interrupted call ends the worker.
         """
         try:
             self._limit(limits.mebibytes)
@@ -127,7 +127,7 @@ class Worker:
         raise result
 
     def _limit(self, mebibytes: int) -> None:
-        """Limits the data that the process may allocate, but not its address space, much of which is never used."""
+        """Limits the data that the process may allocate. Does not limit address space, much of which is never used."""
         _, highest = resource.prlimit(self._process.pid, resource.RLIMIT_DATA)
         wanted = mebibytes * 2**20 if mebibytes else highest
         if highest != resource.RLIM_INFINITY:
@@ -158,7 +158,7 @@ class Worker:
         self._process.wait()
 
     def forget(self) -> None:
-        """Closes this process's ends of socket and pipe. The worker ends when no process has them open."""
+        """Closes this process's ends of socket and pipe. The worker ends when they are closed in all processes."""
         for end in (self._file, self._socket, self._errors):
             with suppress(OSError, ValueError):
                 end.close()
@@ -209,7 +209,7 @@ _serving = False
 
 
 def serve(call: int, life: int, modules: Sequence[str]) -> None:
-    """Imports the modules that can be found, then serves calls from the socket `call` until its other end closes."""
+    """Imports the modules that exist, then serves calls from the socket `call` until its other end closes."""
     import fcntl
 
     global _serving
