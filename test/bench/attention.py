@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 class Attention(nn.Module):
-    """Multi-head attention; with `causal`, each token attends only to itself and the tokens before it."""
+    """Multi-head attention. With `causal`, a token attends only to itself and to earlier tokens."""
 
     def __init__(self, width: int, heads: int, causal: bool) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then two layers on each token. A normalization comes before each part, or after it as in BERT."""
+    """Attention, then two layers on each token. A normalization precedes each part, or follows it as in BERT."""
 
     def __init__(self, width: int, heads: int, causal: bool = False, after: bool = False) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class Text(nn.Module):
-    """GPT-2 (causal) or BERT: logits of each token, computed with the embedding's weights."""
+    """GPT-2 (causal) or BERT. Computes the logits of each token with the embedding's weights."""
 
     def __init__(self, vocabulary: int, causal: bool, depth: int = 12, width: int = 768) -> None:
         super().__init__()

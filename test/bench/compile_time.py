@@ -1,7 +1,7 @@
 """Splits the time to compile networks of real sizes into parts: python test/bench/compile_time.py [--help]
 
-For the gradients of the networks in networks.py with respect to all parameters, the processor time in seconds, because
-other load on the machine changes it less than wall time:
+The programs are the gradients of the networks in networks.py with respect to all parameters. The columns are seconds of
+processor time, which other load on the machine changes less than wall time:
 
     passes        tiduc: merge, lower, and the rewrites for IREE
     dispatches    IREE, from StableHLO to executables: fusion, schedule, memory
@@ -9,8 +9,8 @@ other load on the machine changes it less than wall time:
     LLVM          IREE, from LLVM's dialect to the module: LLVM, linker, VM code
     XLA           XLA, for the same gradient
 
-It also counts the `executables`, those that differ in more than constants (`bodies`), and those that differ in more
-than sizes and constants (`kinds`).
+Three columns count `executables`: all; those that differ in more than constants (`bodies`); and those that differ in
+more than sizes and constants (`kinds`).
 """
 
 import argparse

@@ -1,10 +1,10 @@
 """Convolutions and their gradients by IREE, PyTorch and XLA: python test/bench/convolutions.py [--help]
 
 Times the convolution (`forward`) and its gradients with respect to the image and to the kernel, for shapes of ResNet,
-MobileNet, EfficientNet, ConvNeXt and UNet, in f32. They are compiled by `tiduc compile` and by XLA, and run op by op in
-PyTorch. The figures are the least time of a call in microseconds, tiduc's time divided by the times of the others, and
-the peak memory of a call in KiB, with arguments and results. Calls take turns. With --threads 1, processor time is
-measured, so that other load on the machine hardly matters. With --write, the table goes to docs/benchmarks.md.
+MobileNet, EfficientNet, ConvNeXt and UNet, in f32. `tiduc compile` and XLA compile the programs; PyTorch runs op by op.
+The figures are the least time of a call in microseconds, the ratios of tiduc's time to the other times, and the peak
+memory of a call in KiB, with arguments and results. Calls take turns. With --threads 1, processor time is measured, so
+that other load on the machine hardly matters. With --write, the table goes to docs/benchmarks.md.
 """
 
 import argparse
@@ -35,7 +35,7 @@ DIRECTIONS = ("forward", "image", "kernel")
 
 
 class Shape(NamedTuple):
-    """A convolution of square images with square windows; `outputs` is the number of features of the result."""
+    """A convolution of square images with square windows. `outputs` is the number of the result's features."""
 
     batch: int
     size: int
@@ -50,7 +50,7 @@ class Shape(NamedTuple):
 
     @property
     def padding(self) -> int:
-        """The padding on each side: it keeps the image size if the window is odd, and is 0 if the window is even."""
+        """The padding on each side. It keeps the image size for an odd window, and is 0 for an even window."""
         return self.dilation * (self.window // 2) if self.window % 2 else 0
 
 
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def of_jax(s: Shape) -> Callable[[Any, Any], Any]:
-    """The convolution in JAX. The kernel has PyTorch's layout, or is (window, in, out) with channels last."""
+    """The convolution in JAX. The kernel has PyTorch's layout; with channels last, it is (window, in, out)."""
     numbers = ("NHWC", "HWIO", "NHWC") if s.last else ("NCHW", "OIHW", "NCHW")
     ends = [(s.padding, s.padding)] * 2
     if s.transposed:
@@ -159,7 +159,7 @@ def of_torch(s: Shape, direction: str, given: Sequence[Any]) -> Callable[[], lis
 
 
 def measured(s: Shape, direction: str, threads: int, seconds: float) -> dict[str, tuple[float, float]]:
-    """The time in microseconds and the memory in KiB of each way."""
+    """For each way, the time in microseconds and the memory in KiB."""
     given, function = arguments(s), of_jax(s)
     if direction != "forward":
         y = jax.eval_shape(function, *given)

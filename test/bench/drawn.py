@@ -1,10 +1,10 @@
-"""Gradients of architectures that are drawn by a seed: python test/bench/drawn.py [--help]
+"""Times gradients of randomly drawn architectures: python test/bench/drawn.py [--help]
 
 No kernel can be fitted to this benchmark, because each seed draws other architectures. The seed, by default the date,
 draws architectures of transformers, timm, torchvision and diffusers (`test/zoo/catalog.py`) with their published widths
-and numbers of layers. It also draws the side of the images and the length of the texts. The gradient of a scalar toward
-all weights, in f32 and on one thread, is measured as in `real_sizes.py`, in a process for each architecture. The
-journal keeps the rows of all runs. With --write, their table goes to docs/benchmarks.md.
+and numbers of layers. It also draws the side of images and the length of texts. The gradient of a scalar toward all
+weights, in f32 and on one thread, is measured as in `real_sizes.py`. Each architecture has a process of its own. The
+journal has the rows of all runs. With --write, their table goes to docs/benchmarks.md.
 """
 
 import argparse
@@ -39,7 +39,7 @@ Record = dict[str, Any]
 
 
 def record(architecture: Any, side: int, length: int, seconds: float, without: Sequence[str]) -> Record:
-    """The figures of an architecture, or why there are none."""
+    """The figures of an architecture, or the reason why there are none."""
     from entries import Loss
     from real_sizes import IREE, compared
     from shrinking import Size
@@ -59,7 +59,7 @@ def record(architecture: Any, side: int, length: int, seconds: float, without: S
 
 
 def run(given: argparse.Namespace) -> None:
-    """Measures architectures of the draw until `count` of them have figures; appends their records to the journal."""
+    """Measures drawn architectures until `count` of them have figures. Appends their records to the journal."""
     from catalog import architectures, draw
 
     every = [each for each in architectures() if not each.training]  # dropout masks differ from PyTorch's
@@ -91,7 +91,7 @@ def records(journal: Path) -> list[Record]:
 
 
 def ratios(rows: Sequence[Record], kind: str, way: str) -> list[float]:
-    """tiduc's figures of a kind, each divided by another way's, where both have one."""
+    """The ratios of tiduc's figures of a kind to those of another way, where both exist."""
     return [row[kind][TIDUC] / row[kind][way] for row in rows if way in row[kind] and row[kind][way] > 0]
 
 
@@ -122,7 +122,7 @@ def report(found: Sequence[Record]) -> Iterator[str]:
 
 
 def mean(values: Sequence[float]) -> str:
-    """The geometric mean with two digits, or a dash if there is no value."""
+    """The geometric mean with two digits, or a dash for no values."""
     return f"{statistics.geometric_mean(values):.2f}" if values else "-"
 
 

@@ -1,6 +1,6 @@
 """Compares rewrites for speed with flags of IREE: python test/bench/flags.py [--help]
 
-For each rewrite of backends/iree/fast/ and each program that the rewrite should make faster, the times of a call in one
+For each rewrite of backends/iree/fast/ and each program that it should make faster, prints the times of a call in one
 thread:
 
     today         microseconds, as `tiduc compile` compiles the program
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -> dict[str, float]:
-    """The median microseconds of a call for each way of compilation, without the ways that do not compile."""
+    """The median microseconds of a call for each way to compile the program. Omits ways that do not compile."""
     text, arguments = PROGRAMS[program]()
     calls: dict[str, Callable[[], Any]] = {}
 
@@ -94,7 +94,7 @@ def measured(program: str, rewrite: str, flags: Sequence[str], seconds: float) -
 
 @contextmanager
 def in_one_thread() -> Iterator[None]:
-    """Prepares programs as if they had too little work for a second thread."""
+    """A context in which programs are prepared as if they had too little work for a second thread."""
     with patch.object(prepare, "work", lambda module: replace(work(module), threaded=False, beside=0)):
         yield
 
@@ -112,7 +112,7 @@ def module_of(
     flags: Sequence[str] = (),
     cached: bool = False,
 ) -> bytes:
-    """The compiled module of a program, for one thread or for the number that `tiduc compile` chooses."""
+    """The compiled module of a program, for one thread or for the number of threads that `tiduc compile` chooses."""
     with in_one_thread() if threads == 1 else nullcontext():
         return build(program.lower(), Options(fast=fast, cached=cached), flags)
 
@@ -122,7 +122,7 @@ work = prepare.work
 
 @contextmanager
 def left_out(rewrite: str) -> Iterator[None]:
-    """Disables a rewrite inside the block: the passes and patterns of a module, a part of a pass, or a flag."""
+    """A context without a rewrite: without the passes and patterns of a module, a part of a pass, or a flag."""
     part = REWRITES[rewrite].part
     if part is not None:
         with patch(*part):

@@ -1,9 +1,9 @@
 """Compares gradients of networks on a GPU with PyTorch, run op by op: python test/bench/gpu_networks.py [--help]
 
 The networks are those of networks.py, in f32, with arguments and results in the GPU's memory. PyTorch multiplies
-without TF32. For each network, the script prints the least milliseconds of a call for both, the ratio of these times,
-the largest relative error of a gradient, and the seconds of wall-clock time to compile. With --profile, it also prints
-the kernels that take most of the time. Networks are compiled in parallel before any is timed.
+without TF32. For each network, prints the least milliseconds of a call by tiduc and by PyTorch, the ratio of these
+times, the largest relative error of a gradient, and the wall time to compile in seconds. With --profile, also prints
+the kernels that take most of the time. All networks are compiled, in parallel, before the first is timed.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def gradient(name: str) -> tuple[Any, Any, Any]:
 
 
 def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
-    """The compiled gradient of a network for a target, or the compiler's diagnostic, and the seconds of compilation."""
+    """The compiled gradient of a network for a target, or the compiler's diagnostic; and the seconds to compile."""
     name, target = job
     _, _, derived = gradient(name)
     start = time.perf_counter()
@@ -64,7 +64,7 @@ def compiled(job: tuple[str, str]) -> tuple[bytes | str, float]:
 
 
 def row(name: str, target: str, vmfb: bytes | str, seconds: float, profiled: bool) -> str:
-    """A line of the table; with `profiled`, also the profile."""
+    """A line of the table. With `profiled`, also the profile."""
     if isinstance(vmfb, str):
         return f"{name:10} {vmfb}"
     module, image, derived = gradient(name)

@@ -6,7 +6,7 @@
     python test/bench/gradbench.py --table --beside 'pytorch=python .../tools/pytorch/run.py'
 
 With --table, this script sends the messages, and exits if the answers of two tools differ. The time of a call includes
-conversions from and to NumPy arrays, but not compilation. --beside adds any tool of GradBench.
+conversions from and to NumPy arrays, but not compilation. --beside adds another tool of GradBench.
 """
 
 import argparse

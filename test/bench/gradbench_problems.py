@@ -1,6 +1,6 @@
 """Problems of GradBench (https://gradben.ch) for gradbench.py, written in JAX from GradBench's descriptions.
 
-Each function takes arrays of f64. `inputs` are small inputs in GradBench's form, for a table without GradBench.
+Each function takes arrays of f64. `inputs` are small inputs in GradBench's form, for use without GradBench.
 """
 
 import math
@@ -18,10 +18,10 @@ Array = NDArray[np.float64]
 Json = dict[str, Any]
 
 VALUE, GRADIENT, NEWTON, BLOCKS = "value", "gradient", "newton", "blocks"
-"""The kind of result that a problem requests.
+"""The kinds of results: the objective, its gradient, a step of Newton's method, and blocks of the Jacobian.
 
-These are the objective, its gradient, the gradient over the Hessian's diagonal, or the blocks of its Jacobian if each
-row of the results depends only on the same row of the arguments.
+The step is the gradient over the Hessian's diagonal. The blocks are for problems in which a row of the results depends
+only on the same row of the arguments.
 """
 
 
@@ -30,7 +30,7 @@ Form = Callable[[Json, Sequence[Array]], Any]
 
 
 class Problem(NamedTuple):
-    """An objective, the fields of an input that are its arguments, and the positions of differentiated arguments."""
+    """An objective, the input's fields that are its arguments, and the positions of differentiated arguments."""
 
     objective: Callable[[Json], Callable[..., Any]]
     arrays: tuple[str, ...]  # fields of an input, in the order of the objective's arguments
@@ -205,7 +205,7 @@ def lstm_inputs(rng: np.random.Generator) -> list[tuple[str, Json]]:
 def det(given: Json) -> Callable[..., Any]:
     """The determinant of a matrix.
 
-    Rows are added one by one; the minors of the last rows are computed for all column sets.
+    Adds rows one by one. For the last rows, computes the minors of all sets of columns.
     """
     size = given["ell"]
 
@@ -250,7 +250,7 @@ def ba(_: Json) -> Callable[..., Any]:
 
 
 def rotated(vectors: Any, points: Any) -> Any:
-    """Points, each rotated around a vector by the vector's length, with Rodrigues' formula."""
+    """The points, each rotated around a vector by the vector's length (Rodrigues' formula)."""
     angle = jnp.sqrt(jnp.sum(vectors**2, axis=1, keepdims=True))
     axis = vectors / angle
     along = jnp.sum(axis * points, axis=1, keepdims=True)
@@ -262,7 +262,7 @@ def rotated(vectors: Any, points: Any) -> Any:
 
 
 def ba_whole(given: Json) -> Json:
-    """The input with a camera, point, weight and feature for each observation; GradBench sends only one of each."""
+    """The input, with a camera, point, weight and feature for each observation. GradBench sends one of each."""
     rows = {name: [given[name]] * given["p"] for name in ("cam", "x", "w", "feat")}
     return {**given, **rows}
 
@@ -277,7 +277,7 @@ def ba_value(_: Json, results: Sequence[Array]) -> Json:
 
 
 def ba_jacobian(given: Json, blocks: Sequence[Array]) -> Json:
-    """The part of the compressed sparse rows for the first observation, and the last entry of each array."""
+    """The first observation's part of the compressed sparse rows, and the last entry of each array."""
     by_camera, by_point, by_weight = blocks
     rows = np.concatenate([by_camera[0], by_point[0], by_weight[0][:, None]], axis=1)[:2]
     points, weights = CAMERA * given["n"], CAMERA * given["n"] + POINT * given["m"]

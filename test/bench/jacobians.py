@@ -23,7 +23,7 @@ SECONDS = 3.0
 
 
 class Case(NamedTuple):
-    """A function, its arguments, the positions of the differentiated arguments, and the `sparsity` to request."""
+    """A function, its arguments, the positions of differentiated arguments, and the requested `sparsity`."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -114,7 +114,7 @@ def texts(case: Case) -> dict[str, str]:
 
 
 def row(case: Case) -> dict[str, float]:
-    """The milliseconds of a call for each way, and the largest relative error of "auto" compared with jacfwd."""
+    """The milliseconds of a call for each way, and the largest relative error of "auto" against jacfwd."""
     compiled = {way: by_xla(text, case.arguments).call for way, text in texts(case).items()}
     expected, actual = compiled["jacfwd"](), compiled["auto"]()
     error = max(

@@ -1,11 +1,11 @@
 """The cost of gradients of loops: python test/bench/loops.py [--help]
 
-First, run times of tiduc's and JAX's gradients of a scan over a sequence, an RNN and an LSTM, at two lengths. XLA
-compiles both gradients; the programs take turns. The time per iteration does not depend on the length if an iteration
+First, run times: tiduc's and JAX's gradients of a scan over a sequence, an RNN and an LSTM, at two lengths. XLA
+compiles both gradients; the programs take turns. The time per iteration is independent of the length if an iteration
 copies only the values that it changes.
 
-Second, memory: the run time and the size of XLA's temporary buffers, for the gradient of a loop and for the gradient of
-this gradient (reverse over reverse), with stacks and with sqrt n or log n checkpoints.
+Second, memory: the size of XLA's temporary buffers, and the run time, for the gradient of a loop and for the gradient
+of this gradient (reverse over reverse). Both are computed with stacks, and with sqrt n or log n checkpoints.
 
     us/iteration          the median time of a call divided by the number of iterations, in microseconds
     ours/JAX's            the time of tiduc's gradient divided by that of JAX's: below 1, tiduc's is faster

@@ -1,15 +1,15 @@
-"""Compares the memory and time that the budget model estimates with IREE's: python test/bench/memory.py [--help]
+"""Compares the model of memory budgets with IREE, in memory and time: python test/bench/memory.py [--help]
 
-For the functions of suite.py and some networks of networks.py, the value and gradient in f32, each within several
-memory budgets ("none" for no budget):
+The programs are the value and gradient of the functions of suite.py and of some networks of networks.py, in f32, within
+several memory budgets ("none" for no budget):
 
     model, IREE    the estimated peak, and IREE's allocated peak, without arguments and results, in KiB
     time           the processor time of a call divided by the time without a budget: estimated, and measured
 
-With --xla, the memory of the gradient of each network of networks.py without a budget, on IREE and on XLA, including
-arguments and results. With --cheap, the time and the memory of each program without a budget, divided by those of the
-program that recomputes no cheap values (`passes/rematerialize/cheap.py`); programs without cheap values are omitted.
-Calls take turns, each in one thread.
+With --xla, prints the memory of the gradient of each network of networks.py without a budget, on IREE and on XLA,
+including arguments and results. With --cheap, prints for each program without a budget the ratios of its time and
+memory to those of the program that recomputes no cheap values (`passes/rematerialize/cheap.py`); omits programs without
+cheap values. Calls take turns, each in one thread.
 """
 
 import argparse
@@ -37,7 +37,7 @@ BUDGETS = ("none", "0.5x", "min")
 
 
 class Row(NamedTuple):
-    """The KiB of arrays that are always live; for each budget, the other KiB by model and by IREE, and both times."""
+    """The KiB of arrays that are always live. For each budget: the other KiB, by model and by IREE; both times."""
 
     throughout: float
     model: dict[str, float]
@@ -100,7 +100,7 @@ def of_cheap(names: Sequence[str], seconds: float) -> Iterator[str]:
 
 
 def of_xla(names: Sequence[str] | None) -> Iterator[str]:
-    """The memory in MiB of gradients of networks on both engines, and the geometric mean of the ratios."""
+    """Yields the memory in MiB of gradients of networks on both engines, and the geometric mean of ratios."""
     import networks
 
     yield from ["| MiB | tiduc compile | XLA | ratio |", "|---|---:|---:|---:|"]
@@ -137,13 +137,13 @@ def program_of(name: str) -> tuple[tiduc.Program, list[Any]]:
 
 
 def gradient_of(module: Any, image: Any, value: bool) -> tiduc.Program:
-    """The gradient of a loss with respect to all parameters; with `value`, also the loss."""
+    """The gradient of a loss with respect to all parameters. With `value`, also the loss."""
     names = [name for name, _ in module.named_parameters()]
     return tiduc.from_torch(module, (image,), lift_constants=True).grad(names, value=value)
 
 
 def network(name: str) -> tuple[Any, Any]:
-    """The loss of a network of networks.py, of a network with one layer, or of a small GPT; and the network's input."""
+    """The loss of a network and the network's input. `name` is a network of networks.py, or one defined here."""
     import networks
     import torch
     from attention import Text, ViT

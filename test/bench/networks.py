@@ -10,7 +10,10 @@ from torch.nn import functional
 
 
 class Network(NamedTuple):
-    """A module that `make` creates; `shape` is the shape of its image, with channels first, or of its tokens."""
+    """A network: `make` creates its module.
+
+    `shape` is the shape of its image, with channels first, or of its tokens.
+    """
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
@@ -239,7 +242,7 @@ NETWORKS = {
 
 
 def made(name: str) -> tuple[nn.Module, Any]:
-    """The module of a network's loss, in its mode, and an image or tokens."""
+    """The module of a network's loss, in its mode, and the network's image or tokens."""
     torch.manual_seed(0)
     network = NETWORKS[name]
     module = Loss(network.make()).train(network.training)

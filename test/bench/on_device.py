@@ -1,16 +1,16 @@
-"""Steps of training by tiduc and by PyTorch, on one thread: python test/bench/on_device.py [--help]
+"""Times training steps by tiduc and by PyTorch, on one thread: python test/bench/on_device.py [--help]
 
-For each network, the step of its loss, gradient and optimizer, on one batch:
+A step computes the loss, the gradient and the optimizer's update of a network on one batch:
 
     module       tiduc's module for IREE's runtime
     library      tiduc's static library, built with the C compiler `cc`
     eager        PyTorch: forward, backward and optimizer, op by op
 
-`eager` is the processor time of a step of PyTorch. The columns of tiduc are ratios to it: medians over rounds in which
-all ways take turns, so that other load on the machine affects all of them. `state` is the size of all weights and of
-the optimizer's state. `losses` is the largest relative difference of the first losses from PyTorch's; with integers,
-PyTorch has the weights for which they stand. With --prepare: the processor time from a .pt2 file to the module, in
-parts, in a new process. With --write, the tables go to docs/benchmarks.md.
+`eager` is the processor time of PyTorch's step. tiduc's columns are ratios to `eager`: medians over rounds in which all
+ways take turns, so that other load on the machine affects all of them. `state` is the size of all weights and of the
+optimizer's state. `losses` is the largest relative difference of the first losses from PyTorch's. If tiduc's weights
+are integers, PyTorch has the floats that they stand for. With --prepare, prints the processor time from a .pt2 file to
+the module, in parts, in a new process. With --write, the tables go to docs/benchmarks.md.
 """
 
 import argparse
@@ -34,14 +34,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
 WAYS = "module", "library"
 LOSSES = 20
-"""The steps whose losses are compared."""
+"""The number of steps whose losses are compared."""
 ADAPTED = "*.attention.*", "*.layers.*"
 
 
 class Net(NamedTuple):
-    """A network, the shape of its batch, the number of classes, the optimizer and its rate; tokens need `words`.
+    """A network, the shape of its batch, the number of classes, the optimizer and its rate. Tokens need `words`.
 
-    With `rank`, only adapters of the attention and of the layers after it are trained, on weights of type `quantize`.
+    With `rank`, only adapters are trained: of attention and of the layers after it, on weights of type `quantize`.
     """
 
     make: Callable[[], Any]
@@ -55,7 +55,7 @@ class Net(NamedTuple):
 
 
 def nets() -> dict[str, Net]:
-    """The networks by name; they need PyTorch."""
+    """The networks by name. They need PyTorch."""
     import torch
     from attention import Text
     from networks import mobilenet
@@ -110,7 +110,7 @@ def batch(net: Net) -> tuple[Any, Any]:
 
 
 def module_of(net: Net) -> Any:
-    """The module, with equal random weights in each process."""
+    """The module. All processes draw equal weights."""
     import torch
 
     torch.manual_seed(0)
@@ -130,7 +130,7 @@ def step_of(net: Net, model: Any) -> Any:
 
 
 def of_module(step: Any, x: Any, t: Any, rate: float) -> Callable[[], float]:
-    """A call of the compiled step, which returns the loss; the state stays on the device."""
+    """A call of the compiled step. It returns the loss; the state stays on the device."""
     from tiduc.runtime.run import Module
 
     loaded = Module(step.compile().vmfb, devices=["local-sync"])  # one thread
@@ -147,7 +147,7 @@ def of_module(step: Any, x: Any, t: Any, rate: float) -> Callable[[], float]:
 
 
 def of_library(step: Any, x: Any, t: Any, rate: float, folder: Path) -> Callable[[], float]:
-    """A call of the C function, which updates the arrays of the state in place."""
+    """A call of the C function. It updates the arrays of the state in place."""
     from tiduc.backends.backend import Options
     from tiduc.backends.iree.static.library import compile_library
 
@@ -171,7 +171,7 @@ def of_library(step: Any, x: Any, t: Any, rate: float, folder: Path) -> Callable
 
 
 def aligned(x: Any) -> Any:
-    """A copy of an array at a multiple of 64 bytes, which the C function reads in place."""
+    """A copy of an array at a multiple of 64 bytes, which the C function can read in place."""
     x = np.asarray(x)
     memory = np.empty(x.nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
@@ -184,7 +184,7 @@ def aligned(x: Any) -> Any:
 
 
 def of_torch(net: Net, step: Any, x: Any, t: Any) -> Callable[[], float]:
-    """A call of PyTorch's step, which returns the loss; adapters and quantized weights are those of tiduc's state."""
+    """A call of PyTorch's step. It returns the loss. Adapters and quantized weights equal those of tiduc's state."""
     import torch
     from torch.nn import functional
 
@@ -272,7 +272,7 @@ def measured(net: Net, rounds: int) -> list[str]:
 
 
 def interleaved(ways: dict[str, Callable[[], float]], rounds: int) -> Iterator[list[float]]:
-    """For each round, the processor time of a call of each way; a turn takes at least 20 ms."""
+    """Yields, for each round, the processor time of a call of each way. A turn takes at least 20 ms."""
     counts = {}
     for way, call in ways.items():
         start = time.process_time()
@@ -318,13 +318,13 @@ def prepared(net: Net, file: str) -> None:
 
 
 def spent(pid: str) -> float:
-    """The processor time of a running process, such as the worker that imports models, and of its children."""
+    """The processor time of a running process and its children, such as the worker that imports models."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def preparation(net: Net) -> list[str]:
-    """The processor time of the parts of the preparation, and their sum up to the module, in a new process."""
+    """The processor time of the parts of the preparation in a new process, and their sum up to the module."""
     import torch
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""The programs that transform.py differentiates: JAX functions with a chosen number of ops."""
+"""The programs that transform.py differentiates: JAX functions whose number of ops can be chosen."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ import models  # noqa: E402  (it is not in a package)
 
 
 class Program(NamedTuple):
-    """A function of arrays with a scalar result, its arguments, and the positions `wrt` of differentiated arguments."""
+    """A scalar function of arrays, its arguments, and the number `wrt` of its leading differentiated arguments."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -34,7 +34,7 @@ def chain(layers: int) -> Program:
 
 
 def mlp(layers: int) -> Program:
-    """A multilayer perceptron with `layers` layers, each with its own weights and biases."""
+    """A multilayer perceptron with `layers` layers. Each layer has weights and biases of its own."""
 
     def function(*arguments: Any) -> Any:
         *params, x = arguments

@@ -1,6 +1,6 @@
 """Times gradients of networks of real sizes by IREE, PyTorch and XLA: python test/bench/real_sizes.py [--help]
 
-For the networks of networks.py, in f32, the gradient of the loss with respect to all parameters:
+The programs are the gradients of the losses of the networks in networks.py with respect to all parameters, in f32:
 
     tiduc compile    tiduc's gradient, compiled by IREE
     PyTorch          PyTorch's gradient, run op by op
@@ -8,8 +8,8 @@ For the networks of networks.py, in f32, the gradient of the loss with respect t
     XLA              tiduc's gradient, compiled by XLA
     iree-compile     tiduc's gradient, compiled by IREE without tiduc's rewrites; with --threads 1 only
 
-The figures are the least time of a call in milliseconds, and ratios; the peak memory of a call in MiB, with results and
-without arguments; and the processor time in seconds to compile, including tiduc's passes. Calls take turns. With
+The figures are the least time of a call in milliseconds, with ratios; the peak memory of a call in MiB, with results
+and without arguments; and the seconds of processor time to compile, including tiduc's passes. Calls take turns. With
 --threads 1, processor time is measured, so that other load on the machine hardly matters. With --write, the table goes
 to docs/benchmarks.md.
 """
@@ -42,7 +42,7 @@ WITH_COMPILER = TIDUC, COMPILED, XLA, IREE
 
 
 class Way(NamedTuple):
-    """A way to compute the gradient: a call, its peak memory in bytes, and the seconds of compilation."""
+    """A way to compute the gradient: a call, its peak memory in bytes, and the seconds to compile."""
 
     call: Callable[[], Sequence[Any]]
     memory: float
@@ -50,7 +50,7 @@ class Way(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Milliseconds, MiB and seconds to compile for each way that works, the largest relative error, and failures."""
+    """For each way that works: milliseconds, MiB and seconds to compile. Also the largest error, and the failures."""
 
     times: dict[str, float]
     memory: dict[str, float]
@@ -92,7 +92,7 @@ def measured(name: str, threads: int, seconds: float, without: Sequence[str] = (
 def compared(
     module: Any, inputs: Sequence[Any], threads: int, seconds: float, without: Sequence[str] = ()
 ) -> Row:
-    """Compiles and runs in each way the gradient of a module that returns a scalar, toward its weights."""
+    """Compiles and runs, in each way, the gradient of a scalar module toward its weights."""
     model = tiduc.from_torch(module, tuple(inputs), lift_constants=True)
     known = {value.name for value in model.signature.inputs}
     weights = {name: x for name, x in module.named_parameters() if name in known}
@@ -144,7 +144,7 @@ def of_tiduc(text: str, arguments: Sequence[Any], threads: int) -> Way:
 
 
 def of_torch(forward: Callable[..., Any], inputs: Sequence[Any], weights: Sequence[Any]) -> Way:
-    """PyTorch's gradient toward the weights; `forward` is the module, or the result of `torch.compile`."""
+    """PyTorch's gradient toward the weights. `forward` is the module, or the result of `torch.compile`."""
 
     def call() -> Sequence[Any]:
         found = torch.autograd.grad(forward(*inputs), weights, allow_unused=True, materialize_grads=True)
@@ -178,14 +178,14 @@ def size(arrays: Sequence[Any]) -> int:
 
 
 def distance(results: Sequence[Any], expected: Sequence[Any]) -> float:
-    """The largest relative error of a result, where tiny results are ignored."""
+    """The largest relative error of a result. Ignores tiny results."""
     norms = [float(np.linalg.norm(y)) for y in expected]
     compared = zip(results, expected, norms, strict=True)
     return max(float(np.linalg.norm(x - y)) / n for x, y, n in compared if n > 1e-6 * max(norms))
 
 
 def used() -> float:
-    """The processor time of this process and of the ended child processes."""
+    """The processor time of this process and of its ended children."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -216,7 +216,7 @@ def table(rows: Mapping[str, Row], threads: int) -> Iterator[str]:
 
 
 def ratio(of: Mapping[str, float], way: str) -> float:
-    """tiduc's figure divided by that of another way; NaN if a figure is missing."""
+    """The ratio of tiduc's figure to another way's figure. NaN if a figure is missing."""
     return of[TIDUC] / of[way] if way in of else math.nan
 
 

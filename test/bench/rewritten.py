@@ -1,4 +1,4 @@
-"""The programs that flags.py times, grouped by the rewrite of backends/iree/fast/ that should make them faster."""
+"""The programs that flags.py times, by the rewrite of backends/iree/fast/ that should make them faster."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ Program = Callable[[], tuple[str, Sequence[Any]]]
 class Rewrite(NamedTuple):
     """The programs that a rewrite should make faster, and the flags of IREE that may replace the rewrite.
 
-    If the rewrite is a flag or a part of a pass, `part` is the name of this part and its replacement. Otherwise, the
-    rewrite is the passes and patterns of the module in backends/iree/fast/ that has the rewrite's name.
+    If the rewrite is a flag or a part of a pass, `part` has the name and the replacement of that part. Otherwise, the
+    rewrite is a module of backends/iree/fast/ with the rewrite's name.
     """
 
     programs: Sequence[str]
@@ -80,7 +80,7 @@ REWRITES = {
 def of(
     function: Callable[..., Any], *sizes: Any, wrt: Sequence[int] = (), dtype: Any = np.float32
 ) -> Program:
-    """A function of random arrays, or its gradient. Each argument in `sizes` is a tuple of sizes, or a value."""
+    """A function of random arrays, or its gradient. `sizes` has the shape, or the value, of each argument."""
 
     def program() -> tuple[str, Sequence[Any]]:
         draw = np.random.default_rng(0).uniform
@@ -108,7 +108,7 @@ def convolved(strides: int, layout: str, kernel: str) -> Callable[[Any, Any], An
 
 
 def toward(argument: int, layout: str, kernel: str) -> Program:
-    """The gradient of a convolution from 16 to 32 channels with stride 2, with respect to one argument."""
+    """The gradient toward one argument of a convolution from 16 to 32 channels with stride 2."""
     convolution = convolved(2, layout, kernel)
     x, w, ct = ((8, 32, 32, 16), (3, 3, 16, 32), (8, 16, 16, 32))
     if layout == "NCHW":
@@ -122,7 +122,7 @@ def recurrence(c: Any) -> Any:
 
 
 def countdown(x: Any) -> Any:
-    """200 steps, numbered downwards, with a sort, which prevents the loop from becoming a kernel."""
+    """200 steps, numbered downwards, with a sort, so that the loop cannot become a kernel."""
 
     def step(state: Any) -> Any:
         i, x = state
@@ -179,4 +179,4 @@ PROGRAMS: dict[str, Program] = {
     "log1p": of(jnp.log1p, MANY, dtype=F64),
     "remainder": of(lambda x, y: lax.rem(x, y), MANY, MANY),
 }
-"""The programs by name. They are in f32, except some functions in f64."""
+"""The programs by name, in f32 except for some functions in f64."""

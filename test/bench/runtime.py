@@ -1,17 +1,17 @@
 """Times derivatives: python test/bench/runtime.py [--help]
 
-With --calls, it measures instead the overhead of a call in microseconds, for sums of two arrays of several sizes.
+With --calls, instead measures the overhead of a call in microseconds, for sums of two arrays of several sizes.
 
-For each example, three programs run: the loss, tiduc's gradient with the loss, and JAX's gradient of the same function
-with the loss. IREE and XLA compile each program for this CPU, and it runs on the stored inputs. The programs take
-turns, so that other load on the machine affects all of them.
+For each example, three programs run: the loss, tiduc's gradient with the loss, and JAX's gradient with the loss. IREE
+and XLA compile each program for this CPU. The programs take turns on the stored inputs, so that other load on the
+machine affects all of them.
 
     loss, ours, JAX's     the median time of a call, in microseconds
     ours/JAX's            the time of tiduc's gradient divided by that of JAX's: below 1, tiduc's is faster
     ours/loss             the time of tiduc's gradient divided by that of the loss
 
-For each gradient, it also prints the number of ops with private functions inlined, before and after the simplification
-that `lower` does. The script does not assert any time.
+Also prints the number of each gradient's ops, with private functions inlined, before and after `lower` simplifies it.
+The script does not assert any time.
 """
 
 import argparse
@@ -126,13 +126,13 @@ def by_jax(name: str, arguments: Sequence[Any], wrt: Sequence[int]) -> str:
 
 
 def by_iree(text: str, arguments: Sequence[Any]) -> Call:
-    """A call of the program compiled by IREE; returns arrays."""
+    """A call of the program compiled by IREE. It returns arrays."""
     executable = tiduc.Executable(compile_module(text))
     return lambda: executable(*arguments)
 
 
 def by_xla(text: str, arguments: Sequence[Any]) -> Call:
-    """A call of the program compiled by XLA; returns arrays."""
+    """A call of the program compiled by XLA. It returns arrays."""
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     executable = client.compile_and_load(text, devices)
@@ -149,7 +149,7 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Call:
 
 
 def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
-    """The median time of each call in microseconds; the calls take turns."""
+    """The median time of each call in microseconds. The calls take turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
@@ -162,7 +162,7 @@ def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
 
 
 def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> None:
-    """Asserts that all results are close, because times of programs with different results cannot be compared."""
+    """Asserts that all results are close. Times of programs with different results cannot be compared."""
     for x, y in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5 * float(np.max(np.abs(y))))
 
@@ -175,7 +175,7 @@ def ops(text: str) -> tuple[int, int]:
 
 
 def body_size(module: Any) -> int:
-    """The number of ops of a module's only graph or function, without names and the terminator."""
+    """The number of ops in a module's only graph or function, without names and the terminator."""
     (function,) = module.body.operations
     body = function.operation.regions[0].blocks[0].operations
     return sum(op.operation.name != "tidu.name" for op in body) - 1

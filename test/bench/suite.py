@@ -1,6 +1,6 @@
 """Times gradients by tiduc and by JAX, compiled by IREE and by XLA: python test/bench/suite.py [--help]
 
-For each network of the examples and each function of functions.py, the value and gradient in f32:
+The programs are the value and gradient of each network of the examples and of each function of functions.py, in f32:
 
     tiduc compile    tiduc's gradient, compiled by `tiduc compile`
     iree-compile     tiduc's gradient, compiled by IREE for this CPU without tiduc's rewrites
@@ -8,9 +8,10 @@ For each network of the examples and each function of functions.py, the value an
     JAX: ...         JAX's gradient, compiled in the same three ways
     PyTorch          PyTorch's gradient, run op by op without compilation, if PyTorch is installed
 
-The figures are the least time of a call in microseconds, from NumPy arrays to NumPy arrays; the peak memory of a call's
-arrays in KiB; and the compile time in seconds. Engines take turns, with three calls each, so that other load on the
-machine affects all of them. With --write, the tables and a description of the machine go to docs/benchmarks.md.
+The figures are the least time of a call in microseconds, including conversions from and to NumPy arrays; the peak
+memory of a call's arrays in KiB; and the compile time in seconds. Engines take turns, with three calls each, so that
+other load on the machine affects all of them. With --write, the tables and a description of the machine go to
+docs/benchmarks.md.
 """
 
 import argparse
@@ -69,7 +70,7 @@ class Case(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A call of a compiled program, its peak allocation in KiB, and the seconds of compilation."""
+    """A call of a compiled program, its peak memory in KiB, and the seconds to compile."""
 
     call: Callable[[], Sequence[Any]]
     memory: float
@@ -176,7 +177,7 @@ def by_xla(text: str, arguments: Sequence[Any]) -> Compiled:
 
 
 def by_torch(name: str, case: Case) -> Compiled:
-    """PyTorch's autograd. Its memory is that of tensors, including arguments, as for the other engines."""
+    """PyTorch's autograd. Its memory is that of tensors, including arguments, as for other engines."""
     import torch_functions
 
     call = torch_functions.value_and_gradient(name, case.arguments, case.wrt)
@@ -188,7 +189,7 @@ def by_torch(name: str, case: Case) -> Compiled:
 
 
 def measured(name: str, case: Case, seconds: float) -> dict[str, tuple[float, float, float]]:
-    """Microseconds, KiB and seconds of compilation for each engine; engines that fail are left out."""
+    """For each engine: microseconds, KiB and seconds to compile. Omits engines that fail."""
     ours, theirs = texts(case)
     compilers = (by_tiduc, by_iree, by_xla)
     compiled: dict[str, Compiled] = {}

@@ -1,12 +1,12 @@
 """Measures how gradients of networks of real sizes scale with threads: python test/bench/threads.py [--help]
 
-For networks of networks.py, in f32, the gradient of the loss with respect to all parameters:
+The programs are the gradients of the losses of networks in networks.py with respect to all parameters, in f32:
 
     tiduc compile    tiduc's gradient, compiled by IREE, on the devices local-sync and local-task
     PyTorch          PyTorch's gradient, run op by op, with one thread and with all threads
 
 The figures are the least wall time of a call in milliseconds, and the ratio of the time with one thread to the time
-with all threads. Calls take turns. Run it on a machine without other load. With --write, the table goes to
+with all threads. Calls take turns. Run the script on a machine without other load. With --write, the table goes to
 docs/benchmarks.md.
 """
 

@@ -1,8 +1,8 @@
 """Measures the time of differentiation per primal op: python test/bench/transform.py [--help]
 
-For programs of growing size, it prints the time of each stage of a VJP with respect to all parameters, in microseconds
-per primal op. A primal op is an op of the function or of the functions that it calls. It also prints the time that JAX
-takes for the same function in the same run:
+For programs of growing size, prints the time of each stage of a VJP with respect to all parameters, in microseconds per
+primal op. A primal op is an op of the function or of the functions that it calls. Also prints the time that JAX takes
+for the function:
 
     read        parse and import the StableHLO text        (not part of "stages")
     linearize, transpose, merge, structure, lower, collect; stages  these, and their sum
@@ -12,8 +12,8 @@ takes for the same function in the same run:
     x stages    (JAX vjp - JAX f) / stages                 JAX's time to differentiate, relative to the stages
     x total     JAX vjp / (read + stages + print)          from a function or a file to StableHLO
 
-Each number is processor time, the best of several runs. The first run, which loads libraries and fills caches, is not
-counted. The script does not assert any time.
+Each number is the least processor time of several runs. The first run, which loads libraries and fills caches, does not
+count. The script does not assert any time.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def text_of(program: Program) -> str:
 
 
 def ops(text: str) -> int:
-    """The number of primal ops, with private functions inlined; names and the terminator are not counted."""
+    """The number of primal ops, with private functions inlined. Names and the terminator do not count."""
     module = tiduc.import_stablehlo(tiduc.parse(text), inline=True)  # ops do not keep their module alive
     (graph,) = module.body.operations
     body = graph.operation.regions[0].blocks[0].operations
@@ -85,7 +85,7 @@ def ops(text: str) -> int:
 def stages(text: str, wrt: int) -> dict[str, float]:
     """The seconds of each stage of the VJP of `main` with respect to its first inputs.
 
-    As in a `Program`, Python's garbage collector pauses during the stages; "collect" is its time after the last stage.
+    As in a `Program`, Python's garbage collector pauses during the stages. "collect" is its time after the last stage.
     """
     clock = Clock()
     view = tiduc.resolve(tiduc.import_stablehlo(tiduc.parse(text)))
@@ -118,7 +118,7 @@ def derivative(view: Any, primal: Any, wrt: int, clock: "Clock") -> Any:
 
 
 def by_jax(program: Program) -> dict[str, float]:
-    """The seconds that JAX takes to trace and lower the function, and its VJP with respect to the same arguments."""
+    """The seconds that JAX takes to trace and lower the function, and its VJP with respect to the first arguments."""
     arguments, wrt = program.arguments, program.wrt
 
     def function(*arguments: Any) -> Any:
@@ -137,7 +137,7 @@ def by_jax(program: Program) -> dict[str, float]:
 
 
 class Clock:
-    """Measures the processor time of this process between laps, in seconds. Other processes affect this time little."""
+    """Measures the seconds of processor time of this process between laps. Other processes affect it little."""
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
@@ -149,7 +149,7 @@ class Clock:
 
 
 def best(measure: Callable[[], dict[str, float]], budget: float) -> dict[str, float]:
-    """The least value of each time, from at least two runs after the first, within `budget` seconds."""
+    """The least value of each time, over at least two runs after the first. Stops after `budget` seconds."""
     started = time.perf_counter()
     measure()
     runs: list[dict[str, float]] = []

@@ -3,10 +3,15 @@
     python test/fuzz [--kinds programs,text,...] [--count N] [--seconds S] [--seed N] [--workers N] [--keep FOLDER]
     python test/fuzz --kinds text --seed 0 --only 17 [--minimise]
 
-An input is determined by its kind, the seed and a number. A finding is a traceback, a death by a signal, a hang, too
-much memory, an act that is not the operation's task, invalid IR, an exit status without a diagnostic, or an error about
-the input without a location. Findings with one signature are counted together. The first of them is shown, and its
-files are kept. The exit status is 1 if there are findings. docs/testing.md lists the kinds.
+A kind, a seed and a number determine an input. Findings are:
+
+- a traceback, a death by a signal, a hang, too much memory
+- an act that is not the operation's task, such as opening another file
+- invalid IR
+- an exit status without a diagnostic, or an error about the input without a location
+
+Findings with equal signatures are counted together. The first of them is shown, and its files are kept. The exit status
+is 1 if there are findings. docs/testing.md lists the kinds.
 """
 
 import signal

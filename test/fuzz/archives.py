@@ -190,7 +190,7 @@ def _json(parts: Parts, draw: Random, others: Sequence[Parts]) -> None:
 
 
 def _places(document: Any) -> list[tuple[Any, Any]]:
-    """All fields of a document, each as its object or list and its key."""
+    """All fields of a document, each as a pair of the object or list that has it, and its key."""
     found, waiting = [], [document]
     while waiting:
         each = waiting.pop()

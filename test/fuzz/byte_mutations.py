@@ -1,4 +1,4 @@
-"""Mutates bytes, either anywhere in a file, or in the members of a zip archive with valid checksums."""
+"""Mutates bytes: anywhere in a file, or in members of a zip archive whose checksums stay valid."""
 
 import io
 import re
@@ -13,7 +13,7 @@ _NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFF
 
 
 def mutated(data: bytes, draw: Random, others: Sequence[bytes], most: int = 4) -> bytes:
-    """The bytes after at most `most` mutations. Parts of the files in `others` may be spliced in."""
+    """The bytes after at most `most` mutations, which may splice in parts of the files in `others`."""
     mutant = bytearray(data)
     for _ in range(draw.randint(1, most)):
         _mutate(mutant, draw, others)
@@ -48,7 +48,7 @@ def _mutate(data: bytearray, draw: Random, others: Sequence[bytes]) -> None:
 
 
 def in_archive(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
-    """A zip archive with one member mutated, removed or renamed. Bytes of other formats are mutated anywhere."""
+    """A zip archive with one member mutated, removed or renamed. Mutates bytes of other formats anywhere."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [(info, archive.read(info)) for info in archive.infolist()]
@@ -85,7 +85,10 @@ def in_stored_archive(data: bytes, draw: Random) -> bytes:
 
 
 def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
-    """A zip archive with the stored member `name` replaced by contents of equal length; the checksum is corrected."""
+    """A zip archive with other contents of the stored member `name`.
+
+    The length must be equal; corrects the checksum.
+    """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         member = archive.getinfo(name)
     lengths = struct.unpack_from("<HH", data, member.header_offset + 26)
@@ -96,10 +99,7 @@ def with_contents(data: bytes, name: str, contents: bytes) -> bytes:
 
 
 def header(data: bytes, draw: Random) -> bytes:
-    """A NumPy array file with another type, order or shape in its header.
-
-    Bytes of other formats are mutated anywhere.
-    """
+    """A NumPy array file with another type, order or shape in its header. Mutates bytes of other formats anywhere."""
     if not data.startswith(b"\x93NUMPY"):
         return mutated(data, draw, [data])
     text = data[10:128]

@@ -56,7 +56,7 @@ _STAGES = ("import", "linearize", "linear_transpose", "materialize_merge", "stru
 
 
 def of_program(draw: Random, file: str) -> list[str]:
-    """A command line, without wrong options, that transforms, shows or checks the program in a file."""
+    """A command line without wrong options that transforms, shows or checks the program in a file."""
     return draw.choices([_derivative, _whole, _jet, _look, _opt, _link, _check], [8, 2, 2, 5, 3, 1, 1])[0](
         draw, file
     )

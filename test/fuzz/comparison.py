@@ -1,8 +1,8 @@
 """Judges the derivatives of a random program at one point, in f64.
 
-The program is f. x is a random point, dx a random tangent of a random subset of its inputs, and a and b are random
-cotangents of its outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP.
-The checks:
+The program is f. The random arrays are a point x, a tangent dx for a random subset of the inputs, and cotangents a and
+b of the outputs. Five functions are evaluated: f, its JVP, its VJP, the JVP of the VJP and the VJP of the JVP. The
+checks:
 
 - every derivative returns the values of f too;
 - the JVP agrees with central differences of f;
@@ -26,11 +26,11 @@ from tiduc.passes.rules.registry import OpSet
 STEPS = (1e-3, 2.5e-4)
 _MULTIPLES = (1, -1, 2, -2)
 _CLOSE = 1e-8
-"""The relative error allowed in a derivative, in addition to the error of the differences."""
+"""The allowed relative error of a derivative, in addition to the error of the differences."""
 _SURE = 1e-6
-"""If the relative error of differences is larger, they decide nothing."""
+"""If the relative error of the differences is larger, they are inconclusive."""
 _EXACT = 1e-11
-"""A tenth of the relative error allowed between two results that must be equal."""
+"""A tenth of the allowed relative error between two results that must be equal."""
 SIZES = (1, 2, 3)
 """The sizes of dynamic dimensions at run time."""
 
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def distances(self) -> tuple[float, ...]:
-        """The distances along the tangent at which the functions are evaluated; the first is 0."""
+        """The distances along the tangent at which the functions are evaluated. The first distance is 0."""
         return (0.0, *(m * step for step in STEPS for m in _MULTIPLES))
 
     def arguments(self, distance: float) -> list[list[Array]]:
@@ -75,11 +75,9 @@ class Case:
 
 
 def case_of(text: str, seed: int, order: int = 2, opset: OpSet = OPSET) -> Case:
-    """The case of a program; if `order` is 3, the case of its JVP or its VJP, chosen at random.
+    """The case of a program. If `order` is 3, the case of its JVP or of its VJP, chosen at random.
 
-    The seed determines all random choices.
-
-    Raises `TiducError` if tiduc refuses the program.
+    The seed determines all random choices. Raises `TiducError` if tiduc refuses the program.
     """
     rng = np.random.default_rng(seed)
     program = tiduc.load(text, opset=opset)
@@ -113,9 +111,9 @@ def _is_float(type_: Any) -> bool:
 
 
 def _argument(rng: np.random.Generator, type_: Any, size: int) -> Array:
-    """A random argument of this type: numbers of at most 1.5 in magnitude, integers from 0 to 3, or booleans.
+    """A random argument: numbers of at most 1.5 in magnitude, integers from 0 to 3, or booleans.
 
-    Dynamic dimensions have this size.
+    Dynamic dimensions have the size `size`.
     """
     shape = tuple(type_.get_dim_size(d) if not type_.is_dynamic_dim(d) else size for d in range(type_.rank))
     element = str(type_.element_type)
@@ -175,7 +173,7 @@ def _adjoint(b: Sequence[Array], dy: Sequence[Array], cx: Sequence[Array], dx: S
 
 
 def _equal(actual: Sequence[Array], expected: Sequence[Array], label: str) -> None:
-    """Checks that values are equal up to rounding, relative to the largest expected entry or to 1."""
+    """Raises `Wrong` unless values are equal up to rounding, relative to the largest expected entry or to 1."""
     scale = max([1.0, *(float(np.max(np.abs(y), initial=0)) for y in expected)])
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         error = float(np.max(np.abs(x - y), initial=0)) if x.shape == y.shape else np.inf
@@ -209,7 +207,7 @@ def _quotient(values: Sequence[Array], k: int) -> Array:
 
 
 def _has_kink(values: Sequence[Array]) -> bool:
-    """Whether the one-sided slopes differ at the point, by about the same amount for the small and the large step."""
+    """Whether the one-sided slopes at the point differ, by about equal amounts for the small and the large step."""
     bends = []
     for k, step in enumerate(STEPS):
         plus, minus = values[1 + 4 * k : 3 + 4 * k]

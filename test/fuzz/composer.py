@@ -1,8 +1,8 @@
 """Composes random StableHLO programs: a graph of ops on a few small inputs, real or complex.
 
-Every value carries a bound on its entries; the inputs have the bound 1.5. A value that may exceed 4 is scaled down, and
-arguments of a function stay away from its poles and branch cuts. All derivatives are therefore moderate, and central
-differences can judge them, except near a kink.
+Every value has a bound on its entries; the inputs have the bound 1.5. A value that may exceed 4 is scaled down, and
+arguments of a function stay away from its poles and branch cuts. All derivatives are therefore moderate, so that
+central differences can judge them, except near a kink.
 """
 
 import math
@@ -43,7 +43,7 @@ def tensor(shape: Sequence[int], element: str = "f64") -> str:
 
 
 class Composer:
-    """A function `main` that grows by one op at a time; `random` makes every choice."""
+    """A function `main` that grows by one op at a time. `random` makes every choice."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -72,7 +72,7 @@ class Composer:
         return [self.integer(low, high) for _ in range(count)]
 
     def any(self, rank: int = 0) -> Value:
-        """A random value of at least this rank; values of lower rank are broadcast."""
+        """A random value of at least this rank. Broadcasts a value of lower rank."""
         x = self.choose(self.values[-3:] if self.flag() else self.values)
         self._read.add(x)
         while x.rank < rank:
@@ -93,7 +93,7 @@ class Composer:
     def emit(
         self, text: str, shape: Sequence[int] = (), is_complex: bool = False, bound: float = 1.0
     ) -> Value:
-        """Emits an op and returns its result. `any` does not choose the result until `result` adds it."""
+        """Emits an op and returns its result. `any` does not choose the result before `result` adds it."""
         name = f"%v{self._fresh}"
         self._fresh += 1
         self._lines.append(f"  {name} = {text}")
@@ -111,7 +111,7 @@ class Composer:
         self._lines[-1] = self._lines[-1].replace(f"{x.name} =", f"{x.name}:{count} =", 1)
 
     def result(self, x: Value) -> Value:
-        """Makes a value available as an operand; first reduces its size, and scales it down, if necessary."""
+        """Makes a value available as an operand. If necessary, first reduces its size and scales it down."""
         while math.prod(x.shape) > ELEMENTS:
             x = self.reduce(x, [0], "add")
         if x.bound > LIMIT:
@@ -219,7 +219,7 @@ class Composer:
 
 
 def composed(random: Random, families: Sequence[Callable[[Composer], Value]], most: int = 8) -> str:
-    """The text of a program of up to `most` ops of these families, plus ops that make operands fit."""
+    """The text of a program of up to `most` ops of these families, and of ops that make operands fit."""
     c = Composer(random)
     for i in range(c.integer(1, 3)):
         c.inputs.append(Value(f"%x{i}", c.shape(), c.integer(0, 4) == 4, 1.5))

@@ -6,7 +6,7 @@ SCALAR = "tensor<i32>"
 
 
 def body(c: Composer, x: str, y: str, type_: str, prefix: str) -> tuple[list[str], str]:
-    """The lines of one to three ops on x and y, whose values are bounded by 1, and the name of the last value."""
+    """The lines of one to three ops on x and y, with values bounded by 1, and the name of the last value."""
     lines, value = [], x
     for i in range(c.integer(1, 3)):
         name = f"%{prefix}{i}"
@@ -43,7 +43,7 @@ def branches(c: Composer) -> Value:
 
 
 def loop(c: Composer) -> Value:
-    """A while loop that captures a value; the trip count is at most four, or depends on another value."""
+    """A while loop that captures a value. The trip count is at most four, or depends on another value."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     start, count = c.integer(0, 1), c.integer(0, 4)
@@ -65,7 +65,7 @@ def loop(c: Composer) -> Value:
 
 
 def call(c: Composer) -> Value:
-    """One or two calls of a function of two arguments, which may be the same value."""
+    """One or two calls of a function of two arguments. Both arguments may be one value."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     lines, value = body(c, "%a", "%b", x.type, "f")

@@ -29,7 +29,10 @@ _MODELS = ("examples/digits.onnx",)
 
 @functools.cache
 def texts() -> tuple[str, ...]:
-    """The modules of up to `LARGEST` characters in the tree's `.mlir` files, without comments, by file name."""
+    """The modules in the tree's `.mlir` files, without comments, in the order of file names.
+
+    Leaves out modules of more than `LARGEST` characters.
+    """
     command = ["git", "-C", str(ROOT), "ls-files", "*.mlir"]
     listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
     collected = []
@@ -46,7 +49,7 @@ def texts() -> tuple[str, ...]:
 
 @functools.cache
 def binaries() -> tuple[bytes, ...]:
-    """Of every third text that parses: bytecode, a portable artifact, and bytecode of the graphs of its VJP."""
+    """Bytecode, a portable artifact, and bytecode of the graphs of the VJP, for every third text that parses."""
     collected = []
     for text in texts()[::3]:
         for writer in (_bytecode, _artifact, _graphs):
@@ -119,8 +122,10 @@ def models() -> tuple[tuple[str, bytes], ...]:
 
 
 def _in_child(export: Callable[[], bytes]) -> bytes:
-    """A function's result from a child process, because frameworks start threads, and this process must be able to
-    fork."""
+    """A function's result, computed in a child process.
+
+    Frameworks start threads, but this process must be able to fork.
+    """
     with TemporaryFile() as file:
         child = os.fork()
         if child == 0:
@@ -136,13 +141,13 @@ def _in_child(export: Callable[[], bytes]) -> bytes:
 
 @functools.cache
 def archive_parts() -> tuple[dict[str, bytes], ...]:
-    """The parts of `.pt2` archives: one archive written without PyTorch, and exports of PyTorch."""
+    """The parts of `.pt2` archives: an archive that was written without PyTorch, and exports of PyTorch."""
     exports = _in_child(_archives)  # empty if PyTorch is missing
     return plain(), *map(parts_of, pickle.loads(exports) if exports else ())
 
 
 def _archives() -> bytes:
-    """Pickled list of exports with weights, dynamic sizes, control flow, updated buffers, and steps of `jvp`."""
+    """A pickled list of exports with weights, dynamic sizes, control flow, updated buffers, and steps of `jvp`."""
     import torch
     from cases.torch_exports import exported
 
@@ -163,7 +168,7 @@ def _archives() -> bytes:
 
 
 def _load_libraries() -> None:
-    """Imports PyTorch and torch-mlir without starting their threads, so that forked workers need not import them."""
+    """Imports PyTorch and torch-mlir without starting threads, so that forked workers need not import them."""
     archive_parts()
     for name in ("torch.export", "torch_mlir.fx", "tiduc.models.from_torch"):
         with suppress(ImportError):
@@ -212,4 +217,4 @@ PREPARE: dict[str, Callable[[], object]] = {
     "cache": compiled,
     "commands": arrays,
 }
-"""For each kind of input, a function that loads what workers need; it is called before workers are forked."""
+"""For each kind of input, a function that loads what workers need. It is called before workers are forked."""

@@ -1,6 +1,6 @@
 """Random programs with dynamic shapes: most arrays have one or two dynamic dimensions.
 
-All dynamic dimensions have the same size, `%n`, which is a dimension of the first argument.
+All dynamic dimensions have the size `%n`, which is a size of the first argument.
 """
 
 import math
@@ -18,7 +18,7 @@ def tensor(shape: Shape, element: str = "f64") -> str:
 class DynamicProgram:
     """A function `main` that grows by one op at a time.
 
-    A value is a name with a shape; entries are bounded by about 2.
+    A value is a name with a shape. Its entries are bounded by about 2.
     """
 
     def __init__(self, random: Random) -> None:
@@ -41,7 +41,7 @@ class DynamicProgram:
         return self.random.choice([(DYNAMIC,), (DYNAMIC, 2), (DYNAMIC, 3), (DYNAMIC, DYNAMIC), (3,), ()])
 
     def any(self, rank: int = 0) -> tuple[str, Shape]:
-        """A random value of at least this rank; values of lower rank are broadcast along a dynamic dimension."""
+        """A random value of at least this rank. Broadcasts a value of lower rank along a dynamic dimension."""
         name, shape = self.random.choice(self.values[-3:])
         while len(shape) < rank:
             name, shape = self.broadcast(name, shape)
@@ -71,7 +71,7 @@ class DynamicProgram:
         return self.emit(f"{text}({tensor(shape)}, {sizes}) -> {tensor(given)}"), given
 
     def like(self, shape: Shape) -> str:
-        """A value of this shape: an existing one, or a broadcast sum."""
+        """A value of this shape: an existing value, or a broadcast sum."""
         suitable = [name for name, other in self.values if other == shape]
         if suitable:
             return self.random.choice(suitable)
@@ -126,7 +126,7 @@ def transpose(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def product(c: DynamicProgram) -> tuple[str, Shape]:
-    """Contracts one dimension with a dimension of another value; both operands may be the same value."""
+    """Contracts one dimension with a dimension of another value. Both operands may be one value."""
     name, shape = c.any(1)
     d = c.random.randrange(len(shape))
     other: Shape = c.random.choice([(shape[d],), (shape[d], 2), (shape[d], DYNAMIC)])
@@ -179,7 +179,7 @@ def sort(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def gather(c: DynamicProgram) -> tuple[str, Shape]:
-    """Gathers rows 0 and 1 of an array; index 1 is out of range if the array has one row."""
+    """Gathers rows 0 and 1 of an array. Index 1 is out of range if the array has one row."""
     name, shape = c.any(1)
     if DYNAMIC in shape[1:]:
         return unary(c)
@@ -211,7 +211,7 @@ def flatten(c: DynamicProgram) -> tuple[str, Shape]:
 
 
 def loop(c: DynamicProgram) -> tuple[str, Shape]:
-    """A loop that carries an array of static shape; the trip count is the dynamic size or three."""
+    """A loop that carries an array of static shape. The trip count is the dynamic size or three."""
     name, shape = c.any()
     if DYNAMIC in shape:  # reverse mode refuses a stack of dynamic arrays
         name, shape = c.reduced(name, shape, [i for i, n in enumerate(shape) if n == DYNAMIC])

@@ -73,7 +73,7 @@ def of_two_positive(c: Composer) -> Value:
 
 
 def broadcasting(c: Composer) -> Value:
-    """A binary CHLO op on an array, and on a scalar or a value with the shape of its rows."""
+    """A binary CHLO op on an array and a scalar, or on an array and a value with the shape of its rows."""
     x = c.real()
     y = c.fit(c.real(), c.choose(((), x.shape[-1:])))
     op = c.choose(("add", "subtract", "multiply", "maximum", "minimum", "divide", "power", "atan2"))
@@ -97,7 +97,7 @@ def _safe(c: Composer, op: str, x: Value, y: Value) -> tuple[Value, Value, float
 
 
 def mapped(c: Composer) -> Value:
-    """A `map` with a scalar region; its two operands may be the same value."""
+    """A `map` with a scalar region. Both operands may be one value."""
     x = c.real()
     y = c.choose((x, c.fit(c.real(), x.shape)))
     dimensions = ", ".join(map(str, range(x.rank)))
@@ -195,7 +195,7 @@ def binary_of_positive(c: Composer) -> Value:
 
 
 def select(c: Composer) -> Value:
-    """A select by a comparison; the compared values may be active too."""
+    """A select by a comparison. The compared values may be active, too."""
     x = c.any()
     y = c.fit(c.any(), x.shape, x.is_complex)
     left = c.fit(c.real(), x.shape)
@@ -210,7 +210,7 @@ def select(c: Composer) -> Value:
 
 
 def clamp(c: Composer) -> Value:
-    """A clamp. Its bounds are never x itself: at such a tie, central differences give no single derivative."""
+    """A clamp. x itself is never a bound: at such a tie, differences would not give a single derivative."""
     x = c.real()
     shape = x.shape if c.flag() else ()
     low = c.add(c.fit(c.real(), shape), c.constant(-0.1, shape))
@@ -241,7 +241,7 @@ def complex_(c: Composer) -> Value:
 
 
 def _right_half(c: Composer, op: str, x: Value) -> Value:
-    """An op on a value whose real part is at least 0.5, and whose imaginary part has a magnitude of at most 1."""
+    """An op on a complex value whose real part is at least 0.5, and whose imaginary part is at most 1 in magnitude."""
     y = c.complex(c.positive(c.fit(c.real(), x.shape)), c.unary("tanh", c.fit(c.real(), x.shape), 1.0))
     if op == "divide":
         return c.binary(op, x, y, 2 * x.bound)
@@ -255,7 +255,7 @@ def _right_half(c: Composer, op: str, x: Value) -> Value:
 
 
 def through_integers(c: Composer) -> Value:
-    """x times x rounded to an integer. The rounded factor has a zero derivative."""
+    """x times x rounded to an integer. The derivative of the rounded factor is zero."""
     x = c.real()
     rounded = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {tensor(x.shape, 'i32')}", x.shape)
     text = f"stablehlo.convert {rounded.name} : ({tensor(x.shape, 'i32')}) -> {x.type}"

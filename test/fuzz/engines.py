@@ -1,7 +1,7 @@
 """Runs random programs on XLA, IREE or the reference interpreter, many functions at once.
 
 `COMPILERS[name](texts, arguments)` prepares all functions and returns a callable. XLA and IREE compile the functions as
-one module: compilation takes most of the time of a random program, and most of its cost is per module.
+one module, because compilation takes most of the time, and most of this time is for each module.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,9 +25,10 @@ _SECONDS = 200.0  # time limit of IREE's compiler
 
 
 def places(arguments: Arguments) -> list[list[int]]:
-    """The indices of each function's arguments among the distinct arrays. The derivatives of a program share arrays.
+    """For each function, the indices of its arguments among the distinct arrays.
 
-    With shared arguments, IREE and XLA compute common primal values once, which saves a third of the compile time.
+    The derivatives of a program share arrays. IREE and XLA then compute common primal values once, which saves a third
+    of the compile time.
     """
     index: dict[int, int] = {}
     return [[index.setdefault(id(x), len(index)) for x in each] for each in arguments]
@@ -73,7 +74,7 @@ def merged(texts: Sequence[str], where: Sequence[Sequence[int]], passes: str = "
 
 
 def _renamed(module: Any, prefix: str) -> Any:
-    """Prefixes the names of a module's functions and makes them private; returns the type of `main`."""
+    """Prefixes the names of a module's functions and makes them private. Returns the type of `main`."""
     type_ = None
     for op in module.body.operations:
         name = ir.StringAttr(op.attributes["sym_name"]).value
@@ -90,7 +91,7 @@ def _renamed(module: Any, prefix: str) -> Any:
 
 
 def _by_function(results: Iterable[Array], counts: Sequence[int]) -> list[tuple[Array, ...]]:
-    """Splits the results of all functions by function; `counts` has the number of results of each function."""
+    """Splits the results of all functions by function. `counts` has the number of results of each function."""
     remaining = iter(results)
     return [tuple(islice(remaining, count)) for count in counts]
 
@@ -150,7 +151,7 @@ def by_iree(texts: Sequence[str], arguments: Arguments) -> Compiled:
 
 
 def by_reference(texts: Sequence[str], arguments: Arguments) -> Compiled:
-    """Runs each function by StableHLO's reference interpreter, or by XLA if the interpreter lacks an op."""
+    """Runs each function on StableHLO's reference interpreter, or on XLA if the interpreter lacks an op."""
     from harness.xla import chosen
 
     from tiduc.backends.reference.interpreter import Interpreted

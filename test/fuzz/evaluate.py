@@ -6,8 +6,8 @@
     python test/fuzz/evaluate.py --seed S --reduce SECONDS
 
 Workers draw programs S to S + N - 1 (`programs.py`) and judge them (`comparison.py`). The engine compiles K programs as
-one module. A journal keeps verdicts, and later runs skip its programs. `--show` prints a program and its derivatives;
-`--reduce` shrinks a program as long as its verdict stays the same. Order three checks order two of the program's JVP or
+one module. A journal keeps verdicts; later runs skip its programs. `--show` prints a program and its derivatives.
+`--reduce` shrinks a program as long as its verdict does not change. Order three means order two of the program's JVP or
 VJP. The categories:
 
     ok              the derivatives pass all checks
@@ -52,7 +52,7 @@ MEBIBYTES = 6000  # per worker
 
 
 def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
-    """The verdicts on cases, which the engine prepares together."""
+    """The verdicts on cases. The engine prepares the cases together."""
     texts = [text for case in cases for text in case.texts]
     first = [x for case in cases for x in case.arguments(0)]
     call = COMPILERS[engine](texts, first)
@@ -65,7 +65,7 @@ def evaluated(cases: Sequence[Case], engine: str) -> list[Verdict]:
 
 
 def attempted(texts: Sequence[tuple[int, str]], engine: str, order: int) -> list[Verdict]:
-    """The verdicts on programs, each a seed and a text. Programs that fail together are tried alone."""
+    """The verdicts on programs, which are pairs of a seed and a text. Programs that fail together are tried alone."""
     verdicts: list[Verdict | None] = []
     cases: list[Case] = []
     for seed, text in texts:
@@ -95,10 +95,7 @@ def _line(error: Exception) -> str:
 def sweep(
     seeds: Sequence[int], engine: str, order: int = 2, batch: int | None = None
 ) -> Iterator[tuple[int, Verdict]]:
-    """Yields each seed with the verdict on its program.
-
-    If a group ends a worker, each of its programs is tried alone.
-    """
+    """Yields each seed with the verdict on its program. If a group ends a worker, its programs are tried alone."""
     size = batch or BATCH[engine]
     groups = [tuple(seeds[i : i + size]) for i in range(0, len(seeds), size)]
 

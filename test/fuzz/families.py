@@ -1,4 +1,4 @@
-"""All families of ops for random programs. A family adds an op, and reshapes or rescales values to be its operands."""
+"""All families of ops for random programs. A family adds an op. It reshapes and rescales values to fit as operands."""
 
 from control_families import CONTROL
 from elementwise_families import ELEMENTWISE

@@ -1,7 +1,7 @@
 """Workers: processes that run operations on inputs. This process forks them after it has loaded all libraries.
 
 A worker reports when an operation begins and how it ends. A worker that dies or exceeds a limit is recorded and
-replaced. A command line runs in a child of the worker, because it would be a process of its own for a user.
+replaced. A command line runs in a child of the worker, as users run it in a process of its own.
 """
 
 import ctypes
@@ -25,11 +25,11 @@ from operations import OTHER, PROGRAM, Subject
 from outcomes import Outcome, exited, raised
 
 MEMORY = 4 << 30
-"""Bytes of memory that an operation may use in addition to the libraries."""
+"""The bytes of memory that an operation may use in addition to the libraries."""
 PROCESSOR_SECONDS = 30
 """The processor time that an operation may take, in seconds."""
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
-"""An operation is blocked if it has run for more seconds than this, with a lower share of processor time."""
+"""An operation is blocked if it runs for more seconds than this, with a lower share of processor time."""
 _CASES, _ARCHIVES = (
     400,
     2500,
@@ -90,7 +90,7 @@ class Worker:
         return sum(_processor_seconds(process) for process in [self.process, *_descendants(self.process)])
 
     def end(self) -> tuple[int, str]:
-        """Ends the process and its children; returns the signal that ended the process, or 0, and its last output."""
+        """Ends the process and its children. Returns the signal that ended the process, or 0, and its last output."""
         for process in [*_descendants(self.process), self.process]:
             try:
                 os.kill(process, signal.SIGKILL)
@@ -107,7 +107,7 @@ class Worker:
 
 
 def _processor_seconds(process: int) -> float:
-    """The processor time of a process and of its children that have ended."""
+    """The processor time of a process and of its ended children."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -127,7 +127,7 @@ def _descendants(process: int) -> list[int]:
 
 
 def _serve(connection: Connection, errors: int, home: Path) -> None:
-    """Answers requests until the connection closes; does not return."""
+    """Answers requests until the connection closes. Does not return."""
     code = 1
     try:
         os.dup2(errors, 1)
@@ -157,7 +157,7 @@ def _limit_memory() -> None:
 
 
 def _answer(connection: Connection, request: Request, first: int, isolated: bool, home: Path) -> None:
-    """Runs an input's operations from number `first` on, and reports the beginning and the end of each."""
+    """Runs an input's operations from number `first` on. Reports the beginning and the end of each."""
     case = case_of(*request)
     is_loaded = True
     for i, operation in enumerate(case.operations):
@@ -220,7 +220,7 @@ def _commanded(arguments: list[str], kind: str) -> Outcome:
 
 
 def _run_command(arguments: list[str], output: int, errors: int) -> None:
-    """Turns this process into a command of tiduc; does not return."""
+    """Turns this process into a command of tiduc. Does not return."""
     from tiduc.__main__ import main
 
     code = 1

@@ -2,10 +2,10 @@
 
     python test/fuzz/guard_pages.py [--filter REGEX] [--calls N] [--seed N] [--orders N]
 
-The programs are those of the tests, `dynamic_programs.py`, `iree_dynamic_cases.py` and `guarded_programs.py`, and their
+The programs are those of the tests (`dynamic_programs.py`, `iree_dynamic_cases.py` and `guarded_programs.py`) and their
 derivatives. The modules have no signatures, so only the assertions in the compiled code check sizes. Each argument ends
-less than 64 bytes before an inaccessible page, so that most accesses beyond the array end the process. A worker
-process makes the calls. The output has a line for each program, then the counts of calls:
+less than 64 bytes before an inaccessible page, so that most accesses beyond the array end the process. A worker process
+makes the calls. The output has a line for each program, then the counts of calls:
 
     ok        the call returned results
     refused   an `InputError`, or another `TiducError`
@@ -73,7 +73,7 @@ def guarded(array: Array) -> Array:
 
 
 def upload(device: Device, array: Array, element: int) -> Any:
-    """Replaces `Device.upload`; returns an IREE buffer on a guarded copy of the array."""
+    """Replaces `Device.upload`. Returns an IREE buffer on a guarded copy of the array."""
     if not array.size:
         return _COPIED(device, array, element)
     memory = guarded(array).reshape(-1).view(np.uint8)
@@ -91,7 +91,7 @@ _IN_USE: list[Any] = []
 
 
 class Fuzzed(NamedTuple):
-    """A program's function @main, arguments for its first inputs, and known sizes."""
+    """A program: the text of its function @main, arguments for its first inputs, and known sizes."""
 
     name: str
     text: str
@@ -120,7 +120,7 @@ def _programs(orders: int) -> Iterator[Fuzzed]:
 
 @stage
 def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
-    """The programs as functions of one module, which compiles faster than one module each."""
+    """The programs as functions of one module, because compiling one module for each would take longer."""
     texts = []
     for i, each in enumerate(fuzzed):
         functions = str(parse(each.text)).partition("{")[2].rpartition("}")[0]
@@ -134,7 +134,7 @@ def compiled(fuzzed: Sequence[Fuzzed]) -> bytes:
 
 
 def arguments(signature: Signature, fuzzed: Fuzzed, rng: np.random.Generator) -> list[Array]:
-    """Random arrays; most sizes agree wherever the known arguments' sizes do. Their integers may be valid sizes."""
+    """Random arrays. Most sizes agree wherever the sizes of the known arguments do. Integers may be valid sizes."""
     known = fuzzed.arguments
     common = {n: int(rng.choice(SIZES)) for x in known for n in x.shape} if rng.random() < 0.5 else {}
     odd = rng.choice([0.0, 0.1, 0.5])
@@ -170,7 +170,7 @@ def _filled(
 
 
 def called(request: Any) -> Any:
-    """The outcomes of calls of the named programs; a worker answers with this function."""
+    """The outcomes of calls of the named programs. A worker answers with this function."""
     chosen, orders, calls, seed, journal = request
     fuzzed = [each for each in programs(orders) if each.name in chosen]
     try:
@@ -202,7 +202,8 @@ def fuzz(
 ) -> Iterator[tuple[str, Any]]:
     """Yields each program with the outcomes and messages of its calls.
 
-    One module has all programs. After a crash, the others run again. If the module does not compile, each runs alone.
+    All programs are in one module. After a crash, the others run again. If the module does not compile, each program
+    runs alone.
     """
     worker, left = Worker([sys.executable, __file__, "--worker"]), list(names)
     while left:

@@ -9,7 +9,7 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 
 
 def _indexing(c: Composer, x: Value) -> tuple[Indexing, str, str] | None:
-    """Dimension numbers for a value, and indices with their type. The indices are constant, or rounded from a value.
+    """Dimension numbers for a value, and indices with their type. Indices are constant, or rounded from a value.
 
     Constant indices are in range or slightly beyond. Returns None if the result would have too many elements.
     """
@@ -32,7 +32,7 @@ def _nested(shape: tuple[int, ...], draw: Callable[[], int]) -> Any:
 
 
 def gather(c: Composer) -> Value:
-    """A gather with random dimension numbers; windows may overlap, and may start out of range."""
+    """A gather with random dimension numbers. Windows may overlap, and may start out of range."""
     x = c.any()
     indexing = _indexing(c, x)
     if indexing is None:
@@ -115,7 +115,7 @@ def top_k(c: Composer) -> Value:
 
 
 def sort(c: Composer) -> Value:
-    """A sort of up to three operands by the first operand, which may appear more than once."""
+    """A sort of up to three operands by the first operand, which may be repeated."""
     keys = c.real(1)
     operands = [keys, *(c.choose((keys, c.fit(c.real(), keys.shape))) for _ in range(c.integer(0, 2)))]
     dimension, direction = c.integer(0, keys.rank - 1), c.choose(("LT", "GT"))

@@ -1,4 +1,4 @@
-"""The inputs of the fuzzer. An input is determined by its kind, a seed and a number."""
+"""The inputs of the fuzzer. A kind, a seed and a number determine an input."""
 
 import os
 import stat
@@ -26,7 +26,7 @@ _OTHER = b"""func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 @dataclass(frozen=True)
 class Case:
-    """An input: its files by name, and operations that read the first file."""
+    """An input: its files by name, and the operations that read the first file."""
 
     kind: str
     files: Mapping[str, bytes]
@@ -51,7 +51,7 @@ def _encoded(text: str) -> bytes:
 def _on_program(
     draw: Random, count: int, commands: float, compiled: float
 ) -> tuple[str | tuple[str, ...], ...]:
-    """Loading the program, `count` operations on it, and in some cases a command line or a compilation."""
+    """Loads the program, then runs `count` operations on it and, in some cases, a command line or a compilation."""
     names, weights = list(PROGRAM), [weight for _, weight in PROGRAM.values()]
     chosen: list[str | tuple[str, ...]] = ["load", *draw.choices(names, weights, k=count)]
     if draw.random() < commands:
@@ -159,7 +159,7 @@ _ODD: dict[str, Callable[[Path], object]] = {
     "link to itself": lambda path: path.symlink_to(path),
     "unreadable": lambda path: (path.write_bytes(b"x"), path.chmod(stat.S_IWUSR)),
 }
-"""Things in place of a cache entry that are not cache files."""
+"""Things that a cache folder may contain in place of an entry's file."""
 
 
 def _commands(draw: Random) -> Case:
@@ -190,4 +190,4 @@ SHARES = {
     "cache": 4,
     "commands": 5,
 }
-"""The number of inputs of each kind among 100 inputs."""
+"""For each kind, its number of inputs among 100 inputs."""

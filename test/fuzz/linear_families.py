@@ -10,9 +10,9 @@ LAYOUTS = {
 
 
 def matrices(c: Composer, symmetric: bool = False, rows: int = 0) -> Value:
-    """Two matrices: each is 0.4 times a bounded value, plus a diagonal of 2, 4, ....
+    """Two matrices. Each is 0.4 times a bounded value, plus a diagonal of 2, 4, ....
 
-    They have `rows` more rows than columns.
+    The matrices have `rows` more rows than columns.
     """
     n = c.integer(1, 3)
     m = n + rows
@@ -39,7 +39,7 @@ def cholesky(c: Composer) -> Value:
 
 
 def triangle(c: Composer, x: Value, lower: bool) -> Value:
-    """The entries of one triangle; the op leaves those of the other triangle unspecified."""
+    """The entries of one triangle. The op leaves the entries of the other triangle unspecified."""
     n = x.shape[-1]
     rows = [[float(j <= i if lower else j >= i) for j in range(n)] for i in range(n)]
     mask = c.emit(f"stablehlo.constant dense<{[rows] * x.shape[0]}> : {x.type}", x.shape)
@@ -60,7 +60,7 @@ def triangular_solve(c: Composer) -> Value:
 
 
 def fft(c: Composer) -> Value:
-    """An FFT over one or two dimensions, with complex values on both sides or real values on one."""
+    """An FFT over one or two dimensions, with complex values on both sides or real values on one side."""
     kind = c.choose(("FFT", "IFFT", "RFFT", "IRFFT"))
     ranks = c.integer(1, 2)
     sizes = [c.integer(1, 4) for _ in range(ranks)]
@@ -128,7 +128,7 @@ def lapack(c: Composer) -> Value:
 
 
 def _getrf(c: Composer, a: Value) -> str:
-    """The name of the packed factors, the pivots, and the status."""
+    """The name of the results: the packed factors, the pivots, and the status."""
     b, _, n = a.shape
     layouts = f"{LAYOUTS[3]}, {LAYOUTS[2]}, {LAYOUTS[1]}"
     types = f"{a.type}, {tensor((b, n), 'i32')}, {tensor((b,), 'i32')}"

@@ -1,12 +1,13 @@
-"""Checks derivatives of random programs within random memory budgets: their values, and the refusals of budgets.
+"""Checks derivatives of random programs within random memory budgets.
 
     PYTHONPATH=test/py:test/fuzz python test/fuzz/memory_budgets.py --count 300 [--first 0]
 
 For each seed, the VJP of a random program and the VJP of its VJP are evaluated without a budget and within four
-budgets: the lowest one; two random shares of the peak, or, if a share is infeasible, the least budget that the error
-names; and the whole peak with all cheap values recomputed, whatever the size and the gain. StableHLO's reference
-interpreter evaluates the programs, or XLA if the interpreter lacks an op. The interpreter runs op by op, so the values
-of programs without loops should be equal bit for bit. Equal and close values are counted apart; neither is an error.
+budgets: the lowest one; two random shares of the peak (if a share is infeasible, the least budget that the error
+names); and the whole peak with all cheap values recomputed, whatever their size and gain. StableHLO's reference
+interpreter evaluates the programs, or XLA if the interpreter lacks an op. As the interpreter runs op by op, programs
+without loops should give values that are equal bit for bit. Equal and close values are counted apart; neither is an
+error.
 """
 
 import argparse
@@ -35,10 +36,10 @@ _LEAST = re.compile(r"the least budget that it fits is (\S+)")
 
 
 def within(program: Program, random: Random) -> dict[str, Program]:
-    """The program within several budgets, by text.
+    """The program within the four budgets, by text.
 
-    The budgets are the lowest one, random shares of the peak or the least budget that an error names, and the peak with
-    all cheap values recomputed.
+    The budgets are the lowest one, two random shares of the peak (or the least budget that an error names), and the
+    peak with all cheap values recomputed.
     """
     found = {}
     for budget in ("min", f"{random.uniform(0.3, 1):.3f}x", f"{random.uniform(0.3, 0.9):.3f}x"):
@@ -68,7 +69,7 @@ def verdict(actual: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> s
 
 
 def evaluated(program: Program, point: list[NDArray[Any]]) -> Sequence[NDArray[Any]] | None:
-    """The results; None if the engine rejects the program."""
+    """The results. None if the engine rejects the program."""
     try:
         return run(program, point)
     except (CompileError, RuntimeError):  # XLA raises RuntimeError

@@ -1,4 +1,4 @@
-"""Shrinks the text of a finding: drops ops if the text can be parsed, and then lines."""
+"""Shrinks the text of a finding. Drops ops if the text can be parsed, then lines."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ SECONDS = 300  # time limit for dropping ops
 
 
 def minimised(request: Request, at: int, signature: str) -> bytes:
-    """The input's first file, reduced as long as its operation has a finding with this signature."""
+    """The input's first file, reduced as long as the operation has a finding with this signature."""
     case = case_of(*request)
 
     def fails(lines: list[bytes]) -> bool:
@@ -37,7 +37,7 @@ def minimised(request: Request, at: int, signature: str) -> bytes:
 
 
 def _reduced(lines: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:
-    """Removes runs of lines that are not needed for the failure; the runs become shorter and shorter."""
+    """Removes runs of lines that the failure does not need. The runs become shorter and shorter."""
     size = len(lines)
     while size := size // 2:
         at = 0

@@ -40,9 +40,9 @@ from tiduc.runtime.weights import read_weights
 from tiduc.splitting import split
 
 MOST = 100_000
-"""The limit of elements in the arguments of programs that are run."""
+"""The most elements in the arguments of programs that are run."""
 LIMITS = Limits(seconds=10, mebibytes=2048)
-"""Limits of the reference interpreter, which is slow, and of isolated reading, which may take hours."""
+"""The limits of the reference interpreter, which is slow, and of isolated reading, which may take hours."""
 MEMORIES = ("auto", "stack", "sqrt", "log")
 
 
@@ -60,7 +60,7 @@ class Subject:
 
     @property
     def wrt(self) -> list[int] | None:
-        """None, which means every differentiable input, or a random subset of the inputs."""
+        """A random subset of the inputs, or None, which means every differentiable input."""
         inputs = range(len(self.program.inputs))
         return self.draw.choice([None, None, [i for i in inputs if self.draw.randrange(2)]])
 
@@ -151,7 +151,7 @@ def _artifact(s: Subject) -> None:
 
 
 def pipeline(draw: Random) -> str:
-    """A random pipeline: either the passes of a derivative in order, with other passes between them, or any passes."""
+    """A random pipeline. It has the passes of a derivative in order, with other passes between them; or any passes."""
     usual = ["tidu-import", "tidu-linearize", "tidu-linear-transpose", "tidu-materialize-merge", "tidu-lower"]
     others = [*PASSES, "canonicalize", "cse", "inline", "symbol-dce", "tidu-batch{size=2}", "tidu-resolve"]
     others += ["stablehlo-aggressive-simplification", "chlo-legalize-to-stablehlo", "stablehlo-refine-shapes"]
@@ -259,7 +259,7 @@ def _build_watched(s: Subject) -> None:
 
 @cache
 def _import_a_plain_archive() -> None:
-    """Imports a valid archive, so that PyTorch loads all of its modules that an import needs."""
+    """Imports a valid archive, so that PyTorch loads all modules that an import needs."""
     with TemporaryDirectory() as folder:
         import_model(write(Path(folder) / "plain.pt2", plain()))
 

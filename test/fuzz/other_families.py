@@ -6,7 +6,7 @@ from composer import ELEMENTS, SIZES, Composer, Value, tensor
 
 
 def einsum(c: Composer) -> Value:
-    """A product of two arrays, or a sum and transpose of one array, in the notation of `einsum`."""
+    """A product of two arrays, or a sum and transpose of one array, as an `einsum`."""
     x = c.real(1)
     letters = "abcdefgh"[: x.rank]
     if c.flag():
@@ -116,7 +116,7 @@ def settings_as_operands(c: Composer) -> Value:
 
 
 def by_integers(c: Composer) -> Value:
-    """A value times an integer that bit operations make of its rounded value; the integer has a zero derivative."""
+    """A value times an integer, which bit operations make of the rounded value. The integer's derivative is zero."""
     x = c.real()
     whole = tensor(x.shape, "i32")
     n = c.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {whole}").name

@@ -11,10 +11,13 @@ from pathlib import Path
 from tiduc.dialect.errors import InvalidIR, ParseError, TiducError, Unsupported
 
 EXPECTED = ("answer", "refused", "usage", "isolated", "reported")
-"""Outcomes that are not findings.
+"""Outcomes that are not findings:
 
-These are a result, a `TiducError`, a wrong command line, an operation that ends or blocks the process only without
-`isolated=True`, and the driver's report that its worker died.
+- "answer": a result
+- "refused": a `TiducError`
+- "usage": a wrong command line
+- "isolated": an operation that ends or blocks the process only without `isolated=True`
+- "reported": the driver's report that its worker died
 """
 FINDINGS = ("traceback", "death", "hang", "memory", "invalid", "silent", "unplaced", "outside")
 CATEGORIES = (*EXPECTED, *FINDINGS)
@@ -34,7 +37,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 class Outcome:
     """The outcome of one operation: a category, a detail, and a signature.
 
-    Findings with one signature are taken to have one cause.
+    Findings with equal signatures are assumed to have one cause.
     """
 
     category: str
@@ -51,9 +54,9 @@ class Invalid(Exception):
 
 
 class Outside(BaseException):
-    """An act of an operation that is not its task, such as opening another file.
+    """Raised if an operation does something that is not its task, such as opening another file.
 
-    No handler of `Exception` catches it.
+    No handler of `Exception` catches this error.
     """
 
 

@@ -1,8 +1,8 @@
-"""Random valid StableHLO programs, each drawn from a seed.
+"""Random valid StableHLO programs. A seed determines each program.
 
-Of ten programs, one has nested control flow over scalars and pairs (`control_flow_random.py`), one has dynamic shapes
-(`dynamic_programs.py`), and eight compose ops of all families (`families.py`). Floats are f64 and complex<f64>, so that
-differences can judge the derivatives.
+One program in ten has nested control flow over scalars and pairs (`control_flow_random.py`), and one in ten has dynamic
+shapes (`dynamic_programs.py`). The others compose ops of all families (`families.py`). Floats are f64 and complex<f64>,
+so that differences can judge the derivatives.
 """
 
 from random import Random
@@ -14,7 +14,7 @@ from families import FAMILIES
 
 
 def program(seed: int) -> str:
-    """The text of a module with a public function `main`; a seed always gives the same text."""
+    """The text of a module with a public function `main`. The seed determines the text."""
     random = Random(seed)
     kind = seed % 10
     if kind == 3:

@@ -24,7 +24,7 @@ _TELL = 30.0  # seconds between progress messages
 
 
 def requests(shares: Mapping[str, int], count: int, seed: int, first: int) -> Iterator[Request]:
-    """`count` inputs of alternating kinds; each kind has its share."""
+    """Yields `count` inputs of alternating kinds. `shares` has the share of each kind."""
     whole = sum(shares.values())
     given = dict.fromkeys(shares, 0)
     for i in range(count):
@@ -45,10 +45,11 @@ class Finding:
 
 
 class Run:
-    """Runs inputs in workers; `counts` has the outcomes by kind, `findings` the first finding of each signature.
+    """Runs inputs in workers.
 
-    An operation that ends or blocks a worker is repeated in a new worker, and is a finding only if it does so again.
-    `repeated` holds the repeated inputs with the positions of their operations.
+    `counts` has the outcomes by kind, and `findings` the first finding of each signature. An operation that ends or
+    blocks a worker is repeated in a new worker, and is a finding only if it ends or blocks that worker, too. `repeated`
+    has the repeated inputs with the positions of their operations.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Run:
         worker.ask(request, first)
 
     def _hear(self, worker: Worker) -> None:
-        """Handles a worker's message; a closed connection means that the worker died."""
+        """Handles a worker's message. A closed connection means that the worker died."""
         request, _ = self._busy[worker]
         said: tuple[Any, ...] = ("died",)
         with suppress(EOFError, ConnectionResetError):

@@ -1,4 +1,4 @@
-"""Families that move elements. Each adds an op, and reshapes or rescales values to be its operands."""
+"""Families that move elements. Each adds an op. It reshapes and rescales values to fit as operands."""
 
 import math
 
@@ -52,7 +52,7 @@ def slice_(c: Composer) -> Value:
 
 
 def pad(c: Composer) -> Value:
-    """A pad with interior and negative padding; the padding value may be active."""
+    """A pad with interior and negative padding. The padding value may be active."""
     x = c.any(1)
     value = c.fit(c.any(), (), x.is_complex)
     inner = c.integers(x.rank, 0, 1)

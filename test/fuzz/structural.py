@@ -35,7 +35,7 @@ def _from_cases(draw: Random) -> str:
 
 
 def _elementwise_dynamic(draw: Random) -> str:
-    """A chain of elementwise ops, and a sum along the first dimension; any of the dimensions may be dynamic."""
+    """A chain of elementwise ops, and a sum along the first dimension. Any dimension may be dynamic."""
     rank = draw.randint(1, 3)
     sizes = [draw.choice(["?", "?", "4", "1"]) for _ in range(rank)]
     element = draw.choice(["f32", "f64", "complex<f32>", "bf16"])

@@ -48,7 +48,7 @@ def mutated(text: str, source: Source, most: int = 3) -> str:
 
 
 def _replaced(text: str, source: Source, pattern: re.Pattern[str], new: str, throughout: bool) -> str:
-    """The text with one match of the pattern replaced. With `throughout`, all occurrences of the match are replaced."""
+    """The text with one match of the pattern replaced. With `throughout`, replaces all occurrences of the match."""
     matches = list(pattern.finditer(text))
     if not matches:
         return text
@@ -90,7 +90,7 @@ def _operand(text: str, source: Source) -> str:
 
 
 def _token(text: str, source: Source) -> str:
-    """Deletes, repeats or replaces one token; the replacement may come from another file."""
+    """Deletes, repeats or replaces one token. The replacement may come from another file."""
     tokens = _TOKEN.findall(text)
     places = [i for i, token in enumerate(tokens) if not token.isspace()]
     if not places:

@@ -1,7 +1,7 @@
-"""Watches this process while it reads a file: it may use no other file, process, network or pickle.
+"""Watches this process while it reads a file. It must not use another file, a process, the network or a pickle.
 
 Python's audit events report files, processes, sockets, libraries and pickles. Native code raises no audit events. Its
-effects appear as new files in the input's folder, which are forbidden, and in a run of the fuzzer under `strace`.
+effects show as new files in the input's folder, which are forbidden, and in a run of the fuzzer under `strace`.
 """
 
 import os
@@ -55,13 +55,13 @@ _LIBRARIES = (
 """Places whose files may be read, in addition to the input's folder."""
 
 _seen: list[str] | None = None
-"""The forbidden events since the watch began; None if nothing is watched."""
+"""The forbidden events since the watch began. None if nothing is watched."""
 _folder = ""
 
 
 @contextmanager
 def watched(folder: Path) -> Iterator[None]:
-    """Raises `Outside` at the end of the block if the process did something that reading a file must not do."""
+    """A context that raises `Outside` at its end if the process did something that reading a file must not do."""
     global _seen, _folder
     _watch()
     before, started = _listed(folder), time.process_time()
@@ -103,7 +103,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 def _may_change(event: str, path: Any) -> bool:
     """Whether an operation may change something outside the folder for temporary files.
 
-    Creating a folder that already exists changes nothing.
+    Creating a folder that already exists does not count as a change.
     """
     exists = event == "os.mkdir" and os.path.isdir(path)
     return not exists and not _is_within(path, os.path.join(_folder, "tmp"))

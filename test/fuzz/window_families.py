@@ -8,7 +8,7 @@ from composer import ELEMENTS, Composer, Value, tensor
 
 @dataclass(frozen=True)
 class Window:
-    """The windows along a dimension; `dilation` is the window dilation, and `holes` is the base dilation."""
+    """The windows along a dimension. `dilation` is the window dilation, and `holes` is the base dilation."""
 
     size: int = 1
     stride: int = 1
@@ -24,7 +24,7 @@ class Window:
 
 
 def _window(c: Composer, n: int, most: int = 3, negative: bool = False) -> Window:
-    """Windows along a dimension of n elements; at least one window fits."""
+    """Windows along a dimension of n elements. At least one window fits."""
     if c.integer(0, 3) == 0:  # cumulative windows, as in a running sum
         return Window(n, low=n - 1) if c.flag() else Window(n, high=n - 1)
     while True:
@@ -40,7 +40,7 @@ def _array(values: list[int]) -> str:
 
 
 def _turned(c: Composer, sizes: dict[str, int], letters: str) -> tuple[str, tuple[int, ...]]:
-    """The letters of the dimensions in random order, as convolutions print them, and the shape in this order."""
+    """The letters of dimensions in random order, as convolutions print them, and the shape in this order."""
     order = list(letters)
     c.random.shuffle(order)
     return ", ".join(order), tuple(sizes[letter] for letter in order)
@@ -116,7 +116,7 @@ def _reaches_out(window: Window) -> bool:
 
 
 def select_and_scatter(c: Composer) -> Value:
-    """A select_and_scatter: adds sources at the largest or smallest entries of windows."""
+    """A select_and_scatter. Adds sources at the largest or smallest entries of windows."""
     x = c.real(1)
     along = [Window(c.integer(1, n), c.integer(1, 2)) for n in x.shape]
     shape = tuple(window.count(n) for window, n in zip(along, x.shape, strict=True))

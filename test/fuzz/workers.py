@@ -1,4 +1,4 @@
-"""Forked workers: each runs a function on one item after another, within limits of time and memory."""
+"""Forked workers. Each runs a function on one item after another, within limits of time and memory."""
 
 import ctypes
 import gc
@@ -47,7 +47,7 @@ def forked(
 
 
 def _fork(function: Callable[[Any], Any], items: Sequence[Any], mebibytes: int) -> tuple[int, int]:
-    """The process of a worker, and the pipe that delivers its results."""
+    """Starts a worker. Returns its process, and the pipe that delivers its results."""
     reader, writer = os.pipe()
     process = os.fork()
     if process:

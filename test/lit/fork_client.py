@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 def status_in_fork(
     server: str, arguments: Sequence[str], environment: Mapping[str, str], folder: str, streams: Sequence[int]
 ) -> int | None:
-    """The exit status of a command in a fork of the server at a socket; None if the server does not send it.
+    """The exit status of a command in a fork of the server at a socket. None if the server does not send it.
 
     `streams` are the descriptors of the command's standard input, output and error.
     """

@@ -1,11 +1,11 @@
-"""Runs `tiduc` and `filecheck` for tests of pages, in forks of one process that has loaded their libraries.
+"""Runs `tiduc` and `filecheck` for tests of pages, in forks of a process that has loaded their libraries.
 
-Loading the libraries takes ten times as long as the work of a typical command. The commands in `bin/` pass their
-arguments, environment and standard streams to this server (`fork_client.py`). A fork of the server runs the command and
-answers with the exit status. The server ends when its standard input closes.
+Loading the libraries takes ten times as long as a typical command. The commands in `bin/` send their arguments,
+environment and standard streams to this server (`fork_client.py`). A fork of the server runs the command and answers
+with the exit status. The server ends when its standard input closes.
 
-`bin/forked_python` runs Python code for the tests of pages. The server's arguments are modules that it imports for this
-code if they are installed.
+`bin/forked_python` runs the Python code of pages. The server's arguments name modules to import for this code, if they
+are installed.
 """
 
 import gc
@@ -28,7 +28,7 @@ _CHUNK = 1 << 16
 
 
 def serve() -> None:
-    """Prints the path of a socket, and then answers each connection in a fork."""
+    """Prints the path of a socket, then answers each connection in a fork."""
     for name in sys.argv[1:]:
         with suppress(ImportError):
             import_module(name)
@@ -52,7 +52,7 @@ def serve() -> None:
 
 
 def answer(connection: socket.socket) -> NoReturn:
-    """Runs the command that a client sends, with the client's streams, and replies with the exit status."""
+    """Runs the command that a client sends, with the client's streams. Replies with the exit status."""
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Commands of tests that run in forks of a process that has already loaded their libraries."""
+"""Runs commands of tests in forks of a process that has already loaded their libraries."""
 
 import gc
 import os
@@ -57,7 +57,7 @@ MAINS = {"filecheck": filecheck.main.main, "forked_python": run_code, "tiduc": t
 
 
 class Popen(subprocess.Popen[Any]):
-    """A process that runs a command of `MAINS` with this process's libraries, and other commands as usual."""
+    """A process. Commands of `MAINS` run with this process's libraries, other commands as usual."""
 
     def __init__(self, args: Sequence[str], **options: Any) -> None:
         if Path(args[0]).name in MAINS:
@@ -70,7 +70,8 @@ def _run(arguments: Sequence[str], environment: dict[str, str]) -> NoReturn:
     """Runs a command in the process that `Popen` forked, and ends the process."""
     status = 1
     try:
-        # Closing the last of these files tells `Popen` in the parent process, which waits, that the command runs.
+        # `Popen` in the parent process waits until the last of these files is closed, which means that the command
+        # runs.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         status = status_of(arguments, environment)
     finally:
@@ -78,7 +79,7 @@ def _run(arguments: Sequence[str], environment: dict[str, str]) -> NoReturn:
 
 
 def status_of(arguments: Sequence[str], environment: dict[str, str]) -> int:
-    """Runs a command with the standard streams of this process; returns its exit status."""
+    """Runs a command with the standard streams of this process. Returns its exit status."""
     # Python's file objects cache whether they can seek, but a stream may have become a pipe.
     sys.stdin, sys.stdout, sys.stderr = (open(i, mode, closefd=False) for i, mode in enumerate("rww"))
     os.environ.clear()

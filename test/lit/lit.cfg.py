@@ -1,7 +1,7 @@
 """The lit suite: one folder per stage, one file per op.
 
-`tiduc` and `filecheck` belong to this Python. They run in forks of lit's processes, which have loaded their libraries:
-loading takes ten times as long as the work of a typical RUN line.
+`tiduc` and `filecheck` are those of this Python. They run in forks of lit's processes, which have loaded their
+libraries, because loading takes ten times as long as a typical RUN line.
 """
 
 import atexit

@@ -1,9 +1,9 @@
-"""How a target, by default `cpu`, handles each op, its JVP and its VJP.
+"""Judges how a target, by default `cpu`, handles each op, its JVP and its VJP.
 
     PYTHONPATH=test/py python test/sweep/accepted.py [--filter PATTERN] [--target NAME] [--write]
 
-The program for an op is that of the op's test in test/lit/rules, or the one in `one_op.mlir`. It is compiled, run on
-random arguments in a separate process, and compared with the reference interpreter, or with XLA if the interpreter
+An op's program comes from the op's test in test/lit/rules, or from `one_op.mlir`. It is compiled and run on random
+arguments in a separate process. The results are compared with the reference interpreter, or with XLA if the interpreter
 lacks an op:
 
     right       it compiles and agrees
@@ -96,7 +96,7 @@ def arguments(program: Program) -> list[Any]:
 
 
 def compiled(op: str, text: str, kind: str, target: str) -> Any:
-    """The compiled program's results, or the reason of a refusal. None if the op has no program."""
+    """The compiled program's results, or the reason of a refusal. None if there is no program for the op."""
     program = program_of(op, text, kind)
     if program is None:
         return None
@@ -128,7 +128,7 @@ class Worker:
         self._pool: ProcessPoolExecutor | None = None
 
     def __call__(self, function: Callable[..., Any], *given: Any) -> Any:
-        """The call's result, or a string that describes the exception or how the process ended."""
+        """The call's result, or a text about the exception or about the end of the process."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
         try:

@@ -3,14 +3,18 @@
     python test/sweep/architectures.py [JOURNAL] [--seed N --count N] [--only TEXT] [--size SIZE] [--shapes N]
         [--engine none] [--page]
 
-The architectures are those of `test/zoo/catalog.py`, with random weights. They have their published size if the catalog
-knows one with at most 150 million weights, and a reduced size otherwise. A scalar is differentiated with respect to all
-float weights and inputs. An outcome is one of `OUTCOMES`. A worker process with limits of memory and time runs each
-architecture. The journal, by default `test/zoo/architectures.jsonl`, holds a line of JSON for each architecture, sorted
-by title, and a later run continues it. With `--engine none`, nothing is compiled; a later run compiles the
-architectures that could be differentiated. `--page` writes the tables of docs/zoo.md from the journal. `--seed`
-shuffles the architectures, and `--count` takes the first ones. `--shapes N` skips modules whose weights have more than
-N different shapes. Runs with growing N give many results early, because IREE compiles code for each shape.
+The architectures are those of `test/zoo/catalog.py`, with random weights. They have their published size if it has at
+most 150 million weights, and a reduced size otherwise. A scalar is differentiated with respect to all float weights and
+inputs. A worker process with limits of memory and time runs each architecture. The outcome is one of `OUTCOMES`.
+
+The journal, by default `test/zoo/architectures.jsonl`, has a line of JSON for each architecture, sorted by title. A
+later run continues the journal.
+
+    --seed, --count   shuffle the architectures, and take the first ones
+    --engine none     compile nothing; a later run compiles the architectures that could be differentiated
+    --shapes N        skip modules whose weights have more than N different shapes; IREE compiles code for each shape,
+                      so runs with growing N give many results early
+    --page            write the tables of docs/zoo.md from the journal
 """
 
 import argparse
@@ -56,7 +60,7 @@ Record = dict[str, Any]
 
 
 def record(*request: Any) -> Record:
-    """The record of an architecture; a worker imports PyTorch only after it has limited its memory."""
+    """The record of an architecture. A worker imports PyTorch only after it has limited its memory."""
     from against_torch import record
 
     return record(*request)
@@ -72,7 +76,7 @@ def known(journal: Path) -> dict[str, Record]:
 
 
 def keep(journal: Path, record: Record) -> None:
-    """Adds a record to the journal file, which other processes may have changed since it was read."""
+    """Adds a record to the journal file, which other processes may have changed in the meantime."""
     records = known(journal) | {record["title"]: record}
     text = "".join(f"{json.dumps(records[title])}\n" for title in sorted(records))
     beside = journal.with_name(f"{journal.name}.{os.getpid()}")

@@ -12,7 +12,7 @@ BITS = {
     **{"f16": 16, "bf16": 16, "f32": 32, "f64": 64},
 }
 EXACT_TO = {"bf16": 1 << 8, "f16": 1 << 11, "f32": 1 << 24, "f64": 1 << 53}
-"""For each float type, the largest n such that it represents all integers up to n."""
+"""For each float type, the largest n such that the type represents all integers up to n."""
 
 
 def is_integer(element: str) -> bool:
@@ -26,15 +26,15 @@ def extremes(element: str) -> tuple[int, int]:
 
 
 class Choices(Statements):
-    """Choices of constants, shapes and indices.
+    """Chooses constants, shapes and indices.
 
-    Integers are arbitrary and wrap; floats are integral and at most `LARGEST`.
+    Integers are arbitrary and wrap. Floats are whole numbers of at most `LARGEST`.
     """
 
     limit: int
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """Like constants of loop programs, but large ones are splats, and integers may be extremes of their type."""
+        """A constant, as in loop programs, but large ones are splats, and an integer may be an extreme of its type."""
         if value is None and is_integer(kind.element) and self.random.random() < 0.15:
             value = self.random.choice(extremes(kind.element))
         if value is None and kind.size > 300:
@@ -69,7 +69,7 @@ class Choices(Statements):
         return self.random.choice(names)
 
     def _summable(self, x: Value, op: str, count: int) -> Value | None:
-        """x, clamped if necessary so that sums of `count` elements are exact; None if clamping cannot achieve this."""
+        """x, clamped if necessary so that sums of `count` elements are exact. None if clamping is not enough."""
         part = PARTS.get(x.kind.element, x.kind.element)
         if op != "add" or part not in FLOATS or LARGEST * count <= EXACT_TO[part]:
             return x
@@ -80,7 +80,7 @@ class Choices(Statements):
     def _all_summable(
         self, scope: Scope, kinds: Sequence[Kind], ops: Sequence[str], count: int
     ) -> list[Value] | None:
-        """Operands of these kinds whose reductions over `count` elements are exact; None if there are none."""
+        """Operands of these kinds whose reductions over `count` elements are exact. None if there are none."""
         operands = []
         for kind, op in zip(kinds, ops, strict=True):
             x = self._summable(self._get(scope, kind), op, count)
@@ -122,7 +122,7 @@ class Choices(Statements):
     def _indices(  # any shape
         self, scope: Scope, numbers: Indexing, element: str
     ) -> Value:
-        """Indices of any type: near the array's ends, small, or arbitrary."""
+        """Indices of any type: near the ends of the array, small, or arbitrary."""
         kind = Kind(tuple(numbers.indices), element)
         largest = max((numbers.operand[i] for i in numbers.where), default=0)
         chance = self.random.random()
@@ -135,7 +135,7 @@ class Choices(Statements):
         return indices
 
     def _different(self, numbers: Indexing, element: str) -> Value | None:
-        """Distinct indices, some out of range; None if there are not enough numbers."""
+        """Distinct indices, some of them out of range. None if there are not enough numbers."""
         kind, unsigned = Kind(tuple(numbers.indices), element), element.startswith("ui")
         d = numbers.vector_dim
         count = Kind(tuple(n for i, n in enumerate(kind.shape) if i != d), "i1").size
@@ -159,7 +159,7 @@ class Choices(Statements):
         return self.op("transpose", [x], kind, attributes)
 
     def _listed(self, kind: Kind, draw: Callable[[], int]) -> Value:
-        """A constant of small integers, each returned by `draw`."""
+        """A constant of small integers, which `draw` returns one by one."""
 
         def nested(shape: Sequence[int]) -> str:
             if not shape:

@@ -51,7 +51,7 @@ class Moves(Choices):
         x = self._get(scope, kind)
         slices = []
         for _ in range(self.random.randint(1, 2)):
-            # No slice starts at the end of its operand: StableHLO's simplification crashes on such slices of
+            # No slice starts at the end of its operand, because StableHLO's simplification crashes on such slices of
             # concatenations.
             first = [self.random.randint(0, min(max(n - 1, 0), 4)) for n in kind.shape]
             last = [
@@ -132,7 +132,7 @@ class Moves(Choices):
         return [self.broadcast(x, places, Kind(tuple(sizes), kind.element))]
 
     def _counted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """An iota, clamped so that floats stay exact."""
+        """An iota, clamped so that floats are exact."""
         if not kind.shape or kind.element == "i1" or kind.is_complex:
             return None
         d = self.random.randrange(len(kind.shape))
@@ -160,10 +160,10 @@ class Moves(Choices):
         return [self.op("gather", [self._get(scope, kind), indices], result, attributes)]
 
     def _scattered(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A scatter of one or two arrays that sets distinct elements, or combines elements with the updates.
+        """A scatter of one or two arrays, which sets distinct elements or combines elements with the updates.
 
-        If a window is partly in range, the specification keeps the part in range, but XLA drops the window. The indices
-        of wide windows are therefore clamped.
+        If a window is partly in range, StableHLO requires that the part in range is updated, but XLA drops the window.
+        Therefore the indices of wide windows are clamped.
         """
         numbers = self._indexing(kind.shape)
         if not self._fits(numbers.windows, numbers.indices) or Kind(tuple(numbers.windows), "i1").size > 5000:
@@ -224,7 +224,7 @@ class Moves(Choices):
         return self.region([Kind((), kind.element) for kind in kinds * 2], fill)
 
     def _sorted(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A sort of up to three arrays by the first; the second may break ties."""
+        """A sort of up to three arrays by the first array. The second array may break ties."""
         if not kind.shape or kind.element in PARTS:
             return None
         draw, d = self.random, self.random.randrange(len(kind.shape))

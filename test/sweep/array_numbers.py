@@ -16,7 +16,7 @@ _WIDER = {
     "f16": ["f32"],
     "f32": ["f64"],
 }
-"""Result element types of products that differ from the operands' type."""
+"""The result element types of products, if they differ from the operands' type."""
 
 
 class Numbers(Moves):
@@ -28,7 +28,10 @@ class Numbers(Moves):
     # ---- element by element
 
     def _integers(self, scope: Scope, kind: Kind) -> list[Value]:
-        """An integer op on all values: sums wrap; quotients by 0 and shifts by the bit width or more are as in XLA."""
+        """An integer op on all values.
+
+        Sums wrap. Quotients by 0, and shifts by the bit width or more, are as in XLA.
+        """
         kind = kind if is_integer(kind.element) else kind.of(self.random.choice(["i32", "i8", "ui8", "i64"]))
         names = "add subtract multiply divide remainder maximum minimum and or xor not popcnt".split()
         names += ["count_leading_zeros", "shift_left", "shift_right_logical", "shift_right_arithmetic"]
@@ -39,7 +42,7 @@ class Numbers(Moves):
         return [self.op(name, [x, self._get(scope, kind)])]
 
     def _halves(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A float divided by 2, -2 or 4, and rounded by a rounding op or by a conversion to integers."""
+        """A float divided by 2, -2 or 4, then rounded by a rounding op or by a conversion to integers."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         x = self.op("divide", [self._get(scope, kind), self.constant(kind, self.random.choice([2, 4, -2]))])
         name = self.random.choice(["floor", "ceil", "round_nearest_even", "round_nearest_afz", "convert"])
@@ -48,7 +51,7 @@ class Numbers(Moves):
         return [self.op(name, [x])]
 
     def _function(self, scope: Scope, kind: Kind) -> list[Value]:
-        """A rounded multiple of a function of integers. No multiple is close to a rounding boundary."""
+        """A multiple of a function of integers, rounded. No multiple is close to a rounding boundary."""
         kind = kind if kind.element in FLOATS else kind.of(self.random.choice(FLOATS))
         if kind.element in self.without:
             kind = kind.of("f32")
@@ -78,7 +81,7 @@ class Numbers(Moves):
         return [self.compared(direction, self._get(scope, kind), self._get(scope, kind))]
 
     def _clamped(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A clamp between scalars or arrays; the lower bound may exceed the upper."""
+        """A clamp between scalars or arrays. The lower bound may exceed the upper bound."""
         if kind.is_complex:
             return None
         ends = [self._get(scope, self.random.choice([kind, Kind((), kind.element)])) for _ in range(2)]
@@ -89,7 +92,7 @@ class Numbers(Moves):
         return [self.converted(self._get(scope, kind), self.random.choice(elements))]
 
     def _bits(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A bitcast to integers, from other integers or from floats that were converted from integers."""
+        """A bitcast to integers. The operand has integers, or floats that were converted from integers."""
         x = self._get(scope, kind if is_integer(kind.element) else kind.of("i32"))
         if self.random.random() < 0.4:
             x = self.converted(x, self.random.choice(FLOATS))
@@ -194,7 +197,7 @@ class Numbers(Moves):
         return [self.bounded(self.op("dot_general", operands, result, f"dot_dimension_numbers = {numbers}"))]
 
     def _factors(self, x: Value, y: Value, count: int, element: str) -> list[Value] | None:
-        """Operands whose sums of `count` products are exact; None if there are none."""
+        """Operands whose sums of `count` products are exact. None if there are none."""
         if is_integer(element):
             return [x, y]
         limit = EXACT_TO[PARTS.get(element, element)]

@@ -1,12 +1,12 @@
-"""Random StableHLO programs of array ops without loops; ops read the results of other ops.
+"""Random StableHLO programs of array ops, without loops.
 
-Shapes are arbitrary, up to `LIMIT` elements. Arguments are small or have odd sizes. Some are large enough for rewrites
-that only apply to large arrays. Integers are arbitrary; floats are small integers, so that all results are exact. A
-function may return an argument, the same value twice, or several views of one array. A result may alias an argument.
+Shapes are arbitrary, up to `LIMIT` elements. Some arguments are large enough for rewrites of large arrays. Integers are
+arbitrary. Floats are small whole numbers, so that all results are exact. A function may return an argument, one value
+twice, or several views of one array. A result may alias an argument.
 
-Some programs contain infinities and NaN. They have no complex numbers, argmax or convolutions, whose results would then
-be undefined: a convolution may or may not multiply padding zeros. The specification leaves open shifts by the bit width
-or more, quotients by 0, and conversions of floats outside an integer's range. For integers, XLA's results are expected;
+Some programs contain infinities and NaN. These have no complex numbers, argmax or convolutions, whose results would be
+undefined (a convolution may or may not multiply padding zeros). StableHLO does not define shifts by the bit width or
+more, quotients by 0, and conversions of floats outside an integer's range. For integers, XLA's results are expected;
 floats stay in range.
 """
 
@@ -37,7 +37,7 @@ _FINITE = (
     Windows._convolved,
     Windows._placed,
 )
-"""Statements whose results are undefined on NaN."""
+"""Statements whose results are undefined for NaN."""
 
 _ALIKE = (
     Statements._update,
@@ -118,7 +118,7 @@ class ArrayProgram(Windows):
         return results + [draw.choice(x) for x in (results, made, arguments) if draw.random() < 0.25]
 
     def _donated(self, inputs: Sequence[Kind], results: Sequence[Kind]) -> dict[int, int]:
-        """The indices of arguments whose memory a result reuses, each with the index of the result."""
+        """The index of each argument whose memory a result reuses, with the index of the result."""
         donated: dict[int, int] = {}
         for i, kind in enumerate(inputs):
             alike = [

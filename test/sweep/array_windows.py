@@ -33,7 +33,10 @@ class Windows(Numbers):
     """Statements on windows of an array."""
 
     def _along(self, n: int, plain: bool) -> Window:
-        """Random windows along a dimension; `plain` ones have no dilation and are padded by less than half a window."""
+        """Random windows along a dimension.
+
+        With `plain`, without dilation and with padding of less than half a window.
+        """
         draw = self.random
         size = draw.choice([1, 1, 2, 3, min(n, 5) or 1, n or 1])
         size = size if size <= 40 else 1
@@ -141,7 +144,7 @@ class Windows(Numbers):
 
 
 def _placed_as(sizes: list[int], order: list[int]) -> tuple[int, ...]:
-    """The shape with these sizes at the positions `order`."""
+    """The shape that has these sizes at the positions `order`."""
     return tuple(n for _, n in sorted(zip(order, sizes, strict=True)))
 
 

@@ -1,9 +1,9 @@
-"""A pytest plugin that batches the programs of the tests of rules, instead of checking their derivatives.
+"""A pytest plugin for the tests of rules that batches their programs instead of checking derivatives.
 
     PYTHONPATH=test/py:test/sweep python -m pytest -p batch_rules test/py/rules
 
-Each program is batched with size three, in each single input and in all inputs, and compared with separate runs. Rules
-of other op sets, programs of several processes, and programs with dynamic dimensions or random numbers are skipped.
+Each program is batched with size three, in each single input and in all inputs, and compared with separate runs.
+Skipped are rules of other op sets, programs of several processes, dynamic dimensions, and random numbers.
 """
 
 import re

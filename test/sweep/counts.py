@@ -1,4 +1,4 @@
-"""The last line of each sweep, such as `counts: 3 ok, 1 refused`, which `run_all.py` reads.
+"""Writes and reads the last line of each sweep, such as `counts: 3 ok, 1 refused`.
 
 A sweep that is a pytest plugin ends with pytest's own line, such as `2 failed, 30 passed in 4.10s`.
 """
@@ -25,7 +25,7 @@ WRONG = (
     *("crash", "crashed", "died", "error", "errors", "failed", "hang", "missed", "differs"),
     "not needed",
 )
-"""Failures. An outcome outside of RIGHT, REFUSED and WRONG, such as `not comparable`, is not a verdict."""
+"""Failures. An outcome that is not in RIGHT, REFUSED or WRONG, such as `not comparable`, is not a verdict."""
 
 _PYTEST = re.compile(r"^=* ?(\d+ [a-z, \d]+) in [\d.]+s")
 
@@ -36,7 +36,7 @@ def summary(counts: Mapping[str, int]) -> str:
 
 
 def counts_in(text: str) -> dict[str, int]:
-    """The counts in the last line of a sweep's output that has counts; empty if there is no such line."""
+    """The counts in the last line of a sweep's output that has counts. Empty if no line has counts."""
     for line in reversed(text.splitlines()):
         of_pytest = _PYTEST.match(line)
         if line.startswith(MARK) or of_pytest:

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 
 class Accepted(NamedTuple):
-    """A pattern of function names, the least order that may differ, the reason, and the kinds of inputs.
+    """An intended difference: a pattern of function names, the least order, the reason, and the kinds of inputs.
 
-    If `is_nan`, an element may only differ where it is infinite or NaN here.
+    If `is_nan`, an element may only differ if tiduc's element is infinite or NaN.
     """
 
     pattern: str

@@ -1,6 +1,6 @@
 """Functions of PyTorch for `torch_degenerate.py`: elementwise functions, reductions, norms, indices.
 
-The inputs of an elementwise function are at its kinks and at the ends of its domain.
+Elementwise functions get inputs at their kinks and at the ends of their domains.
 """
 
 from math import inf

@@ -23,7 +23,7 @@ WEIGHTS = {
 
 
 def losses(name: str, inputs: list[Any], *rest: Any, about: str = "", **options: Any) -> list[Row]:
-    """The loss with every reduction. Its name shows `about` and the options that are numbers or strings."""
+    """The loss with every reduction. Its name shows `about`, and the options that are numbers or strings."""
     function = getattr(F, name)
     said = [f"{k} {v}" for k, v in options.items() if isinstance(v, bool | int | float | str)]
     said = [about, *said] if about else said
@@ -38,7 +38,7 @@ def losses(name: str, inputs: list[Any], *rest: Any, about: str = "", **options:
 
 
 def classified(name: str, inputs: list[Any], **options: Any) -> list[Row]:
-    """The loss with every reduction, with weights of which some are zero, and with some or all labels ignored."""
+    """The loss with every reduction, with and without weights (some zero), and with some or all labels ignored."""
     function = getattr(F, name)
     labels = {"labels": LABELS, "some ignored": SOME, "all ignored": IGNORED}
     said = "".join(f", {k} {v}" for k, v in options.items())

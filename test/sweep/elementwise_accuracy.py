@@ -2,10 +2,10 @@
 
     PYTHONPATH=test/py python test/sweep/elementwise_accuracy.py [--filter PATTERN] [--points N] [--write]
 
-The error of a derivative f at x has the unit epsilon times (|f| + |x f'|), which is the effect of one rounding of f and
-one of x. Numbers below the least normal number count as zero, and numbers above the largest number as infinite. Points
-have all magnitudes except the last two powers of two. `--write` replaces the rows of these functions in the table of
-docs/conventions.md.
+The unit of the error of a derivative f at x is epsilon times (|f| + |x f'|): the effect of one rounding of f and of one
+rounding of x. Numbers below the least normal number count as zero, and numbers above the largest number as infinite.
+Points have all magnitudes except the last two powers of two. `--write` replaces the rows of these functions in a table
+of docs/conventions.md.
 """
 
 import argparse
@@ -84,9 +84,9 @@ def units(name: str, order: int, x: Any, computed: Any) -> float:
 
 
 def error(f: Any, slope: Any, x: Any, computed: Any, size: float = 0) -> float:
-    """The error, in units, of the number computed for f at x.
+    """The error, in units, of the value that was computed for f at x.
 
-    `slope` is the derivative of f; `size` is added to |f| + |x f'|.
+    `slope` is the derivative of f. `size` is added to |f| + |x f'|.
     """
     info = ml_dtypes.finfo(x.dtype)
     if abs(f) > float(info.max) * 0.999:
@@ -124,7 +124,7 @@ def by_reference(name: str, dtype: Any, count: int) -> list[Worst]:
 
 
 def by_iree(names: list[str], dtype: Any, count: int) -> Mapping[str, list[Worst]]:
-    """For each function, the largest errors of the first and the second derivative on the default engine."""
+    """For each function, the largest errors of its first and second derivatives on the default engine."""
     grids = {name: points(FUNCTIONS[name], dtype, count) for name in names}
     programs = {
         f"{name} {order}": text

@@ -15,10 +15,11 @@ BAR = 5.0
 class Function:
     """A function, its first three derivatives, and the interval of its arguments.
 
-    `text` is its op on %x, in which T stands for the type; %c is 2.5 and %one is 1. `before` has the ops that define
-    its other operands. `sizes` are the largest derivatives of orders one and two if they are computed from a result
-    that rounds to 1, because their errors are then roundings of the largest derivative. `bar` is the largest allowed
-    error; it is above `BAR` where an expansion in ops loses accuracy.
+    - `text`: the function's op on %x, where T stands for the type, %c is 2.5 and %one is 1.
+    - `before`: ops that define other operands.
+    - `sizes`: the largest derivatives of orders one and two, if they are computed from a result that rounds to 1.
+      Errors are then roundings of the largest derivative.
+    - `bar`: the largest allowed error. It exceeds `BAR` if an expansion in ops loses accuracy.
     """
 
     text: str
@@ -31,7 +32,7 @@ class Function:
 
 
 def of(name: str, *derivatives: Callable[[Any], Any], **more: Any) -> Function:
-    """The function of one op; the name of the op includes its dialect."""
+    """The function of one op. `name` includes the op's dialect."""
     if name.startswith("chlo."):
         return Function(f"{name} %x : T -> T", derivatives, **more)
     return Function(f"{name} %x : T", derivatives, **more)

@@ -1,4 +1,4 @@
-"""JAX's harnesses whose derivatives by tiduc differ from JAX's or need another comparison, with reasons."""
+"""JAX's harnesses for which tiduc's derivatives differ from JAX's or need another comparison, with reasons."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ EXPECTED = [
     ),
     ("^random_gamma_", OF_SAMPLER),
 ]
-"""Patterns of harnesses where tiduc's derivatives agree with differences but not with JAX's, with reasons."""
+"""Patterns of harnesses for which tiduc's derivatives agree with differences but not with JAX's, with reasons."""
 
 SINGULAR = [
     (
@@ -50,7 +50,7 @@ INSIDE: list[tuple[str, Callable[..., Any]]] = [
     ("^igammac?_", lambda a, x, *ct: [abs(a), abs(x), *ct]),
     ("^regularized_incomplete_beta_", lambda a, b, x, *ct: [abs(a) + 1, abs(b) + 1, abs(x) % 1, *ct]),
 ]
-"""Functions that map arguments into a function's domain; outside the domain, the function is NaN."""
+"""Functions that map arguments into a function's domain. Outside the domain, the function is NaN."""
 
 
 def of_hermitian(v: Array, w: Array) -> list[Array]:
@@ -58,7 +58,7 @@ def of_hermitian(v: Array, w: Array) -> list[Array]:
 
 
 def of_singular(s: Array, u: Array, vh: Array) -> list[Array]:
-    """The singular values, a matrix function, and projectors onto the complements of the singular vectors."""
+    """The singular values, a matrix function, and projectors onto complements of the spaces of singular vectors."""
     v, count = adjoint(vh), s.shape[-1]
     function = (u[..., :count] * (s * s)[..., None, :]) @ vh[..., :count, :]
     return [s, function, *(x[..., count:] @ adjoint(x[..., count:]) for x in (u, v))]
@@ -73,4 +73,4 @@ OBSERVED: list[tuple[str, Callable[..., list[Array]]]] = [
     ("^svd_.*fullmatrices_True_computeuv_True", of_singular),
     ("^eig_", lambda w, *vectors: [w, *(v * v for v in vectors)]),
 ]
-"""Functions that are differentiated instead of results whose signs, phases or bases are arbitrary."""
+"""Functions to differentiate instead of results whose signs, phases or bases are arbitrary."""

@@ -1,8 +1,8 @@
 """Finds records of faults that the installed IREE no longer needs: python test/sweep/faults.py [--jobs N] [WITNESS...]
 
-IREE's compiler, without tiduc's workarounds, compiles the witness of each record (`backends/iree/fault.py`). The
-witness runs, and its results are compared. Prints each record whose witness IREE computes correctly, because its
-workaround can be removed. Each witness runs in its own process, because IREE may crash on it.
+IREE, without tiduc's workarounds, compiles and runs the witness of each record (`backends/iree/fault.py`). Prints each
+record whose witness IREE computes correctly, because its workaround can be removed. A witness runs in a process of its
+own, because IREE may crash on it.
 """
 
 import argparse
@@ -23,14 +23,14 @@ _FORK = multiprocessing.get_context("fork")  # fork: a new interpreter would imp
 
 
 def witnessed(witnesses: Iterable[str] = ()) -> list[Record]:
-    """The records whose witness can run with IREE; if witnesses are given, only the records with one of them."""
+    """The records whose witness can run on IREE. With `witnesses`, only their records."""
     wanted = set(witnesses)
     witnessed_records = [record for record in records() if record.fault.witness and not record.fault.untested]
     return [record for record in witnessed_records if not wanted or record.fault.witness in wanted]
 
 
 def unneeded(chosen: list[Record], jobs: int = 2) -> Iterator[Record]:
-    """The records whose witness IREE compiles and runs correctly without workarounds."""
+    """Yields the records whose witness IREE compiles and runs correctly without workarounds."""
     names = list(dict.fromkeys(record.fault.witness for record in chosen))
     right = {
         name for some in (names[i : i + jobs] for i in range(0, len(names), jobs)) for name in _right(some)

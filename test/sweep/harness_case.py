@@ -1,6 +1,6 @@
-"""Turns a JAX harness into a case: tiduc's derivatives, run by XLA, and JAX's.
+"""Turns a JAX harness into a case, for which tiduc's derivatives, run by XLA, are compared with JAX's.
 
-At order two, the differentiated function is the VJP: tiduc's VJP program is compared with JAX's VJP function.
+At order two, the VJP is differentiated: tiduc's VJP program, and JAX's VJP function.
 """
 
 import re
@@ -24,7 +24,7 @@ SMALLEST_SCALE = 1e-3  # errors are relative to the largest entry, or to this if
 
 @dataclass(frozen=True)
 class Case:
-    """A function of flat arrays, the point of its derivatives, and their tangents and cotangents."""
+    """A function of flat arrays, the point of its derivatives, and the tangents and cotangents."""
 
     function: Callable[..., list[Array]]
     point: list[Array]
@@ -99,12 +99,12 @@ def case_of(harness: Any, wide: bool = False) -> Case:
 
 
 def in_double(arrays: Sequence[Array]) -> list[Array]:
-    """The arrays in double precision; integers do not change."""
+    """The arrays in double precision. Integers do not change."""
     return [x.astype(WIDER.get(x.dtype.name, x.dtype)) for x in arrays]
 
 
 def of_vjp(case: Case) -> Case:
-    """A case that differentiates the VJP: tiduc's program and JAX's function, both of arguments and cotangents."""
+    """A case that differentiates the VJP of a case: tiduc's program and JAX's function."""
     import jax
 
     from tiduc.loading import load
@@ -168,7 +168,7 @@ def compiled(text: str) -> Any:
 
 
 def compare(actual: Sequence[Array], expected: Sequence[Array], label: str, tolerance: float = 0) -> None:
-    """Raises `Wrong` unless the arrays agree, including infinities and NaN."""
+    """Raises `Wrong` unless the arrays agree. Infinities and NaN must be at equal places."""
     assert len(actual) == len(expected), f"{label}: {len(actual)} results, expects {len(expected)}"
     for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
         x, y = np.asarray(x), np.asarray(y)
@@ -196,7 +196,7 @@ def compare(actual: Sequence[Array], expected: Sequence[Array], label: str, tole
 
 
 def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
-    """JAX's tangents and cotangents; each is None if JAX cannot compute it."""
+    """JAX's tangents and cotangents. None for those that JAX cannot compute."""
     import jax
 
     def tangents(x: Any, dx: Any, ct: Any) -> Any:
@@ -218,7 +218,7 @@ def of_jax(case: Case) -> tuple[list[Array] | None, list[Array] | None]:
 
 
 def check_values(case: Case, texts: tuple[str, str]) -> str:
-    """Compares tiduc's derivatives with JAX's; returns which derivatives JAX has."""
+    """Compares tiduc's derivatives with JAX's. Returns which derivatives JAX has."""
     primal = case.of_active(*(case.point[i] for i in case.active))
     jvp = execute(texts[0], [*case.point, *case.dx])
     vjp = execute(texts[1], [*case.point, *case.ct])

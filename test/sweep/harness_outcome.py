@@ -38,7 +38,7 @@ DIFFERENCE_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one harness; `jax` says whether JAX has both derivatives, one or none of them."""
+    """The outcome of one harness. `jax` says whether JAX has both derivatives, one or none."""
 
     name: str
     group: str
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def check(harness: Any, order: int = 1) -> Outcome:
-    """The outcome of a harness; never raises. At order two, the VJP is differentiated."""
+    """The outcome of a harness. Never raises an error. At order two, the VJP is differentiated."""
     from tiduc.dialect.errors import TiducError
 
     dtype = np.dtype(harness.dtype).name
@@ -90,7 +90,7 @@ def check(harness: Any, order: int = 1) -> Outcome:
 
 
 def check_in_some_precision(harness: Any, case: Case, texts: tuple[str, str], order: int) -> str:
-    """Compares with JAX in the harness's precision, or in double precision if rounding makes the derivatives differ."""
+    """Compares with JAX in the harness's precision. If rounding makes the derivatives differ, in double precision."""
     low = any(y.dtype.name in LOW_PRECISION for y in (*case.dx, *case.ct))
     try:
         return check_values(case, texts)
@@ -126,14 +126,14 @@ def check_nearness(case: Case, texts: tuple[str, str], wide: Case) -> None:
 
 
 def distance(x: Array, y: Array) -> float:
-    """The largest difference of two entries; infinite if one entry is not finite and the other differs."""
+    """The largest difference of two entries. Infinite if an entry is not finite and the other differs."""
     with np.errstate(invalid="ignore"):
         differences = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.abs(x - y))
     return float(np.max(np.nan_to_num(differences, nan=np.inf), initial=0))
 
 
 def judged(case: Case) -> str:
-    """The verdict by differences, for tiduc's derivatives that differ from JAX's."""
+    """The verdict by differences, for derivatives of tiduc that differ from JAX's."""
     try:
         check_differences(case)
     except Undecided as reason:
@@ -156,10 +156,7 @@ def judged_inside(case: Case, texts: tuple[str, str]) -> tuple[str, str]:
 
 
 def doubled(harness: Any, order: int = 1) -> Case | None:
-    """The harness in double precision.
-
-    None if it has double precision already, or if JAX rejects it in double precision.
-    """
+    """The harness in double precision. None if it is in double precision already, or if JAX rejects it there."""
     try:
         if np.dtype(harness.dtype).name not in WIDER:
             return None
@@ -184,7 +181,7 @@ def exported(harness: Any) -> Case:
 
 
 def check_differences(case: Case) -> None:
-    """Checks a derivative that JAX lacks by differences and the adjoint identity, in double precision."""
+    """Checks a derivative that JAX lacks, by differences and the adjoint identity, in double precision."""
     case = widened(case)
     texts, primal = derivatives(case), legal(case.text)
     dy = execute(texts[0], [*case.point, *case.dx])[case.results :]
@@ -203,7 +200,7 @@ def check_differences(case: Case) -> None:
 
 
 def widened(case: Case) -> Case:
-    """The case in double precision; only the text of its function changes."""
+    """The case in double precision. Only the text of its function changes."""
 
     def of_bits(match: re.Match[str]) -> str:
         narrow = np.dtype(ELEMENTS[match[2]])

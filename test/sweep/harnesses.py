@@ -1,12 +1,12 @@
-"""Compares tiduc's derivatives with JAX's, on the harnesses of primitives that are part of the jax package.
+"""Compares tiduc's derivatives with JAX's, on the harnesses of primitives in the jax package.
 
     python test/sweep/harnesses.py [--filter NAME] [--sample N] [--order N] [--json OUT]
 
 Each harness is exported to StableHLO. Its JVP and VJP, derived by tiduc and run by XLA, are compared with `jax.jvp` and
 `jax.vjp` for random tangents and cotangents. Derivatives that JAX lacks are checked by central differences and the
-adjoint identity. In bf16 and f16, tiduc's results must be at least as close to double precision as JAX's. A harness
-runs in a worker process, which is replaced if it dies or takes too long. `--sample N` takes N harnesses per primitive
-and element type; order 2 checks the JVP and the VJP of the VJP. The categories:
+adjoint identity. In bf16 and f16, tiduc's errors may be at most about twice JAX's. A harness runs in a worker process,
+which is replaced if it dies or takes too long. `--sample N` takes N harnesses for each primitive and element type.
+Order 2 checks the JVP and the VJP of the VJP. The categories:
 
     ok          both derivatives agree
     expected    a difference with a known reason, in EXPECTED or SINGULAR
@@ -53,7 +53,7 @@ def harnesses() -> dict[str, Any]:
 
 
 def selected(pattern: str = "", sample: int | None = None) -> list[str]:
-    """The matching names; at most `sample` for each primitive and element type, evenly spaced."""
+    """The matching names. With `sample`, at most that many for each primitive and element type, evenly spaced."""
     groups: dict[Any, list[str]] = {}
     for name, harness in harnesses().items():
         if re.search(pattern, name):
@@ -66,7 +66,7 @@ def selected(pattern: str = "", sample: int | None = None) -> list[str]:
 
 
 def work(order: int) -> None:
-    """Runs a worker: reads names of harnesses and writes outcomes, one per line."""
+    """Runs a worker: reads names of harnesses and writes outcomes, a line for each."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keeps library output apart from outcomes
     for line in sys.stdin:
@@ -74,7 +74,7 @@ def work(order: int) -> None:
 
 
 def sweep(names: Sequence[str], seconds: float = SECONDS, order: int = 1) -> Iterator[Outcome]:
-    """The outcomes of harnesses, which worker processes check one after another."""
+    """Yields the outcomes of harnesses, which worker processes check one after another."""
     worker: Any = None
     for i, name in enumerate(names):
         if worker is None or i % LIFE == 0:
@@ -119,7 +119,7 @@ def stop(worker: Any) -> None:
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """One row per primitive, one column per category."""
+    """A table with a row for each primitive and a column for each category."""
     rows: dict[str, Counter[str]] = {}
     for outcome in outcomes:
         rows.setdefault(outcome.group, Counter())[outcome.category] += 1

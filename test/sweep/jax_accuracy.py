@@ -1,8 +1,8 @@
-"""Derivatives of functions of JAX against mpmath; for `jax_exports.py --functions`, which writes a table of a page.
+"""Compares derivatives of functions of JAX with mpmath, for `jax_exports.py --functions`.
 
-Each function runs at 0 and at numbers of all magnitudes, where its derivatives of orders one and two are computed from
-`tiduc.from_jax`, which keeps the derivatives that JAX defines; from a file of `jax.export`, which does not have them;
-and by JAX. The unit of error is that of `elementwise_accuracy.py`.
+The derivatives of orders one and two are computed at 0 and at numbers of all magnitudes, in three ways: from
+`tiduc.from_jax`, which keeps the derivatives that JAX defines; from a file of `jax.export`, which lacks them; and by
+JAX. `elementwise_accuracy.py` defines the unit of error.
 """
 
 import re
@@ -30,7 +30,7 @@ SIZES = (
     *(40, 88, 100, 300, 700, 1e4, 1e9),
 )
 BAR = 1000.0
-"""The units of error above which the page lists a function."""
+"""The error, in units, above which the page lists a function."""
 SOURCES = ("from_jax", "file", "JAX")
 Found = dict[str, dict[str, list[Worst] | str]]
 """By function and source: the worst errors of orders one and two, for each type; or why there are none."""
@@ -74,7 +74,7 @@ def worst(name: str, order: int, x: NDArray[Any], computed: NDArray[Any]) -> Wor
 
 
 def derivatives(source: str, together: Callable[[Any], Any], x: NDArray[Any]) -> list[Sequence[Any]]:
-    """The first and second derivatives of the functions that `together` evaluates; row i of x is for function i."""
+    """The first and second derivatives of the functions that `together` evaluates. Row i of x is for function i."""
     ones, count = np.ones_like(x), len(x)
     if source == "JAX":
         first = lambda x: jax.jvp(together, (x,), (ones,))[1]  # noqa: E731
@@ -93,7 +93,7 @@ def derivatives(source: str, together: Callable[[Any], Any], x: NDArray[Any]) ->
 
 
 def errors(names: Sequence[str], dtype: Any, source: str) -> Iterator[tuple[str, list[Worst] | str]]:
-    """The worst errors of functions of one program; where that fails, of two programs of half of them."""
+    """Yields the worst errors of functions in one program. If it fails, each half gets a program of its own."""
     grids = [points(FUNCTIONS[name], dtype) for name in names]
     most = max(map(len, grids))
     x = np.stack([np.concatenate([grid, np.repeat(grid[-1:], most - len(grid))]) for grid in grids])
@@ -140,7 +140,7 @@ def category(found: Mapping[str, list[Worst] | str]) -> str:
 
 
 def judged(found: Found) -> Counter[str]:
-    """Prints the functions that are refused, or poor without a reason in `REASONS`, and gives the counts."""
+    """Prints the functions that are refused, or poor without a reason in `REASONS`. Returns the counts."""
     counts: Counter[str] = Counter()
     listed = {name for names in REASONS.values() for name in names}
     for name, own in found.items():
@@ -154,7 +154,7 @@ def judged(found: Found) -> Counter[str]:
 
 
 def write(found: Found) -> None:
-    """Replaces the table of docs/conventions.md, with the reasons."""
+    """Replaces the table of docs/conventions.md, including the reasons."""
     rows = [HEAD, "|---" * 9 + "|"]
     for name, own in found.items():
         if category(own) == "poor":
@@ -171,7 +171,7 @@ def write(found: Found) -> None:
 
 
 def cell(own: Worst | str, of_jax: list[Worst] | str, i: int) -> str:
-    """The error, with a star where JAX's is at least a tenth of it."""
+    """The error, with a star if JAX's error is at least a tenth of it."""
     if isinstance(own, str) or own.units <= BAR:
         return own if isinstance(own, str) else f"{own.units:.1f}"
     is_shared = not isinstance(of_jax, str) and not of_jax[i].units < own.units / 10

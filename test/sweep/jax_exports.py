@@ -1,10 +1,11 @@
-"""Reads and differentiates the exports that JAX keeps in its tests of backward compatibility.
+"""Reads and differentiates the exports in JAX's tests of backward compatibility.
 
     python test/sweep/jax_exports.py [--only TEXT] [--evaluate]
     PYTHONPATH=test/py python test/sweep/jax_exports.py --functions PATTERN [--write]
 
 Prints each export that cannot be differentiated, with the reason, and counts. `--evaluate` runs each export for CPU or
-TPU on its stored arguments with IREE, and compares its derivatives with differences in f64.
+TPU on its stored arguments with IREE, and compares derivatives with differences in f64. `--functions` compares
+functions of JAX with mpmath (`jax_accuracy.py`).
 """
 
 import argparse
@@ -48,7 +49,7 @@ def _within(name: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def outcome(contents: bytes) -> tuple[str, str]:
-    """One of "differentiated", "loaded" or "not read", and the reason if the export is not differentiated."""
+    """One of "differentiated", "loaded" or "not read". If not differentiated, also the reason."""
     try:
         program = tiduc.load(contents)
     except tiduc.TiducError as error:

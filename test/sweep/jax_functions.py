@@ -1,8 +1,8 @@
 """Functions of `jax.numpy`, `jax.nn`, `jax.scipy.special` and `jax.lax` in one number, with their values in mpmath.
 
-`jax_accuracy.py` compares their derivatives. The table has the functions for which JAX defines a derivative, those that
-are written for tails or near singular points, and the gates and losses of networks. A function of a row or of several
-arguments is one of the number that varies.
+`jax_accuracy.py` compares their derivatives. The table has three groups: functions for which JAX defines a derivative;
+functions that are written for tails or near singular points; gates and losses of networks. For a function of a row or
+of several arguments, one number varies and the others are fixed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from jax import lax, nn
 
 LOG_TWO, ROOT_TWO = mp.log(2), mp.sqrt(2)
 REST = (0.25, -0.75, 2.0)
-"""The numbers beside the one that varies in a row; f32 has them."""
+"""The fixed numbers of a row beside the number that varies. All are exact in f32."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of one number in JAX (`of`), and in mpmath (`exact`): the function, or its derivative if `is_slope`.
+    """A function of one number in JAX (`of`) and in mpmath (`exact`). With `is_slope`, `exact` is its derivative.
 
     Arguments lie between `low` and `high`, and differ from `kinks`.
     """

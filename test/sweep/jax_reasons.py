@@ -1,4 +1,4 @@
-"""Why derivatives of functions of JAX are poor, and how to avoid it; `jax_accuracy.py` writes the list into a page."""
+"""The reasons why derivatives of functions of JAX are poor, and how to avoid this. `jax_accuracy.py` prints them."""
 
 REASONS: dict[str, tuple[str, ...]] = {
     "the slope is computed from the result y, as y (1 - y) or 1 - y², so that its error is a rounding of the largest "

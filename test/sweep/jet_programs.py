@@ -3,9 +3,9 @@
     PYTHONPATH=test/py python test/sweep/jet_programs.py [--order 4] [--only TEXT] [--first SEED] [--random COUNT]
 
 Coefficients are compared along one random line in all float inputs. The reference interpreter runs the programs,
-because XLA compiles some nested JVPs for minutes; XLA runs the examples. Random programs are the smooth programs of
-`loop_programs.py`, whose loops have up to five iterations. Each line of the output is a program and its category: `ok`,
-`refused` if a jet or a JVP is refused, or `wrong`. The exit status is 1 if a program is wrong.
+because XLA compiles some nested JVPs for minutes. XLA runs the examples. Random programs are the smooth programs of
+`loop_programs.py`, whose loops have up to five iterations. A line of the output is a program and its category: `ok`,
+`refused` (a jet or a JVP), or `wrong`. The exit status is 1 if a program is wrong.
 """
 
 import argparse

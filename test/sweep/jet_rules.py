@@ -1,15 +1,15 @@
-"""A pytest plugin that checks jets of the programs in the tests of rules, instead of their derivatives.
+"""A pytest plugin for the tests of rules that checks jets of their programs instead of derivatives.
 
     PYTHONPATH=test/py:test/sweep python -m pytest -p jet_rules test/py/rules
 
 Along one random curve x(t), in each single input and in all inputs, the coefficient y_3 is compared with
 
 - JVPs of JVPs of JVPs: y_k is the k-th derivative of y(x(t)) over k!;
-- central differences of jets of order 2: the coefficient y_2 at x(s) has the derivative 3 y_3 in s.
-  A test at a kink skips differences, here too.
+- central differences of jets of order 2: the coefficient y_2 at x(s) has the derivative 3 y_3 in s. A test that skips
+  differences skips these, too.
 
-Three tests are expected to fail the comparison with differences: those of projectors at equal eigenvalues or singular
-values, where the rules are right to order one only.
+Three tests are expected to fail the comparison with differences: tests of projectors at equal eigenvalues or singular
+values, because the rules are right only to order one there.
 """
 
 from collections.abc import Sequence

@@ -2,9 +2,9 @@
 
     PYTHONPATH=test/py:test/sweep:test/fuzz python test/sweep/laplacians.py [--first SEED] [--count N]
 
-The programs are those of `test/fuzz/programs.py` with static shapes, and the inputs are their real arrays of at most
-six entries. A Laplacian batches basis vectors and moves sums through ops (`passes/collapse.py`); a jet does not. Prints
-each program whose category is not `ok`: `wrong`, `refused`, `no inputs`, or `not run` if no engine of the tests runs
+The programs are those of `test/fuzz/programs.py` with static shapes. The differentiated inputs are their real arrays of
+at most six entries. A Laplacian batches basis vectors and moves sums through ops (`passes/collapse.py`); a jet does
+neither. Prints each program whose category is not `ok`: `wrong`, `refused`, `no inputs`, or `not run` if no engine runs
 the program. The exit status is 1 if a program is wrong.
 """
 
@@ -56,7 +56,10 @@ def category(seed: int) -> tuple[str, str]:
 
 
 def by_jets(f: Program, point: Sequence[Array], wrt: Sequence[int]) -> list[Array]:
-    """The sums over all basis vectors of the second derivatives, which are twice the second coefficients."""
+    """For each differentiable output, the sum of second derivatives along all basis vectors, by jets.
+
+    A second derivative is twice the second coefficient.
+    """
     jet = f.jet(2, [f.inputs[i].name for i in wrt])
     total: list[Array] = []
     for i in wrt:

@@ -1,10 +1,10 @@
-"""Random networks whose arrays are large enough for the passes that place, host, map, repeat and sum arrays.
+"""Random networks whose arrays are large enough for the passes that rewrite large programs.
 
-A seed draws layers of images or of sequences with arrays of 32 KiB to some MiB: attention, (depthwise or transposed)
-convolutions, normalization, pooling, resizing by index arrays as in PyTorch, gathers, recurrences, blocks of equal
-layers, residuals, and dense connections, which concatenate an operand with its result. A network has several outputs
-and sometimes a dynamic batch. The compared program is the VJP toward all parameters and real inputs, which returns the
-values and the gradients.
+A seed draws layers of images or of sequences, with arrays of 32 KiB to some MiB. The layers are attention, (depthwise
+or transposed) convolutions, normalization, pooling, resizing by index arrays as in PyTorch, gathers, and recurrences.
+They form blocks of equal layers, residuals, and dense connections, which concatenate an operand with its result. A
+network has several outputs and sometimes a dynamic batch. The compared program is the VJP toward all parameters and
+real inputs, with values and gradients.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ Kind = Callable[[Random, Shape], Layer]
 
 
 def bilinear(draw: Random, shape: Shape) -> Layer:
-    """Resizes images by four gathers. Each index array has the shape of the result; their first parts are equal.
+    """Resizes images by four gathers, whose index arrays have the shape of the result and equal first parts.
 
-    The last two of the four dimensions are the rows and columns of images. Each index array has the numbers of image,
+    The last two of the four dimensions are the rows and columns of images. An index array has the numbers of image,
     channel, row and column.
     """
     factor = draw.choice([2.0, 2.0, 1.5, 0.5])
@@ -119,7 +119,7 @@ class LargeNetwork:
         return self._stack(kinds, shape, draw.randint(3, 6))
 
     def _stack(self, kinds: Sequence[Kind], shape: Shape, count: int) -> Shape:
-        """Adds layers and blocks of equal layers; the results of some layers become outputs."""
+        """Adds layers and blocks of equal layers. The results of some layers become outputs."""
         for _ in range(count):
             try:
                 layers = [self.draw.choice(kinds)(self.draw, shape)]
@@ -154,7 +154,7 @@ class LargeNetwork:
         return (*found, x)
 
     def arguments(self, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Parameters and the input. Their numbers are representable in f32, whatever the element type."""
+        """Parameters and the input. Their numbers are exact in f32, whatever the element type is."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in (*self.shapes, self.input)]
         return [x.astype(self.dtype) for x in arrays]

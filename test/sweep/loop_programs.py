@@ -1,9 +1,9 @@
 """Random StableHLO programs with nested loops, branches and functions, over arrays of several types.
 
-A loop carries a counter and up to five values, which are initialized by constants, arguments, or one another. An
-iteration returns for each of them a computed value, another carried value, a value twice, a value from outside the
-loop, or the carried value itself. Bodies contain dynamic slice updates and scatters, whose indices may be out of range.
-All loops end: a constant, an argument or a carried value limits their trip count.
+A loop carries a counter and up to five values. Constants, arguments, or other carried values initialize them. For each
+carried value, an iteration returns a computed value, another carried value, a value that is also returned for another,
+a value from outside the loop, or the unchanged value. Bodies contain dynamic slice updates and scatters, whose indices
+may be out of range. A constant, an argument or a carried value limits the trip count, so all loops end.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ EXACT = (
 )
 SMOOTH = *("f64",) * 4, "f32"
 SIZES = 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5
-"""Sizes of dimensions. A size is drawn as often as it is listed."""
+"""The sizes of dimensions. A size that is listed more often is drawn more often."""
 
 
 class Program(Statements):
@@ -99,7 +99,7 @@ class Program(Statements):
         )
 
     def _callees(self) -> list[tuple[str, list[Kind], list[Kind], int]]:
-        """The functions that an op may call here: only those of deeper levels, so that no call is recursive."""
+        """The functions that an op may call here: only functions of deeper levels, so that no call is recursive."""
         return [function for function in self.functions if function[-1] > self.level]
 
     def _define(self, kind: Kind) -> None:
@@ -187,10 +187,7 @@ class Program(Statements):
     def _new(
         self, carry: Value, carries: Sequence[Value], computed: Scope, scope: Scope, before: Sequence[Value]
     ) -> Value:
-        """The value that an iteration returns for `carry`.
-
-        `before` are the returned values of earlier carried values.
-        """
+        """The value that an iteration returns for `carry`. `before` are the values returned for earlier carries."""
         chance = self.random.random()
         choices: list[tuple[float, Sequence[Value]]] = [
             (0.1, [carry]),

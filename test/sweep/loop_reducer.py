@@ -1,8 +1,14 @@
 """Shrinks a StableHLO program as long as it fails in the same way.
 
-The steps, from the end of the program: drop a result; replace a loop by its initial values, or a branch op by one
-branch; replace a value by an argument, an operand of its op, or zero; replace an operand by zero; return a carried
-value unchanged. Then dead code is removed, and carried values that are only returned unchanged.
+Steps are tried from the end of the program:
+
+- drop a result
+- replace a loop by its initial values, or a branch op by one branch
+- replace a value by an argument, an operand of its op, or zero
+- replace an operand by zero
+- return a carried value unchanged
+
+Then dead code is removed, and so are carried values that are only returned unchanged.
 """
 
 import time
@@ -25,7 +31,7 @@ _CLEAN = "builtin.module(inline,symbol-dce,canonicalize,cse)"
 
 
 def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
-    """The smallest program found in `seconds` for which `fails` holds; `fails` holds for the given text."""
+    """The smallest program found in `seconds` for which `fails` holds. `fails` must hold for `text`."""
     end = time.monotonic() + seconds
     cleaned = _cleaned(text)
     text = cleaned if cleaned is not None and fails(cleaned) else text
@@ -80,7 +86,7 @@ def _of_op(op: Any, i: int) -> Iterator[Step]:
 
 @stage
 def _applied(text: str, step: Step) -> str | None:
-    """The program after a step; None if it becomes invalid."""
+    """The program after a step. None if the program becomes invalid."""
     kind, i, j = step
     try:
         module = parse(text)
@@ -179,7 +185,7 @@ def _without_unread(module: Any) -> None:
 
 
 def _without_carries(loop: Any) -> bool:
-    """Removes carried values that a loop only returns unchanged; returns whether there were any."""
+    """Removes carried values that a loop only returns unchanged. Returns whether there were any."""
     condition, body = (region.blocks[0] for region in loop.regions)
     end = list(operations(body))[-1]
 

@@ -23,7 +23,7 @@ class Statements(Text):
         return self.random.choice(recent) if suitable else None
 
     def _get(self, scope: Scope, kind: Kind) -> Value:
-        """A value of this kind: one in scope, one converted from another kind, or a constant."""
+        """A value of this kind: a value in scope, a value converted from another kind, or a constant."""
         value = self._any(scope, lambda other: other == kind)
         if value is not None and self.random.random() < 0.85:
             return value
@@ -117,7 +117,7 @@ class Statements(Text):
         return [self.op("dynamic_slice", [x, *starts], kind, f"slice_sizes = {integers(kind.shape)}")]
 
     def _indices(self, scope: Scope, count: int, different: bool, limit: int | None = None) -> Value:
-        """A column of indices; within `limit` if given, distinct if `different`."""
+        """A column of indices. They are below `limit` if it is given, and distinct if `different`."""
         kind = Kind((count,), "i32")
         if different:
             first = self.broadcast(self._index(scope, "i32"), [], kind)
@@ -129,7 +129,7 @@ class Statements(Text):
         return self.op("reshape", [indices], Kind((count, 1), "i32"))
 
     def _scatter(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A scatter of rows or windows along one dimension. Windows are in range, because XLA drops whole windows."""
+        """A scatter of rows or windows along one dimension. Windows are in range, because XLA drops other windows."""
         if not kind.shape or not kind.size:
             return None
         d, count = self.random.randrange(len(kind.shape)), self.random.randint(1, 3)
@@ -198,7 +198,7 @@ class Statements(Text):
         return self.several("sort", operands, [kind] * len(operands), attributes, [before])
 
     def _cumulated(self, scope: Scope, kind: Kind) -> list[Value] | None:
-        """A reduce_window along one dimension, with a window of up to three elements or of the whole dimension."""
+        """A reduce_window along one dimension. Its window has up to three elements, or the size of the dimension."""
         if not kind.shape or not kind.size:
             return None
         d, op = self.random.randrange(len(kind.shape)), self._combiner(kind.element)

@@ -1,8 +1,7 @@
 """Writes StableHLO on small arrays of many element types: ops, regions, and conversions between kinds.
 
 If numbers must be exact, sums and products are clamped to small integers, which every element type can represent. If
-derivatives are needed, tanh is applied to sums and products instead, so that the values of loops stay bounded and
-smooth.
+derivatives are needed, tanh is applied to sums and products instead. Values in loops then stay bounded and smooth.
 """
 
 import math
@@ -66,7 +65,7 @@ def integers(values: Sequence[int]) -> str:
 
 
 class Text:
-    """Lines of ops in generic form; the generator `random` makes every choice."""
+    """Lines of ops in generic form. The generator `random` makes every choice."""
 
     def __init__(self, random: Random, smooth: bool) -> None:
         self.random, self.smooth = random, smooth
@@ -87,7 +86,7 @@ class Text:
         attributes: str = "",
         regions: Sequence[str] = (),
     ) -> list[Value]:
-        """The results of an op; `attributes` are its properties as MLIR prints them."""
+        """The results of an op. `attributes` are its properties in MLIR's syntax."""
         name, count = self.fresh(), len(kinds)
         line = f"{name}:{count} = " if count > 1 else f"{name} = "
         line += f'"{op if "." in op else f"stablehlo.{op}"}"({", ".join(x.name for x in operands)})'
@@ -111,7 +110,7 @@ class Text:
     def region(
         self, kinds: Sequence[Kind], fill: Callable[..., Sequence[Value]], end: str = "stablehlo.return"
     ) -> str:
-        """A region with one block, which has arguments of these kinds and returns the values of `fill`."""
+        """A region with one block. The block has arguments of these kinds, and returns the values of `fill`."""
         arguments = [Value(self.fresh(), kind) for kind in kinds]
         outside, self.lines = self.lines, []
         results = fill(*arguments)
@@ -129,7 +128,7 @@ class Text:
     # ---- numbers
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """An array filled with `value`, or by default an array of small values."""
+        """An array filled with `value`. Without `value`, an array of small numbers."""
         low = 0 if kind.is_unsigned else -4
         if kind.size == 0:
             return self.op("constant", [], kind, f"value = dense<> : {kind}")
@@ -146,7 +145,7 @@ class Text:
         return self.op("constant", [], kind, f"value = dense<{nested(kind.shape)}> : {kind}")
 
     def bounded(self, x: Value) -> Value:
-        """A sum or product x, clamped to `LARGEST`. Floats of a smooth program become 2 tanh x instead."""
+        """A sum or product x, clamped to `LARGEST`. In a smooth program, floats become 2 tanh x instead."""
         kind = x.kind
         if kind.element == "i1":
             return x
@@ -176,8 +175,10 @@ class Text:
         return self.reshaped(self.converted(x, kind.element), kind.shape)
 
     def converted(self, x: Value, element: str) -> Value:
-        """x converted to an element type, by the real part of complex numbers, or the absolute value for unsigned
-        types."""
+        """x converted to an element type.
+
+        Takes real parts of complex numbers, and absolute values for unsigned types.
+        """
         if x.kind.element == element:
             return x
         if x.kind.is_complex:
@@ -190,7 +191,7 @@ class Text:
         return x if x.kind.element == element else self.op("convert", [x], x.kind.of(element))
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """The elements of x in row-major order, truncated, padded or repeated to fill the shape."""
+        """The elements of x in row-major order, truncated, padded or repeated in order to fill the shape."""
         kind, count = Kind(shape, x.kind.element), x.kind.size
         if x.kind == kind:
             return x
@@ -233,7 +234,7 @@ class Text:
         shape: tuple[int, ...],
         value: Value | None = None,
     ) -> Value:
-        """x padded or cropped to this shape; by default, the padding value is 0 or 1."""
+        """x padded or cropped to this shape. The default padding value is 0 or 1."""
         sizes = zip(shape, x.kind.shape, low, inside, strict=True)
         high = [n - (m + max(m - 1, 0) * i) - a for n, m, a, i in sizes]
         attributes = (

@@ -1,4 +1,4 @@
-"""The option `--check-memory` of sweeps, which also checks, bit for bit, where arrays lie in memory.
+"""The option `--check-memory` of sweeps, which also compares results bit for bit with those in plain memory.
 
 An environment variable passes the option on to workers.
 """
@@ -29,7 +29,7 @@ def pass_on(options: argparse.Namespace) -> None:
 
 
 def memory_fault(program: Program, target: str, arguments: Sequence[Any]) -> str:
-    """The fault in a program's use of memory; empty without a fault, or without the option."""
+    """The fault in a program's use of memory. Empty without a fault, and without the option."""
     if _VARIABLE not in os.environ:
         return ""
     try:

@@ -1,6 +1,6 @@
 """Random layers of networks as JAX functions: convolutions, normalizations, pools, attention, recurrences.
 
-A layer has a function of parameters and an array, and the shapes of the parameters. The function computes in the
+A layer is a function of parameters and an array, with the shapes of the parameters. The function computes in the
 element type of its arguments.
 """
 
@@ -19,7 +19,7 @@ Function = Callable[[Sequence[Any], Any], Any]
 
 @dataclass(frozen=True)
 class Layer:
-    """A function of an array and of parameters of the given shapes; `name` describes the layer."""
+    """A function of an array and of parameters with the shapes `shapes`. `name` describes the layer."""
 
     name: str
     shapes: tuple[Shape, ...]
@@ -78,7 +78,7 @@ def _scaled(name: str, channels: int, position: int, rank: int, function: Callab
 
 @dataclass(frozen=True)
 class Images:
-    """Layers of images, whose dimensions are batch, channels, height and width, or have the channels last."""
+    """Layers of images. Their dimensions are batch, channels, height and width; or channels are last."""
 
     last: bool
 
@@ -190,7 +190,7 @@ class Images:
         return plain("bilinear", lambda x: jax.image.resize(x, sizes, "bilinear"))
 
     def moved(self, draw: Random, shape: Shape) -> Layer:
-        """Padding, cropping, reflection, or pixels moved to channels."""
+        """Pads, crops, reflects, or moves pixels to channels."""
         a, b = self.space
         kind = draw.choice(["pad", "crop", "mirror", "reflect", "blocks"])
         around = [(1, 2) if i in self.space else (0, 0) for i in range(4)]
@@ -322,7 +322,7 @@ class Sequences:
         return Layer(f"convolution {size} groups {groups}", ((size, width // groups, width),), call)
 
     def moved(self, draw: Random, _: Shape) -> Layer:
-        """Steps that are rolled, reversed, accumulated, or rotated by their position."""
+        """Rolls, reverses, accumulates, or rotates steps by their position."""
         kind = draw.choice(["roll", "flip", "cumsum", "rotary"])
         functions: dict[str, Callable[[Any], Any]] = {
             "roll": lambda x: x + jnp.roll(x, 1, 1),

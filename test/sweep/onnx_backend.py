@@ -1,12 +1,14 @@
 """ONNX's backend tests, unmodified: python test/sweep/onnx_backend.py [--every N] [--jobs N] [--light] [NAME...]
 
 Imports the model of each test, and runs the program on the test's inputs with StableHLO's interpreter, or with IREE if
-the interpreter lacks an op. The results must equal those of the test. Writes docs/onnx_backend.md and docs/onnx.md. If
-the import asks for the value of an input or for the size of a result, the test runs again with the test's own value or
-size, and is counted separately. Tests of sequences and strings are not counted. Exits with 1 if a result is wrong or a
-process dies. With `--every N`, every N-th test runs; with NAME arguments, only tests whose names contain one of them
-run. Both options print the tables instead of writing the pages. `--light` adds the nine image models, which take
-minutes, on the engine that `--engine` names.
+the interpreter lacks an op. The results must equal those of the test. If the import asks for the value of an input or
+for the size of a result, the test runs again with its own value or size, and is counted separately. Tests of sequences
+and strings are not counted. Writes docs/onnx_backend.md and docs/onnx.md. Exits with 1 if a result is wrong or a
+process dies.
+
+    --every N    run every N-th test, and print the tables instead of writing the pages
+    NAME...      run only tests whose names contain a NAME, and print the tables instead of writing the pages
+    --light      add the nine image models, which take minutes, on the engine that `--engine` names
 """
 
 import argparse
@@ -147,7 +149,7 @@ def read(path: Path) -> Any:
 
 
 def array(x: Any) -> Any:
-    """The array of a test's value; None if the value is a sequence or an optional."""
+    """The array of a test's value. None for a sequence or an optional."""
     if isinstance(x, onnx.TensorProto):
         return numpy_helper.to_array(x)
     return np.asarray(x) if isinstance(x, np.ndarray | np.generic) else None
@@ -161,10 +163,10 @@ def is_numeric(dtype: Any) -> bool:
 
 
 def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
-    """The outcome of each test, each in a forked process with limits of time and memory.
+    """Yields the outcome of each test, which runs in a forked process with limits of time and memory.
 
-    The process imports the model itself, which is fast. If it dies, the test runs again with the import in tiduc's
-    worker, as users run it.
+    The process imports the model itself, because that is fast. If it dies, the test runs again with the import in
+    tiduc's worker, as users run it.
     """
     worker._serving = True
     if chosen:
@@ -189,7 +191,7 @@ def run_all(chosen: Sequence[Case], jobs: int) -> Iterator[Outcome]:
 
 
 def started(case: Case, in_worker: bool) -> tuple[int, int]:
-    """The pipe for the outcome, and the process. With `in_worker`, the process imports the model in tiduc's worker."""
+    """Starts a process; returns the pipe for its outcome, and the process. `in_worker` imports in tiduc's worker."""
     receiver, sender = os.pipe()
     child = os.fork()
     if child:
@@ -251,7 +253,7 @@ def is_right(
 
 
 def held(x: Any) -> Any:
-    """The array in tiduc's types: integers of 2 and 4 bits become integers of 8 bits."""
+    """The array in tiduc's types: 2- and 4-bit integers become 8-bit integers."""
     return x.astype(HELD.get(x.dtype.name, x.dtype))
 
 
@@ -269,7 +271,7 @@ def ran(program: Any, given: Sequence[Any]) -> list[Any]:
 
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 NARROW += ("float8_e8m0fnu", "float4_e2m1fn")
-"""Types that NumPy lacks, and the interpreter's bindings do not accept."""
+"""Types that NumPy lacks and that the interpreter's bindings do not accept."""
 
 
 def interpreted(program: Any, given: Sequence[Any]) -> list[Any]:

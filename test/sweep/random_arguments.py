@@ -1,4 +1,4 @@
-"""Three sets of arguments for a random program, of small integers, of numbers in [-1, 1], or of any integers."""
+"""Three sets of arguments for a random program: whole numbers, numbers in [-1, 1], or any integers."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from tiduc.runtime.signature import DTYPES, Signature
 
 COUNTS = 3, 0, 5
-"""The trip count in each set; loop programs take it as their last argument."""
+"""The trip count in each set. Loop programs take it as their last argument."""
 
 Array = NDArray[Any]
 
 
 def arguments_of(signature: Signature, numbers: str) -> list[list[Array]]:
-    """Three sets of arguments. `numbers` is "whole" or "smooth", which include the counts, or "any".
+    """Three sets of arguments. `numbers` is "whole" or "smooth", whose sets include a count, or "any".
 
-    "any" gives small integers in the first set, arbitrary ones in the second, and 0 or 1 in the third; floats stay
+    "any" gives small integers in the first set, arbitrary integers in the second, and 0 or 1 in the third. Floats stay
     small.
     """
     sets = []

@@ -5,14 +5,16 @@
         [--journal FILE [--again CATEGORY,...]]
     PYTHONPATH=test/py python test/sweep/random_loops.py --reduce vjp:17 [--target NAME] [--seconds S]
 
-A case has a kind and a seed. The kind is `program` or a derivative for loop programs (`loop_programs.py`), and `arrays`
-for programs without loops (`array_programs.py`). With `calls`, calls are nested up to three levels deep, and the only
-barriers are those of recomputed ops; `calls.vjp.memory` is the VJP with the lowest memory peak. The program is compiled
-as by `tiduc compile`, and called four times with three sets of arguments (`random_arguments.py`), for which loops run
-up to three times, not at all, and up to five times. Then the calls are repeated with arguments and results that stay on
-the device. Values are compared with XLA's after all calls, so that a call that overwrites another call's results is
-noticed. Derivatives have a tolerance. No argument may change unless a result aliases it. `--reduce` shrinks a program
-as long as it fails in the same way (`loop_reducer.py`). Categories:
+A case has a kind and a seed. The kind `program`, or a derivative such as `vjp`, is for loop programs
+(`loop_programs.py`), and `arrays` for programs without loops (`array_programs.py`). With `calls`, calls are nested up
+to three levels deep, and the only barriers are those of recomputed ops. `calls.vjp.memory` is the VJP with the lowest
+memory peak.
+
+The program is compiled as by `tiduc compile`, and called four times with three sets of arguments
+(`random_arguments.py`): loops run up to three times, not at all, or up to five times. Then the calls are repeated with
+arguments and results that stay on the device. Values are compared with XLA's after all calls, in order to notice a call
+that overwrites the results of another call. Derivatives have a tolerance. No argument may change unless a result
+aliases it. `--reduce` shrinks a program as long as it fails in the same way (`loop_reducer.py`). Categories:
 
     ok        the values are XLA's
     refused   a `TiducError` before the compiler, with a location, or from differentiation
@@ -73,7 +75,7 @@ Outcome = tuple[str, str]
 
 
 def text_of(case: str, target: str) -> str:
-    """The text of a case such as `vjp:17`. Derivatives for Vulkan, which lacks f64 sines, are in f32."""
+    """The text of a case such as `vjp:17`. Derivatives for Vulkan are in f32, because Vulkan lacks f64 sines."""
     mode, _, seed = case.partition(":")
     derived = "vjp" in mode or "jvp" in mode
     without = ("f64",) if mode != "program" and find_target(target).spirv else ()
@@ -94,7 +96,7 @@ def numbers_of(case: str) -> str:
 
 
 def outcome(text: str, target: str, numbers: str) -> Outcome:
-    """The outcome of a program; results of "smooth" arguments are compared with a tolerance."""
+    """The outcome of a program. For "smooth" arguments, results are compared with a tolerance."""
     try:
         program = tiduc.load(text)
         options = Options(target, limits=Limits(seconds=SECONDS / 2), cached=False)
@@ -187,7 +189,7 @@ def asked(worker: Worker, *request: str) -> Outcome:
 
 
 def known(journal: Path | None, target: str, repeated: str) -> dict[str, Outcome]:
-    """The outcomes of a target in a journal, except those of the categories in `repeated`, a list with commas."""
+    """A journal's outcomes for a target, except categories in `repeated`, a comma-separated list."""
     if journal is None or not journal.exists():
         return {}
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -196,7 +198,7 @@ def known(journal: Path | None, target: str, repeated: str) -> dict[str, Outcome
 
 
 def sweep(cases: Sequence[str], target: str, journal: Path | None = None, repeated: str = "") -> Counter[str]:
-    """Counts the cases by category; prints those that are neither ok nor refused."""
+    """Counts the cases by category. Prints the cases that are neither ok nor refused."""
     counts: Counter[str] = Counter()
     before, worker = known(journal, target, repeated), new_worker()
     for case in cases:

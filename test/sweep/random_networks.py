@@ -5,15 +5,20 @@
 
 A seed draws a network of images or sequences from the layers in `network_layers.py`, in sizes to which the rewrites of
 `backends/iree/fast` apply. It also draws the element type, the loss, and a mode: the gradient, the gradient within a
-memory budget, or a Hessian-vector product. JAX exports the network; tiduc differentiates it, compiles it for the CPU,
-and calls it with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`, whose
-values and gradients are compared. The reference is JAX's derivative in f64. A result is wrong if its error exceeds
-three bounds: 2e-4 of its largest entry for f32 (1e-9 for f64); 20 times the error of JAX's derivative in the element
-type; and twice the change of the reference when its arguments change by about 1e-6 of their values, because rounding
-can move a number across a kink such as that of `relu`. In f64, an error within 2^10 roundings of the largest entry of
-all results is ignored; in f32, only for results that are zero in exact arithmetic. A network that is wrong in f32 by at
-most `ROUNDED` is also compiled in f64, because sums in another order than XLA's lose digits if their terms cancel.
-Categories:
+memory budget, or a Hessian-vector product. JAX exports the network. tiduc differentiates it, compiles it for the CPU,
+and calls it with two sets of arguments in turn. With `--large`, the networks are those of `large_networks.py`, and
+values and gradients are compared.
+
+The reference is JAX's derivative in f64. A result is wrong if its error exceeds all of three bounds:
+
+- 2e-4 of its largest entry for f32, and 1e-9 for f64
+- 20 times the error of JAX's derivative in the element type
+- twice the change of the reference if its arguments change by about 1e-6 of their values, because rounding can move a
+  number across a kink such as that of `relu`
+
+In f64, an error within 2^10 roundings of the largest entry of all results is ignored; in f32, this holds only for
+results that are zero in exact arithmetic. A network that is wrong in f32 by at most `ROUNDED` is also compiled in f64,
+because sums in another order than XLA's lose digits if their terms cancel. Categories:
 
     ok        the results are close to JAX's
     within rounding
@@ -58,7 +63,7 @@ ROUNDED = 1e-2
 _LARGEST = 150_000
 """The largest number of elements between two layers."""
 _MOVES = 8
-"""How many changed arguments are tried."""
+"""The number of changed arguments that are tried."""
 
 Outcome = tuple[str, str]
 
@@ -147,7 +152,7 @@ class Network:
         return -jnp.mean(jnp.sum(scores * jax.nn.one_hot(labels, self.classes, dtype=x.dtype), -1))
 
     def arguments(self, seed: int, dtype: str | None = None) -> list[np.ndarray[Any, Any]]:
-        """Parameters, inputs and labels. Their numbers are representable in f32, whatever the element type."""
+        """Parameters, inputs and labels. Their numbers are exact in f32, whatever the element type is."""
         rng = np.random.default_rng(seed)
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
         if self.words:
@@ -168,7 +173,7 @@ def _residual(function: Function) -> Function:
 
 
 def derived(network: Network) -> tiduc.Program:
-    """tiduc's derivative toward the active inputs: a Hessian-vector product, or the gradient, perhaps in a budget."""
+    """tiduc's derivative toward active inputs: the gradient (perhaps within a budget) or a Hessian-vector product."""
     program = tiduc.load(exported(network.loss, *network.arguments(0)))
     wrt = network.active
     if network.mode == "hvp":
@@ -284,12 +289,12 @@ def _is_rounded(x: Any, y: Any, largest: float) -> bool:
 
 
 def _moved(x: Any, rng: np.random.Generator) -> Any:
-    """The argument with a relative change of the size of f32's rounding errors."""
+    """The argument, changed by about f32's relative rounding error."""
     return x * (1 + 1e-6 * rng.standard_normal(x.shape)) if x.dtype.kind == "f" else x
 
 
 def _error(x: Any, y: Any) -> float:
-    """The largest difference, relative to the largest entry; infinity if a number is not finite."""
+    """The largest difference, relative to the largest entry. Infinite if a number is not finite."""
     assert x.shape == y.shape
     if not np.all(np.isfinite(x)):
         return np.inf
@@ -305,7 +310,7 @@ def tried(seed: int, large: bool = False, target: str = "cpu") -> Outcome:
 
 
 def sweep(seeds: Sequence[int], journal: Path | None = None, options: Sequence[str] = ()) -> Counter[str]:
-    """Counts the networks by category; prints those that are not ok. A run continues where its journal ends."""
+    """Counts the networks by category. Prints those that are not ok. Continues where the journal ends."""
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     worker, counts = Worker([sys.executable, __file__, "--work", *options]), Counter[str]()
     lines = journal.read_text().splitlines() if journal is not None and journal.exists() else []

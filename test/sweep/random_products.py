@@ -2,9 +2,9 @@
 
     PYTHONPATH=test/py python test/sweep/random_products.py [--target NAME] [--first N] [--seconds S]
 
-A seed draws a few ops in f16, bf16, f32, f64 or i8, with sizes equal or close to multiples of tiles and vectors, and
-compiles them as one program. The error of an element is bounded by a few units in the last place of the sum of its
-terms' absolute values, or by the least positive number of its type if that is larger.
+A seed draws a few ops in f16, bf16, f32, f64 or i8, and compiles them as one program. Sizes are equal or close to
+multiples of tiles and vectors. An element may have an error of a few units in the last place of s, plus the least
+positive number of its type, where s is the sum of the absolute values of its terms.
 """
 
 import argparse
@@ -47,7 +47,7 @@ class Op:
     text: str
 
     def written(self, name: str, f64: bool) -> str:
-        """The text, with `name` appended to the names of values; with `f64`, all elements are f64."""
+        """The text, with `name` appended to the names of values. With `f64`, all elements are f64."""
         element, wide = ("f64", "f64") if f64 else (self.element, self.wide)
         types = {f"X{i}": tensor(sizes, element) for i, sizes in enumerate(self.arrays)}
         types |= {"Y": tensor(self.result, wide), "E": f"tensor<{wide}>"}
@@ -55,7 +55,7 @@ class Op:
         return re.sub(r"%([a-z]\d?)\b", rf"%\g<1>_{name}", text)
 
     def arguments(self, rng: np.random.Generator) -> list[Array]:
-        """Random arrays; integers of all values."""
+        """Random arrays. Integers take all values."""
         dtype = DTYPES[self.element]
         if self.element == "i8":
             return [rng.integers(-128, 128, sizes).astype(dtype) for sizes in self.arrays]

@@ -1,9 +1,9 @@
 """Runs all sweeps: python test/sweep/run_all.py [--full] [--seed N] [--only NAME,...] [--folder FOLDER] [--jobs N]
 
-Without `--full`, a sample of each sweep runs. The default seed of its random programs is the date, such as 20261128.
-The seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full size. A full run
-keeps the outcome of each sweep in FOLDER (`build/sweeps`), so that a later run of the same commit can continue, and
-writes the row of each sweep into docs/sweeps.md. A sweep that lacks a package or a folder of programs is skipped.
+Without `--full`, a sample of each sweep runs. The default seed of random programs is the date, such as 20261128. The
+seed is printed, so that a failure can be repeated. With `--full`, each sweep runs at its full size. A full run stores
+the outcome of each sweep in FOLDER (`build/sweeps`), so that a later run of this commit can continue, and writes a row
+of docs/sweeps.md. A sweep is skipped if a package or a folder of programs is missing.
 
 The exit status is 1 if a sweep fails: a wrong value, a crash, or a sweep that ends without counts.
 """
@@ -33,7 +33,7 @@ _ROW = re.compile(r"^\| `([^`]+)` \| .*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run of a sweep: the counts that it printed at the end, its exit status, and its wall time in seconds."""
+    """The outcome of a sweep: the counts that it printed at the end, its exit status, and its wall time in seconds."""
 
     name: str
     commit: str
@@ -46,12 +46,12 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether a value was wrong, or the sweep ended without counts. A sweep that cannot run here did not fail."""
+        """Whether a value was wrong, or the sweep ended without counts. A sweep that cannot run here has not failed."""
         return not self.why and (self.status != 0 or not self.counts or total(self.counts, WRONG) > 0)
 
 
 def missing(sweep: Sweep) -> str:
-    """The reason why a sweep cannot run here; empty if it can."""
+    """The reason why a sweep cannot run here, or ""."""
     packages = [package for package in sweep.needs if find_spec(package) is None]
     if packages:
         return f"needs {', '.join(packages)}"
@@ -115,7 +115,10 @@ def known(file: Path) -> dict[str, Outcome]:
 def outcomes(
     sweeps: Sequence[Sweep], full: bool, seed: int, folder: Path, jobs: int = 1
 ) -> Iterator[Outcome]:
-    """The outcome of each sweep, in order; a full run skips sweeps whose outcome for this commit is in the folder."""
+    """Yields the outcome of each sweep, in order.
+
+    A full run skips sweeps whose outcome for this commit is in the folder.
+    """
     done = known(folder / "outcomes.jsonl") if full else {}
 
     def outcome(sweep: Sweep) -> Outcome:
@@ -146,7 +149,7 @@ def row(outcome: Outcome) -> str:
 
 
 def page(done: Sequence[Outcome], before: str) -> str:
-    """docs/sweeps.md with the rows of these outcomes; other sweeps keep their rows of the page `before`."""
+    """docs/sweeps.md with the rows of these outcomes. Other sweeps keep their rows of the page `before`."""
     rows = {match[1]: match[0] for match in _ROW.finditer(before)} | {each.name: row(each) for each in done}
     listed = "\n".join(rows.get(each.name, f"| `{each.name}` | | | not run yet | | | | |") for each in SWEEPS)
     return f"""# Sweeps
@@ -162,7 +165,7 @@ and the number of programs that were right, refused by tiduc or by an engine's c
 
 
 def chosen(only: str, full: bool) -> list[Sweep]:
-    """The sweeps with these names, or all sweeps; sweeps without a sample are included only in a full run."""
+    """The sweeps with these names, or all sweeps. Sweeps without a sample are included only in a full run."""
     names = only.split(",") if only else [sweep.name for sweep in SWEEPS]
     by_name: Mapping[str, Sweep] = {sweep.name: sweep for sweep in SWEEPS}
     unknown = [name for name in names if name not in by_name]

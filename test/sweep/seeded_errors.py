@@ -2,9 +2,9 @@
 
     python test/sweep/seeded_errors.py [--rules 60] [--every N]
 
-Counts how often the derivatives of the programs in test/lit and examples request each rule. For each of the most used
-rules, the tangents, or the cotangents of the transpose rule, are multiplied by 1.0001. The smallest program that
-requests the rule is checked: its derivatives must pass without the error, and fail with it.
+First counts how often the derivatives of the programs in test/lit and examples request each rule. For each of the most
+used rules, the tangents, or the cotangents of a transpose rule, are then multiplied by 1.0001. The smallest program
+that requests the rule is checked: its derivatives must pass without the error, and fail with it.
 """
 
 import argparse
@@ -46,7 +46,9 @@ _SIZE = 3  # size of a dynamic dimension
 _LEFT_OUT = re.compile(
     r"all_|collective|reduce_scatter|cross_replica|manual_computation|partition|sharding|rng|gtsv|set_dimension_size"
 )
-"""Files whose programs need several devices or CUDA, are random, or have data-dependent sizes; they are skipped."""
+"""Matches files that are skipped: their programs need several devices or CUDA, are random, or have data-dependent
+sizes.
+"""
 
 _NO_SUBJECT = ("tidu.", "stablehlo.rng")
 
@@ -85,7 +87,7 @@ OWN = (
       return %y : tensor<2xf64>
     }""",
 )
-"""Programs for ops that no file uses with arguments inside the op's domain."""
+"""Programs for ops that no file uses with arguments inside the ops' domains."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,7 @@ class Seed:
 
 
 def seeds() -> list[list[Seed]]:
-    """The rules by op, the most used op first.
-
-    Each op has one or both kinds of rules, with the programs that request them.
-    """
+    """The rules of each op, the most used op first. An op has one or both kinds of rules."""
     total: Counter[tuple[str, str]] = Counter()
     places: dict[tuple[str, str], list[tuple[int, Source, str]]] = {}
     for source, entry, program in _programs():
@@ -151,7 +150,7 @@ def _smallest(places: list[tuple[int, Source, str]]) -> tuple[tuple[Source, str]
 
 
 def outcomes(rules: int, every: int = 1) -> Iterator[tuple[Seed, bool | None]]:
-    """Yields the rules with an error and whether it is caught; None if no program can show the error."""
+    """Yields the rules with an error, and whether the error is caught. None if no program can show the error."""
     count = 0
     for both in seeds():
         verdicts = [(seed, is_caught(seed)) for seed in both] if count % every == 0 else []
@@ -177,7 +176,7 @@ def seeded(seed: Seed) -> OpSet:
 
 
 def is_caught(seed: Seed, tries: int = 8) -> bool | None:
-    """Whether the check catches an error in the rule; None if no program passes without the error."""
+    """Whether the check catches an error in the rule. None if no program passes without the error."""
     for source, entry in seed.places[:tries]:
         module = _read(source)
         try:
@@ -205,7 +204,7 @@ def _read(source: Source) -> Any:
 
 
 def _programs() -> Iterator[tuple[Source, str, Program]]:
-    """The public functions of the files that can be parsed and printed, each with its own op set."""
+    """Yields the public functions of the files that can be parsed and printed, each with an op set of its own."""
     given = {f.name: getattr(OPSET, f.name) for f in fields(OpSet)}
     for source in (*OWN, *(path for path in FILES if not _LEFT_OUT.search(path.stem))):
         try:
@@ -225,7 +224,10 @@ def _programs() -> Iterator[tuple[Source, str, Program]]:
 
 
 def _arguments(program: Program) -> Iterator[list[Array]]:
-    """Random arguments: normal, then positive, then in (0, 1), and then above 1, for functions with smaller domains."""
+    """Yields random arguments: normal, then positive, then in (0, 1), then above 1.
+
+    Functions may have small domains.
+    """
     changes: tuple[Callable[[Any], Any], ...] = (
         lambda x: x,
         np.abs,

@@ -1,11 +1,11 @@
-"""Runs StableHLO's own dynamic-shape programs, and compares with their refinements to static shapes.
+"""Compares StableHLO's own programs of dynamic shape with their refinements to static shapes.
 
     python test/sweep/stablehlo_dynamic.py DIRECTORY [--filter REGEX] [--target NAME]
 
 DIRECTORY is `stablehlo/testdata/dynamic` of openxla/stablehlo, whose programs state no expected results. Each dynamic
-dimension has the size `SIZE`. Scalar arguments that are sizes, in programs exported by JAX, have this value too; other
-arguments are random. The expected results come from StableHLO's own refinement to static shapes, compiled for a CPU.
-The output has a line per program, then the counts:
+dimension has the size `SIZE`. Programs exported by JAX take sizes as scalar arguments, which have this value, too.
+Other arguments are random. The expected results come from StableHLO's own refinement to static shapes, compiled for a
+CPU. The output has a line for each program, then the counts:
 
     ok        equal values, floats within a few units in the last place of the largest
     refused   a `TiducError` before the compiler, with a location
@@ -61,7 +61,10 @@ def arguments(text: str) -> tuple[list[Array], int]:
 
 @stage
 def refined(text: str, count: int) -> str | None:
-    """The program with static shapes and its first `count` arguments constant; None if dimensions stay dynamic."""
+    """The program with static shapes, where its first `count` arguments are constants.
+
+    None if dimensions stay dynamic.
+    """
     module = parse(text)
     main = _main(module)
     block, types = main.regions[0].blocks[0], _types(main)
@@ -130,7 +133,7 @@ def _sizes(type_: Any) -> list[int]:
 
 
 def _random(rng: np.random.Generator, type_: Any) -> Array:
-    """A random array of a type. As indices, some integers are out of range."""
+    """A random array of a type. For indices, some integers are out of range."""
     sizes, of = _sizes(type_), type_.element_type
     if isinstance(of, ir.ComplexType):
         parts = rng.standard_normal((2, *sizes))

@@ -1,4 +1,4 @@
-"""StableHLO's own test programs with their checks turned into pairs of results, and the comparison of a pair."""
+"""StableHLO's own test programs, whose checks become pairs of results, and the comparison of a pair."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def programs(text: str) -> Iterator[str]:
 
 @stage
 def pairs_returned(text: str) -> list[Any]:
-    """Modules with one function `main` each, which returns each checked value followed by its expected value."""
+    """Modules with one function `main`, which returns each checked value followed by its expected value."""
     source = parse(text)
     run_passes(source.operation, "builtin.module(inline,symbol-dce)")
     names = [op.operation.attributes["sym_name"].value for op in source.body.operations]
@@ -70,7 +70,7 @@ def pairs_returned(text: str) -> list[Any]:
 
 
 def _rewrite(function: Any) -> bool:
-    """Makes the function return the pairs, and hides its constants; returns whether it checks anything."""
+    """Makes the function return the pairs, and hides its constants. Returns whether the function checks anything."""
     pairs: list[Any] = []
     checks: list[Any] = []
     kinds, type_ = [], ir.TypeAttr(function.attributes["function_type"]).value
@@ -123,7 +123,7 @@ def _main(module: Any) -> Any:
 
 @stage
 def take_kinds(module: Any) -> list[str]:
-    """Removes and returns the kinds of checks of a module's pairs, in order; empty if there are none."""
+    """Removes and returns the kinds of the checks of a module's pairs, in order. Empty if there are none."""
     attributes = _main(module).attributes
     if "checks" not in attributes:
         return []
@@ -134,7 +134,7 @@ def take_kinds(module: Any) -> list[str]:
 
 @stage
 def renamed(module: Any, name: str) -> str | None:
-    """The text of a module's only function under this name; None if the module has several functions."""
+    """The text of a module's only function under this name. None if the module has several functions."""
     functions = list(module.body.operations)
     if len(functions) != 1:
         return None
@@ -145,7 +145,7 @@ def renamed(module: Any, name: str) -> str | None:
 
 
 def agree(x: Any, y: Any, kind: str) -> bool:
-    """Whether values are equal, or floats close: within UNITS in the last place, plus a few units of the largest value.
+    """Whether values are equal or floats close: within UNITS in the last place, plus a few units of the largest value.
 
     "almost" in `kind` also accepts the interpreter's tolerance.
     """

@@ -1,14 +1,18 @@
-"""Compiles and runs StableHLO's own test programs with IREE, and checks the values that they state.
+"""Runs StableHLO's own test programs with IREE, and checks the values that they state.
 
     python test/sweep/stablehlo_suite.py DIRECTORY [--journal FILE [--again CATEGORY,...]] [--filter REGEX]
         [--sample N] [--plain] [--target NAME] [--workers N] [--list]
 
-DIRECTORY holds `.mlir` files that state expected values with `check.expect_*`, as `stablehlo/testdata` and
-`stablehlo/tests/interpret` of openxla/stablehlo do. Constants are hidden from the compiler, which could otherwise fold
-the whole program. `--plain` skips `tidu-legalize-for-iree`. `--sample N` takes N programs per family; the first word of
-a file's name is its family. A run with a journal continues the previous run; `--again wrong,crash` repeats files with
-these outcomes. Files are compiled several at a time, or one by one if that fails. A worker that dies or takes too long
-is replaced. The categories:
+DIRECTORY has `.mlir` files that state expected values with `check.expect_*`, such as `stablehlo/testdata` and
+`stablehlo/tests/interpret` of openxla/stablehlo. Constants are hidden from the compiler, which could otherwise fold the
+whole program. Files are compiled several at a time, or one by one if that fails. A worker that dies or takes too long
+is replaced. A run with a journal continues the previous run.
+
+    --plain      skip `tidu-legalize-for-iree`
+    --sample N   take N programs of each family; the first word of a file's name is its family
+    --again C    with a journal, repeat files with outcomes of these categories, such as `wrong,crash`
+
+The categories:
 
     ok        the expected values, floats within a few units in the last place of the largest
     compiled  the program compiles, and states no expected values
@@ -59,7 +63,7 @@ Outcomes = list[tuple[str, str]]
 
 @dataclass
 class Program:
-    """A program for the compiler, the kinds of its checks, and its file's outcomes with its index in them."""
+    """A program to compile, the kinds of its checks, and its place in the outcomes of its file."""
 
     module: Any
     kinds: list[str]
@@ -91,7 +95,7 @@ def outcomes_of(files: list[str], plain: bool, target: str) -> dict[str, Outcome
 def _prepared(
     file: str, outcomes_by_file: dict[str, Outcomes], plain: bool, target: str
 ) -> Iterator[Program]:
-    """The programs of a file that are not refused. Outcomes that are known already are stored in `outcomes_by_file`."""
+    """Yields the programs of a file that are not refused. Stores other outcomes in `outcomes_by_file`."""
     text = Path(file).read_text()
     try:
         modules = [m for part in programs(text) for m in pairs_returned(part)]
@@ -115,7 +119,7 @@ def _prepared(
 
 @stage
 def _legalized(module: Any, target: str) -> list[Source]:
-    """Legalizes a module as `tiduc compile` does; returns sources with and without kernels if loops become kernels."""
+    """Legalizes a module as `tiduc compile` does. Returns sources with and without kernels if loops become kernels."""
     cpu = target.startswith("cpu")
     if cpu:
         convolutions_to_kernels(module.operation, Settings(vectors=find_target(target).vectors))
@@ -178,7 +182,7 @@ def work(plain: bool, target: str) -> None:
 
 
 def tried(worker: Worker, files: list[str]) -> dict[str, Outcomes]:
-    """The outcomes of files; files that fail together are tried alone."""
+    """The outcomes of files. Files that fail together are tried alone."""
     answer = worker.asked(files, SECONDS * (1 + len(files)))
     if isinstance(answer, dict) and (len(files) == 1 or not _died(answer)):
         return answer
@@ -188,7 +192,7 @@ def tried(worker: Worker, files: list[str]) -> dict[str, Outcomes]:
 
 
 def _died(answer: dict[str, Outcomes]) -> bool:
-    """Whether a program failed, possibly because of an earlier program in the same process."""
+    """Whether a program failed, perhaps because of an earlier program in the same process."""
     return any(category in ("crash", "wrong") for outcomes in answer.values() for category, _ in outcomes)
 
 
@@ -208,7 +212,7 @@ def chosen(directory: Path, pattern: str, sample: int | None) -> list[str]:
 def known(journal: Path | None, repeated: str) -> dict[str, Outcomes]:
     """A journal's last outcomes of each file.
 
-    A file with an outcome of a category in `repeated`, a list with commas, is left out.
+    Leaves out files with an outcome of a category in `repeated`, a comma-separated list.
     """
     if journal is None or not journal.exists():
         return {}

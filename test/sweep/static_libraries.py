@@ -1,4 +1,4 @@
-"""Compares static libraries with IREE's runtime on the gradients of files, or on the programs themselves.
+"""Compares static libraries with IREE's runtime, on the gradients of programs or on the programs themselves.
 
 PYTHONPATH=test/py python test/sweep/static_libraries.py examples/*_f32.mlir
 """

@@ -1,7 +1,7 @@
 """The sweeps that `run_all.py` runs: for each, the arguments of a sample and those of a full run.
 
-In arguments, `{seed}` stands for the seed of random programs, `{journal}` for a file from which an interrupted run of
-the sweep continues, and `{folder}` for the folder that the variable `Sweep.folder` names.
+In arguments, `{seed}` is the seed of random programs, `{journal}` a file from which an interrupted run continues, and
+`{folder}` the folder in the environment variable `Sweep.folder`.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _RULES = ("-m", "pytest", "-q", "-n", "2", "-p")
 class Sweep:
     """A sweep: its name, Python's arguments for a sample and for a full run, required packages, and import paths.
 
-    With an empty `sample`, the sweep is part of full runs only. `folder` names the environment variable for a folder of
+    A sweep with an empty `sample` belongs to full runs only. `folder` names the environment variable for a folder of
     programs that tiduc does not ship.
     """
 
@@ -27,7 +27,7 @@ class Sweep:
 
 
 def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> Sweep:
-    """A sweep whose name is that of a script in this folder or in `test/fuzz`; `full` and `sample` are its options."""
+    """A sweep named like a script in this folder or in `test/fuzz`. `full` and `sample` are its options."""
     stem, *options = name.split()
     program = f"test/{stem}.py" if "/" in stem else f"test/sweep/{stem}.py"
     return Sweep(
@@ -36,7 +36,7 @@ def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> 
 
 
 def _plugin(name: str, *needs: str) -> Sweep:
-    """A pytest plugin that runs over the tests of rules; the sample has the rules whose names begin with a."""
+    """A pytest plugin that runs over the tests of rules. The sample has the rules whose names begin with a."""
     return Sweep(
         name,
         (*_RULES, name, "test/py/rules", "-m", "not slow", "-k", "test_a"),
@@ -102,7 +102,7 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep(
         "stablehlo_suite", "{folder} --sample 1", "{folder} --journal {journal}", folder="STABLEHLO_TESTS"
     ),
-    # Only in full runs, because a failure may be a choice that StableHLO leaves to engines, which a person must judge.
+    # Only in full runs, because a person must judge whether a failure is a choice that StableHLO leaves to engines.
     Sweep("target_rules", (), (*_RULES, "target_rules", "test/py/rules")),
     _sweep("torch_degenerate", "{journal} --only :.torch.std", "{journal}", "torch"),
     _sweep("torch_gradients", "--only ^[a-d]", "", "torch"),

@@ -1,10 +1,10 @@
-"""A pytest plugin that runs the programs in the tests of rules on a target, instead of checking their derivatives.
+"""A pytest plugin for the tests of rules that runs their programs on a target instead of checking derivatives.
 
     TARGET=cuda PYTHONPATH=test/py:test/sweep python -m pytest -p target_rules test/py/rules
 
-The VJP of each program in all its differentiable inputs is compiled for the target. Its results, which include the
-program's outputs, are compared with the reference interpreter, or with XLA if the interpreter lacks an op. A test is
-skipped if tiduc refuses the program for the target; the reason names the op. A test in `CHOICES` may fail.
+The VJP of each program with respect to all differentiable inputs is compiled for the target. Its results, which include
+the program's outputs, are compared with the reference interpreter, or with XLA if the interpreter lacks an op. If tiduc
+refuses the program for the target, the test is skipped, with the op as the reason. A test in `CHOICES` may fail.
 """
 
 import os

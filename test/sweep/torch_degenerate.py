@@ -1,13 +1,14 @@
-"""Compares functions of PyTorch at degenerate inputs with `torch.autograd`: values and derivatives of two orders, f64.
+"""Compares functions of PyTorch with `torch.autograd` at degenerate inputs: values, and derivatives of orders 1 and 2.
 
     PYTHONPATH=test/py python test/sweep/torch_degenerate.py RESULTS [--only PATTERN] [--again CATEGORY] [--page]
 
-Each function runs on its own inputs, which are at kinks, ties, ends of domains and singular points. It also runs on
-zeros, on ones (so that all inputs are equal), on its inputs rounded to integers, and on empty inputs. The functions are
-those of `torch_gradients.py` and of the files `degenerate_*.py`. RESULTS is a file with a line of JSON for each
-function. Functions in RESULTS are skipped unless their category is CATEGORY. Prints failures and counts. `--page`
-writes docs/torch_degenerate.md from RESULTS instead, and keeps the lines of groups that RESULTS lacks. Exits with 1 if
-an outcome is wrong. Takes about 25 minutes.
+Each function runs in f64 on its own inputs, which are at kinks, ties, ends of domains and singular points. It also runs
+on zeros, on ones (so that all inputs are equal), on its inputs rounded to integers, and on empty inputs. The functions
+are those of `torch_gradients.py` and of the files `degenerate_*.py`.
+
+RESULTS is a file with a line of JSON for each function. Functions in RESULTS are skipped, except those of CATEGORY.
+Prints failures and counts. Exits with 1 if an outcome is wrong. Takes about 25 minutes. `--page` only writes
+docs/torch_degenerate.md from RESULTS, and keeps the page's lines for groups that RESULTS lacks.
 """
 
 import argparse
@@ -75,7 +76,7 @@ ROWS: dict[str, dict[str, Row]] = {
 }
 
 RIGHT, BETTER, OTHER = "right", "finite", "other"
-"""Categories: equal to PyTorch's, finite where PyTorch's is NaN, or accepted for a reason in `ACCEPTED`."""
+"""Categories: equal to PyTorch's result; finite where PyTorch has NaN; accepted for a reason in `ACCEPTED`."""
 
 CATEGORIES = {
     RIGHT: "equal to PyTorch's values and derivatives",
@@ -144,10 +145,7 @@ def cases(row: Row, found: dict[str, tuple[str, str]]) -> list[tuple[int, Case]]
 
 
 def settle(some: Sequence[Case], order: int) -> None:
-    """Judges the cases, by one program with their derivatives.
-
-    If it fails, two programs with half of the cases are tried.
-    """
+    """Judges the cases, with one program for all their derivatives. If it fails, each half gets a program."""
     try:
         program = compiled(some, order)
         results = {}
@@ -190,7 +188,7 @@ def compiled(some: Sequence[Case], order: int) -> Any:
 
 
 class Reference:
-    """Values, VJPs and VJPs of VJPs of a function in PyTorch, for random cotangents, without those PyTorch lacks."""
+    """PyTorch's values, VJPs and VJPs of VJPs of a function, for random cotangents, as far as PyTorch has them."""
 
     def __init__(self, function: Any, inputs: Sequence[Any]) -> None:
         xs = [x.clone().requires_grad_() for x in inputs]
@@ -215,7 +213,7 @@ class Reference:
 
 
 def pulled(pairs: Sequence[tuple[Any, Any]], inputs: Sequence[Any], create_graph: bool = False) -> Any:
-    """The cotangents of the inputs, from pairs of an output and its cotangent."""
+    """The cotangents of the inputs. `pairs` has outputs with their cotangents."""
     outputs, given = zip(*pairs, strict=True)
     return torch.autograd.grad(outputs, inputs, given, create_graph=create_graph, materialize_grads=True)
 
@@ -267,7 +265,7 @@ PARTS = ("value", "cotangent", "second derivative", "second derivative toward a 
 
 
 def difference(x: Any, y: Any, is_free: Any) -> str:
-    """Which elements of x differ from y; empty if none do, and `BETTER` if only free elements differ."""
+    """Which elements of x differ from y. Empty if none do; `BETTER` if only elements in `is_free` do."""
     if x.shape != y.shape:
         return f"shape {x.shape}, expected {y.shape}"
     finite = np.isfinite(y)
@@ -330,7 +328,7 @@ def main() -> int:
 def page(known: dict[tuple[str, str], dict[str, tuple[str, str]]], before: str) -> str:
     """The page: counts by group, and the functions that are refused or differ.
 
-    Groups without results keep their lines of the page before.
+    Groups without results keep their lines of the page `before`.
     """
     lines = [
         "| functions | functions that ran | cases | " + " | ".join(CATEGORIES) + " |",
@@ -362,7 +360,7 @@ TITLES = {"wrong": "## Wrong", "refused": "## Refused"}
 
 
 def kept(text: str, start: str) -> str:
-    """The first line of a text with this start, or the empty text."""
+    """The first line of a text that begins with `start`, or ""."""
     return next((line for line in text.splitlines() if line.startswith(start)), "")
 
 
@@ -371,7 +369,7 @@ def is_open(found: dict[str, tuple[str, str]], again: Sequence[str]) -> bool:
 
 
 def report(group: str, name: str, found: dict[str, tuple[str, str]]) -> None:
-    """Prints a function's wrong or refused results; kinds of inputs with the same fault share a line."""
+    """Prints a function's wrong or refused results. Kinds of inputs with the same fault share a line."""
     reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for kind, (category, why) in found.items():
         if category in ("wrong", "refused"):

@@ -1,4 +1,4 @@
-"""Tests which functions `tiduc.from_torch` imports: compares values and gradients with torch.autograd, in f64.
+"""Compares functions that `tiduc.from_torch` imports with torch.autograd: values and gradients, in f64.
 
     PYTHONPATH=test/py python test/sweep/torch_gradients.py [--only PATTERN] [--table]
 
@@ -23,7 +23,7 @@ from torch_mathematics import COMPLEX, FFT, LINALG, SPECIAL, Row, draw
 import tiduc
 
 TOLERANCE, NARROW_TOLERANCE = 1e-7, 1e-5
-"""The largest difference, relative to the largest entry; PyTorch's `hardsigmoid` computes 1/6 in f32.
+"""The largest difference, relative to the largest entry. PyTorch's `hardsigmoid` computes 1/6 in f32.
 
 The second tolerance is for functions in f32, such as `grouped_mm`.
 """

@@ -7,11 +7,11 @@ import torch
 
 F, L, S, T = torch.nn.functional, torch.linalg, torch.special, torch.fft
 Row = tuple[str, Callable[..., Any], Sequence[Any]]
-"""The name for the table, a function of tensors, and its arguments."""
+"""A name for the table, a function of tensors, and its arguments."""
 
 
 def draw(*sizes: int) -> Any:
-    """Standard normal numbers in f64, the same in each run."""
+    """Standard normal numbers in f64. All runs draw the same numbers."""
     generator = torch.Generator().manual_seed(sum((i + 1) * n for i, n in enumerate(sizes)) + 7)
     return torch.randn(sizes, dtype=torch.float64, generator=generator)
 
@@ -48,7 +48,7 @@ SIGNAL, SPECTRUM = draw(2, 8), imaginary(2, 5)
 
 
 def recomposed(x: Any, full: bool = False) -> Any:
-    """Functions of a singular value decomposition that do not depend on the signs of the singular vectors."""
+    """Parts of a singular value decomposition that do not depend on the signs of singular vectors."""
     u, s, vh = L.svd(x, full_matrices=full)
     k = s.shape[-1]
     return s, u[..., :k] @ vh[..., :k, :]

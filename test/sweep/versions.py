@@ -2,7 +2,7 @@
 
 Each combination of `VERSIONS` gets a virtual environment in `build/versions`. There, pip installs tiduc, its test
 requirements, and then the versions of the combination, even if they contradict tiduc's requirements. Only the tests of
-the changed library run. A test that fails with another version of IREE shows a fault to examine before tiduc requires
+the changed library run. If a test fails with another version of IREE, the fault must be examined before tiduc requires
 that version.
 """
 
@@ -70,7 +70,7 @@ def python_of(versions: Versions) -> Path:
 
 
 def tested(versions: Versions) -> dict[str, int]:
-    """The counts of a combination's tests; prints the lines of failures."""
+    """The counts of a combination's tests. Prints the lines of failures."""
     tests = [f"test/py/{name}" for name in versions.tests]
     command = [str(python_of(versions)), "-m", "pytest", "-q", "-n", "2", "-m", "not slow", *tests]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -48,7 +48,7 @@ class Worker:
 
 
 def answer_requests(answer: Callable[[Any], Any]) -> None:
-    """Runs a worker: answers each request from stdin, a line of JSON, by a line of JSON on stdout."""
+    """Runs a worker: answers each request, a line of JSON on stdin, with a line of JSON on stdout."""
     for line in sys.stdin:
         print(_MARK + json.dumps(answer(json.loads(line))), flush=True)
 
@@ -56,7 +56,7 @@ def answer_requests(answer: Callable[[Any], Any]) -> None:
 def answer_about_architectures(record: Callable[..., Any], mebibytes: int) -> None:
     """Runs a worker: answers requests (title, ...) with `record(architecture, ...)`, within a limit of memory.
 
-    Titles are those of the architectures in `test/zoo/catalog.py`. PyTorch computes on one thread.
+    Titles are those of architectures in `test/zoo/catalog.py`. PyTorch computes on one thread.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 2**20,) * 2)
     warnings.simplefilter("ignore")

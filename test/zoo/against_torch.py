@@ -1,12 +1,16 @@
 """Compares the gradient of one architecture with PyTorch's, and reports the outcome.
 
 The differentiated scalar is `entries.Loss` of the module. PyTorch's results in f64 are the reference. A value or
-gradient in f32 is close if the norm of its error is at most one of these: `TIMES` the norm of the error of PyTorch's
-f32 result; `TOLERANCE` times its norm; or `FLOOR` times the norm of the whole gradient, because some gradients are zero
-in exact arithmetic. If an array is not close, rounding may have moved a kink, so the arrays are compared in f64. They
-are also compared in f64 if the largest error is over `TIMES` PyTorch's.
+gradient in f32 is close if the norm of its error is at most one of these:
 
-A module in training mode draws dropout masks that differ from PyTorch's; IREE is then compared with XLA.
+- `TIMES` the norm of the error of PyTorch's f32 result
+- `TOLERANCE` times the norm of the array
+- `FLOOR` times the norm of the whole gradient, because some gradients are zero in exact arithmetic
+
+The arrays are compared in f64 if one is not close, because rounding may have moved a kink, or if the largest error
+exceeds `TIMES` PyTorch's.
+
+In training mode, dropout masks differ from PyTorch's. IREE is then compared with XLA.
 """
 
 import math
@@ -38,8 +42,8 @@ def record(
 ) -> Record:
     """The outcome of an architecture, the reason, and the seconds of its import.
 
-    The first size that PyTorch can run is used. If `shapes` is not 0, a module whose weights have more than this many
-    shapes is left out, because IREE compiles code for each shape.
+    Uses the first size that PyTorch can run. If `shapes` is not 0, leaves out a module whose weights have more than
+    this many shapes, because IREE compiles code for each shape.
     """
     why = ""
     for name in sizes:
@@ -77,7 +81,7 @@ def _of_module(module: torch.nn.Module, inputs: Sequence[Any], engine: str) -> R
 
 
 def compared(loss: Loss, inputs: Sequence[Any], model: Any, gradient: Any) -> Record:
-    """Compiles and runs the gradient, and compares it with PyTorch's; returns the outcome."""
+    """Compiles and runs the gradient, and compares it with PyTorch's. Returns the outcome."""
     try:
         ours = _run(gradient, inputs, "iree")
     except tiduc.TiducError as error:
@@ -112,7 +116,7 @@ def _in_f64(loss: Loss, inputs: Sequence[Any], exact: Arrays, narrow: Arrays | N
 
 
 def _gradient(model: Any, loss: Loss) -> Any:
-    """The program that returns the scalar and its gradient with respect to the float weights and inputs.
+    """The program of the scalar and its gradient with respect to the float weights and inputs.
 
     PyTorch has no gradient with respect to constants, or to buffers such as the averages of a batch normalization.
     """
@@ -135,9 +139,9 @@ def _run(gradient: Any, inputs: Sequence[Any], engine: str) -> Arrays:
 
 
 def expected(loss: Loss, inputs: Sequence[Any], gradient: Any, in_f64: bool) -> Arrays | None:
-    """PyTorch's results in the order of the program's outputs, or None if the results in f64 are not finite.
+    """PyTorch's results, in the order of the program's outputs. None if the results in f64 are not finite.
 
-    For example, a sum of two masks is finite if their elements are the least f32, but not if they are the least f64.
+    For example, a sum of two masks is finite if the masks hold the least f32, but not if they hold the least f64.
     """
     if not in_f64:
         return _of_torch(loss, inputs, gradient)
@@ -198,7 +202,7 @@ def _norm(x: Any) -> float:
 
 
 def _own_failure(loss: Loss, inputs: Sequence[Any]) -> str:
-    """Why `torch.export` fails on the module; empty if it works."""
+    """The reason why `torch.export` fails on the module. Empty if it works."""
     try:
         with quiet():
             torch.export.export(loss, tuple(inputs), strict=False)

@@ -69,7 +69,7 @@ def write(records: Mapping[str, Record]) -> None:
 
 
 def page(records: Mapping[str, Record], listed: int) -> str:
-    """The text of the section; `listed` is the number of all architectures, with or without a record."""
+    """The text of the section. `listed` is the number of all architectures, with or without a record."""
     packages = sorted({title.partition("/")[0] for title in records})
     lines = [
         f"{len(records)} of {listed} architectures have been tried so far.",
@@ -127,7 +127,7 @@ def _sized(records: Iterable[Record], size: str) -> int:
 
 
 def reasons(records: Mapping[str, Record]) -> list[str]:
-    """Lines of the table of reasons, the most frequent first."""
+    """The lines of the table of reasons, the most frequent first."""
     found: dict[tuple[str, str], list[str]] = {}
     for title, each in sorted(records.items()):
         if each["outcome"] not in ("ok", "differentiated", "not built", "not exported"):
@@ -137,7 +137,7 @@ def reasons(records: Mapping[str, Record]) -> list[str]:
 
 
 def reason(why: str) -> str:
-    """The class of a reason, or its text without names of files and shapes."""
+    """The class of a reason. If there is none, its text without names of files and shapes."""
     for pattern, text in _CLASSES:
         if match := pattern.search(why):
             return text.format(*match.groups())

@@ -1,4 +1,4 @@
-"""The arguments of models of transformers and diffusers, chosen by the parameter names of their forward functions."""
+"""Arguments of models of transformers and diffusers, chosen by the names of the forward function's parameters."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ FRAMES = 4
 
 
 class Called(torch.nn.Module):
-    """A module that takes tensors by position and passes them to a model by name, with constant options."""
+    """A module that takes tensors by position, and passes them to a model by name, with constant options."""
 
     def __init__(self, model: Any, names: tuple[str, ...], options: Mapping[str, Any]) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ def parts(config: Any) -> Iterator[Any]:
 
 
 def number(config: Any, names: tuple[str, ...], default: int) -> int:
-    """The first of these numbers that the configuration, or a configuration inside it, defines."""
+    """The number of the first of `names` that the configuration, or a configuration inside it, defines."""
     for part in parts(config):
         for name in names:
             value = getattr(part, name, None)
@@ -42,7 +42,7 @@ def number(config: Any, names: tuple[str, ...], default: int) -> int:
 
 
 def inputs(model: Any, config: Any, size: Size, turned: bool) -> dict[str, torch.Tensor]:
-    """An input for each parameter that a model of transformers needs; `turned` swaps time and features of sound."""
+    """An input for each parameter that a model of transformers needs. `turned` swaps time and features of sound."""
     parameters = inspect.signature(model.forward).parameters
     needed = [
         name
@@ -59,7 +59,7 @@ def inputs(model: Any, config: Any, size: Size, turned: bool) -> dict[str, torch
 
 
 def one(name: str, config: Any, size: Size, turned: bool) -> torch.Tensor:
-    """The input with this name; raises `LookupError` if none is known."""
+    """The input with this name. Raises `LookupError` for an unknown name."""
     vocabulary = number(config, ("vocab_size",), VOCABULARY)
     channels = number(config, ("num_channels", "in_channels", "in_chans"), 3)
     side = number(config, ("image_size", "img_size"), size.side)

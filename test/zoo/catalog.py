@@ -5,9 +5,9 @@
 
 `SMALL` and `REAL` change widths, layers and images. `PUBLISHED` keeps the widths and layers of the packages' defaults.
 
-The architectures are: a model class of transformers for each type of configuration, the smallest model of each family
-of timm, and the named models of torchvision and diffusers. `draw` chooses architectures by a seed; the sweep of
-architectures and the benchmark of untuned networks use the same list.
+The architectures are a model class of transformers for each type of configuration, the smallest model of each family of
+timm, and the named models of torchvision and diffusers. `draw` chooses architectures by a seed, for example for
+`test/bench/drawn.py`.
 """
 
 import random
@@ -29,12 +29,12 @@ LARGEST = 150_000_000  # parameters; PyTorch's and tiduc's gradients in f64 fit 
 
 
 class NotBuilt(Exception):
-    """PyTorch cannot build or run any configuration of the architecture that the catalog knows."""
+    """Raised if PyTorch cannot build or run the architecture in any configuration that the catalog knows."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A package, a name, and a function that yields functions, each of which builds a module and its inputs.
+    """A package, a name, and `candidates`, which yields functions that build a module and its inputs.
 
     The first module that PyTorch can run is used.
     """
@@ -49,7 +49,7 @@ class Architecture:
         return f"{self.package}/{self.name}"
 
     def build(self, size: Size) -> Built:
-        """The module with random weights and its example inputs, the same in each process."""
+        """The module with random weights and its example inputs. All processes draw equal numbers."""
         why = "the package refuses each configuration"
         for candidate in self.candidates(size):
             torch.manual_seed(0)
@@ -91,7 +91,10 @@ def architectures() -> list[Architecture]:
 
 
 def draw(seed: int, count: int, among: Sequence[Architecture] | None = None) -> list[Architecture]:
-    """Distinct architectures, chosen by a seed such as the date. A larger count continues the same order."""
+    """Distinct architectures, chosen by a seed such as the date.
+
+    A larger count continues the order of a smaller count.
+    """
     every = sorted(among if among is not None else architectures(), key=lambda each: each.title)
     random.Random(seed).shuffle(every)
     return every[:count]
@@ -100,7 +103,7 @@ def draw(seed: int, count: int, among: Sequence[Architecture] | None = None) -> 
 # ---- transformers ---------------------------------------------------------------------------------------------
 
 TRAINED = ("segformer", "bert", "gpt2", "t5", "vit", "roberta")
-"""Models that are also used in training mode, with dropout."""
+"""Models that also appear in training mode, with dropout."""
 
 
 def transformer_names() -> list[str]:

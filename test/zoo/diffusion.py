@@ -22,7 +22,7 @@ class Sample(torch.nn.Module):
 
 
 def _unet(side: int, widths: tuple[int, ...], attention: int, **options: Any) -> Callable[[], Built]:
-    """A UNet2DModel of an image and a time step, with self-attention in the stage number `attention`."""
+    """A UNet2DModel of an image and a time step. Stage number `attention` has self-attention."""
 
     def build() -> Built:
         stages = range(len(widths))

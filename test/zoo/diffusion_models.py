@@ -1,7 +1,7 @@
 """Models of diffusers. For each class, `diffusers.json` has the options of a small model and the shapes of its inputs.
 
-A shape may begin with a word: "int" for random integers, and "ones", "zeros" or "true" for a constant array. The entry
-"constants" in the options holds keywords of the forward function.
+A shape may begin with a word: "int" for random integers; "ones", "zeros" or "true" for a constant array. The entry
+"constants" of the options has keyword arguments for the forward function.
 """
 
 import inspect
@@ -51,7 +51,7 @@ def _array(shape: Sequence[Any]) -> torch.Tensor:
 
 
 def _tuples(value: Any) -> Any:
-    """The JSON value with tuples in place of lists, as in the defaults of the classes."""
+    """The JSON value with tuples instead of lists, as in the defaults of the classes."""
     if isinstance(value, dict):
         return {name: _tuples(each) for name, each in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

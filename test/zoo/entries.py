@@ -1,4 +1,4 @@
-"""The record of a model of the zoo: a name, a family, a size, and a function that builds the module and its inputs."""
+"""The record of a model of the zoo: a name, a family, a size, and a function that builds it with inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SMALL, REAL = "small", "real"
 
 @dataclass(frozen=True)
 class Entry:
-    """A model: `build` takes no arguments, and draws the same weights and inputs in every process."""
+    """A model. `build` takes no arguments, and draws equal weights and inputs in all processes."""
 
     name: str
     family: str
@@ -28,12 +28,12 @@ def images(side: int, batch: int = 1, channels: int = 3) -> torch.Tensor:
 
 
 def tokens(vocabulary: int, length: int, batch: int = 1) -> torch.Tensor:
-    """Random tokens (batch, length), all above the numbers that tokenizers reserve, for example for padding."""
+    """Random tokens (batch, length). Excludes the numbers that tokenizers reserve, for example for padding."""
     return torch.randint(min(5, vocabulary - 1), vocabulary, (batch, length))
 
 
 class Loss(torch.nn.Module):
-    """The sum, over float outputs y of a module, of the mean of y² + sin(i) y, where i numbers the entries of y.
+    """The sum, over the float outputs y of a module, of the mean of y² + sin(i) y, where i numbers the entries of y.
 
     Without the weights sin(i), the gradient of a normalized output would be zero.
     """
@@ -51,7 +51,7 @@ class Loss(torch.nn.Module):
 
 
 def floats(outputs: Any) -> list[torch.Tensor]:
-    """The float tensors in a module's outputs, which are a tensor, or tuples and dictionaries of tensors."""
+    """The float tensors in a module's outputs: a tensor, or nested tuples and dictionaries of tensors."""
     if isinstance(outputs, torch.Tensor):
         return [outputs] if outputs.is_floating_point() else []
     if isinstance(outputs, dict):

@@ -12,7 +12,7 @@ LARGEST_SIDE = 224
 BATCH = 2
 """Images per batch.
 
-It is not 1, because PyTorch's batch normalization has a wrong gradient for a single image in a transposed layout.
+PyTorch's batch normalization has a wrong gradient for a single image in a transposed layout.
 """
 
 TORCHVISION: Mapping[str, Mapping[str, Any]] = {
@@ -53,7 +53,7 @@ TORCHVISION: Mapping[str, Mapping[str, Any]] = {
     "vit_b_32": {"side": 224},
     "wide_resnet50_2": {},
 }
-"""Models of torchvision, with their options. `side` is the least side of an image; `frames` makes the input a video."""
+"""Models of torchvision, with options. `side` is the least side of an image; with `frames`, the input is a video."""
 
 
 def torchvision_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
@@ -86,7 +86,7 @@ _SMALLER: tuple[Mapping[str, Any], ...] = (
     {"num_blocks": 2},
     {},
 )
-"""Keywords for a shallower model. A model uses the first of them that its class accepts."""
+"""Keyword arguments for a shallower model. A model uses the first of them that its class accepts."""
 
 
 def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
@@ -115,7 +115,7 @@ def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
 
 
 def _published(name: str, side: int, largest: int) -> Iterator[Callable[[], Built]]:
-    """The model as timm publishes it, for images of its own side, or of `LARGEST_SIDE` if its own side is too large."""
+    """Yields the model as timm publishes it, for images of its own side, at most `LARGEST_SIDE`."""
     choices: list[tuple[dict[str, int], int]] = [({}, side)]
     if side > largest:
         choices = [({"img_size": LARGEST_SIDE}, LARGEST_SIDE), ({}, LARGEST_SIDE)]

@@ -34,7 +34,7 @@ class Called(torch.nn.Module):
 def _text(
     model: str, config: str, length: int = 16, names: tuple[str, ...] = ("input_ids",), **options: Any
 ) -> Callable[[], Built]:
-    """A model of tokens. Each of the `names` gets the same array of tokens."""
+    """A model of tokens. Each parameter in `names` gets one and the same array of tokens."""
 
     def build() -> Built:
         made = getattr(transformers, config)(**options)
@@ -61,7 +61,7 @@ def _small(model: str, config: str, names: tuple[str, ...] = ("input_ids",), **o
 def _features(
     model: str, config: str, shapes: dict[str, tuple[int, ...]], decoded: int = 0, **options: Any
 ) -> Callable[[], Built]:
-    """A model of float arrays; a decoder also gets `decoded` tokens."""
+    """A model of float arrays. A decoder also gets `decoded` tokens."""
 
     def build() -> Built:
         made = getattr(transformers, config)(**options)

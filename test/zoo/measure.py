@@ -9,9 +9,9 @@
     run, torch_run          milliseconds of one gradient with its loss, on one thread; the least of several calls
     peak, torch_peak        MiB of memory that the first gradient adds to the process
 
-Each stage prints a line of all figures so far, so that a process that dies leaves the figures of its earlier stages. A
-model that tiduc refuses has the figure "refused", with the message. Without PyTorch's gradient in f64, because some
-modules always compute in f32, the errors are relative to PyTorch's gradient in f32, and "exact" is false.
+Each stage prints a line with all previous figures, so that a process that dies leaves the figures of its earlier
+stages. A model that tiduc refuses has the figure "refused", with the message. Some modules always compute in f32, so
+that PyTorch has no gradient in f64. The errors are then relative to PyTorch's gradient in f32, and "exact" is false.
 """
 
 import argparse
@@ -45,7 +45,7 @@ CALLS = 3  # least number of calls, whatever the time
 
 
 def figures(entry: Entry, engine: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """The figures of a model after each stage. With the engine "none", the transform is the last stage."""
+    """Yields the figures of a model after each stage. With the engine "none", the transform is the last stage."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     module, inputs = entry.build()
@@ -95,20 +95,20 @@ def _derived(model: Any, parameters: Collection[str]) -> Any:
 
 
 def _by_name(gradient: Any, results: Sequence[Any], parameters: Iterable[str]) -> list[Any]:
-    """The results of a gradient's program, in the order of the parameters; None for parameters without a result."""
+    """The results of a gradient's program, in the order of parameters. None for parameters without a result."""
     names = [output.name for output in gradient.signature.outputs]
     found = dict(zip(names, results, strict=True))
     return [found.get(f"{name}.cotangent") for name in parameters]
 
 
 def _gradient(loss: torch.nn.Module, inputs: Sequence[Any]) -> list[Any]:
-    """PyTorch's gradient, which is None for parameters that the loss does not use."""
+    """PyTorch's gradient. None for parameters that the loss does not use."""
     gradients = torch.autograd.grad(loss(*inputs), list(_parameters(loss).values()), allow_unused=True)
     return [None if g is None else g.numpy() for g in gradients]
 
 
 def _exact(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[Any] | None:
-    """PyTorch's gradient in f64; None if PyTorch cannot run the module in f64."""
+    """PyTorch's gradient in f64. None if PyTorch cannot run the module in f64."""
     with suppress(RuntimeError), wide(loss, inputs) as (module, given):
         return _gradient(module, given)
     return None
@@ -124,7 +124,7 @@ def _wide_error(loss: torch.nn.Module, inputs: Any, engine: str, exact: Sequence
 
 
 def _distance(ours: Sequence[Any], exact: Sequence[Any]) -> float:
-    """The norm of the difference of two gradients over the norm of the second gradient; None stands for zeros."""
+    """The norm of the difference of two gradients, over the norm of the second gradient. None counts as zeros."""
     pairs = [
         (np.float64(0) if x is None else x, np.float64(0) if y is None else y)
         for x, y in zip(ours, exact, strict=True)
@@ -134,7 +134,7 @@ def _distance(ours: Sequence[Any], exact: Sequence[Any]) -> float:
 
 
 def _processor() -> float:
-    """Seconds of CPU time of this process, its children, and tiduc's workers, which keep running."""
+    """The seconds of CPU time of this process, its children, and tiduc's workers, which are still running."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     ticks = 0
     for child in children:
@@ -159,7 +159,7 @@ def _memory(name: str) -> int:
 
 
 def _least(calls: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
-    """The least time of each call in milliseconds. The calls alternate, so that other load affects all of them."""
+    """The least time of each call in milliseconds. The calls take turns, so that other load affects all of them."""
     least = [math.inf] * len(calls)
     end, turns = time.perf_counter() + seconds, 0
     while turns < CALLS or time.perf_counter() < end:

@@ -1,4 +1,4 @@
-"""Imports torchvision such that its wheel for GPUs works with PyTorch for CPUs."""
+"""Imports torchvision. Its wheel for GPUs then works with PyTorch for CPUs, too."""
 
 from contextlib import suppress
 from typing import Any
@@ -9,7 +9,7 @@ _LIBRARIES: list[Any] = []  # kept alive: a library unregisters its operators wh
 
 
 def import_torchvision() -> Any:
-    """Imports torchvision. If its compiled operators do not load, declares the operators that its import names."""
+    """Imports torchvision. If its compiled operators do not load, declares the operators that the import needs."""
     import importlib
     import sys
 

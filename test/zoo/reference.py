@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 class InF64(TorchFunctionMode):
     """Replaces f32 by f64 where a module asks for f32 explicitly, as many do for angles, norms and softmax.
 
-    Otherwise, the reference would contain f32 roundings that PyTorch's f32 result has too, and hide this error.
+    Otherwise, the reference and PyTorch's f32 result would share roundings in f32, so that their errors would not show.
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -25,7 +25,7 @@ class InF64(TorchFunctionMode):
 
 @contextmanager
 def wide(loss: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[tuple[Any, Sequence[Any]]]:
-    """The module and its inputs in f64. Inside the block, tensors that modules create are f64 too."""
+    """A context with the module and its inputs in f64. Inside, tensors that modules create are f64, too."""
     given = tuple(x.double() if x.is_floating_point() else x for x in inputs)
     torch.set_default_dtype(torch.float64)
     try:

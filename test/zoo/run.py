@@ -1,8 +1,8 @@
 """Measures the models of the zoo: python test/zoo/run.py [--only TEXT] [--size small|real] [--journal FILE] [--write]
 
-Each model is measured in its own process (`measure.py`), with limits of time and memory. A journal keeps the figures,
-one line of JSON for each model and engine, and later runs skip the models in it. `--engine none` stops after the
-derivative. `--write` writes the table in docs/zoo.md from the journal.
+Each model is measured in a process of its own (`measure.py`), with limits of time and memory. A journal keeps the
+figures: a line of JSON for each model and engine. Later runs skip the models in the journal. `--engine none` stops
+after the derivative. `--write` writes the table in docs/zoo.md from the journal.
 """
 
 import argparse
@@ -22,7 +22,7 @@ Figures = dict[str, Any]
 
 
 def measured(name: str, engine: str, seconds: float, mebibytes: int) -> Figures:
-    """The figures of a model, from its own process. "failed" gives the reason if later figures are missing."""
+    """The figures of a model, from a process of its own. "failed" is the reason if later figures are missing."""
     command = [sys.executable, str(MEASURE), name, "--engine", engine, "--mebibytes", str(mebibytes)]
     with tempfile.TemporaryFile("w+") as output:
         try:

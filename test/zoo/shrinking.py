@@ -1,8 +1,7 @@
 """Configurations of transformers with small widths, few layers and few tokens, derived from the default ones.
 
-A configuration has numbers with many names: widths, layers, heads, tokens, sizes of images. Patterns of names tell the
-kind of a number. Some classes reject some combinations, so `attempts` yields several configurations, the smallest
-first.
+A configuration has numbers with many names: widths, layers, heads, tokens, sizes of images. Patterns of names determine
+the kind of a number. As classes reject some combinations, `attempts` yields several configurations, the smallest first.
 """
 
 import re
@@ -17,7 +16,7 @@ VOCABULARY = 128
 class Size:
     """A network's width, number of layers, side of images, and length of sequences.
 
-    A published size keeps the default width and layers of a package; `side` then limits the images.
+    A published size keeps the default width and layers of a package. `side` then limits the images.
     """
 
     width: int
@@ -85,7 +84,7 @@ class Shrinking:
         self.size, self.mode, self.tokens = size, mode, VOCABULARY
 
     def changes(self, kind: Any) -> dict[str, Any]:
-        """The keywords that make a class of configurations create a small configuration."""
+        """The keyword arguments with which a class of configurations creates a small configuration."""
         default = kind()
         values = {name: value for name, value in vars(default).items() if not name.startswith("_")}
         factor = factor_of(values, self.size)
@@ -121,7 +120,7 @@ class Shrinking:
         return self._one(name, value, factor, values) if isinstance(value, int) else None
 
     def _one(self, name: str, value: int, factor: int, values: dict[str, Any]) -> int | None:
-        """The small number, or None if the number does not change."""
+        """The small number. None if the number does not change."""
         if name.endswith("vocab_size"):
             return VOCABULARY if value > VOCABULARY else None
         if _TOKEN.search(name) and value >= VOCABULARY:

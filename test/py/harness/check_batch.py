@@ -1,4 +1,4 @@
-"""The numeric harness of the batching rules: the result of a batched program equals the stacked results of single runs.
+"""Checks the batching rules: a batched program must return the stacked results of single runs.
 
 Every subset of a program's inputs is tested. The inputs in the subset get a batched dimension of size 3; all runs share
 the other inputs. An output that does not depend on the subset has no batched dimension.
@@ -50,7 +50,7 @@ def varied(x: Any, rng: np.random.Generator) -> Any:
 
 
 def check_batch(text: str | Program, *arguments: Any, subsets: bool = True, rtol: float = 1e-12) -> None:
-    """Checks every subset of the inputs. Without `subsets`, checks only each single input and all inputs together."""
+    """Checks every subset of the inputs. Without `subsets`, checks each single input and all inputs together."""
     program = text if isinstance(text, Program) else load(text)
     rng = np.random.default_rng(0)
     point = [np.asarray(x) for x in arguments]

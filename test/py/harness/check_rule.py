@@ -1,4 +1,4 @@
-"""The numeric harness of the rules: f64, random tangents and cotangents, never ones.
+"""Checks the derivative rules numerically, in f64, with random tangents and cotangents.
 
 For a program f, at a point x, for every subset of its differentiable inputs:
 
@@ -46,10 +46,11 @@ def check_rule(
     seed: int = 0,
     opset: OpSet = OPSET,
 ) -> None:
-    """Checks the derivatives of the function `main` in a StableHLO text at a point, as described above.
+    """Checks the derivatives of the function `main` in a StableHLO text at a point.
 
-    `differences=False` skips central differences, for example at a kink. `jax_function`, which is `main` written in
-    JAX, should then give the expected values. Differentiable arguments are f64 or complex128. `order` is 2 by default.
+    Differentiable arguments are f64 or complex128. `order` is 2 by default. `differences=False` skips central
+    differences, for example at a kink; `jax_function`, which is `main` written in JAX, should then give the expected
+    values.
     """
     rng = np.random.default_rng(seed)
     recorder = Recorder.new() if opset is OPSET else None
@@ -80,7 +81,7 @@ def run(program: Program, point: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def run_at(program: Program, points: Sequence[Sequence[Array]]) -> Sequence[tuple[Array, ...]]:
-    """The program's results at several points, for which the reference interpreter's process is called once."""
+    """The program's results at several points, with a single call of the reference interpreter's process."""
     text = str(program)
     by_compiler = chosen(text)
     if by_compiler is None:
@@ -132,7 +133,7 @@ def _check(
     order: str,
     primal: Sequence[Array],
 ) -> list[tuple[Program, list[Array], tuple[Array, ...]]]:
-    """Checks the derivatives of a program in the inputs `wrt` at a point, where its results are `primal`.
+    """Checks the derivatives of a program with respect to the inputs `wrt`. `primal` are its results at the point.
 
     Returns the JVP and the VJP, each with its arguments and results.
     """
@@ -159,7 +160,7 @@ def _check(
 def _check_jax(
     program: Program, point: list[Array], rng: np.random.Generator, function: Callable[..., Any], rtol: float
 ) -> None:
-    """Compares derivatives with `jax.jvp` and `jax.vjp`; JAX's cotangents are the conjugates of tiduc's."""
+    """Compares derivatives with `jax.jvp` and `jax.vjp`. JAX's cotangents are the conjugates of tiduc's."""
     import jax
 
     wrt = active(point)

@@ -1,8 +1,7 @@
-"""Checks derivatives of whole programs with the reference interpreter, by central differences and the adjoint identity.
+"""Checks derivatives of whole programs on the reference interpreter.
 
-At a point, with random tangents and cotangents, the JVP is compared with central differences of the program, and the
-VJP with the JVP by the adjoint identity. The JVPs and VJPs of the JVP and VJP programs are then checked in the same
-way.
+With random tangents and cotangents, the JVP is compared with central differences of the program, and the VJP with the
+JVP by the adjoint identity. The derivatives of the JVP and VJP programs are then checked likewise.
 """
 
 import itertools
@@ -31,7 +30,7 @@ def interpreted(program: tiduc.Program, point: Sequence[Array]) -> list[Array]:
 
 
 def check(text: str, *arguments: Any, subsets: bool = True) -> None:
-    """Checks a program's derivatives as above; with `subsets`, to first order in every subset of float arguments."""
+    """Checks a program's derivatives. With `subsets`, also checks order one in every subset of float arguments."""
     rng = np.random.default_rng(0)
     program, point = tiduc.load(text), [np.asarray(x) for x in arguments]
     floats, primal = active(point), interpreted(program, point)
@@ -45,7 +44,7 @@ def check(text: str, *arguments: Any, subsets: bool = True) -> None:
 def _check(
     program: tiduc.Program, point: list[Array], primal: Sequence[Array], wrt: list[int], rng: Any
 ) -> list[tuple[tiduc.Program, list[Array], list[Array]]]:
-    """Checks the derivatives of a program with the results `primal`; returns JVP and VJP with arguments and results."""
+    """Checks a program's derivatives. `primal` are its results. Returns JVP and VJP with arguments and results."""
     dx = [like(point[i], rng) for i in wrt]
     jvp, tangent_point = program.jvp(wrt), [*point, *dx]
     tangents = interpreted(jvp, tangent_point)
@@ -69,7 +68,7 @@ def _same(actual: Sequence[Array], expected: Sequence[Array]) -> None:
 def difference(
     program: tiduc.Program, point: Sequence[Array], wrt: Sequence[int], dx: Sequence[Array]
 ) -> list[Array]:
-    """Central differences of the differentiable outputs; raises `Kink` if two step sizes disagree."""
+    """Central differences of the differentiable outputs. Raises `Kink` if two step sizes disagree."""
     wide, narrow = (check_rule.difference(program, point, wrt, dx, step) for step in (1e-3, 2e-4))
     for x, y in zip(wide, narrow, strict=True):
         if not np.allclose(x, y, rtol=1e-4, atol=1e-4):

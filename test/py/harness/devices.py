@@ -18,10 +18,10 @@ COUNT = 8
 
 
 def by_processes(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of `main`, run by eight processes; each argument and result has one row per process."""
+    """The results of `main`, run by eight processes. Arguments and results have one row for each process."""
     with jax.enable_x64(True):
         compiled = _compiled(text, COUNT, 1, False)
-        # Each device has different data, but the sharding is declared as replicated, so that JAX passes the data on
+        # Each device has different data. The sharding is declared as replicated, so that JAX passes the data on
         # unchanged.
         each = NamedSharding(Mesh(np.array(jax.devices()), "p"), PartitionSpec())
         buffers = []

@@ -1,4 +1,4 @@
-"""Checks programs with dynamic dimensions at several sizes, against the same programs refined to static shapes."""
+"""Compares programs of dynamic shape, at several sizes, with the programs refined to static shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def run(program: Program, arguments: Sequence[Array]) -> tuple[Array, ...]:
 def check_dynamic(
     text: str, *points: Sequence[Any], order: int = 2, seed: int = 0, everywhere: bool = True
 ) -> Program:
-    """Checks a program's derivatives at points of several sizes against those of its static form.
+    """Compares a program's derivatives at points of several sizes with those of its static form.
 
     Without `everywhere`, derivatives of order two are checked at the first point only.
     """

@@ -23,7 +23,7 @@ from tiduc.eager.graphs import Data, Emit
 
 F64 = np.dtype("f8")
 SESSION = Session(Interpreter())
-"""The session that all these tests share, so that each graph structure is differentiated once."""
+"""The session of all these tests. They share it, so that each graph structure is differentiated once."""
 
 # Arguments: two matrices of the same shape, and a vector and a matrix of matching sizes.
 X = np.array([[0.3, -0.7, 1.2], [0.9, 0.4, -0.2]])
@@ -50,14 +50,14 @@ class Frontend:
         *inputs: EagerInput,
         retained: Callable[[Sequence[Data]], dict[Value, Data]] | None = None,
     ) -> list[EagerInput]:
-        """Runs a graph and records it; `retained` chooses the values to retain, by default the results."""
+        """Runs a graph and records it. `retained` chooses the values to keep; the default is the results."""
         data = self.executor.execute_forward(graph, [x.data for x in inputs])
         kept = dict(zip(graph.outputs, data, strict=True)) if retained is None else retained(data)
         outputs = self.recorder.record(graph, inputs, kept)
         return [output.read(y) for output, y in zip(outputs, data, strict=True)]
 
     def op(self, kind: str, *inputs: EagerInput) -> EagerInput:
-        """The result of an op for which the builder has a method."""
+        """The result of an op that the builder has a method for."""
         (result,) = self.run(self.graph(kind, lambda b, *xs: [getattr(b, kind)(*xs)], len(inputs)), *inputs)
         return result
 
@@ -67,7 +67,7 @@ class Frontend:
 
 
 def same_gradients(f: Callable[..., Any], *points: np.ndarray, **tolerance: float) -> None:
-    """Asserts that `f(xp, ...)` has NumPy's values, and that its VJP of a random seed has JAX's values."""
+    """Asserts that `f(xp, ...)` has NumPy's values, and that its VJP for a random seed has JAX's values."""
     tolerance = {"rtol": 1e-11, "atol": 1e-12, **tolerance}
     arrays = [Array(x, requires_grad=True) for x in points]
     y = f(np, *arrays)

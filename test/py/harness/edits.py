@@ -1,4 +1,4 @@
-"""Runs edits of IREE's IR (`backends/iree/modules/`) on text, and adds edits to the process that compiles a program."""
+"""Runs edits of IREE's IR (`backends/iree/modules/`) on text, and adds edits to the compiler's process."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from tiduc.backends.iree.modules import job
 def after(edit: Callable[[Any], bool], text: str) -> str | None:
     """The text of a module after an edit, or None if the edit changes nothing.
 
-    The text may have ops of unknown dialects.
+    The text may contain ops of unknown dialects.
     """
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
@@ -30,7 +30,7 @@ def compiles_with(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
 
 def broken(name: str) -> str:
-    """Code that adds an edit for speed, which always fails because the module violates an invariant."""
+    """Code that adds an edit for speed. The edit always fails, because an invariant is broken."""
     return f"""from tiduc.backends.iree.modules import edits, invariants
 def {name}(module):
     raise invariants.Broken("modules are short")

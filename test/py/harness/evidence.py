@@ -1,8 +1,7 @@
-"""Records the coverage of the tests of rules: per op the checked element types and orders, and the refusals.
+"""Records what the tests of rules cover: the element types and orders for each op, and the refusals.
 
-`check_rule` differentiates with an op set that records which rules are requested. When all of test/py/rules has run,
-`conftest.py` compares the records with the tables in tiduc/tables, from which `tiduc ops` and docs/ops.md are
-generated.
+`check_rule` differentiates with an op set that records the requested rules. When all of test/py/rules has run,
+`conftest.py` compares the records with the tables in tiduc/tables, which `tiduc ops` and docs/ops.md show.
 """
 
 import functools
@@ -31,7 +30,7 @@ class Recorder(OpSet):
 
     @classmethod
     def new(cls) -> "Recorder":
-        """A recorder that has all rules of `OPSET` and no records."""
+        """A recorder with all rules of `OPSET` and no records."""
         return cls(**{f.name: getattr(OPSET, f.name) for f in fields(OpSet)})
 
     def linearize_rule(self, op: Any) -> LinearizeRule | None:
@@ -44,7 +43,7 @@ class Recorder(OpSet):
 
 
 def _element(op: Any) -> str:
-    """The first float or complex element type of the operands, captures and results; "none" if there is none."""
+    """The first float or complex element type of the operands, captures and results, or "none"."""
     elements = (_continuous(x.type) for x in (*op.operands, *op.captures, *op.results))
     return next((element for element in elements if element is not None), "none")
 
@@ -65,16 +64,19 @@ class Notes:
         self.refusals: set[Refusal] = set()
 
     def checked(self, recorder: Recorder, order: int) -> None:
-        """Records rules as checked up to an order; `recorder` has the rules that the checked derivatives requested.
+        """Records the rules in `recorder` as checked up to an order. The checked derivatives requested these rules.
 
-        Call it before the derivatives of higher order are made, because they also request rules of ops that rules emit.
-        If a check fails later, the session fails and no tables are compared.
+        Call it before making derivatives of higher order, because these also request rules of ops that rules emit. If a
+        check fails later, the session fails, and no tables are compared.
         """
         if self._taken:
             self.rules.update((*row, order) for row in recorder.met)
 
     def checked_text(self, text: str, order: int) -> None:
-        """Differentiates a program in all its inputs, and records the requested rules as checked up to an order."""
+        """Differentiates a program with respect to all inputs.
+
+        Records the requested rules as checked up to an order.
+        """
         if not self._taken:
             return
         recorder = Recorder.new()
@@ -85,7 +87,7 @@ class Notes:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Records the checks and refusals that happen inside the `with` block."""
+        """A context that records checks and refusals."""
         init = Unsupported.__init__
 
         def noting(error: Unsupported, message: str, location: Any = None) -> None:
@@ -120,7 +122,7 @@ def joined(rows: Iterable[Any]) -> list[Any]:
 
 
 def _checked(rules: Iterable[tuple[str, str, str, int]]) -> list[Checked]:
-    """One row per op for which derivatives of the tested programs request a rule."""
+    """One row for each op whose rules the derivatives of tested programs request."""
     kinds: dict[str, dict[str, set[str]]] = {}
     orders: dict[str, int] = {}
     for kind, op, element, order in rules:

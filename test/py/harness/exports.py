@@ -1,4 +1,4 @@
-"""Programs that JAX exports for CPU, CUDA or TPU, and replacements on the CPU for custom calls of CUDA and TPU."""
+"""Programs that JAX exports for CPU, CUDA or TPU, and CPU replacements for the custom calls of CUDA and TPU."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from harness.xla import by_xla
 from tiduc.loading import load
 
 CALL = re.compile(r"stablehlo\.custom_call @(\w+)\((%\w+)\) \{(.*)\} : \(tensor<((?:\d+x)*)(\S+)>\) -> (.*)")
-"""A custom call of one operand, up to its result types.
+"""Matches a custom call with one operand, up to its result types.
 
 Groups: target, operand, attributes, sizes, element type, results.
 """
@@ -62,7 +62,7 @@ def floats(arguments: Sequence[Any]) -> list[int]:
 
 
 def with_stand_ins(text: str) -> str:
-    """The program with each custom call that a CPU lacks replaced by a function of custom calls that a CPU has."""
+    """The program with CPU functions in place of custom calls that a CPU lacks."""
     functions = []
 
     def call(match: re.Match[str]) -> str:
@@ -82,9 +82,9 @@ def with_stand_ins(text: str) -> str:
 
 
 def check_platform(function: Callable[..., Any], x: Any, platform: str, on_cpu: Any = None) -> None:
-    """Checks the derivatives of an export for another platform against JAX's derivatives on the CPU.
+    """Compares the derivatives of an export for another platform with JAX's derivatives on the CPU.
 
-    `on_cpu` is the function to run on the CPU if the other platform uses another algorithm than the CPU.
+    `on_cpu` is the function to run on the CPU if the other platform uses another algorithm.
     """
     rng, on_cpu = np.random.default_rng(1), on_cpu or function
     program = load(exported(function, x, platform=platform))
@@ -138,7 +138,7 @@ STAND_INS: dict[str, Callable[[Any, str], Any]] = {
     ),
     "cusolver_geev_ffi": lambda x, a: _eig(x, "right = true" in a),
 }
-"""For each target, a function from the operand and the attributes' text to the call's results.
+"""For each target, a function from the operand and the text of attributes to the call's results.
 
-NaN stands for results that it does not compute.
+Results that the function does not compute are NaN.
 """

@@ -1,7 +1,7 @@
-"""Marks the tests that need what the second ring installs: PyTorch, and Vulkan's software device.
+"""Marks the tests that need PyTorch or Vulkan's software device, which only the second ring installs.
 
-Such tests call `importorskip("torch")`, or `skip_without_device` with a target for Vulkan: in their module, in their
-own code, or in a fixture. The marks follow from these calls; marks set by hand would duplicate them.
+Such a test, its module or its fixtures call `importorskip("torch")`, or `skip_without_device` with a target for Vulkan.
+The marks are derived from these calls, so that no test needs marks by hand.
 """
 
 import inspect
@@ -32,7 +32,7 @@ def mark_vulkan(items: Sequence[Any]) -> None:
 
 
 def _runs_on_vulkan(function: Any, item: Any) -> bool:
-    """Whether a function calls `skip_without_device`, and either names a Vulkan device or gets one as a parameter."""
+    """Whether a function calls `skip_without_device`, and names a Vulkan device or gets one as a parameter."""
     code = inspect.unwrap(function).__code__
     if "skip_without_device" not in code.co_names:
         return False

@@ -1,7 +1,7 @@
-"""Public calls of tiduc that threads of a new process make concurrently: `python in_threads.py NAME,...`.
+"""Makes public calls of tiduc concurrently, in several threads: `python in_threads.py NAME,...`.
 
-Each thread makes all calls in its own order. It prints a call that raises, or whose result differs from the result in a
-single thread.
+Each thread makes all calls in an order of its own. The script prints each call that raises an error, or whose result
+differs from the result in a single thread.
 """
 
 import pickle
@@ -49,7 +49,7 @@ _shared: list[tiduc.Program] = []
 
 
 def shared() -> tiduc.Program:
-    """The one program of all threads; their calls extend its view concurrently."""
+    """The program that all threads share. Their calls extend its view concurrently."""
     return _shared[0]
 
 

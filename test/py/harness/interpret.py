@@ -1,4 +1,4 @@
-"""Runs the reference interpreter at several points. A worker process imports this module but no test library."""
+"""Runs the reference interpreter at several points. Worker processes import this module, but no test library."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Compares jets along straight lines with nested JVPs: the coefficient of order k is the k-th nested JVP over k!."""
+"""Compares jets along straight lines with nested JVPs: the k-th nested JVP over k! is the coefficient of order k."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ def check_against_nested_jvps(
 ) -> None:
     """Compares the coefficients of orders 1 to `order` with nested JVPs, along a random line in all float inputs.
 
-    The reference interpreter runs the programs; with `compiled`, XLA does.
+    The programs run on the reference interpreter, or on XLA with `compiled`.
     """
     arguments, rng = [np.asarray(x) for x in point], np.random.default_rng(0)
     wrt = active(arguments)

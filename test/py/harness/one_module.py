@@ -1,12 +1,12 @@
-"""Compiles several programs to one module: IREE's compiler takes about a second for a module, however small it is.
+"""Compiles several programs to one module, because IREE takes about a second for a module, however small.
 
-`compiled_together` has a function for each program. IREE's compiler takes a quarter of a second for each further
-function, because it collects the patterns of its passes per function. `joined` therefore merges several functions into
-one, if the context does not change how their ops are compiled. `compiled_as_one` compiles the merged function;
+`compiled_together` makes a function of each program. But each further function takes IREE a quarter of a second,
+because IREE collects the patterns of its passes for each function. `joined` therefore merges several functions into
+one, for programs whose ops are compiled alike in any context. `compiled_as_one` compiles the merged function, and
 `Programs` gathers the programs of a file's tests for it.
 
-A program with loops needs its own module or `kernels=True`: if IREE rejects one loop as a kernel, it compiles all
-programs of the module without kernels.
+A program with loops needs a module of its own, or `kernels=True`. Otherwise, if IREE rejects one loop as a kernel, all
+programs of the module are compiled without kernels.
 """
 
 import re
@@ -36,10 +36,10 @@ from tiduc.runtime.run import Executable
 def compiled_together(
     texts: Mapping[str, str], target: str = "cpu", kernels: bool = False, fast: bool = True
 ) -> dict[str, Executable]:
-    """Compiles StableHLO programs to functions of one module by all passes of the backend; returns them by name.
+    """Compiles StableHLO programs to functions of one module, with all passes. Returns the functions by name.
 
-    With `kernels`, raises `CompileError` if IREE rejects a loop as a kernel. Without `fast`, no rewrites for speed
-    apply.
+    With `kernels`, raises `CompileError` if IREE rejects a loop as a kernel. With `fast=False`, omits rewrites for
+    speed.
     """
     vmfb = module_of(texts, target, kernels, fast)
     return {name: Executable(vmfb, target, entry=function_of(name)) for name in texts}
@@ -56,14 +56,14 @@ def module_of(
 
 
 def _compiled(program: Lowered, options: Options, kernels: bool) -> bytes:
-    """The compiled module of a program; with `kernels`, only the first attempt is made."""
+    """The compiled module of a program. With `kernels`, makes only the first attempt."""
     return (
         compile_source(next(Prepared(program, options).applicable())) if kernels else build(program, options)
     )
 
 
 def selected(request: pytest.FixtureRequest, test: str, **parameters: Any) -> set[str]:
-    """The values of the parameter `name` in the selected cases of a test whose other parameters are these.
+    """The values of the parameter `name` in the selected cases of a test. `parameters` fixes the other parameters.
 
     Cases that `-k` or a sample leaves out are not compiled.
     """
@@ -106,7 +106,10 @@ Results = tuple[Sequence[NDArray[Any]], tuple[NDArray[Any], ...]]
 
 @dataclass(frozen=True)
 class Joined:
-    """Several programs in one compiled function. A call of one program runs all; the others get their `examples`."""
+    """Several programs in one compiled function.
+
+    A call of one program runs all; other programs get their `examples`.
+    """
 
     run: Executable
     examples: Mapping[Any, Sequence[NDArray[Any]]]
@@ -130,10 +133,10 @@ class Joined:
 def compiled_as_one(
     programs: Mapping[Any, str | Given], kernels: bool = False, target: str = "cpu"
 ) -> Joined:
-    """Compiles StableHLO programs with static sizes to one function by all passes of the backend.
+    """Compiles StableHLO programs of static sizes to one function, with all passes.
 
-    The example of a program without given arguments is zeros. With `kernels`, raises `CompileError` if IREE rejects a
-    loop as a kernel.
+    A program without arguments gets zeros as its example. With `kernels`, raises `CompileError` if IREE rejects a loop
+    as a kernel.
     """
     given = {name: (each, None) if isinstance(each, str) else each for name, each in programs.items()}
     text, counts = joined(_function(text, f"program_{i}") for i, (text, _) in enumerate(given.values()))
@@ -156,12 +159,12 @@ class Programs:
     """
 
     def of_test(self, programs: Callable[..., Mapping[str, Given]]) -> Callable[..., Mapping[str, Given]]:
-        """Decorates a function that returns the programs of a test. It is named like the test, without `test_`."""
+        """Decorates a function that returns the programs of a test. Its name is the test's name without `test_`."""
         self.of_tests[f"test_{programs.__name__}"] = programs
         return programs
 
     def results(self, request: pytest.FixtureRequest) -> dict[str, dict[str, Results]]:
-        """Arguments and results of the programs of each selected case, by the names of the case and the program."""
+        """The arguments and results of each selected case's programs, by the names of case and program."""
         by_target: dict[str, dict[tuple[str, str], Given]] = {}
         for item in request.session.items:
             if (

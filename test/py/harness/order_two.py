@@ -1,9 +1,9 @@
-"""Chooses the checks of rules for which the fast tests include subsets of the inputs and order two.
+"""Chooses the checks of rules that include, in the fast tests, order two and subsets of the inputs.
 
 Order two differentiates the programs that rules emit, and takes two thirds of a check's time. In the fast tests, a case
 of a parametrized test includes both if it reaches a rule, or an emitted kind of op, that no earlier case of its file
-reached. A test that passes `order=2`, for example at a zero or a kink, always includes them. A test without parameters
-also does. `python -m pytest test/py/rules` includes them in all checks.
+reached. Tests without parameters, and tests that pass `order=2`, for example at a zero or a kink, always include both.
+`python -m pytest test/py/rules` includes both in all checks.
 """
 
 import re
@@ -18,7 +18,7 @@ _OP = re.compile(r"\b(?:stablehlo|chlo|tidu)\.\w+|@[\w.]+")
 
 
 class OrderTwo:
-    """The rules and the emitted kinds of ops that the checks of a file have covered to order two."""
+    """The rules and the emitted kinds of ops that the checks of a file have covered up to order two."""
 
     def __init__(self) -> None:
         self._last: Path | None = None
@@ -26,13 +26,13 @@ class OrderTwo:
         self._reached: set[object] = set()
 
     def sample(self, file: Path | None) -> None:
-        """Samples the checks of this test file from now on. Without a file, all checks include order two."""
+        """From now on, samples the checks of this test file. Without a file, all checks include order two."""
         if file and file != self._last:
             self._last, self._reached = file, set()
         self._is_sampled = file is not None
 
     def is_due(self, recorder: Recorder, derived: Iterable[Program]) -> bool:
-        """Whether the check of a program with these derivatives includes order two and subsets."""
+        """Whether the check of a program includes order two and subsets. `derived` are the program's derivatives."""
         reached = {*recorder.met, *(op for program in derived for op in _OP.findall(str(program)))}
         is_due = not self._is_sampled or not reached <= self._reached
         self._reached |= reached

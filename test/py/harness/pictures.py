@@ -47,7 +47,7 @@ def view(*arguments: str) -> str:
 
 
 def layers(count: int, width: int = 8) -> str:
-    """A residual network; each layer has ten ops and its own weights."""
+    """A residual network. Each layer has ten ops and weights of its own."""
     t = f"tensor<{width}xf32>"
     weights = ", ".join(f"%w{i}: tensor<{width}x{width}xf32>" for i in range(count))
     lines = [f"func.func @main(%x0: {t}, {weights}) -> {t} {{", f"  %c = stablehlo.constant dense<0.5> : {t}"]
@@ -67,7 +67,7 @@ def layers(count: int, width: int = 8) -> str:
 
 
 def blocks_of(count: int) -> str:
-    """Layers, each of which has two equal sequences of ops, one op between the sequences, and one op after them."""
+    """Layers of two equal sequences of ops, with one op between the sequences and one op after them."""
     t, names, lines = "tensor<8xf32>", iter(range(10000)), []
     at = "x"
 

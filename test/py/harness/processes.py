@@ -34,7 +34,7 @@ def command(directory: Path, *words: str, **environment: str) -> subprocess.Comp
     """Runs a command of tiduc in a directory, with additional environment variables.
 
     The command runs in a fork of a process that has loaded tiduc's libraries, because loading takes ten times as long
-    as the work of a typical command. `test_cli.py` starts commands as a shell does.
+    as a typical command. `test_cli.py` starts commands as a shell does.
     """
     variables = {**os.environ, **environment}
     with TemporaryFile() as given, TemporaryFile("w+") as output, TemporaryFile("w+") as errors:

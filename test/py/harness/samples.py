@@ -1,11 +1,11 @@
-"""Chooses the cases of an exhaustive parametrization that run in the fast tests, and marks the others slow.
+"""Chooses the cases of a parametrized test that run in the fast tests, and marks the others slow.
 
     @pytest.mark.sampled(12)
     @pytest.mark.parametrize("size", [1, 2, 5])
     @pytest.mark.parametrize("dtype", [...])
     def test_all(size, dtype): ...
 
-The 12 cases are chosen one by one. Each next case adds the most new parameter values and new pairs of values.
+The 12 cases are chosen one by one. Each further case adds the most new parameter values and new pairs of values.
 """
 
 import itertools
@@ -24,7 +24,7 @@ def mark_slow(items: Sequence[Any]) -> None:
             cases.setdefault((item.path, item.originalname), []).append(item)
     for some in cases.values():
         count = some[0].get_closest_marker("sampled").args[0]
-        # Cases with equal values of a parameter share the object of the value.
+        # Cases that share a parameter's value share the object, so the object's id identifies the value.
         values = [{name: id(x) for name, x in item.callspec.params.items()} for item in some]
         kept = sample(values, count)
         for i, item in enumerate(some):
@@ -35,11 +35,13 @@ def mark_slow(items: Sequence[Any]) -> None:
 def sample(cases: Sequence[Mapping[str, int]], count: int) -> set[int]:
     """The indices of `count` cases. Each case adds the most new values and pairs of values to the cases before it.
 
-    A case has a number for each parameter; the number stands for a value.
+    A case maps each parameter to a number that stands for a value.
     """
     left = {i: _combinations(case) for i, case in enumerate(cases)}
     order = list(left)
-    random.Random(0).shuffle(order)  # random order: the first of equally good cases would be alike
+    random.Random(0).shuffle(
+        order
+    )  # random order, because successive cases are alike, and the first of equally good cases is chosen
     chosen: set[int] = set()
     while order and len(chosen) < count:
         best = max(order, key=lambda i: len(left[i]))

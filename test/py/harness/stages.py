@@ -19,7 +19,7 @@ F64, V = "tensor<f64>", "tensor<3xf64>"
 
 
 def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], type_: str = F64) -> str:
-    """The text of a primal graph. All inputs, which are named `%key`, and all outputs have one type."""
+    """The text of a primal graph. All its inputs, which are named `%key`, and outputs have the type `type_`."""
     arguments = ", ".join(f"%{key}: {type_}" for key in inputs)
     header = f"^bb0({arguments}):" if inputs else "^bb0:"
     keys = ", ".join(f"@{key}" for key in inputs)
@@ -33,7 +33,7 @@ def graph(name: str, inputs: Sequence[str], body: str, outputs: Sequence[str], t
 
 
 def named(value: str, name: str, type_: str = F64) -> str:
-    """The text of an op that names a value, so that other graphs can refer to it."""
+    """The text of an op that names a value, so that other graphs can refer to the value."""
     return f'"tidu.name"({value}) {{sym_name = "{name}"}} : ({type_}) -> ()\n'
 
 
@@ -81,7 +81,7 @@ def body(text: str) -> list[str]:
 
 
 def function(*lines: str, inputs: str = f"x: {V}", output: str = f"%y: {V}") -> str:
-    """The text of a function; its inputs are separated by semicolons."""
+    """The text of a function. Semicolons separate its inputs."""
     arguments = ", ".join(f"%{part}" for part in inputs.split("; "))
     value, _, type_ = output.partition(": ")
     inside = "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Links a static library into a program that reads its arguments from standard input, and runs the program."""
+"""Links a static library into a program that reads arguments from standard input, and runs the program."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ def run_library(
     emulator: Sequence[str] = (),
     offset: int = 0,
 ) -> list[Any]:
-    """The results of the second call of the library; `offset` moves the arguments away from multiples of 64 bytes.
+    """Calls the library twice; returns the results of the second call.
 
-    The program fails if the first call takes more memory than the header states. The second call gets the donated
-    arguments with the values that the first call wrote into them.
+    The program fails if the first call takes more memory than the header states. The second call gets donated arguments
+    with the values that the first call wrote into them. `offset` moves the arguments away from multiples of 64 bytes.
     """
     library, donated = compile_library(program.lower(), "net", Options(target)), donations(program.lower())
     (folder / "net.o").write_bytes(library.kernels)
@@ -52,7 +52,7 @@ def run_library(
 
 
 def results(signature: Signature, data: bytes) -> list[Any]:
-    """The arrays in the program's output, with the types and shapes of the signature's outputs."""
+    """Reads the arrays in the program's output. The signature has their types and shapes."""
     arrays, at = [], 0
     for value in signature.outputs:
         count = _bytes(value)

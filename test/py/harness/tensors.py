@@ -12,13 +12,13 @@ def tensor(sizes: Sequence[int], element: str = "f64") -> str:
 
 
 def normal(generator: np.random.Generator, sizes: Sequence[int], element: str = "f64") -> NDArray[np.inexact]:
-    """Normally distributed numbers in f64, or complex numbers with such parts."""
+    """Normally distributed numbers in f64, or complex numbers with normally distributed parts."""
     x = np.asarray(generator.standard_normal(sizes))
     return x + 1j * generator.standard_normal(sizes) if element.startswith("complex") else x
 
 
 def one_op(op: str, *types: str, result: str | None = None, attributes: str = "") -> str:
-    """The text of a function with one op; by default its result has the type of the first operand."""
+    """The text of a function with one op. The default type of the result is the first operand's."""
     arguments = ", ".join(f"%{i}: {t}" for i, t in enumerate(types))
     operands = ", ".join(f"%{i}" for i in range(len(types)))
     result = result or types[0]

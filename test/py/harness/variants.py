@@ -1,9 +1,9 @@
-"""CPU targets for tests that compare the text of compiled programs. The features of this machine's CPU are unknown.
+"""CPU targets for tests that compare the text of compiled programs.
 
     str(source_of(program, AVX512).stablehlo).count("flow.executable.export") == 1
 
-A test that compares text names a CPU, so that the text is the same on every machine: passes read only the features of
-the target. A test that runs a program compiles it for this machine (`HERE`), and compares only values.
+A test that compares text names a CPU, so that the text does not depend on the machine. A test that runs a program
+compiles it for this machine's CPU (`HERE`), whose features are unknown, and compares only values.
 """
 
 AVX512, THREADS = "cpu:x86-64-v4", "cpu-threads:x86-64-v4"
@@ -15,5 +15,5 @@ HERE, THREADS_HERE = "cpu", "cpu-threads"
 
 
 def named(target: str) -> str:
-    """The target of compared program text, if programs run on `target`: a named CPU replaces this machine's."""
+    """The target for comparing text, if programs run on `target`: a named CPU replaces this machine's CPU."""
     return {HERE: AVX512, THREADS_HERE: THREADS}.get(target, target)

@@ -1,4 +1,4 @@
-"""Vulkan devices in tests: whether one exists, and how to close it, because open devices keep cores busy."""
+"""Vulkan devices in tests: finds out whether one exists, and closes them, because open devices keep cores busy."""
 
 import functools
 import gc
@@ -33,9 +33,9 @@ def skip_without_device(target: str) -> None:
 
 
 def module_for_gpus(text: str, target: str) -> bytes:
-    """The compiled module of programs, at least one of which copies from an argument or to a result.
+    """The compiled module of a program that copies from an argument or to a result.
 
-    Sets the flag for such programs on SPIR-V targets, so that the compiler does not run again to add it.
+    On SPIR-V targets, such programs need a compiler flag. Passing the flag saves a second run of the compiler.
     """
     flags = RECORD_EACH_RUN if find_target(target).spirv else ()
     return compile_source(Source(text, target, flags=flags))
@@ -44,16 +44,16 @@ def module_for_gpus(text: str, target: str) -> bytes:
 def called(
     vmfb: bytes, target: str, arguments: Mapping[str, Sequence[Any]]
 ) -> dict[str, tuple[NDArray[Any], ...]]:
-    """The results of functions of a module on these arguments, by name.
+    """The results of a module's functions on these arguments, by name.
 
-    Loads the module once, because llvmpipe then compiles all kernels of the module, which takes seconds.
+    Loads the module once, because loading makes llvmpipe compile all kernels, which takes seconds.
     """
     loaded = Loaded(vmfb, target, "")
     return {name: Executable.of(loaded, name)(*given) for name, given in arguments.items()}
 
 
 def close_vulkan() -> None:
-    """Closes the Vulkan devices of this process that are not in use by a module.
+    """Closes the Vulkan devices of this process that no module uses.
 
     While a device of Mesa's llvmpipe is open, two threads poll for completed work and keep two cores busy.
     """

@@ -1,6 +1,6 @@
-"""Runs programs with ops that the reference interpreter lacks or crashes on: with XLA through JAX, or with IREE.
+"""Runs programs that the reference interpreter cannot run, with XLA (through JAX) or IREE.
 
-A program with collectives runs as eight processes; its arrays then have one row per process.
+A program with collectives runs as eight processes. Its arrays then have one row for each process.
 """
 
 import functools
@@ -35,7 +35,7 @@ OF_IREE = (r"stablehlo\.(einsum|torch_index_select|unary_einsum)",)
 
 @functools.lru_cache(maxsize=16)
 def chosen(text: str) -> Callable[[str, Sequence[Array]], tuple[Array, ...]] | None:
-    """The evaluator for a program that the reference interpreter cannot run; None if the interpreter can run it."""
+    """The evaluator for a program that the reference interpreter cannot run. None if the interpreter can run it."""
     for evaluate, patterns in ((by_processes, COLLECTIVES), (by_xla, OF_XLA), (by_iree, OF_IREE)):
         if any(re.search(pattern, text) for pattern in patterns):
             return evaluate
@@ -56,7 +56,7 @@ def _of_xla(text: str) -> Any:
     client = xla_bridge.get_backend("cpu")
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
     options = xla_client.CompileOptions()
-    # Compilation takes most of the time, and twice as long with the fusion emitters.
+    # The fusion emitters would double the compile time, which is most of the time.
     options.executable_build_options.debug_options.xla_backend_optimization_level = 0
     try:
         return client.compile_and_load(text, devices, options)
@@ -69,7 +69,7 @@ def _of_xla(text: str) -> Any:
 
 
 def by_iree(text: str, arguments: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of `main` by IREE, which accepts deprecated ops that XLA rejects."""
+    """The results of `main`, computed by IREE, which accepts deprecated ops that XLA rejects."""
     return tuple(np.asarray(y) for y in _of_iree(text)(*arguments))
 
 
