@@ -154,10 +154,7 @@ def _repeats(ops: Sequence[IrOp], index: _Index) -> Iterator[Repeat]:
 
 
 def _kinds(ops: Sequence[IrOp]) -> list[int]:
-    """Numbers ops. Ops share a number if they differ only in the values they read.
-
-    An op that must not repeat has a negative number.
-    """
+    """A number per op: equal for ops that differ only in the values they read, negative if an op may not repeat."""
     numbers: dict[Hashable, int] = {}
     return [
         numbers.setdefault(_kind(op), len(numbers)) if _may_repeat(op) else -1 - i for i, op in enumerate(ops)
