@@ -24,7 +24,7 @@ from tiduc.tables import Refusal
 FLAGS = f"--xla_force_host_platform_device_count=8 {XLA_FLAGS}"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
-# The tests of a session share a temporary cache of compiled programs, and do not use the user's cache.
+# The tests of a session share a temporary cache of compiled programs, so that they do not use the user's cache.
 IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ  # a pytest-xdist worker, which inherits the session's cache
 if not IS_WORKER:
     os.environ["TIDUC_CACHE"] = tempfile.mkdtemp(prefix="tiduc-tests-")

@@ -1,4 +1,4 @@
-"""Arrays that are too large and files that never end raise errors before they take memory or time."""
+"""Arrays that are too large and files that never end raise errors before they use up memory or time."""
 
 import io
 import os

@@ -33,7 +33,7 @@ SLOW = re.compile(r"stablehlo\.(batch_norm_|torch_index_select|triangular_solve)
 
 
 def ops() -> list[Any]:
-    """The names of ops whose program takes an array, has only static shapes, and runs on an engine of the tests."""
+    """The names of ops whose program takes an array, has only static shapes, and runs on one of the tests' engines."""
     names = []
     for op, text in TEXTS.items():
         signature = text.partition("func.func")[2].partition("{")[0]
@@ -372,7 +372,7 @@ def test_requests() -> None:
 
 
 def test_depth_and_sharing_cost_what_ops_cost() -> None:
-    """A chain of 20,000 squares, each of which reads its predecessor twice, has as many ops with a batch."""
+    """With a batch, a chain of 20,000 squares does not get more ops. Each square reads the previous one twice."""
     lines = ["  %0 = stablehlo.multiply %x, %x : tensor<f64>"]
     lines += [f"  %{i} = stablehlo.multiply %{i - 1}, %{i - 1} : tensor<f64>" for i in range(1, 20_000)]
     lines.append("  %y = stablehlo.sine %19999 : tensor<f64>")

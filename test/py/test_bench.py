@@ -129,7 +129,7 @@ def rows_of(script: str) -> list[str]:
 def test_a_row_shows_the_gain_of_each_rewrite_for_speed(
     monkeypatch: pytest.MonkeyPatch, record: Record
 ) -> None:
-    """The row that the record of a rewrite for speed names exists in the benchmark that the record names."""
+    """The record of a rewrite for speed names a benchmark and one of its rows. The row exists."""
     monkeypatch.syspath_prepend(BENCH)
     script, _, row = record.fault.row.partition(": ")
     assert row in rows_of(script)

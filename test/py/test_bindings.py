@@ -1,9 +1,7 @@
-"""TIDUC_MLIR selects other MLIR bindings.
+"""TIDUC_MLIR selects other MLIR bindings. If they lack something that tiduc needs, they are refused by name.
 
-They are used if they have all that tiduc needs, and otherwise refused by name.
-
-Only torch-mlir's wheel has StableHLO's dialects and everything else. Folders of links to its files, named like the
-upstream package, stand for other builds of MLIR.
+Only torch-mlir's wheel has StableHLO's dialects and everything else. Folders of links to its files stand for other
+builds of MLIR; they are named like the upstream package.
 """
 
 import os
@@ -32,7 +30,7 @@ PROGRAM = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def link(source: Path, folder: Path, without: Collection[str] = ()) -> None:
-    """Fills `folder` with links to the files in `source` whose names begin with no string of `without`."""
+    """Fills `folder` with links to files in `source`, except files whose names begin with a string of `without`."""
     folder.mkdir()
     for path in source.iterdir():
         if path.name in ("_mlir_libs", "extras"):
@@ -76,7 +74,7 @@ def test_refusals(tmp_path: Path, package: str, left_out: list[str], words: str)
 
 
 def test_classes_of_dialects_beside_tiduc() -> None:
-    """Other code gets the op classes of dialects that it imports, although tiduc adds empty modules for them."""
+    """Other code gets the op classes of the dialects that it imports. tiduc adds empty modules for these dialects."""
     text = "func.func @f(%i: index) { scf.for %j = %i to %i step %i { } return }"
     code = f"""
 from tiduc.dialect.mlir.context import context

@@ -69,7 +69,7 @@ def test_a_folder_above_may_be_sticky(folder: Path) -> None:
 def test_a_folder_of_another_user_is_not_used(
     folder: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under `sudo`, which keeps HOME, root does not write to the user's cache, and does not run its modules."""
+    """Under `sudo`, which keeps HOME, root neither writes to the user's cache nor runs modules from it."""
     foreign = folder if place == "folder" else folder.parent
     foreign.mkdir(parents=True)
     if os.geteuid() == 0:
@@ -94,7 +94,7 @@ def test_a_link_to_a_folder_is_looked_at_where_it_leads(folder: Path, tmp_path: 
 def test_the_folder_that_was_checked_is_used(
     folder: Path, of_parent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a path leads to another folder after the check, as when a link changes, that folder's entry is not read."""
+    """After the check, the path leads to another folder, because a link changes. That folder's entry is not read."""
     cache.write(KEY, b"module")
     monkeypatch.setenv("TIDUC_CACHE", str(tmp_path / "theirs" / "cache"))
     cache.write(KEY, b"another")

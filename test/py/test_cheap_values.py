@@ -57,7 +57,7 @@ WITHOUT = 3264
 
 @pytest.mark.parametrize("gain", [cheap._GAIN, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_a_gelu_keeps_its_argument(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GELU computes u = c m, e = erf u, g = e + 1, h = m / 2 and h g. If `gain` is positive, only m is kept."""
+    """A GELU is h g, where u = c m, e = erf u, g = e + 1 and h = m / 2. If `gain` is positive, only m is kept."""
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     random = np.random.default_rng(0)
     shapes = [(512, 64), *[(64, 64)] * COUNT]
@@ -74,20 +74,20 @@ def test_a_gelu_keeps_its_argument(gain: float, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_recomputation_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The products of these layers are so small that recomputing `erf` would take more than 2% of the time."""
+    """These layers have small products. Recomputing `erf` would take more than 2% of the time."""
     assert gradient().text.count("chlo.erf") == COUNT
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     assert gradient().text.count("chlo.erf") > COUNT
 
 
 def test_backends_know_every_barrier_of_a_plan() -> None:
-    """A recomputed op has a marked barrier even if it reads the value that was computed last."""
+    """Every recomputed op has a marked barrier, even if it reads the value that was computed last."""
     text = gradient().rematerialize("min").text
     assert text.count("stablehlo.optimization_barrier") == text.count("{tidu.recomputed}") > COUNT
 
 
 def transposed(numbers: str, result: str, reader: str) -> list[int]:
-    """The bytes that the memory model counts for the result of each op, in a function with the ops `reader`."""
+    """The bytes that the memory model counts for the result of each op. The ops of the function are `reader`."""
     text = f"""func.func @main(%x: tensor<8x16xf32>, %w: tensor<{numbers}xf32>) -> {result} {{
 {reader}
 }}
@@ -116,7 +116,10 @@ def test_transposed_batches_take_memory() -> None:
 
 
 def test_reversed_kernels_take_no_memory() -> None:
-    """A reversed kernel of a convolution takes no memory, but an image or a kernel reversed along its features does."""
+    """A reversed kernel of a convolution takes no memory.
+
+    A reversed image does, and a kernel with reversed features.
+    """
     x, w, y = "tensor<1x8x5x5xf32>", "tensor<4x8x3x3xf32>", "tensor<1x4x5x5xf32>"
 
     def sizes(of: str, dims: str) -> list[int]:
@@ -150,7 +153,7 @@ def test_reversed_kernels_take_no_memory() -> None:
 def test_an_op_that_a_kernel_reads_twice_takes_no_memory(
     b: str, c: str, results: str, sizes: list[int]
 ) -> None:
-    """The kernels of %b and %c compute the sine %a, unless %b is in another kernel or a result needs %a."""
+    """The kernels of %b and %c compute the sine %a, unless %b has a separate kernel or a result needs %a."""
     x = "tensor<4x4xf32>"
     types = ", ".join([x] * len(results.split()))
     kinds = {"dot_general": f"({x}, {x}) -> {x}", "transpose": f"({x}) -> {x}"}
@@ -169,7 +172,7 @@ def test_an_op_that_a_kernel_reads_twice_takes_no_memory(
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_second_run_takes_no_memory_in_the_kernel_of_its_reader(stored: bool) -> None:
-    """Two products read the first run of a softmax's quotient, and an elementwise op reads the second run.
+    """Two products read the first run of a softmax's quotient. An elementwise op reads the second run.
 
     Within a budget, the result of a second run counts as stored.
     """
@@ -218,7 +221,7 @@ def test_elementwise_ops_at_the_peak_recompute_what_they_read(monkeypatch: pytes
 def test_a_product_and_what_changes_its_dimensions_are_one_op(
     reader: str, result: str, sizes: list[int]
 ) -> None:
-    """The product of each batch is not stored if the batches are summed, or if rows and columns are exchanged."""
+    """If the batches of a product are summed, or its rows and columns exchanged, the product itself is not stored."""
     p, y = "tensor<3x5x6xf32>", f"tensor<{result}xf32>"
     types = f"({p}, tensor<f32>)" if "reduce" in reader else f"({p})"
     model = liveness(
@@ -234,7 +237,7 @@ def test_a_product_and_what_changes_its_dimensions_are_one_op(
 
 
 def test_values_that_are_compared_run_once() -> None:
-    """A second run may round differently, and the gradient of a maximum goes to numbers that equal the maximum."""
+    """The gradient of a maximum goes to numbers that equal it. A second run may round them differently."""
     x = "tensor<4096x64xf32>"
     layer = """  %m{i} = stablehlo.dot_general %x{i}, %w{i}, contracting_dims = [1] x [0] : (X, W) -> X
   %s{i} = stablehlo.logistic %m{i} : X
@@ -268,10 +271,7 @@ def test_values_that_are_compared_run_once() -> None:
 
 
 def test_loops_keep_masks_of_equal_numbers() -> None:
-    """The mask is a residual.
-
-    A loop would otherwise keep the product and the maxima, which have fewer bytes, and recompute the mask.
-    """
+    """The mask is a residual. The product and the maxima, which have fewer bytes, do not replace it."""
     vector, matrix = "tensor<8xf32>", "tensor<8x8xf32>"
     graph = tiduc.load(f"""func.func @main(%x: {matrix}) -> (tensor<8x8xi1>, {matrix}) {{
   %least = stablehlo.constant dense<0xFF800000> : tensor<f32>

@@ -67,7 +67,7 @@ def test_an_error_in_single_precision(text: str, kind: str, op: str) -> None:
 
 
 def test_a_small_derivative_beside_a_large_one() -> None:
-    """The check detects an error in one of two outputs and inputs even if the other derivative is large."""
+    """The check detects an error in one output and one input even if the derivative of another output is large."""
     text = """func.func @main(%x: tensor<f64>, %y: tensor<2xf64>) -> (tensor<2xf64>, tensor<f64>) {
       %k = stablehlo.constant dense<1.0e6> : tensor<2xf64>
       %0 = stablehlo.multiply %y, %k : tensor<2xf64>
@@ -220,7 +220,7 @@ def test_widened_constants(constant: str) -> None:
 
 
 def test_a_widened_resource() -> None:
-    """The converted program converts the resource at run time, because the bindings do not expose its elements."""
+    """The program in f64 converts the resource at run time, because the bindings do not expose its elements."""
     text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %c = stablehlo.constant dense_resource<w> : tensor<2xf32>
       %y = stablehlo.add %x, %c : tensor<2xf32>

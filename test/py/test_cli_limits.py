@@ -1,4 +1,4 @@
-"""If a limit of the system is reached, the command line names the limit and does not blame a compiler."""
+"""If a limit of the system is reached, the command line names the limit instead of blaming a compiler."""
 
 import json
 import struct

@@ -100,10 +100,10 @@ def test_gradient_of_a_laplacian() -> None:
 
 @pytest.mark.parametrize("name", ["scanned", "called"])
 def test_second_tangents_are_propagated_as_their_sum(name: str) -> None:
-    """Each layer multiplies all first tangents by the weights, but only one sum of the second tangents.
+    """Each layer multiplies all first tangents by its weights, but only the sum of the second tangents.
 
     The first of three layers has no product, because its tangents are the identity matrix. A loop has the product of
-    first tangents twice, because each linearization carries them as a loop-carried value.
+    the first tangents twice, because both linearizations carry these tangents.
     """
     x = RNG.standard_normal(5)
     text = load(exported(lambda x: jax.tree.leaves(PROGRAMS[name](x))[-1], x), inline=True).laplacian().text
@@ -125,7 +125,7 @@ def test_rows_that_are_independent_share_basis_vectors() -> None:
 
 
 def test_products_with_the_identity_matrix_are_transposed() -> None:
-    """The Jacobian of a product with a matrix, on either side, is that matrix, so no product is left."""
+    """The Jacobian of a product with a matrix, on either side, has no product, because it is that matrix."""
     x, w = RNG.standard_normal(4), RNG.standard_normal((4, 2, 3))
 
     def left(x: Any, w: Any) -> Any:
@@ -145,7 +145,7 @@ def test_products_with_the_identity_matrix_are_transposed() -> None:
 
 
 def test_factors_that_basis_vectors_share_are_multiplied_once() -> None:
-    """Each layer has a square of tangents, and before the next layer their product with the first derivative."""
+    """A layer has the square of tangents. Before the next layer, it has their product with the first derivative."""
     x = RNG.standard_normal(5)
     text = load(exported(called, x), inline=True).laplacian().text
     matrices = re.findall(r"stablehlo\.(\w+) (%\w+), (%\w+) : tensor<5x5xf64>", text)

@@ -371,7 +371,7 @@ def test_errors_of_the_compiler_name_the_file(
     ],
 )
 def test_compilers_that_run_out_of_memory(code: int, said: str, words: str) -> None:
-    """The diagnostics for all messages of compiler and loader that 300 runs with 1 to 35 MiB gave."""
+    """The diagnostics for all messages of the compiler and the loader in 300 runs with 1 to 35 MiB."""
     error = refusal(Ended(code, b"", said), Limits(mebibytes=1), find_target("cpu"), "f.mlir")
     assert re.match(f"f.mlir: error: target 'cpu': .*{words}", str(error))
 

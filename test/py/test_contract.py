@@ -66,7 +66,7 @@ def chain(draw: Random) -> tuple[str, list[NDArray[Any]]]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_chains(seed: int) -> None:
-    """A plan has fewer FLOPs than the chain had, and a second run finds no better one."""
+    """A plan has fewer FLOPs than the original chain. A second run finds no better plan."""
     draw = Random(seed)
     for _ in range(5):
         text, arguments = chain(draw)

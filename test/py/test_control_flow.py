@@ -196,7 +196,7 @@ def test_recursion_is_refused() -> None:
 def test_a_function_with_a_rule_of_its_own_stays_a_call() -> None:
     """A function with a custom rule is not inlined.
 
-    A reduction's region must not contain calls, so tiduc refuses a call of such a function in a reduction.
+    A reduction must not call it, because its region may not contain calls.
     """
     text = """
 func.func private @f(%a: tensor<f64>, %b: tensor<f64>) -> tensor<f64> attributes {tidu.vjp = @f_vjp} {
@@ -258,7 +258,7 @@ def operations_but_calls(text: str) -> int:
 
 @pytest.mark.parametrize("mode", ["jvp", "vjp", "grad", "hvp"])
 def test_many_calls_of_a_layer_cost_one(mode: str) -> None:
-    """Not counting calls, a program with 48 calls of a function has at most twice the ops of one with a single call."""
+    """Not counting calls, a program has at most twice as many ops with 48 calls of a function as with one call."""
     texts = {n: getattr(tiduc.load(layers(n)[0]), mode)().text for n in (1, 2, 48)}
     size = {n: operations_but_calls(text) for n, text in texts.items()}
     assert size[48] <= 2 * size[1] and size[48] == size[2], size

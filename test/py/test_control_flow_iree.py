@@ -28,7 +28,7 @@ SAMPLE = (*FAST, "cond_nested", "nested_unbounded")
 
 
 def compared(text: str, given: Sequence[Any], kinds: str = "primal jvp vjp for rof") -> None:
-    """Compares IREE with XLA on a program, its JVP and VJP, forward over reverse, and reverse over forward."""
+    """Compares IREE with XLA: a program, its JVP, its VJP, forward over reverse, and reverse over forward."""
     program, rng = tiduc.load(text), np.random.default_rng(0)
     point, wrt = [np.asarray(x) for x in given], floats(given)
     outputs = [y for y in xla.by_xla(program.text, point) if y.dtype.kind in "fc"]

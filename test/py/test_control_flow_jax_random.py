@@ -1,7 +1,7 @@
-"""Random control-flow programs exported by JAX: compares every mode to order three with JAX's forward mode only.
+"""Random control-flow programs exported by JAX. Compares every mode to order three with JAX's forward mode.
 
-For a program f and a cotangent ct, nested forward mode computes all derivatives of <ct, f>, even those of loops with
-unknown trip count, which JAX cannot differentiate in reverse mode.
+For a program f and a cotangent ct, nested forward mode computes all derivatives of <ct, f>. JAX cannot differentiate
+loops with unknown trip count in reverse mode.
 """
 
 from collections.abc import Callable, Sequence

@@ -40,7 +40,10 @@ def linear_of(program: Program) -> Any:
 
 
 def jacobian_of(program: Program, graph: Any, at: Any) -> Any:
-    """The outputs of a linear graph, at the values `at` of the program's inputs and then of the graph's inputs."""
+    """The outputs of a linear graph.
+
+    `at` has the values of the program's inputs, followed by those of the graph's inputs.
+    """
     own = [InputPort(key, x.type, key) for key, x in graph.inputs.items()]
     outputs = [OutputPort(f"y{i}", y.type, y) for i, y in enumerate(graph.outputs)]
     return run(Program(program.view, program.name, (*program.inputs, *own), tuple(outputs)), at)
@@ -76,7 +79,7 @@ def test_what_cut_refuses() -> None:
 
 @pytest.mark.parametrize("function", [waist, two_waists])
 def test_jacobians_through_a_waist(function: Any) -> None:
-    """The Jacobians of both sides of the waist are multiplied, without an identity matrix of the inputs' size."""
+    """The Jacobian is a product of those on both sides of the waist. No identity matrix has the inputs' size."""
     arguments = [RNG.standard_normal(6) for _ in range(1 if function is waist else 2)]
     positions = tuple(range(len(arguments)))
     program = load(exported(function, *arguments))

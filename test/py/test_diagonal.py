@@ -1,4 +1,4 @@
-"""diagonal: if each basis vector affects only one slice of a value, the slices of all vectors are one array."""
+"""diagonal: if each basis vector affects only one slice of a value, one array holds the slices of all vectors."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,8 @@
-"""Solvers of differential equations, exported from diffrax, which have loops whose trip counts depend on the data.
+"""Solvers of differential equations, exported from diffrax. Their loops have trip counts that depend on the data.
 
-`DirectAdjoint` differentiates the solver's steps; JAX can do so only if `max_steps` bounds them. diffrax treats
-adaptive step sizes as constants, but an exported program does not record this choice, so the tests of adaptive steps
-use central differences.
+`DirectAdjoint` differentiates the solver's steps. JAX can do so only if `max_steps` bounds them. The tests of adaptive
+steps use central differences: diffrax treats the step sizes as constants, but exported programs do not record this
+choice.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ DIRECTION = np.array([0.4, -0.7]), np.array([0.3, 0.5])
 
 
 def solved(solver: Any, controller: Any, max_steps: int | None) -> Callable[..., Any]:
-    """A functional of the van der Pol oscillator at time 1, as a function of its initial value and parameters."""
+    """A functional of the van der Pol oscillator at time 1. Its arguments are the initial value and the parameters."""
 
     def field(t: Any, y: Any, p: Any) -> Any:
         return jnp.stack([y[1], p[0] * (1 - y[0] ** 2) * y[1] - p[1] * y[0]])

@@ -1,6 +1,6 @@
 """The documentation pages: generated pages are up to date, links have targets, and code blocks run.
 
-sh       runs in a directory that contains `examples`, one for each page, with the commands of this Python's
+sh       runs in a page's own directory, which contains `examples`, with the commands of this Python's
          environment; `tiduc` runs in forks of one process, as in the lit tests
 python   runs there in such a fork; a block that begins with `# FILE.py` is an excerpt of that file
 mlir     is valid; a block with a RUN line passes lit

@@ -29,7 +29,7 @@ def inlined(program: tiduc.Program, arguments: Sequence[Array]) -> tuple[Array, 
 
 
 def test_sequence_of_dynamic_length() -> None:
-    """The cotangent of a sequence has the sequence's dynamic size, which is also the loop's trip count."""
+    """The cotangent of a sequence has the sequence's dynamic size. The loop's trip count is the same size."""
 
     def f(w: Any, xs: Any) -> Any:
         def cell(h: Any, x: Any) -> Any:
@@ -46,7 +46,7 @@ def test_sequence_of_dynamic_length() -> None:
 
 
 def test_function_of_dynamic_length() -> None:
-    """A function that is called twice, and adds the cotangents of a value that it reads twice."""
+    """The function is called twice. It reads a value twice, and so it adds two cotangents."""
 
     @jax.jit
     def layer(xs: Any, w: Any) -> Any:
@@ -70,7 +70,7 @@ def test_function_of_dynamic_length() -> None:
 
 
 def test_zeros_of_a_dynamic_batch() -> None:
-    """A carried value that starts as zeros has no tangent before the first iteration, and has one after it."""
+    """A carried value that starts as zeros gets a tangent in the first iteration, and has none before it."""
 
     def f(w: Any, xs: Any) -> Any:
         def cell(h: Any, x: Any) -> Any:

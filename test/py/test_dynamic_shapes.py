@@ -218,7 +218,7 @@ def test_dynamic_sizes_of_arguments_are_compared() -> None:
 
 
 def test_sizes_that_a_program_asserts_to_be_equal() -> None:
-    """Exports of JAX assert equal sizes, so that a broadcast between these sizes is known to expand nothing."""
+    """JAX's exports assert that sizes are equal. A broadcast between equal sizes expands nothing."""
     text = f"""func.func @main(%x: {XX}, %w: {X}) -> {XX} {{
       %n = stablehlo.get_dimension_size %x, dim = 1 : ({XX}) -> tensor<i32>
       %m = stablehlo.get_dimension_size %w, dim = 0 : ({X}) -> tensor<i32>

@@ -79,7 +79,10 @@ def test_writes_convert_and_broadcast() -> None:
 
 
 def views(x: Any) -> list[Any]:
-    """Writes through views, and reads of views after writes to their base, for NumPy and eager arrays alike."""
+    """Writes through views, and reads of views after writes to their base.
+
+    NumPy and eager arrays must give the same.
+    """
     row, column, turned, line, late = x[0], x[:, 1:], x.T, x.reshape(-1), x[1:]
     row[1] = 10.0
     column[1, 0] += 5.0
@@ -135,7 +138,7 @@ def test_writes_through_views_are_differentiated() -> None:
 
 
 def test_a_view_is_not_a_constant() -> None:
-    """A view has a derivative even if it was read under `no_grad`, or before its base required grad."""
+    """A view has a derivative, even if it was created under `no_grad` or before its base required grad."""
     x = Array(V)
     early = x[1:]
     x.requires_grad = True

@@ -226,7 +226,7 @@ EINSUMS: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def test_einsum() -> None:
-    """Repeated letters, ellipses and sizes of 1, in the order of each kind of `optimize`, as in NumPy."""
+    """Repeated letters, ellipses and sizes of 1 give NumPy's results, in the order of each kind of `optimize`."""
     for spelled, sizes in EINSUMS.items():
         arrays = [np.random.default_rng(0).standard_normal(each) for each in sizes]
         wanted = np.einsum(spelled, *arrays)

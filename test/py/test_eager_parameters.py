@@ -1,4 +1,4 @@
-"""Parameters of functions of eager arrays are in NumPy's order and give NumPy's results, or are refused."""
+"""Functions of eager arrays have parameters in NumPy's order. A parameter gives NumPy's results, or is refused."""
 
 import warnings
 from collections.abc import Callable
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def same(f: Callable[[Any], Any], x: np.ndarray) -> None:
-    """Asserts that `f` gives equal values and types for eager and NumPy arrays, or errors of the same kind."""
+    """Asserts that `f` gives equal values and types for eager and NumPy arrays, or raises errors of the same kind."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -81,7 +81,7 @@ def test_other_norms() -> None:
 
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "cumsum", "max", "min", "any", "all"])
 def test_positional_arguments_are_those_of_numpy(name: str) -> None:
-    """The positional parameters of functions and methods are axis, then the type if NumPy has one, then `out`."""
+    """Positional parameters of functions and methods are axis, then the type if NumPy has one, then `out`."""
     for x in (F32, BYTES):
         for call in (
             lambda x, *a, **o: getattr(np, name)(x, *a, **o),

@@ -79,7 +79,7 @@ def branch(function: int, i: int, j: int) -> Step:
 
 
 def write(i: int, j: int, scaled: bool) -> Step:
-    """A step that copies an array, reads the copy, overwrites a part of the copy, and reads the copy again."""
+    """A step that copies an array, reads the copy, overwrites a part of it, and reads it again."""
 
     def step(xp: Any, values: list[Any]) -> Any:
         x, y = values[i % len(values)], values[j % len(values)]
@@ -199,7 +199,7 @@ def indexed(draw: Any) -> tuple[np.ndarray, Any]:
 @settings(SETTINGS, max_examples=40)
 @given(indexed())
 def test_indices_are_those_of_numpy(case: tuple[np.ndarray, Any]) -> None:
-    """Reads and writes by indices, writes to the result of a read, and derivatives of reads agree with NumPy."""
+    """Reads, writes, writes to the result of a read, and derivatives of reads agree with NumPy."""
     x, index = case
     actual, expected = Array(x), x.copy()
     np.testing.assert_array_equal(np.asarray(actual[index]), expected[index])

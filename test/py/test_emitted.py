@@ -35,7 +35,7 @@ def settings(routine: Routine) -> dict[str, str]:
 
 
 def written(routine: Routine) -> tuple[list[str], list[str]]:
-    """The types of the operands and results of the routine's last target, for batches of two matrices."""
+    """The types of the operands and results of a call of the routine's last target, for two matrices."""
     target = routine.targets[-1]
     real = (
         {"s": "f32", "d": "f64", "c": "f32"}.get(target[7], "f64") if target.startswith("lapack_") else "f64"

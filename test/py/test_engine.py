@@ -236,7 +236,7 @@ VECTOR_SPACE = {"add", "multiply"}
 
 
 def said(source: str) -> Iterator[str]:
-    """The strings in the code of a file except docstrings, the modules of `from` imports, and attributes as `x.y`."""
+    """The strings in a file's code, without docstrings; the modules of its `from` imports; and attributes as `x.y`."""
     tree = ast.parse(source)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = {

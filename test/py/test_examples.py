@@ -1,7 +1,7 @@
-"""The example networks, compiled for CPU, give the results of JAX that are stored with them.
+"""The example networks, compiled for CPUs, give JAX's results, which are stored with them.
 
-IREE takes seconds to compile a derivative. The fast tests compile the gradient of the perceptron in f64 with IREE, and
-the other derivatives with XLA.
+IREE takes seconds to compile a derivative. Fast tests compile only the perceptron's f64 gradient with IREE, and the
+other derivatives with XLA.
 """
 
 from collections.abc import Sequence

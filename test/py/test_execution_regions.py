@@ -42,7 +42,7 @@ def test_the_best_end_is_that_of_all_ends(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_budget_counts_results_that_are_allocated_late() -> None:
-    """Not counting arrays that are live throughout, regions take less than half of the bytes of a single region."""
+    """Regions take less than half of a single region's bytes, not counting arrays that are always live."""
     program, _ = of_large_weights()
     graph = run_stages(program, lowering("structure")[1:], program.merged)
     given, planned = unplanned(program.view, graph), estimated(program.view, graph)
@@ -68,7 +68,7 @@ SORT = """"stablehlo.sort"(%x) <{dimension = 0 : i64}> ({
     ],
 )
 def test_sorts_and_factorizations_end_regions(op: str, may_split: bool) -> None:
-    """IREE ends a region at these ops, so `tiduc compile` does not end another region inside the program."""
+    """IREE ends a region at these ops. `tiduc compile` then ends no other region inside the program."""
     program = tiduc.load(
         f"func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{\n %0 = {op}\n return %0 : tensor<4x4xf32>\n}}"
     )

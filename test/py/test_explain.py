@@ -1,4 +1,4 @@
-"""explain: FLOPs by formula and by XLA's analysis, residuals, kinks as in the docs page, and the command."""
+"""explain: FLOPs by formula and by XLA's analysis, residuals, the kinks of the docs page, and the command."""
 
 import json
 import re

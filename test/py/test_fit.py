@@ -75,7 +75,7 @@ def by_hand(epochs: int, batch: int, seed: int, rates: Any) -> tuple[list[float]
 
 
 def test_a_run_is_that_of_a_loop(step: TrainStep, state: dict[str, Any]) -> None:
-    """The last batch of an epoch is shorter, and the schedule counts the steps of the whole run."""
+    """The last batch of an epoch is shorter. The schedule counts the steps of the whole run."""
     run = fit(
         step,
         DATA,
@@ -170,7 +170,7 @@ def killed(module: Path, folder: Path, after: int) -> Iterator[int]:
 
 @pytest.mark.more
 def test_killed_runs_go_on_with_equal_losses(module: Path, tmp_path: Path) -> None:
-    """Runs that are killed several times end with the same files as an unbroken run, byte for byte."""
+    """Runs that are killed several times end with the files of an unbroken run, byte for byte."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     for folder in (whole, broken):
         folder.mkdir()

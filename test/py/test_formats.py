@@ -1,7 +1,4 @@
-"""Files of weights and of other frameworks are refused.
-
-The message names their kind, and how to make a readable file.
-"""
+"""Files of weights and of other frameworks are refused. The message names the kind of file, and a way out."""
 
 import pickle
 import zipfile
@@ -17,7 +14,7 @@ from tiduc.dialect.mlir.formats import format_of
 
 
 def archive(*names: str) -> bytes:
-    """The bytes of a zip archive that begins with large weights, followed by empty members of these names."""
+    """A zip archive that begins with large weights, followed by empty members of these names."""
     written = BytesIO()
     with zipfile.ZipFile(written, "w") as file:
         file.writestr("weights", bytes(3 * 2**20))

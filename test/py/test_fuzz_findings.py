@@ -1,4 +1,4 @@
-"""Reduced inputs of the fuzzer, each of which once caused a traceback, a crash, or an error without a location."""
+"""Inputs of the fuzzer in reduced form. Each once caused a traceback, a crash, or an error without a location."""
 
 import re
 from io import BytesIO
@@ -101,7 +101,7 @@ SLICE_OF_SCALAR = """func.func @main(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_a_slice_of_a_scalar_can_be_read_again() -> None:
-    """MLIR cannot parse the short form in which it prints this slice, so modules print the generic form."""
+    """MLIR prints this slice in a short form that it cannot parse, so modules print the generic form."""
     module = tiduc.parse(SLICE_OF_SCALAR)
     with pytest.raises(ParseError):
         tiduc.parse(str(module))

@@ -80,7 +80,7 @@ def modes(order: int) -> list[str]:
 
 
 def derivative(program: Program, mode: str, point: Sequence[Any], wrt: Sequence[str]) -> Array:
-    """The last output after one derivative for each letter of the mode, each with respect to one input."""
+    """The last output after the derivatives of a mode. Letter i takes the derivative with respect to input `wrt[i]`."""
     arguments = [np.asarray(x) for x in point]
     place = {port.name: i for i, port in enumerate(program.inputs)}
     for letter, name in zip(mode, wrt, strict=True):

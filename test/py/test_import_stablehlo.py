@@ -144,7 +144,10 @@ def test_a_declaration_is_not_a_program() -> None:
 
 
 def test_names() -> None:
-    """An input's key is `tidu.name`, else a name in its location or in the text, else `argN`. All keys are distinct."""
+    """The key of an input is `tidu.name`, else a name in its location or in the text, else `argN`.
+
+    Keys are distinct.
+    """
     text = f"""
     func.func @main(%a: {F64} {{tidu.name = "w"}} loc("other"), %b: {F64} loc("params['b']"),
                     %c: {F64}, %d: {F64} {{tidu.name = "w"}}, %e: {F64} loc("arg2"),
@@ -276,7 +279,7 @@ def test_graphs_stay() -> None:
 
 
 def test_several_functions_share_inputs_by_key() -> None:
-    """Inputs with equal keys in one file are the same input, so that functions can be merged."""
+    """In one file, inputs with equal keys are the same input, so that functions can be merged."""
     text = function("f", negate("%0", "%x")).replace("%x: tensor<f64>", '%x: tensor<f64> {tidu.name = "x"}')
     view: Any = resolve(import_stablehlo(parse(text + text.replace("@f", "@g").replace("negate", "abs"))))
     for name in "fg":

@@ -1,4 +1,4 @@
-"""Values with infinite slope that branches and loops do not read add zero to a gradient, as they do behind a select."""
+"""Values with infinite slope add zero to a gradient if branches or loops do not read them, as behind a select."""
 
 from typing import Any
 

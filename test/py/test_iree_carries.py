@@ -19,7 +19,7 @@ TABLE = "stablehlo.constant dense<[[6, 3, 0, 4], [0, 7, 0, -1]]> : " + M
 
 
 class Loop(NamedTuple):
-    """A loop of %n iterations that carries %a, %b, ..., which start as %x, the constant %t, or its double %d.
+    """A loop of %n iterations that carries %a, %b, and so on. They start as %x, the constant %t, or its double %d.
 
     %u is a part of an array.
     """

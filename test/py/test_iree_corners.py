@@ -110,7 +110,7 @@ def powers_of_known_exponents(element: str, target: str) -> dict[str, Given]:
     [("f32", "cpu"), ("f64", "cpu"), pytest.param("f32", "vmvx", marks=pytest.mark.slow)],
 )
 def test_powers_of_known_exponents(results: dict[str, Results], element: str, target: str) -> None:
-    """The exponent is the constant 0, or is computed from constants as the remainder of y + 2 y by 2 y."""
+    """The exponent is the constant 0, or a constant computed as the remainder of y + 2 y by 2 y."""
     (x,), actual = results["powers"]
     for y, power in zip(EXPONENTS, actual, strict=True):
         with np.errstate(all="ignore"):

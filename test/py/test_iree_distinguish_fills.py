@@ -1,7 +1,4 @@
-"""Several paddings by equal 64-bit numbers:
-
-IREE fills one array for all of them, and for constants with this number.
-"""
+"""Several paddings by equal 64-bit numbers. IREE fills one array for all of them and for constants with this number."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Ops on dynamic dimensions on IREE, compared with the reference interpreter on the program with static sizes."""
+"""Ops with dynamic dimensions on IREE, compared with the interpreter on the same program with static sizes."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -81,7 +81,7 @@ def test_ops_that_join_a_map(name: str) -> None:
 
 
 def test_an_op_with_another_reader_stays() -> None:
-    """An op that is also a result does not join a map, because the op would be computed twice."""
+    """An op that is also a result does not join a map, because it would be computed twice."""
     assert maps_of(f"{TWO} return %0, %1 : {ARRAY}, {ARRAY}", f"{ARRAY}, {ARRAY}") == []
 
 
@@ -108,7 +108,7 @@ BINARY = (
 
 
 def applied(ops: list[str], type_: str) -> str:
-    """A function that sums the results of ops, compares the sum, selects and converts, all in one kernel."""
+    """A function that sums the results of ops, compares the sum, selects, and converts. All of it is one kernel."""
     array, others = f"tensor<3x7x{type_}>", f"tensor<3x7x{'i32' if type_[0] == 'f' else 'f32'}>"
     predicates, lines = "tensor<3x7xi1>", [f"%s = stablehlo.maximum %x, %y : {array}"]
     for i, op in enumerate(ops):

@@ -18,7 +18,7 @@ CORNERS = np.array([0.0, -0.0, INF, -INF, NAN, -1, 1e3, -1e3, 709.78, 709.79, -7
 
 
 def arguments() -> Any:
-    """Numbers of all magnitudes, and many numbers close to 0 and 1, where these functions are 0."""
+    """Numbers of all magnitudes. Many are close to 0 or 1, where some of these functions are 0."""
     rng = np.random.default_rng(0)
     sizes = 10.0 ** rng.uniform(-300, 300, 2000)
     near = rng.normal(size=2000) * 10.0 ** rng.uniform(-9, 0, 2000)

@@ -1,6 +1,4 @@
-"""The records of IREE's faults:
-
-IREE without tiduc fails on each witness, and tiduc's rewrites make the witness correct.
+"""The records of IREE's faults: each witness fails on IREE without tiduc, and tiduc's rewrites make it correct.
 
 If `test_iree_fails_alone` fails, IREE has changed, and the workaround can be removed.
 """
@@ -56,7 +54,7 @@ def of_function(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def alone(request: pytest.FixtureRequest) -> Callable[[str], bytes | None]:
-    """A function from a target to a module of its witnesses by IREE without tiduc, or to None if IREE rejects them."""
+    """A function from a target to its witnesses' module by IREE without tiduc, or to None if IREE rejects them."""
     names = selected(request, "test_iree_fails_alone") - {REJECTED_TOGETHER}
     return cache(
         lambda target: compiled_alone(_together([n for n in TOGETHER if n in names], target), target)
@@ -122,7 +120,7 @@ def test_rewritten(name: str, rewritten: Callable[[str], bytes]) -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.name}-{record.fault.witness}")
 def test_records_are_complete(record: Record) -> None:
-    """Each record has a summary, and either a witness or the reason why no test runs a witness."""
+    """Each record has a summary. It has a witness, or says why no test runs a witness."""
     fault = record.fault
     assert fault.text[0].isupper() and fault.text.endswith(".")
     if fault.witness:

@@ -160,7 +160,7 @@ def test_values_on_a_gpu(name: str) -> None:
 
 
 def test_compiles_for_gpus() -> None:
-    """Compiles a tile that crosses the end of an array, parts of a sum, batches, and patches."""
+    """Compiles a tile that crosses the end of an array, split sums, batches, and patches."""
     names = "long_sum", "batches", "padded"
     text = in_tiles("\n".join(FORMS[name].function(name) for name in names), config=True)
     assert text.count("{compilation_info = ") == 3

@@ -57,7 +57,7 @@ PLACE = re.compile(r"(?:ro|wo|rw) %\w+\[(%\w+)(#\d+)? for (%\w+)\] : !stream.res
 
 
 def places(text: str) -> list[tuple[str, int | str, int]]:
-    """The kind of memory, the offset and the length of each use of an array by a dispatch, in order."""
+    """The uses of arrays by dispatches, in order: the kind of memory, the offset, and the length."""
     known = values(text)
     return [
         (kind, known[name] if not number else number, known[length])
@@ -157,7 +157,7 @@ def test_functions_of_several_blocks_host_nothing() -> None:
 def region(sizes: list[int], written: list[int], arrays: list[LiveArray]) -> tuple[str, list[int]]:
     """A region whose dispatches write results of these sizes at these steps, and use arrays while they are live.
 
-    Returns the text, and for each use in order, the index of the used array in `arrays`; -1 for a result.
+    Returns the text, and for each use, in order, the index of the array in `arrays`, or -1 for a result.
     """
     order: list[int] = []
     begin, last = REGION.index("    %c0"), max(array.last for array in arrays) + 1

@@ -1,4 +1,4 @@
-"""Results that are computed late in a program have the right values, with and without donated arguments."""
+"""Results that a program computes late have the right values, with and without donated arguments."""
 
 import re
 from typing import Any

@@ -1,7 +1,7 @@
-"""Factorizations that `tidu-legalize-for-iree` expands into loops: backward errors on hard matrices, and failures.
+"""Factorizations that `tidu-legalize-for-iree` expands into loops: failures, and backward errors on hard matrices.
 
-A backward error is the error of the product of the factors relative to the matrix, in units of machine epsilon times
-the size. LAPACK's backward errors are about one. JAX exports the programs, and IREE runs them on the CPU.
+A backward error is the relative error of the product of the factors, in units of machine epsilon times the size of the
+matrix. LAPACK's backward errors are about one. JAX exports the programs, and IREE runs them on the CPU.
 """
 
 import itertools
@@ -264,7 +264,7 @@ def test_perturbed_tridiagonal_solve() -> None:
 
 
 def test_solves_in_blocks() -> None:
-    """Cholesky, LU and their solves, for sizes above one block that are not multiples of a block."""
+    """Cholesky, LU and their solves, for sizes that exceed a block and are not multiples of a block."""
     x, y = normal(np.float64, 70, 70), normal(np.float64, 70, 3)
     spd = x @ x.T + np.eye(70)
 
@@ -325,7 +325,7 @@ def test_info() -> None:
 
 @pytest.mark.more
 def test_failures_as_jax_shows_them() -> None:
-    """The result is NaN exactly where a factorization fails, or does not converge in a bounded number of steps."""
+    """The result is NaN exactly where a factorization fails, or does not converge within its bound on steps."""
     x, s = normal(np.float64, 4, 21, 21), np.stack([np.eye(3), -np.eye(3)])
     x[1, 7, 3], x[2, 20, 19], x[3, 5, 5] = np.nan, np.inf, -np.inf
 

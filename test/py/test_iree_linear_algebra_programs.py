@@ -92,7 +92,7 @@ def gaussian_process(x: Any, y: Any, log_length: Any, log_noise: Any) -> Any:
 
 
 def kalman_filter(m: Any, p: Any, y: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
-    """A scalar that depends on the state after a filter step, and on the likelihood of the observation."""
+    """A scalar function of the state after a step of the filter, and of the observation's likelihood."""
     m, p = f @ m, f @ p @ f.T + q
     s, innovation = h @ p @ h.T + r, y - h @ m
     gain = jnp.linalg.solve(s, h @ p).T

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 class Loop(NamedTuple):
-    """A loop that carries an index %i and a value %x, and writes rows of two stacks. It returns all results."""
+    """A loop that carries an index %i and a value %x, and writes rows of two stacks. Its results are all of these."""
 
     rows: int = 20
     start: int = 0

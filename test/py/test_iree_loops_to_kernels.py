@@ -41,7 +41,7 @@ def test_loops_are_kernels(name: str, kernels: Joined) -> None:
 
 
 def test_gradients_with_checkpoints_are_kernels() -> None:
-    """The loop inside a segment accumulates the derivative of w, which the loop over the segments carries."""
+    """The loop over the segments carries the derivative of w. The loop inside a segment adds to it."""
 
     def f(xs: Any, w: Any) -> Any:
         return jnp.sum(lax.scan(lambda c, x: (jnp.tanh(w @ c + x), None), jnp.ones(6), xs)[0])
@@ -63,7 +63,10 @@ def test_carries_that_are_read_after_an_inner_loop() -> None:
 
 
 def test_segments_of_large_stacks_are_kernels_each() -> None:
-    """The stacks of all segments do not fit into a kernel's stack, so the host runs the loop over segments."""
+    """The stacks of all segments together are too large for a kernel.
+
+    The host therefore runs the loop over segments.
+    """
 
     def f(x: Any, w: Any) -> Any:
         return jnp.sum(lax.scan(lambda c, _: (c * (1.5 - c * w), None), x, None, 100)[0])
@@ -78,7 +81,7 @@ def test_segments_of_large_stacks_are_kernels_each() -> None:
 
 
 def compiles(name: str) -> bool:
-    """Whether IREE compiles the loop's source, in which the loop is a dispatch if a pass makes it one."""
+    """Whether IREE compiles the source, in which the loop is a dispatch if a pass makes it one."""
     try:
         compile_source(source_of(tiduc.load(LOOPS[name])))
     except CompileError:

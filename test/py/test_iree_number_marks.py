@@ -1,4 +1,4 @@
-"""Two marks (of the pass number_marks) never become one value, whatever they copy, and whichever passes follow.
+"""Two marks (see the pass number_marks) never become one value, whatever they copy, and whichever passes follow.
 
 IREE compiles for a named CPU, so that its text is equal on all machines.
 """
@@ -43,7 +43,7 @@ def probe(module: Any) -> None:
 
 @contextmanager
 def probed(group: str, without: Any = None) -> Iterator[None]:
-    """Inside the block, the pipeline runs `probe` at the start of a group, and skips the pass `without`."""
+    """In this context, the pipeline runs `probe` at the start of a group, and skips the pass `without`."""
     entries = [entry for entry in pipeline.PIPELINE if entry.function is not without]
     first = next(i for i, entry in enumerate(entries) if entry.group == group)
     entries.insert(first, pipeline.Entry(group, probe, "Marks.", on="all"))  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ NUMBERS: Mapping[str, tuple[str, ...]] = {
 
 
 def marks_of(kind: str, shape: str) -> str:
-    """A program that returns two marks of an argument, and two marks of each of several constants of its type."""
+    """A program that returns two marks of its argument, and two marks of each of several constants of that type."""
     type_ = f"tensor<{shape}{kind}>"
     lines, results = [], []
     for i, number in enumerate(NUMBERS[kind]):
@@ -129,7 +129,7 @@ def test_marks_have_the_elements_that_they_copy(fast: bool) -> None:
 
 @pytest.mark.parametrize("stage", ["speed", "legal", "regions"])
 def test_marks_stay_two_after_the_passes_of_each_stage(stage: str) -> None:
-    """Includes marks of two types whose constants have equal bytes, and marks of views of one constant."""
+    """Includes marks of constants that have different types and equal bytes, and marks of views of one constant."""
     types = "tensor<4096xf32>, tensor<4096xf32>, tensor<4096xi32>, tensor<4096xi32>, tensor<64x64xf32>"
     text = f"""func.func @main(%x: tensor<4096xf32>) -> ({types}) {{
       %f = stablehlo.constant dense<0.0> : tensor<4096xf32>
@@ -200,7 +200,7 @@ func.func @main(%a: !T) -> (!T, !T, !T, !T, !T, !T, !T, !T) {
 def test_marks_of_two_calls_are_two_values(visibility: str) -> None:
     """IREE inlines the functions.
 
-    A second run of the pass, for marks that were added later, does not change earlier marks.
+    Earlier marks do not change when the pass runs again for marks that were added later.
     """
     module = parse(CALLED.replace("VISIBILITY", visibility))
     with probed("legal"):

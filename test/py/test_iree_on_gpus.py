@@ -62,7 +62,7 @@ def test_functions_of_f64_are_refused(type_: str, op: str) -> None:
 
 
 def test_a_large_kernel_is_reversed() -> None:
-    """Without the rewrite, LLVM divides the indices as vectors of 16-bit integers, which do not compile for CUDA."""
+    """Without the rewrite, LLVM divides vectors of 16-bit indices, which does not compile for CUDA."""
     text = """func.func @main(%x: tensor<512x512x3x3xf32>) -> tensor<3x3x512x512xf32> {
       %0 = stablehlo.transpose %x, dims = [2, 3, 1, 0] : (tensor<512x512x3x3xf32>) -> tensor<3x3x512x512xf32>
       %1 = stablehlo.reverse %0, dims = [0, 1] : tensor<3x3x512x512xf32>

@@ -1,4 +1,4 @@
-"""In IREE's pipeline, each pass has the same name as its file, its test, and its row in the documentation."""
+"""A pass of IREE's pipeline, its file, its test and its row in the documentation have the same name."""
 
 import inspect
 from pathlib import Path

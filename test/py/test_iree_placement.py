@@ -120,7 +120,7 @@ def test_packs_in_loops_beside_one_another(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def source() -> tuple[Source, list[np.ndarray]]:
-    """A gradient in which a small array is live while a large array is allocated, and its arguments."""
+    """A gradient in which a small array is live when a large array is allocated; and its arguments."""
     rng = np.random.default_rng(0)
     program = tiduc.load("examples/mlp_f32.mlir").grad(value=True)
     arguments = [rng.standard_normal(x.type.shape).astype(np.float32) for x in program.signature.inputs]

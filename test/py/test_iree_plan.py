@@ -1,4 +1,4 @@
-"""The plan: the attempts to compile a program with IREE, their reasons, and that all give the same values."""
+"""The plan: the attempts to compile a program with IREE, and their reasons. All attempts give the same values."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Gradients of max-pools on targets other than CPUs become sums over the elements of a window instead of scatters."""
+"""For targets other than CPUs, gradients of max-pools become sums over the elements of a window, without scatters."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_gradient_of_a_pool(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Given]:
-    """The gradient of one pool, because `vmvx` takes two seconds for it, and scatters with all initial numbers."""
+    """The gradient of one pool only, because `vmvx` takes two seconds for it, and scatters with all initial numbers."""
     return {
         "pool": gradient_of_pool("dilated"),
         **{
@@ -130,7 +130,7 @@ def test_compiled(target: str, programs: dict[str, Given]) -> None:
     ("initial", "low", "high"), [(3, 0, 5), (6, 1, 5), (6, 0, 4)], ids=["an_element", "low", "high"]
 )
 def test_other_numbers_stay(initial: int, low: int, high: int) -> None:
-    """If the initial number is also an element's number, or the clamp changes numbers, the scatter remains."""
+    """The scatter remains if the initial number is also an element's number, or if the clamp changes numbers."""
     assert scatters(chosen(initial, low, high, "minimum")) == 1
 
 

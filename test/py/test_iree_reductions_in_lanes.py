@@ -102,7 +102,7 @@ def test_sums_of_products_in_lanes(target: str, together: Joined) -> None:
 
 
 def sum_of(elements: str, shape: str, dimensions: str, result: str, element: str, init: str = "3.0") -> str:
-    """A sum of %x, which the ops `elements` compute from the arrays %a and %b, with an initial value."""
+    """A sum of %x with an initial value. The ops `elements` compute %x from the arrays %a and %b."""
     of = f"tensor<{shape}x{element}>"
     text = reduction("add", shape, dimensions, result, element).replace(f"%x: {of}, %init:", f"%a: {of}, %b:")
     text = text.replace(f"%b: tensor<{element}>", f"%b: {of}")

@@ -140,7 +140,7 @@ ONE_VALUE = {
 
 @pytest.mark.parametrize("name", ONE_VALUE)
 def test_inputs_that_iree_finds_to_be_equal(name: str) -> None:
-    """Two inputs of the last copy become equal when IREE simplifies the program, so the copy does not become a call."""
+    """IREE finds two inputs of the last copy to be equal, so that this copy does not become a call."""
     left, right = "%a", "%b" if "constant" in name else "%p5"
     lines = "".join(
         f"""  %d{i} = stablehlo.dot_general %x{i}, {left if i == 5 else f"%p{i}"}, contracting_dims = [1] x [0]

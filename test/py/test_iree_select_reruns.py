@@ -1,4 +1,4 @@
-"""Recomputed ops: IREE does not merge the second run with the first, and keeps no value between the runs."""
+"""Recomputed ops: IREE neither merges the second run with the first, nor keeps values between the runs."""
 
 import re
 from typing import Any
@@ -68,7 +68,7 @@ def test_equal_layers_that_run_again_share_code() -> None:
 
 
 def test_products_that_run_again_share_no_operand() -> None:
-    """A compiler would keep the packed copy of a weight from the first run to the last run."""
+    """A compiler would keep a weight's packed copy from the first run to the last."""
     program, _ = network(12, 64, 8)
     budgeted = program.rematerialize("min")
 
@@ -88,7 +88,7 @@ IN_PLACE = 2018
 
 
 def weights_in_place() -> tuple[tiduc.Program, tiduc.Program, list[Any]]:
-    """A gradient whose weights are larger than its values, the same gradient within a budget, and the arguments."""
+    """A gradient whose weights are larger than its values, the same gradient within a budget, and its arguments."""
     program, arguments = network(6, 24, 200)
     return program, program.rematerialize("min"), arguments
 
@@ -113,7 +113,7 @@ def test_selects_of_weights_copy_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sum_before_a_second_run_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise, its reader would compute the sum after the second run, and its operands would be live until then."""
+    """Otherwise, the reader would compute the sum after the second run, and keep the sum's operands live until then."""
 
     def f(x: Any, w: Any) -> Any:
         y = jnp.sin(x @ w)
@@ -153,7 +153,7 @@ def test_equal_products_that_run_again_stay_two() -> None:
 
 
 def test_convolutions_that_run_again_stay_two() -> None:
-    """The kernel is read in place, so the barrier hides the image, even if the image is a reshape."""
+    """The barrier hides the image, even a reshaped one, because the kernel is read in place."""
 
     def f(z: Any, *kernels: Any) -> Any:
         x = z.reshape(2, 64, 32, 32)

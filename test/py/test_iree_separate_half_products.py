@@ -64,7 +64,7 @@ def test_half_products_in_tensor_cores(name: str) -> None:
     ids=["small", "whole_tiles", "no_whole_tiles", "batches", "no_tensor_cores", "spirv", "other"],
 )
 def test_types_of_operands(shapes: tuple[str, ...], numbers: str, settings: Settings, element: str) -> None:
-    """On CUDA and SPIR-V, a bf16 product gets f32 operands, unless tensor cores compute it in whole tiles.
+    """On CUDA and SPIR-V, bf16 products get f32 operands, unless tensor cores compute them in whole tiles.
 
     On other targets, the operands stay bf16.
     """

@@ -17,7 +17,10 @@ RNG = np.random.default_rng(0)
 
 
 def sorting(shape: tuple[int, ...], elements: list[str], dimension: int, comparator: str) -> str:
-    """A stable sort. The comparator reads %a and %b, two elements of the first array, then %c and %d, and so on."""
+    """A stable sort.
+
+    The comparator reads two elements of the first array, %a and %b; of the second, %c and %d; and so on.
+    """
     sizes = "x".join(map(str, shape))
     types = [f"tensor<{sizes}x{e}>" for e in elements]
     names = ", ".join(f"%x{i}" for i in range(len(types)))

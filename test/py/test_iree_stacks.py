@@ -1,4 +1,4 @@
-"""Loops on IREE update only their stacks, and not a value that equals a stack or shares memory with a stack."""
+"""Loops on IREE update only their stacks, and no value that equals a stack or shares its memory."""
 
 from typing import Any, NamedTuple
 
@@ -178,7 +178,7 @@ def twice_in_a_scan(x: Any) -> Any:
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-threads"])
 def test_loops_in_a_loop(target: str) -> None:
-    """IREE does not track memory that two loop-carried values share, so the program must copy between them."""
+    """IREE does not track memory that two loop-carried values share. The program must therefore copy between them."""
     x = np.array([0.3, 0.5, 0.7], np.float32)
     text = jax.jit(lambda x: tuple(jax.tree.leaves(twice_in_a_scan(x)))).lower(x).as_text()
     for y, expected in zip(tiduc.load(text).compile(target)(x), by_xla(text, [x]), strict=True):

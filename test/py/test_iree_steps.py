@@ -135,7 +135,7 @@ def test_programs_that_are_rejected_at_once_are_not_compiled_again() -> None:
     "witness, place", [("cbrt_f64", ":2:6"), ("float8_abs", ":2:6"), ("pools_of_equal_sizes", ":4:8")]
 )
 def test_late_runs_of_the_compiler_name_places_of_the_program(witness: str, place: str) -> None:
-    """The input of late runs is text that earlier runs have printed, so its line numbers are not the program's."""
+    """Late runs read text that earlier runs have printed. Its line numbers are not the program's."""
     source = Source(find_witness(witness).text, name="x.mlir", places=True)
     with pytest.raises(CompileError, match=f"^x.mlir{place}: error: "):
         compile_first([source, source.in_one_run()], cached=False)

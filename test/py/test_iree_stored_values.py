@@ -24,7 +24,7 @@ from tiduc.backends.iree.fast.memory.stored_values import stored_values
 
 
 def convolved(x: Any, kernels: Any) -> Any:
-    """Layers of 3 by 3 convolutions, each followed by a maximum over windows of the same size."""
+    """Layers of a 3 by 3 convolution and a maximum over windows of that size."""
     for w in kernels:
         x = lax.conv_general_dilated(x, w, (1, 1), "SAME")
         x = jnp.tanh(lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 1, 1), "SAME"))
@@ -64,10 +64,7 @@ def of_convolutions() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_layers() -> tuple[tiduc.Program, list[Any]]:
-    """A gradient whose results are as large as its values.
-
-    In a single region, it would need memory for both at once.
-    """
+    """A gradient whose results are as large as its values. A single region would need memory for both at once."""
     return network(12, 256, 256)
 
 
@@ -103,7 +100,7 @@ def of_results_that_are_read() -> tuple[tiduc.Program, list[Any]]:
 
 
 def of_large_weights() -> tuple[tiduc.Program, list[Any]]:
-    """Weights larger than the values that they multiply, so that the weights' derivatives can be computed last."""
+    """Weights that are larger than the values they multiply, so that their derivatives can be computed last."""
 
     def f(x: Any, *weights: Any) -> Any:
         for w in weights[:9]:
@@ -169,9 +166,9 @@ def test_memory_without_the_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_results_of_one_byte() -> None:
-    """The memory model counts one byte for a result that overwrites an array.
+    """The memory model counts a result that overwrites an array as one byte.
 
-    Results of one byte do not overwrite any.
+    Here, results that really have one byte overwrite no array.
     """
 
     def f(x: Any, n: Any) -> Any:

@@ -21,7 +21,7 @@ EXACT = {"sine": np.sin, "cosine": np.cos, "tan": np.tan}
 
 
 def arguments() -> Array:
-    """Floats of all exponents, where the reduction switches to other bits of 1 / 2 pi, and close to zeros."""
+    """Floats of all exponents, which make the reduction use other bits of 1 / 2 pi, and floats close to zeros."""
     normal = RNG.integers(0x00800000, 0x7F800000, 40_000, dtype=np.uint32).view(np.float32)
     zeros = (np.pi / 2 * np.arange(10_000)).astype(np.float32)
     powers = np.float32(2) ** np.arange(-126, 128, dtype=np.float32)
@@ -65,7 +65,7 @@ HALVES = HALVES[np.isfinite(HALVES)]
 
 @pytest.fixture(scope="module")
 def others() -> Joined:
-    """The functions in half precision, and sines of few and of many numbers, compiled as one function."""
+    """Functions in half precision, and sines of few and of many numbers, compiled as one function."""
     return compiled_as_one(
         {
             "bf16": program(2**14, ["sine", "cosine"], "bf16"),
@@ -77,7 +77,7 @@ def others() -> Joined:
 
 @pytest.mark.parametrize("largest", [100, 3e38])
 def test_bf16(largest: float, others: Joined) -> None:
-    """The result is the bf16 nearest to the exact value, except close to the middle of two bf16 numbers."""
+    """The result is the bf16 nearest to the exact value, unless this value is close to the middle of two."""
     n = 2**14
     x = (RNG.uniform(-1, 1, n) ** 5 * largest).astype(ml_dtypes.bfloat16)
     for y, exact in zip(others["bf16"](x), (np.sin, np.cos), strict=True):

@@ -123,7 +123,7 @@ def convolved(cases: Sequence[Case]) -> tuple[str, list[Any]]:
 
 @contextmanager
 def in_vectors() -> Iterator[None]:
-    """Makes vector kernels compute convolutions of any size, with tiles that add few channels at a time."""
+    """In this context, vector kernels compute convolutions of any size, with tiles that add few channels at a time."""
     with (
         of_any_size(),
         patch.object(channels_first, "_CHANNELS", 4),
@@ -162,7 +162,10 @@ SHARED = [
 
 @pytest.mark.parametrize("cases", SHARED, ids=["stride 1", "stride 2"])
 def test_convolutions_of_other_sizes_share_code(cases: Sequence[Case]) -> None:
-    """Convolutions and their gradients read sizes at run time, so both have no more executables than the first one."""
+    """Kernels read sizes at run time.
+
+    Two convolutions and their gradients have as many executables as the first alone.
+    """
     torch = pytest.importorskip("torch")
     text, arguments = convolved(cases)
     xs = [torch.from_numpy(x).requires_grad_() for x in arguments]
@@ -197,7 +200,7 @@ def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> Non
 def test_phases_share_code() -> None:
     """All phases (see `phases.py`) of a convolution with base dilation are one dispatch.
 
-    With a 1x1 kernel, only one phase is not zero, and this phase becomes a product of matrices.
+    With a 1x1 kernel, all phases but one are zero, and that phase becomes a product of matrices.
     """
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), holes=2), Case((1, 8, 16, 16), 8, (1, 1), holes=2)])
     module = parse(text)
@@ -210,7 +213,7 @@ def test_phases_share_code() -> None:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_reruns_of_reversals(stride: int) -> None:
-    """A vector kernel reads a reversed kernel in place, even behind a reshape and a barrier of a recomputed op."""
+    """A vector kernel reads a reversed kernel in place, even behind a reshape and the barrier of a recomputed op."""
     kernel = "tensor<8x1x3x3xf32>"
     text, _ = convolved([Case((1, 8, 16, 16), 8, (3, 3), stride, (1, 1), groups=8, kind="f32")])
     text = load(text).vjp().text
@@ -252,7 +255,7 @@ def test_equal_convolutions_share_code() -> None:
 
 
 def test_results_in_order() -> None:
-    """The gradient with respect to a kernel larger than the images is stored in the kernel's order: no transpose."""
+    """If a kernel is larger than the images, its gradient is computed in the kernel's order, without a transpose."""
     text, _ = convolved([Case((2, 16, 2, 2), 24, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([1]).text)
     with of_any_size():
@@ -264,7 +267,7 @@ def test_results_in_order() -> None:
 
 
 def test_parts_for_threads() -> None:
-    """A gradient with respect to an image with enough tiles of features has eight parts, which threads share."""
+    """A gradient toward an image has eight parts for threads if it has enough tiles of features."""
     text, _ = convolved([Case((1, 64, 32, 32), 64, (3, 3), padding=(1, 1), kind="f32")])
     module = parse(load(text).vjp([0]).text)
     convolutions_to_kernels(module, Settings(vectors="512x32"))
@@ -284,7 +287,7 @@ def test_choice_of_tiles() -> None:
 
 
 def test_choice_of_tiles_toward_kernels() -> None:
-    """A tile has all offsets of a small window, and not more features than the result has, rounded up to a vector."""
+    """A tile has all offsets of a small window. Its features are at most the result's, rounded up to a vector."""
     assert KernelSums(64, 64, 3, 3, 3136, 16).best(32) == toward_kernels.KernelTile(1, 3, 3, 2)
     assert KernelSums(64, 3, 7, 7, 12544, 16).best(32).columns == 7
     for features, window in ((8, 3), (64, 5), (300, 1)):
@@ -295,7 +298,7 @@ def test_choice_of_tiles_toward_kernels() -> None:
 
 @pytest.mark.parametrize(("size", "padding"), [(1, 1), (3, 3), (3, 5)])
 def test_wide_padding(size: int, padding: int) -> None:
-    """A row of a plane has room for each position of the result, even if whole windows lie in the padding."""
+    """A row of a plane has room for all positions of the result, even if whole windows lie in the padding."""
     places = 9 + 2 * padding - size + 1
     planes = Planes((places,) * 2, (size,) * 2, (1, 1), (1, 1), (padding,) * 2, (9, 9))
     assert planes.pitch >= places

@@ -70,7 +70,7 @@ def test_from_float8(results: Results, of: str) -> None:
 
 
 def halfway(to: str) -> Array:
-    """All finite numbers of a type, numbers close to the middle of two neighbours, and special values, as f32."""
+    """All finite numbers of a type, numbers close to the middle of two neighbours, and special values. All are f32."""
     every = np.arange(256, dtype=np.uint8).view(FLOAT8[to]).astype(np.float32)
     at = np.unique(every[np.isfinite(every)])
     middle = (at[1:] + at[:-1]) / 2

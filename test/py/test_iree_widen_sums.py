@@ -1,4 +1,4 @@
-"""Sums, products and windows of f16 and bf16 on IREE are as exact as their type, with static and dynamic shapes."""
+"""On IREE, sums, products and windows of f16 and bf16 are as exact as their type, for static and dynamic shapes."""
 
 import ml_dtypes
 import numpy as np

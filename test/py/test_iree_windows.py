@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 
 def best(sizes: str, result: str, types: str, attributes: str, last: str = "%i") -> str:
-    """The largest element of each window, with the element at its position in a second array or constant."""
+    """The largest element of each window, and the element at the same position of a second array or constant."""
     v, n = types.split()
     x, i, y, j = (f"tensor<{s}x{t}>" for s, t in ((sizes, v), (sizes, n), (result, v), (result, n)))
     low, none = ("dense<-inf>" if "f" in v else "dense<-99>"), "dense<-1>" if "i" in n else "dense<-1.0>"

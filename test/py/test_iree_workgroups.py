@@ -117,7 +117,7 @@ def test_text_after_a_phase_has_the_functions() -> None:
 
 
 def test_functions_have_the_locations_of_ops(tmp_path: Path) -> None:
-    """IREE's errors about the code of a workgroup name a line of the user's file, although IREE reads another text."""
+    """An error of IREE about a workgroup's code names a line of the user's file, although IREE reads another text."""
     path = tmp_path / "product.mlir"
     path.write_text(PRODUCT)
     (text,) = source_of(tiduc.load(path)).workgroups.values()

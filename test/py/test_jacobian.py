@@ -45,7 +45,7 @@ def floats(arguments: Sequence[Any]) -> tuple[int, ...]:
 
 
 def traces(hessians: Sequence[Array], count: int, inputs: Sequence[Array]) -> list[Array]:
-    """For each of `count` outputs, the trace of its Hessian, from the Hessian's blocks for each pair of inputs."""
+    """For each of `count` outputs, the trace of its Hessian. `hessians` has a block for each pair of inputs."""
     sums = []
     for y in range(count):
         total: Any = 0

@@ -114,7 +114,7 @@ def test_diagonals_and_blocks_alone() -> None:
 
 
 def test_a_diagonal_hessian() -> None:
-    """The Hessians of a sum of powers, and of a product of two inputs, have only diagonal blocks."""
+    """A sum of powers, and products of two inputs, have Hessians with only diagonal blocks."""
     x, w = RNG.standard_normal(4), RNG.standard_normal(4)
     program = load(exported(lambda x, w: jnp.sum(x**3 * w), x, w))
     actual = run(program.hessian(sparsity="diagonal"), [x, w])
@@ -124,7 +124,7 @@ def test_a_diagonal_hessian() -> None:
 
 
 def test_inputs_and_outputs_that_differ() -> None:
-    """All outputs use the same basis vectors of an input, so all outputs must be aligned with the input."""
+    """All outputs share the basis vectors of an input. Therefore all outputs must be aligned with it."""
     x, w = RNG.standard_normal((2, 3)), RNG.standard_normal((3, 2))
 
     def function(x: Any, w: Any) -> Any:

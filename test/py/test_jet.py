@@ -131,7 +131,7 @@ func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
 
 
 def test_a_power_with_two_series() -> None:
-    """x^p = exp(p log x) has quadratic cost, and its VJP is finite at x_0 > 0 and p < 1."""
+    """x^p = exp(p log x) takes a quadratic number of ops, and its VJP is finite for x_0 > 0 and p < 1."""
     text = f"""
     func.func @main(%x: {F64}, %p: {F64}) -> {F64} {{
       %0 = stablehlo.log %x : {F64}
@@ -189,7 +189,7 @@ def test_the_cost_of_a_chain_is_quadratic_in_the_order() -> None:
 
 @pytest.mark.parametrize("depth", [1_500, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_deep_chain(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transform visits each op a fixed number of times, and is not recursive in the number of ops."""
+    """The transform visits each op a fixed number of times. It does not recurse over the ops."""
     visits = Counter[int]()
     is_known = Series._is_known
     for size in (depth, 2 * depth):
@@ -337,7 +337,7 @@ func.func private @g(%x: {F64}, %ct: {F64}) -> {F64} {{
 
 
 def test_an_own_jvp_is_used() -> None:
-    """The custom JVP declares exp as the derivative of the sine, so all higher derivatives are exp too."""
+    """The custom JVP declares that the derivative of the sine is exp. Then all higher derivatives are exp, too."""
     found = run(load(OWN.replace("DERIVATIVE", "jvp") + JVP).derivatives(6), [np.array(0.3)])
     np.testing.assert_allclose(found, [np.sin(0.3), *[np.exp(0.3)] * 6], rtol=1e-12)
 

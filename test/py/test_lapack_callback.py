@@ -95,7 +95,7 @@ def test_batches_of_hard_matrices(dtype: Any) -> None:
 
 @pytest.mark.slow
 def test_values_of_the_loops() -> None:
-    """Results that do not depend on the choice of vectors equal the results of the compiled loops."""
+    """These results do not depend on the choice of vectors, and therefore equal those of the compiled loops."""
     a = normal(np.float64, 2, 5, 5)
 
     def numbers(a: Any) -> Any:

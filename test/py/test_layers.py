@@ -1,7 +1,6 @@
 """Imports point one way: errors < dialect < rules < passes < backends < program < models < tools < cli.
 
-No module imports itself through others: the graph of all imports has no cycle. Imports inside functions and imports
-for type checkers count.
+The graph of all imports has no cycle. Imports inside functions and imports for type checkers count.
 """
 
 import ast
@@ -124,9 +123,9 @@ def files() -> dict[str, Path]:
 
 
 def imports(source: str, local: bool = False) -> list[tuple[int, str]]:
-    """The modules, and names in modules, that a file imports at any nesting depth, with their lines.
+    """The modules, and names in modules, that a file imports at any nesting depth, each with its line.
 
-    With `local`, only the imports inside functions.
+    If `local`, only the imports inside functions.
     """
     return [(line, name) for line, name, inside in _imports(source) if inside or not local]
 

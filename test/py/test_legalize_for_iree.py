@@ -111,7 +111,7 @@ def test_programs_are_rewritten_before_they_are_compiled() -> None:
 
 
 def test_dynamic_sizes() -> None:
-    """A dynamic dimension is expanded if it has size 1, which is known only at run time."""
+    """A dynamic dimension expands if its size, which is known only at run time, is 1."""
     text = """func.func @main(%x: tensor<?x1xf32>, %n: tensor<i32>) -> tensor<?x3xf32> {
       %0 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
       %1 = stablehlo.constant dense<3> : tensor<1xi32>
@@ -151,7 +151,7 @@ def test_nibbles_on_gpus_are_refused() -> None:
 
 
 def test_functions_of_constants() -> None:
-    """Without tiduc, IREE folds these at compile time, with a linker that does not provide the sine of f64."""
+    """IREE without tiduc folds these ops at compile time, with a linker that has no sine of f64."""
     text = """func.func @main() -> tensor<2xf64> {
       %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf64>
       %1 = stablehlo.sine %0 : tensor<2xf64>
@@ -168,7 +168,7 @@ def test_signs_of_zeros(rewritten: Joined) -> None:
 
 @pytest.mark.parametrize("entry", pipeline.PIPELINE, ids=lambda entry: entry.name)
 def test_modules_have_ops_that_are_no_functions(entry: pipeline.Entry) -> None:
-    """The module has a device mesh, as JAX exports it, and a function without a body, such as an import."""
+    """The module has a device mesh, like an export of JAX, and a function without a body, such as an import."""
     module = parse("""
       sdy.mesh @mesh = <["a"=1]>
       func.func private @tiduc_lapack.f(tensor<3xf32>) -> tensor<3xf32>

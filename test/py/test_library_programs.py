@@ -1,7 +1,4 @@
-"""Programs as static libraries: loops, branches, random numbers, sizes from data.
-
-Host code is checked before kernels.
-"""
+"""Programs as static libraries: loops, branches, random numbers, data as sizes. Host code is checked before kernels."""
 
 import shutil
 import subprocess
@@ -147,7 +144,7 @@ def test_sizes_that_are_data(tmp_path: Path) -> None:
 def test_host_code_is_refused_before_kernels_are_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If host code has an op that cannot be translated, the error names it and the program's line that needs it."""
+    """The error names the op of host code that cannot be translated, and the line of the program that needs it."""
     monkeypatch.delitem(host._TRANSLATE, "cf.assert")
     ran, run = [], objects._run
 

@@ -23,7 +23,7 @@ V = "tensor<3xf64>"
 
 
 def function(*lines: str, outputs: str, type_: str = V) -> str:
-    """The text of a graph @F of x and y, in which each value `%n` is named vn."""
+    """The text of a graph @F of x and y. Each value `%n` gets the name vn."""
     names = re.findall(r"^(%\d+) =", "\n".join(lines), re.MULTILINE)
     names_ = [named(name, f"v{name[1:]}", type_) for name in names]
     return graph("F", ["x", "y"], "\n".join([*lines, *names_]), outputs.split(), type_)
@@ -100,7 +100,7 @@ def test_twice_gives_the_map_back(name: str) -> None:
 @pytest.mark.parametrize("name", ["a chain", "shapes"])
 @pytest.mark.parametrize("wrt", ["x", "y"])
 def test_twice_gives_the_ops_back(name: str, wrt: str) -> None:
-    """If nothing is summed, transposing twice gives the same lowered text, except for the names of inputs."""
+    """Without sums, transposing twice gives the same lowered text, except for names of inputs."""
     view = view_of(PROGRAMS[name])
     linear = linear_of(view, name, (wrt,))
     twice = linear_transpose(view, linear_transpose(view, linear, OPSET), OPSET)
@@ -112,7 +112,7 @@ def test_twice_gives_the_ops_back(name: str, wrt: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("key", ["x", "y"])
 def test_a_part_of_the_map(name: str, key: str) -> None:
-    """Transposes toward one input, from all outputs and from each output, equal parts of the whole transpose."""
+    """Transposes toward one input equal parts of the whole transpose, from all outputs and from each output."""
     view = view_of(PROGRAMS[name])
     linear = linear_of(view, name)
     n, wrt = ["x", "y"].index(key), [("F", key)]
@@ -231,7 +231,7 @@ def test_masks_are_not_needed() -> None:
 
 
 def test_masks_of_another_graph_are_plain_attributes() -> None:
-    """In the transpose toward x, the first-order tangent is a coefficient, although its op has an active mask."""
+    """Toward x, the first-order tangent is a coefficient of the transpose, although its op has an active mask."""
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), ["x"], OPSET)

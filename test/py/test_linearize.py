@@ -59,7 +59,7 @@ def test_names_and_fresh_ones() -> None:
 
 
 def test_only_ops_that_outputs_need_are_visited() -> None:
-    """Ops without rules are allowed if they have no tangent, or if no output depends on them."""
+    """Ops need no rule if they have no tangent, or if no output depends on them."""
     body = (
         f"%0 = stablehlo.exponential %x : {F64}\n"
         + named("%0", "e")
@@ -241,7 +241,7 @@ def test_unknown_references() -> None:
 
 
 def test_regions_that_read_active_values() -> None:
-    """The JVP of a loop is a loop, whether or not its body captures the active value %x."""
+    """The JVP of a loop is a loop, whether or not the body captures the active value %x."""
     text = f"""
     func.func @main(%x: {F64}, %n: tensor<i32>) -> {F64} {{
       %one = stablehlo.constant dense<1.0> : {F64}

@@ -1,7 +1,4 @@
-"""`tiduc.load` accepts exported programs of JAX and PyTorch.
-
-Its errors say what to do with other objects and weights.
-"""
+"""`tiduc.load` accepts exported programs of JAX and PyTorch. For other objects and weights, errors say what to do."""
 
 import numpy as np
 import pytest

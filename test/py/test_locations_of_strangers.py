@@ -46,7 +46,7 @@ def test_a_file_that_the_user_names(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="pipes with names")
 @pytest.mark.parametrize("resource", [False, True])
 def test_compilers_open_no_pipe(resource: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To warn about an op at this location, IREE's compiler would open the pipe and wait for a writer."""
+    """A warning about an op at this location would make IREE's compiler open the pipe and wait for a writer."""
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe \u00e9")
     constant, data = "dense<[1.0, 2.0]>", ""

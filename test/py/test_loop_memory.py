@@ -94,7 +94,7 @@ def test_second_order(make: Any, memory: str) -> None:
 
 
 def forwards(text: str) -> str:
-    """The text before the body of the first loop, which includes the types of its loop-carried values."""
+    """The text before the body of the first loop. It has the types of this loop's carried values."""
     return text.partition("do {")[0]
 
 
@@ -144,7 +144,7 @@ def test_loop_invariants_are_hoisted() -> None:
 
 
 def test_products_of_matrices_are_kept() -> None:
-    """The residuals of tanh(a @ c) are c, and either the tangent's factor or the product, but not both."""
+    """The residuals of tanh(a @ c) are c and one other value: the tangent's factor or the product."""
     assert stacks(forwards(grad(*scanned(7), "stack")), 7) == ["tensor<7x2xf64>"] * 2
 
 
@@ -268,7 +268,7 @@ def by_hand(n: int, order: int = 2) -> list[float]:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_bounded(memory: str) -> None:
-    """If the trip count exceeds the bound, derivatives are right with the memory `log`, and NaN otherwise."""
+    """Up to the bound on the trip count, derivatives are right. Beyond it, they are right with `log`, else NaN."""
     program = replace(tiduc.load(said(BOUNDED)), loop_memory=memory)
     first, second = program.grad().text, program.grad().grad().text
     for n in (0, 1, 5, 8):
@@ -355,7 +355,7 @@ def test_iterations_that_cannot_be_counted() -> None:
 
 
 def test_effects_are_not_repeated() -> None:
-    """A call with side effects may return a different value each time, so its loop runs once, or is refused."""
+    """A call with side effects may return other values in a second run. Its loop runs once, or is refused."""
     call = "%k = stablehlo.custom_call @host(%i) {has_side_effect = true} : (tensor<i32>) -> tensor<i32>"
     factor = f"{call}\n    %f = stablehlo.convert %k : (tensor<i32>) -> tensor<f64>"
     text = said(BOUNDED).replace("%2 = stablehlo.sine %c", f"{factor}\n    %2 = stablehlo.multiply %c, %f")

@@ -20,7 +20,7 @@ def normal(*shapes: tuple[int, ...]) -> list[Array]:
 
 
 def recurrent(n: int, batch: int, width: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A recurrent network that adds an input in each step, so that the loop stacks the cotangents of the inputs."""
+    """A recurrent network that reads an input in each step. The reverse loop stacks the cotangents of the inputs."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -43,7 +43,7 @@ def backwards(n: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def twice(n: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A recurrent network in which a step multiplies by the weight twice, once transposed, and adds it once."""
+    """A recurrent network. A step multiplies by the weight twice, once transposed, and adds the weight once."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -140,7 +140,7 @@ def products_in_loops(text: str) -> list[int]:
 
 
 def test_stacked_factors() -> None:
-    """The sums move out, because the loop stacks their factors anyway, or new stacks are smaller than the sum."""
+    """The sums move out: the loop stacks their factors anyway, or new stacks are smaller than the sum."""
     for name in ("moved", "one iteration", "long", "batched", "backwards"):
         function, arguments = PROGRAMS[name]
         text = grad(function, arguments)
@@ -149,7 +149,7 @@ def test_stacked_factors() -> None:
 
 
 def test_large_stacks_are_not_added() -> None:
-    """The sum stays in a loop of 50 iterations, because stacks of a factor would take more bytes than the sum."""
+    """In a loop of 50 iterations, stacks of a factor would take more bytes than the sum, which therefore stays."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:

@@ -98,7 +98,7 @@ def test_refused(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_layers_in_another_order_for_inference() -> None:
-    """A layer's adapters have equal initial values in two models that list their weights in different orders."""
+    """Two models list their weights in different orders. A layer's adapters have equal initial values in both."""
 
     def two(first: str, second: str) -> Model:
         product = "(tensor<5x4xf32>, tensor<4x4xf32>) -> tensor<5x4xf32>"

@@ -218,7 +218,7 @@ def test_a_linear_program_costs_nothing() -> None:
 
 
 def test_masks_are_dropped_and_equal_ops_merge() -> None:
-    """The product exp(a x) dx occurs as a primal op and as a tangent op, which are merged."""
+    """The product exp(a x) dx occurs as a primal op and as a tangent op. Both merge."""
     view = view_of(EXP_AX)
     one = linearize(view, [("F0", "p3")], ["x"], OPSET)
     two = linearize(view, list(one.outputs), list(one.keys), OPSET)
@@ -262,7 +262,7 @@ QUANTIZED = function(
 
 @pytest.mark.parametrize("text", [NOTHING_REDUCED, QUANTIZED])
 def test_constants_that_stablehlo_misreads(text: str) -> None:
-    """StableHLO's pass wrongly simplifies these sums to x, so tiduc does not run the pass on them."""
+    """StableHLO's pass simplifies these sums to x, which is wrong. tiduc does not run the pass on them."""
     module = parse(text)
     run_passes(module.operation, NATIVE)
     assert body(str(module)) == []
@@ -310,7 +310,7 @@ def test_sums_of_one_kind_have_locations_of_their_own() -> None:
 
 
 def test_ops_beside_calls_stay_as_they_are() -> None:
-    """If only calls are replaced, ops that read none of their results are reused from the flat graph."""
+    """If only calls are replaced, ops that do not read their results are reused from the flat graph."""
     half = (
         "func.func private @half(%x: tensor<f64>) -> tensor<f64> attributes {no_inline} {\n"
         "%0 = stablehlo.tanh %x : tensor<f64>\n"

@@ -18,7 +18,7 @@ from tiduc.passes.rules import OPSET
 
 
 def test_worked_example() -> None:
-    """The flat graph of exp(a x) and of its derivative toward x has one exponential and three products."""
+    """The flat graph of exp(a x) and its derivative toward x has one exponential and three products."""
     view = view_of(EXP_AX)
     back = linear_transpose(view, linearize(view, [("F0", "p3")], ["x"], OPSET), OPSET)
     text = merged(view, [("F0", "p3"), *back.outputs], ["a", "x", *back.keys])
@@ -115,7 +115,7 @@ def test_operands_tell_ops_apart() -> None:
 
 
 def test_roles_tell_ops_apart_until_lowering() -> None:
-    """x * dx occurs as a primal op and as a linear op, which differ until masks are dropped."""
+    """x * dx occurs as a primal op and as a linear op. They differ until masks are dropped."""
     product = f"%0 = stablehlo.multiply %k, %x : {F64}\n" + named("%0", "v")
     view = view_of(graph("F", ["k", "x"], product, ["%0"]))
     linear = linearize(view, [("F", "v")], ["x"], OPSET, name="L")

@@ -47,7 +47,7 @@ SHIFTED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
 
 
 def layers(count: int, rows: int, width: int, activation: str = TANH) -> str:
-    """A network whose layers apply the activation to x w, followed by the sum of the results."""
+    """A network whose layers apply the activation to x w. Its result is the sum of the last layer."""
     x, w = f"tensor<{rows}x{width}xf32>", f"tensor<{width}x{width}xf32>"
     arguments = ", ".join([f"%x0: {x}", *(f"%w{i}: {w}" for i in range(count))])
     body = "".join(
@@ -75,7 +75,7 @@ def network(count: int, rows: int, width: int, activation: str = TANH) -> tuple[
 
 
 def peak(program: tiduc.Program) -> int:
-    """The peak memory of a program in the model, in bytes, for the order that is best without recomputation."""
+    """The peak memory of a program in the model, in bytes, in the best order without recomputation."""
     model = liveness(tiduc.load(program.text).merged)
     return model.peak(lowest_order(model))
 
@@ -198,7 +198,7 @@ def test_results_of_the_graph_are_computed_early() -> None:
 
 
 def test_order_frees_values_as_soon_as_it_can() -> None:
-    """Without a budget, products that give the derivatives of weights run early instead of at the end."""
+    """Without a budget, products that give the derivatives of weights run early instead of last."""
     program, _ = network(16, 2048, 64)
     activation = 2048 * 64 * 4
     given = liveness(program.merged)
@@ -229,7 +229,7 @@ def test_binomial_optimum_is_that_of_the_model(checkpoints: int) -> None:
 
 
 def test_small_graphs_have_the_lowest_peak() -> None:
-    """Compares the peaks of small random graphs with the lowest peak of all schedules, with any recomputation."""
+    """Compares the peaks of small random graphs with the lowest peak of all schedules, including any recomputation."""
     ratios = []
     for seed in range(60):
         drawn = random_dag(seed)
@@ -240,7 +240,7 @@ def test_small_graphs_have_the_lowest_peak() -> None:
 
 
 def test_barriers_take_no_values_that_compilers_fuse() -> None:
-    """If the budget drops t = tanh u and keeps m, the sum u = m + 1 is also recomputed behind the barrier."""
+    """If the budget drops t = tanh u and keeps m, the sum u = m + 1 runs again behind the barrier."""
     program = network(12, 64, 8, SHIFTED)[0].rematerialize("min")
     graph = run_stages(program, lowering("rematerialize")[1:], program.merged)
     barriers = [op for op in graph.definitions if op.name == BARRIER]
@@ -287,7 +287,10 @@ MASKED = """  %u{i} = stablehlo.add %m{i}, %one : {x}
 
 
 def test_products_run_once_behind_ops_that_merging_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merging removes the broadcast, so in the merged graph the select reads another value than in its definition."""
+    """Merging removes the broadcast.
+
+    In the merged graph, the select therefore reads another value than its definition does.
+    """
     recomputing, _ = network(8, 512, 64, MASKED)
     assert BARRIER in recomputing.text
     monkeypatch.setattr(cheap, "_GAIN", 0.0)
@@ -331,7 +334,7 @@ def test_explain_lists_peaks(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_explain_lists_recomputed_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explain` lists each run of an op after its first run, in the program within the budget."""
+    """`explain` lists all runs of an op after the first, in the program within the budget."""
     file = tmp_path / "f.mlir"
     file.write_text(layers(12, 64, 8))
     assert run(["explain", str(file), "--budget", "0.35x", "--json"]) == 0

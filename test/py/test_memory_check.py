@@ -1,4 +1,4 @@
-"""Compares programs with placed arrays, in memory filled with NaN, with programs without placement, bit for bit."""
+"""Programs with placed arrays, in memory filled with NaN, give the same bits as programs without placement."""
 
 import re
 from pathlib import Path
@@ -161,7 +161,7 @@ edits.CORRECTIONS["replace_early_releases"] = edited"""
 def test_reads_of_other_memory_are_found(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both programs have the fault.
 
-    Their results differ only because released and new memory holds NaN in one of them.
+    Their results differ, because released and new memory has NaN in only one of them.
     """
     compiles_with(monkeypatch, EDITED.format(code))
     with pytest.raises(TiducError, match="differs from that in plain memory in [0-9]+ of"):

@@ -16,7 +16,7 @@ from tiduc.passes.rematerialize.second_runs import evicting, unchanged
 
 
 def test_the_least_memory_of_a_chain_of_elementwise_ops() -> None:
-    """Each layer reads the previous layer twice, so that 2**40 paths lead through the ops that compilers fuse."""
+    """Each layer reads the previous one twice. Therefore 2^40 paths lead through ops that compilers fuse."""
     ops, x = list[str](), "%x"
     for i in range(40):
         ops.append(f"%a{i} = stablehlo.sine {x} : tensor<1000xf64>")
@@ -49,7 +49,7 @@ def test_no_schedule_is_tried_if_no_value_is_cheap(monkeypatch: pytest.MonkeyPat
 
 
 def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """The gradient of a U-Net: layer i of the second half also reads the i-th layer from the end of the first half."""
+    """The gradient of a U-Net: layer i of the second half also reads the i-th last layer of the first half."""
     half = layers // 2
     needs: list[list[int]] = [[i - 1] if i else [] for i in range(half)]
     needs += [[i - 1, layers - 1 - i] for i in range(half, layers)]
@@ -63,7 +63,7 @@ def skips(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
 def test_plans_take_time_in_proportion_to_the_ops(
     shape: Any, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ops of the plan, and of all tried schedules together, are at most a constant multiple of the graph's ops."""
+    """The plan, and all tried schedules together, have at most a constant multiple of the graph's ops."""
     model, ops = ordered(liveness(graph_of(*shape(240))), has_budget=True), list[int]()
 
     def counted(*arguments: Any) -> Any:

@@ -59,7 +59,7 @@ def test_loops_keep_what_the_budget_allows() -> None:
 
 
 def test_each_loop_is_a_choice() -> None:
-    """Of two loops in a loss, the loop with large stacks sets checkpoints, and the other loop keeps its stack."""
+    """A loss has two loops. The one with large stacks sets checkpoints, and the other keeps its stack."""
 
     def loss(x: Any, y: Any) -> Any:
         wide, small = (
@@ -126,7 +126,7 @@ def lstm(monkeypatch: pytest.MonkeyPatch) -> tuple[tiduc.Program, list[Any]]:
 
 
 def test_lstm_fits_a_third(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The LSTM sets checkpoints for the square root of its iterations, and runs the forward loop once more."""
+    """The LSTM sets as many checkpoints as the square root of its iterations, and runs the forward loop once more."""
     program, _ = lstm(monkeypatch)
     loops = loops_of(program)
     free, held = (estimated(program.view, structured(program), memory, loops) for memory in ("", "0.35x"))
@@ -185,7 +185,7 @@ def with_unread_values(seed: int) -> str:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_loops_may_hold_ops_that_no_result_needs(seed: int) -> None:
-    """Values that only unused ops read are computed before the loop, but do not occupy memory during the loop."""
+    """Values that only unused ops read are computed before the loop, but take no memory during the loop."""
     program = tiduc.load(with_unread_values(seed))
     arguments = np.array(0.5), np.array([1.0, 2.0, 3.0])
     for derived in (program, program.grad("x"), program.grad(), program.jvp("x")):

@@ -23,7 +23,7 @@ def test_order_of_inputs(inputs: list[str], expected: str) -> None:
 
 
 def test_other_inputs_come_in_the_order_in_which_they_were_made() -> None:
-    """Inputs of a graph come after those of graphs that it refers to, whatever the order in the module."""
+    """A graph's inputs follow those of the graphs that it refers to, whatever the order in the module."""
     later = external("%e", "@F0::@p3") + f"%0 = stablehlo.add %e, %u : {F64}\n" + named("%0", "g")
     view = view_of(graph("G", ["u"], later, ["%0"]) + EXP_AX)
     assert keys(merged(view, [("G", "g")], [])) == "@a, @x, @u"

@@ -23,7 +23,7 @@ LARGE = RNG.standard_normal((INLINE // 4 + 1, 2)).astype(np.float32)
 
 
 def program(**arrays: Any) -> str:
-    """The text of a function of inputs with the types of these arrays and of a number %x. It returns its inputs."""
+    """The text of a function that returns its inputs: inputs with the types of these arrays, and a number %x."""
     types = {
         name: f"tensor<{'x'.join([*map(str, x.shape), ELEMENTS[x.dtype]])}>" for name, x in arrays.items()
     }

@@ -82,7 +82,7 @@ def test_the_values_of_a_file(tmp_path: Path) -> None:
 
 
 def as_of_2_8(program: Any, path: Path) -> None:
-    """Writes the archive of a program as PyTorch 2.8 did, with all arrays of a folder in one pickle."""
+    """Writes a program's archive as PyTorch 2.8 did, with one pickle for all arrays of a folder."""
     torch.export.save(program, path)
     with zipfile.ZipFile(path) as archive:
         parts = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
@@ -107,7 +107,7 @@ def test_a_file_of_pytorch_2_8(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_large_weights_need_no_memory_of_the_worker(tmp_path: Path) -> None:
-    """The worker gets zeros instead of the weights of 512 MiB, so that 2 GiB of memory suffice."""
+    """The weights have 512 MiB. The worker gets zeros instead, so that 2 GiB of memory suffice."""
     path = tmp_path / "model.pt2"
     torch.export.save(
         torch.export.export(torch.nn.Linear(2**14, 2**13, bias=False), (torch.ones(1, 2**14),)), path

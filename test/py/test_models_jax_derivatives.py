@@ -18,7 +18,10 @@ from tiduc.dialect.errors import Unsupported
 
 @jax.custom_jvp
 def steep(x: Any) -> Any:
-    """A function whose rule triples the slope and calls the function, so that the next derivative triples again."""
+    """A function whose rule triples the slope.
+
+    The rule calls the function, so that the next derivative triples again.
+    """
     return jnp.sin(x)
 
 
@@ -161,7 +164,7 @@ def test_a_derivative_that_reads_a_traced_array_is_refused(kind: str) -> None:
 
 
 def test_a_derivative_that_defines_a_function_of_its_traced_arrays() -> None:
-    """From order two on, the ops of the inner function are differentiated instead of its custom derivative."""
+    """From order two on, the inner function's ops are differentiated, not its custom derivative."""
 
     @jax.custom_jvp
     def outer(x: Any) -> Any:
@@ -188,7 +191,7 @@ def test_functions_without_static_shapes_are_differentiated_by_their_ops() -> No
 
 
 def test_derivatives_that_reject_some_tangents() -> None:
-    """The exception is raised only if the rejected tangent is not a symbolic zero, as in JAX."""
+    """As in JAX, the exception is raised only if the rejected tangent is not a symbolic zero."""
 
     @partial(jax.custom_jvp)
     def first(x: Any, y: Any) -> Any:

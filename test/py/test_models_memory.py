@@ -1,4 +1,4 @@
-"""A model of 100 MB passes all stages as bytes, because its text would take 200 MB. `pytest -m slow` runs the tests."""
+"""A model of 100 MB passes all stages as bytes. Its text would take 200 MB. `pytest -m slow` runs the tests."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(folder: Path, mode: str) -> list[float]:
-    """MiB of memory: of the stages up to the file, of the file itself, and of compilation, in its two processes."""
+    """The memory in MiB: of all stages up to the file, of the file, and of both processes of compilation."""
     command = [sys.executable, "-c", SCRIPT, str(folder), mode]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

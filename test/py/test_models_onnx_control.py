@@ -71,7 +71,7 @@ def test_if_of_a_constant_is_its_branch() -> None:
 
 
 def loop_body(condition: Sequence[Any]) -> Any:
-    """A loop body s -> s * w + i, which returns s as a scan output too."""
+    """A loop body s -> s * w + i. It also returns s as a scan output."""
     nodes = [
         node("Cast", ["i"], ["f"], to=FLOAT),
         node("Mul", ["s", "w"], ["m"]),

@@ -1,4 +1,4 @@
-"""ONNX models of old versions, inputs whose values are given at import, and the parameters that `train-step` trains."""
+"""ONNX models of old versions, inputs whose values are given at import, and parameters that `train-step` trains."""
 
 from pathlib import Path
 from typing import Any

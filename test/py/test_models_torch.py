@@ -27,7 +27,7 @@ class Cnn(nn.Module):  # type: ignore[misc,name-defined]
 
 
 class Tied(nn.Module):  # type: ignore[misc,name-defined]
-    """A matrix with two names, a table that is not in the `state_dict`, and an integer table."""
+    """A matrix with two names, a table that is not in the `state_dict`, and a table of integers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def test_gradients_that_stop() -> None:
 
 
 class Steered(torch.autograd.Function):  # type: ignore[misc,name-defined]
-    """A rounding function with a custom derivative, which depends on an argument that is not a tensor."""
+    """A rounding function. Its custom derivative depends on an argument that is not a tensor."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, k: Any, slope: float) -> Any:
@@ -183,7 +183,7 @@ def test_functions_keep_their_own_derivatives() -> None:
 
 
 class Grouped(nn.Module):  # type: ignore[misc,name-defined]
-    """Products of each group of rows with a matrix of its own, and an index that is a buffer."""
+    """Products of groups of rows, each with a separate matrix, and an index that is a buffer."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -244,7 +244,7 @@ def overwritten(x: Any) -> Any:
 
 
 def rows(x: Any, row: Any, lead: Any) -> Any:
-    """Assigns one number, row or matrix to all positions of a mask, as for embeddings of special tokens."""
+    """Assigns a number, a row or a matrix to all positions of a mask, as for embeddings of special tokens."""
     places, firsts, seconds = x[..., 0] > 0, x[:, 0, 0] > 0, x[0, :, 0] > 0
     y = [x * factor for factor in range(1, 9)]
     y[0][places] = row

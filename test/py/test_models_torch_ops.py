@@ -233,7 +233,7 @@ class Attention(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu(approximate: str) -> None:
-    """The derivative of erf is an exponential function, not the derivative of the quotient that approximates erf."""
+    """The derivative of erf is an exponential, not the derivative of the quotient that approximates erf."""
 
     def gelu(x: Any) -> Any:
         return torch.nn.functional.gelu(x, approximate=approximate)

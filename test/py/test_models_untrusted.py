@@ -1,4 +1,4 @@
-"""Untrusted `.pt2` files: code in a file does not run, other files are not read, and the caller's process survives."""
+"""Untrusted `.pt2` files: their code does not run, no other files are read, and the caller's process survives."""
 
 import io
 import json
@@ -259,7 +259,7 @@ def test_pytorch_runs_what_is_refused(
 
 
 def test_a_file_with_two_directories(tmp_path: Path) -> None:
-    """In this file, PyTorch's first reader sees no program, and its second reader sees a program with code."""
+    """In this file, PyTorch's first reader sees no program. Its second reader sees a program with code."""
     torch = pytest.importorskip("torch")
     mark, path = tmp_path / "ran", tmp_path / "plain.pt2"
     evil = {
@@ -359,7 +359,7 @@ def test_steps_that_a_program_leaves_open(tmp_path: Path) -> None:
 
 
 def test_pytorch_reads_no_shared_cache(tmp_path: Path) -> None:
-    """PyTorch's compiler has a cache in the shared temporary folder, to which another user may have written."""
+    """PyTorch's compiler has a cache in the shared temporary folder. Another user may have written to it."""
     pytest.importorskip("torch")
     (temporary := tmp_path / "temporary").mkdir()
     path = write(tmp_path / "plain.pt2", plain())

@@ -82,7 +82,7 @@ def test_only_changed_slices_of_a_state_are_kept(how: str) -> None:
 
 
 def test_the_reverse_costs_as_much_as_the_changes() -> None:
-    """The reverse loop of n iterations, each of which changes one of n entries, has no array of n x n elements."""
+    """Each of n iterations changes one of n entries. The reverse loop has no array of n x n elements."""
 
     def f(x: Any) -> Any:
         return jnp.sum(lax.fori_loop(1, 500, lambda i, c: c.at[i].set(jnp.sin(c[i - 1]) * c[i]), x))

@@ -187,6 +187,6 @@ def test_patterns_of_active_arguments_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_cost_of_many_paths() -> None:
-    """The cost counts the last function once for each of the 2^40 paths that lead to it."""
+    """The last function is reached by 2^40 paths, and its cost counts once for each."""
     cost = find_cost(tiduc.load(nested(40)))
     assert cost.flops == 2**40 * 4 and cost.transcendentals == 2**40 * 2

@@ -1,4 +1,4 @@
-"""Each op of StableHLO and CHLO has a rule, is inactive, or is refused with a reason."""
+"""Each op of StableHLO and CHLO has a rule, is inactive, or is refused for a stated reason."""
 
 import ast
 import importlib
@@ -94,7 +94,7 @@ OTHERWISE = {
 
 
 def test_rules_are_checked_to_order_two() -> None:
-    """The table lists the orders that the tests of rules check by finite differences and the adjoint identity."""
+    """The table has the orders that tests of rules check, by finite differences and by the adjoint identity."""
     checked = {row.op for row in CHECKED.read() if row.order > 1}
     unchecked = (set(OPSET.linearize_rules) & set(OPS)) - checked - set(OTHERWISE)
     assert unchecked == set(), "call check_rule in test/py/rules/, then pytest test/py/rules --write-tables"
@@ -120,8 +120,8 @@ def test_every_op_has_a_row() -> None:
 def test_rules_are_short() -> None:
     """A declaration averages less than 14.5 lines, docstrings included.
 
-    Rules of calls for attributes of the called functions are declarations, too. The registry, imports, and the analyses
-    of which parts of a matrix a function reads are not counted.
+    The attributes that name rules of called functions count as declarations, too. The registry, imports, and the
+    analyses of which parts of a matrix a function reads do not count.
     """
     others = (
         "guard",

@@ -80,7 +80,7 @@ def agree(found: Mapping[str, Array], wanted: Mapping[str, Any]) -> None:
 
 
 def chain_results() -> tuple[Program, list[Array], dict[str, Any]]:
-    """The derivatives of the chain in one program, its arguments, and the wanted values by formulas of NumPy."""
+    """A program with the derivatives of the chain, its arguments, and the wanted values by NumPy's formulas."""
     p = load(CHAIN)
     hessian = p.lagrangian().hessian("x", compressed="csc")
     both = p.together(
@@ -359,7 +359,7 @@ def test_scipy_solves_the_example() -> None:
 @pytest.mark.more
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_sequential_quadratic_programming_in_c(tmp_path: Path) -> None:
-    """With the derivatives and patterns of a static library, the example in C finds the minimum that SciPy finds."""
+    """The example in C uses a static library's derivatives and patterns, and finds the minimum that SciPy finds."""
     pytest.importorskip("scipy")
     library = compile_library(example().derivatives().lower(), "kkt", Options("x86_64"))
     (tmp_path / "kkt.o").write_bytes(library.kernels)

@@ -40,7 +40,7 @@ def test_the_flow_of_a_linear_equation_is_the_exponential() -> None:
 
 
 def test_a_flow_can_be_differentiated() -> None:
-    """x' = x^2 has the solution x / (1 - t x), whose coefficients are powers of x."""
+    """The solution of x' = x^2 is x / (1 - t x). Its coefficients are powers of x."""
     program, x = load(SQUARE).flow(6), np.array(0.3)
     compare(run(program, [x]), [x ** np.arange(2, 8)], 1e-13)
     compare(run(program.jacobian(), [x]), [np.arange(2, 8) * x ** np.arange(1, 7)], 1e-12)

@@ -125,7 +125,7 @@ def only(p: Program, i: int) -> Program:
 
 
 def test_composition() -> None:
-    """Transforms of the third derivative give the fourth derivative, and of order two also the fifth derivative."""
+    """First derivatives of the third derivative give the fourth, and second derivatives also give the fifth."""
     y = np.exp(A * X)
     third = only(load(SCALAR).derivatives(3, "x"), 3)
     compare(run(third.grad("x"), [A, X]), [A**4 * y], 1e-12)
@@ -227,13 +227,13 @@ def test_reverse_mode_costs_at_most_four_times_the_jet(order: int) -> None:
 
 @pytest.mark.parametrize("order", [2, 8])
 def test_reverse_mode_of_a_loop_of_unknown_trip_count(order: int) -> None:
-    """The VJP has at most five times the ops of the jet, apart from up to 60 ops for checkpoints."""
+    """The VJP has at most five times as many ops as the jet, and up to 60 more for checkpoints."""
     jet = load(NEWTON).jet(order)
     assert ops(jet.vjp()) <= 5 * ops(jet) + 60
 
 
 def test_gradient_of_a_residual() -> None:
-    """The gradient of a physics-informed loss, the squared residual of u'' + u = 0, in the parameters of u."""
+    """A physics-informed loss is the squared residual of u'' + u = 0. Its gradient is in the parameters of u."""
 
     def u(t: Any, w: Any) -> Any:
         return jnp.sum(jnp.tanh(w[0] * t + w[1]) * w[2])

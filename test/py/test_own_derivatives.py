@@ -108,7 +108,7 @@ def test_jvp_is_used(modes: str) -> None:
 
 
 def test_jvp_of_several_arguments() -> None:
-    """For f(x, n, w) = (w x, n, sin x), the integers n have no tangent, and x or w may be inactive."""
+    """In f(x, n, w) = (w x, n, sin x), the integers n have no tangent, and x or w may be inactive."""
     of_f = f"({T}, tensor<i32>, {T}) -> ({T}, tensor<i32>, {T})"
     arguments = f"%x: {T}, %n: tensor<i32>, %w: {T}"
     text = f"""

@@ -64,7 +64,7 @@ def test_typed() -> None:
 
 
 def test_data_is_listed() -> None:
-    """Files that are not Python modules match a pattern of package data, so that wheels contain them."""
+    """The patterns of package data match all files that are not Python modules, so that wheels contain them."""
     listed = {
         path
         for package, patterns in SETUPTOOLS["package-data"].items()

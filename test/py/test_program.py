@@ -99,7 +99,7 @@ def test_grad_and_hvp_signatures() -> None:
 
 
 def test_names_that_are_taken() -> None:
-    """The names of a second derivative are distinct, and do not change when its text is read again."""
+    """The names of a second derivative are distinct. They do not change when its text is read again."""
     p = load(CUBE).jvp().jvp("x").vjp("x")
     for ports in (p.inputs, p.outputs):
         assert len(set(names(ports))) == len(ports)

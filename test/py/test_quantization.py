@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A quantization, the rows and columns of the weight, the dimension to sum over, and its element type."""
+    """A quantization: its kind, the weight's rows and columns, the summed dimension, and the element type."""
 
     kind: str
     sizes: tuple[int, int]
@@ -32,7 +32,7 @@ class Case(NamedTuple):
     type: str = "f32"
 
     def model(self) -> Model:
-        """The product of 40 rows with the quantized weight `w`, which has a row and a column of zeros."""
+        """The product of 40 rows with the quantized weight `w`. The weight has a row and a column of zeros."""
         dtype = np.dtype(f"f{int(self.type[1:]) // 8}")
         x, y = (f"tensor<40x{n}x{self.type}>" for n in (self.sizes[self.axis], self.sizes[1 - self.axis]))
         w = f"tensor<{self.sizes[0]}x{self.sizes[1]}x{self.type}>"

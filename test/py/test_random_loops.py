@@ -1,4 +1,4 @@
-"""A few programs of the sweep over random loops and array programs, and the sweep's handling of failures."""
+"""A few programs of the sweep over random loops and array programs, and how the sweep handles failures."""
 
 import json
 import re
@@ -117,7 +117,7 @@ REDUCED = """func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf3
 
 
 def test_failing_programs_are_reduced() -> None:
-    """A failure caused by a tanh in a loop is reduced to a program without sines and the values that carry them."""
+    """A tanh in a loop causes a failure. The reduced program has no sines, and no values that carry them."""
 
     def fails(text: str) -> bool:
         return "stablehlo.tanh" in text and "stablehlo.while" in text

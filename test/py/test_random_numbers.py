@@ -54,7 +54,7 @@ def compiled() -> dict[str, tiduc.Executable]:
 
 @pytest.mark.parametrize("name", UNIFORM)
 def test_uniform(name: str, compiled: dict[str, tiduc.Executable]) -> None:
-    """The numbers are within the bounds, have the expected mean and variance, and equal XLA's bit for bit."""
+    """The numbers are within the bounds, have the right mean and variance, and equal XLA's bit for bit."""
     (y,) = compiled[f"UNIFORM {name}"](seed())
     (known,) = by_xla(tiduc.load(programs()[f"UNIFORM {name}"]).text, [seed()])
     np.testing.assert_array_equal(y, known)
@@ -261,7 +261,7 @@ BOUNDS = f"""func.func @main(%a: tensor<f64>, %b: tensor<f64>) -> (tensor<5xf64>
 
 
 def test_derivatives_toward_parameters() -> None:
-    """For y = a + (b - a) u and y = a + b z, the tangents follow from the samples."""
+    """For y = a + (b - a) u and y = a + b z, tangents are computed from the samples."""
     program = tiduc.load(BOUNDS).jvp()
     assert [port.name for port in program.inputs] == ["a", "b", SEED, "a.tangent", "b.tangent"]
     a, b, da, db = (np.array(x) for x in (0.3, 1.7, 0.4, -1.1))

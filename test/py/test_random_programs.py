@@ -64,7 +64,7 @@ def test_other_engines_and_order_three(engine: str, seeds: Sequence[int], order:
 
 
 def unary(op: str, *more: str) -> str:
-    """The text of a scalar function that applies the op to %x, or to the value %y that the lines `more` compute."""
+    """The text of a scalar function that applies the op to %x, or to %y if the lines `more` compute %y."""
     body = "\n".join([*more, f"%z = stablehlo.{op} {'%y' if more else '%x'} : tensor<f64>"])
     return f"func.func @main(%x: tensor<f64>) -> tensor<f64> {{\n{body}\nreturn %z : tensor<f64>\n}}\n"
 

@@ -38,7 +38,7 @@ def steps(step: Any, count: int, number: int) -> list[Sequence[Array]]:
 
 
 def test_training_steps() -> None:
-    """Each step draws new numbers, which its forward and reverse pass share. The same seed gives the same numbers."""
+    """Each step draws new numbers, which its forward and reverse pass share. Equal seeds give equal numbers."""
     program = train_step(tiduc.load(LOSS), "none", train=["*"], seed=3)
     assert [port.name for port in program.inputs] == ["w", SEED, "rate"]
     assert [port.name for port in program.outputs] == ["result0", "w", SEED]

@@ -1,4 +1,4 @@
-"""Copies that are recorded once and replayed for other arrays, in VM modules and in results on Vulkan."""
+"""Copies that are recorded once and replayed for other arrays: in VM modules, and in results on Vulkan."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_copies_from_slots_and_to_slots(source: str, target: str, once: bool) ->
 
 
 def runs(text: str, first: int) -> list[list[float]]:
-    """The results of three runs of a program, for numbers from `first`, copied to the host after all runs."""
+    """The results of three runs of a program on numbers from `first`. They are copied to the host after all runs."""
     skip_without_device("vulkan:llvmpipe")
     run = Executable(compile_module(text, TARGET, cached=False), TARGET)
     kept = [run.keep(np.arange(first + k, first + k + 3, dtype=np.float32)) for k in range(3)]

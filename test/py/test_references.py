@@ -1,4 +1,4 @@
-"""References that a branch passes on while they are still in use, in VM modules and in results of IREE."""
+"""References that a branch passes on while they are in use: in VM modules, and in IREE's results."""
 
 import re
 
@@ -129,7 +129,7 @@ def test_results_of_a_loop_are_used_later(target: str) -> None:
 
 
 def test_iree_releases_references_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this test fails, IREE retains references that a branch passes on, and the copies can be removed."""
+    """If this test fails, IREE retains references that branches pass on. The copies can then be removed."""
     code = "from tiduc.backends.iree.modules import edits\nedits.CORRECTIONS['copy_passed_references'] = bool"
     compiles_with(monkeypatch, code)
     run = Executable(compile_module(LATER, cached=False))

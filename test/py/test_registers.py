@@ -1,4 +1,4 @@
-"""32-bit and 64-bit numbers that the same branch passes, in VM modules and in results of IREE."""
+"""32-bit and 64-bit numbers that one branch passes: in VM modules, and in IREE's results."""
 
 import re
 

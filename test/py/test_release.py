@@ -1,4 +1,4 @@
-"""A release: the source archive, the wheel built from it, and a program that runs with only the wheel's files."""
+"""A release: the source archive, a wheel built from it, and a program that runs with only the wheel's files."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The derivative of a relu at its kink, to order two, is 0 as in every framework; and the option for other maxima."""
+"""The derivatives of a relu at its kink, to order two, are 0, as in every framework. An option covers other maxima."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ ONES = np.ones_like(X)
 
 
 def derivatives(program: tiduc.Program) -> list[Any]:
-    """The first derivative in both modes, and the second derivative by forward over each mode, at the elements of X."""
+    """The first derivative in both modes, and the second derivative by forward mode over each, at the elements of X."""
     jvp, vjp = program.jvp(0), program.vjp(0)
     second = jvp.jvp(0), vjp.jvp(0)
     seeds = [ONES] * 2
@@ -118,7 +118,7 @@ def test_dynamic_shapes() -> None:
 
 
 def test_the_option_keeps_smooth_functions() -> None:
-    """The maximum in JAX's softplus keeps its derivative at ties, although one of its operands is 0."""
+    """The maximum in JAX's softplus keeps its derivative at ties, although one operand is 0."""
     program = tiduc.load(exported(jax.nn.softplus, X), relu=True)
     for got, wanted in zip(derivatives(program), [jax.nn.sigmoid(X)] * 2, strict=False):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)

@@ -32,7 +32,10 @@ def function(arguments: str, body: str, result: str = V) -> str:
 
 
 def required(text: str) -> list[str]:
-    """The violated requirements if all dimensions of the first input have size 5, those of the second size 6, etc."""
+    """The violated requirements.
+
+    All dimensions of the first input have size 5, those of the second have size 6, and so on.
+    """
     signature = tiduc.load(text).signature
     shapes = [(5 + i,) * len(value.type.shape) for i, value in enumerate(signature.inputs)]
     names = [value.name for value in signature.inputs]
@@ -159,7 +162,7 @@ def asserting(text: str) -> bytes:
 
 
 def test_assertions_of_the_module() -> None:
-    """Assertions in the module protect C programs, and check sizes that depend on data, loops and branches."""
+    """Assertions in a module protect C programs. They check sizes that depend on data, loops and branches."""
     text = "\n".join(
         CASES[name][0].replace("@main", f"@{key}").replace("@f", f"@f_{key}")
         for key, name in (
@@ -256,7 +259,7 @@ def test_requirements_that_no_sizes_meet_are_refused() -> None:
 
 
 def test_ops_without_known_requirements() -> None:
-    """Each op is in a table of requirements, is control flow, or is refused for dynamic dimensions."""
+    """Each op is in a table of requirements, is control flow, or is refused with dynamic dimensions."""
     listed = (ROOT / "test" / "py" / "cases" / "opset.txt").read_text().split("\n")
     names = {line for line in listed if line.startswith(("stablehlo.", "chlo."))}
     assert {name for name in names if not is_understood(name)} == set(

@@ -53,7 +53,7 @@ def test_order_of_modules_and_graphs_does_not_matter() -> None:
 
 
 def test_graphs_may_refer_to_one_another() -> None:
-    """Graphs may refer to each other in a cycle as long as values do not form a cycle."""
+    """Graphs may refer to each other in a cycle if their values do not form a cycle."""
     one = graph(
         "A",
         ["x"],
@@ -101,7 +101,7 @@ def test_names_need_not_be_identifiers() -> None:
 
 
 def test_search_path(tmp_path: Path) -> None:
-    """A graph @NAME that no module defines is read from NAME.mlir when a reference first needs it."""
+    """A graph @NAME that no module defines is read from NAME.mlir when a reference needs it."""
     files(tmp_path, F0=EXP_AX, A=alias("A", "@F0::@p3"), Broken="not MLIR at all")
     view = resolve(parse(alias("Main", "@A::@v") + alias("Other", "@Broken::@v")), search_path=[tmp_path])
     compare(numbers(view, [("Main", "v")], {"a": 1.0, "x": 0.0}), [1.0])
@@ -111,7 +111,7 @@ def test_search_path(tmp_path: Path) -> None:
 
 
 def test_a_graph_made_of_another_file(tmp_path: Path) -> None:
-    """A linear graph refers to a graph in another file, and its fresh names differ from names in that file."""
+    """A linear graph refers to a graph in another file. Its fresh names differ from the names in that file."""
     files(tmp_path, F0=EXP_AX, L0=graph("L0", [], "", []))
     view = resolve(parse(alias("Main", "@F0::@p3")), search_path=[str(tmp_path)])
     linear = linearize(view, [("Main", "v")], ["x"], OPSET)
@@ -136,7 +136,7 @@ def test_an_unnamed_value_of_a_file_that_is_only_read(tmp_path: Path) -> None:
 
 
 def fails(path: Path, text: str, *more: str) -> str:
-    """The error message of `check` for the graphs in `text`, which is written to `path`, and in further texts."""
+    """The error of `check` for `text`, which is written to the file `path`, and for further texts."""
     path.write_text(text)
     with pytest.raises(ResolveError) as error:
         check(resolve(read(path), *map(parse, more)))

@@ -1,4 +1,4 @@
-"""A resource must have the number of bytes that its type needs, wherever a module is read."""
+"""A resource must have as many bytes as its type needs, wherever a module is read."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -72,7 +72,7 @@ def aligned(values: Any) -> Any:
 
 
 def check_alone(compiled: Any, x: Any) -> None:
-    """Asserts that all arrays of two calls are writable, and that writing to one changes no other array."""
+    """Asserts that all arrays of two calls are writable, and that writes to one change no other array."""
     expected = [y.copy() for y in compiled(x)]
     arrays = [*compiled(x), *compiled(x)]
     before = [x.copy(), *(y.copy() for y in arrays)]

@@ -134,7 +134,7 @@ def test_a_sweep_that_cannot_run_here() -> None:
 
 
 def test_each_sweep_is_listed() -> None:
-    """The table of test/sweep/README.md has a row for each sweep in that folder, and `run_all.py` runs each."""
+    """The table of test/sweep/README.md has a row for each sweep in that folder. `run_all.py` runs each sweep."""
     rows = (ROOT / "test" / "sweep" / "README.md").read_text()
     for sweep in SWEEPS:
         assert "/" in sweep.name or f"| `{sweep.name.split()[0]}.py` |" in rows, sweep.name
@@ -151,7 +151,7 @@ TEXTS = ("stablehlo", "text", "whole", "workgroups", "flags")
 
 
 def looks_at_this_machine(tree: ast.AST) -> Iterator[int]:
-    """The lines that request the source of a program for this machine's CPU and inspect its text."""
+    """The lines that request a program's source for this machine's CPU and inspect its text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKING:
             target = next((each.value for each in node.keywords if each.arg == "target"), None)
@@ -196,7 +196,10 @@ def test_no_test_looks_at_text_for_this_machine() -> None:
 
 
 def test_no_test_changes_the_settings_of_jax_for_others() -> None:
-    """Tests must not depend on earlier tests in the process, so settings of JAX apply to a block or a test only."""
+    """A test must not depend on earlier tests in its process.
+
+    Settings of JAX therefore apply to a block or test only.
+    """
     found = [
         path.name
         for path in sorted((ROOT / "test" / "py").rglob("*.py"))

@@ -1,9 +1,10 @@
 """The cost of each rule: a JVP has at most 3 times the operations of its function, and a VJP at most 4 times.
 
 Griewank and Walther, "Evaluating Derivatives" (2008), chapter 4, derive such bounds for elementary operations. Both
-derivatives also return the function's outputs. FLOPs are those of `tiduc explain --costs`. The default rates give the
-FLOPs of a transcendental function. For the function itself, each element that it reads or writes counts as one
-operation, so that ops that only move elements have a cost.
+derivatives also return the function's outputs.
+
+FLOPs are those of `tiduc explain --costs`, with the default rates for transcendental functions. Each element that the
+function itself reads or writes counts as one operation, so that ops that only move elements have a cost.
 """
 
 import math

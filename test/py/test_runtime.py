@@ -228,7 +228,7 @@ def test_devices_where_there_are_any(target: str) -> None:
 
 
 def test_groups_of_threads_of_another_size() -> None:
-    """Row sums by groups of 32 threads would be wrong on Mesa's software device, whose groups have 8 threads."""
+    """Groups on Mesa's software device have 8 threads. Row sums by groups of 32 threads would be wrong there."""
     variant, other = "vulkan:llvmpipe", "vulkan:ampere"
     skip_without_device(variant)
     vmfb = compile_module(unary("stablehlo.sine", "f32"), other)
@@ -292,7 +292,7 @@ def test_workaround_loading_leaves_an_open_file(vmfb: bytes) -> None:
 
 @pytest.fixture
 def new_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes a test open its own devices, because arrays of other tests count towards an allocator's limit."""
+    """Makes a test open new devices, because other tests' arrays count towards an allocator's limit."""
     monkeypatch.setattr(devices, "_OPEN", {})
 
 
@@ -317,7 +317,7 @@ def test_memory_of_large_results_is_reused() -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts page faults as Linux does")
 @pytest.mark.usefixtures("new_devices")
 def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
-    """There are as many small arrays as results of a network's gradient, which are freed together after a call."""
+    """There are as many small arrays as results of a network's gradient. After a call, all are freed together."""
     resource = pytest.importorskip("resource")
     device, large = open_device("local-sync", "cpu"), np.ones(2**24, np.float32)
     small = [np.ones(n, np.float32) for n in range(1, 201)]
@@ -333,7 +333,7 @@ def test_memory_of_a_large_array_is_reused_beside_many_small_ones() -> None:
 
 @pytest.mark.usefixtures("new_devices")
 def test_memory_of_freed_arrays_is_returned(vmfb: bytes) -> None:
-    """Memory is returned when a module is loaded, because its arrays have other sizes, and when a module is freed."""
+    """Memory is returned when a module is loaded, because its arrays have other sizes, and when one is freed."""
     device = open_device("local-sync", "cpu")
 
     def held_after(change: Callable[[], Any]) -> int:

@@ -26,7 +26,7 @@ deep = pytest.mark.parametrize("depth", DEPTHS)
 
 
 def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
-    """`depth` lines x <- op(x), or x <- op(x, x), and the name of the last value."""
+    """`depth` lines x <- op(x), or x <- op(x, x); and the name of the last value."""
     ops, x = [], "%x"
     for i in range(depth):
         operands = x if op in ("sine", "negate") else f"{x}, {x}"
@@ -36,7 +36,7 @@ def lines(op: str, depth: int, prefix: str = "v") -> tuple[list[str], str]:
 
 
 def function(op: str, depth: int, copies: int = 1) -> str:
-    """The text of a function with `copies` of a chain, which returns the last value of each chain."""
+    """The text of a function with `copies` of a chain. It returns the last value of each."""
     parts = [lines(op, depth, f"c{i}v") for i in range(copies)]
     inside = "\n".join(line for part, _ in parts for line in part)
     types = ", ".join([F64] * copies)

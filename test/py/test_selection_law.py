@@ -1,8 +1,8 @@
-"""The law of selection: if all operands increase by the same amount, so does the result, even at ties.
+"""The law of selection: if all operands increase by one amount, so does the result, even at ties.
 
 Therefore tangents of 1 give a tangent of 1, second derivatives are zero, and the cotangents of all operands sum to the
 given cotangent. Operands are drawn from few numbers, so that most are tied. Each program is also tested with aliased
-operands: one value is passed for all operands of a type.
+operands: all operands of a type are one value.
 """
 
 import re
@@ -25,7 +25,7 @@ INDICES = f"%i = stablehlo.constant dense<[[1], [3], [1], [9]]> : {I}"
 
 
 def region(*ops: str, result: str = "%m", of: tuple[str, ...] = ("f64",)) -> str:
-    """A region whose block has the arguments %a0, %a1, ..., then %b0, %b1, ..., as in a reduction."""
+    """A region whose block has the arguments %a0, %a1, ..., followed by %b0, %b1, ..., as in a reduction."""
     arguments = [f"%{s}{i}: tensor<{t}>" for s in "ab" for i, t in enumerate(of)]
     kinds = ", ".join(f"tensor<{t}>" for t in of)
     return f"({{ ^bb0({', '.join(arguments)}):\n{chr(10).join(ops)}\nstablehlo.return {result} : {kinds} }})"

@@ -1,4 +1,4 @@
-"""Derivatives of sharded programs, exported by JAX, on eight devices, compared with JAX's derivatives.
+"""Derivatives of sharded programs on eight devices, compared with JAX, which exports the programs.
 
 The tests cover Shardy's dialect, XLA's older attributes, and explicit collectives in `shard_map`, with and without
 JAX's check of replication. The derivatives do not depend on that check: tiduc and JAX both differentiate the whole
@@ -125,7 +125,7 @@ def test_collectives(name: str, shardy: bool) -> None:
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_data_and_tensor_parallel(checked: bool, shardy: bool) -> None:
-    """An MLP with a sharded batch and sharded weights along two mesh axes, and a replicated loss."""
+    """An MLP whose batch and weights are sharded along two mesh axes, and whose loss is replicated."""
 
     def forward(x: Any, w1: Any, b1: Any, w2: Any, y: Any) -> Any:
         h = jnp.tanh(x @ w1 + b1)

@@ -122,7 +122,7 @@ def test_other_extrema_keep_their_tangents(name: str, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "logsumexp of rows", "two"])
 def test_intermediate_values_of_second_order(name: str) -> None:
-    """For a program, its linear graph and its transpose, the tangent of each value equals finite differences."""
+    """The tangents of all values of a program, its linear graph and its transpose equal finite differences."""
     x, dx, ct, v = RANDOM.standard_normal((4, 3, 5))
     view = load(exported(SHIFTS[name], x)).view
     main = view.graph("main")

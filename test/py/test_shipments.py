@@ -1,4 +1,4 @@
-"""A training step, evaluation and inference of a model with a shared state, and trained weights in the model's file."""
+"""A training step, evaluation and inference with a shared state, whose trained weights go into the model's file."""
 
 import pickle
 from pathlib import Path
@@ -157,7 +157,7 @@ def test_identity() -> None:
 
 
 def test_identity_has_strides_and_slopes() -> None:
-    """The identity depends on attributes and numbers, but not on the divisor of a mean over the batch."""
+    """The identity depends on attributes and numbers, except for the divisor of a mean over the batch."""
     larger = CONVOLUTION.replace("<4x", "<8x").replace("dense<4.0>", "dense<8.0>")
     others = [
         CONVOLUTION.replace("[3, 3]", "[2, 2]"),  # does not change shapes
@@ -172,7 +172,7 @@ def test_identity_has_strides_and_slopes() -> None:
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the training state of an ONNX model after three steps, and the scores that `infer` then gives."""
+    """A folder with the state of an ONNX model after three training steps, and the scores that `infer` then gives."""
     place = tmp_path_factory.mktemp("digits")
     model = str(EXAMPLES / "digits.onnx")
     words = [

@@ -1,4 +1,4 @@
-"""Training and inference of a PyTorch model in one module, and the trained weights loaded into PyTorch."""
+"""Training and inference of a PyTorch model in one module. The trained weights are loaded into PyTorch."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 
 def network() -> Any:
-    """A network with batch norm and dropout, which behave differently in training mode and in evaluation mode."""
+    """A network with batch norm and dropout, which differ between training mode and evaluation mode."""
     torch.manual_seed(0)
     conv, norm = torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4)
     head = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.Linear(64, 3))

@@ -93,7 +93,7 @@ TWO = f"x: {V}; y: {V}"
 
 
 def last_in_graph(lines: list[str]) -> tuple[Any, list[Any], Any]:
-    """The graph op that computes the result of a program, the inputs of the graph, and the program."""
+    """The graph op that computes the result of a program, the graph's inputs, and the program."""
     program = load(function(*lines, inputs=TWO, output=f"%r: {V}"))
     graph = program.view.graphs[program.name]
     return graph.outputs[0].definition, list(graph.inputs.values()), program

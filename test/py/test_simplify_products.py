@@ -99,7 +99,7 @@ def test_sums_of_batches_are_contracted() -> None:
 
 
 def test_other_sums_stay() -> None:
-    """Sums of rows, sums of a product with another reader, and sums with an initial value other than zero stay."""
+    """Other sums are sums of rows, of a product with another reader, and with an initial value other than zero."""
     for text in (
         total(*BATCHED, [0, 1]),
         total(*BATCHED, [1]),
@@ -114,7 +114,7 @@ SUM = ["constant", "reduce", "add"]
 
 
 def with_ones(x: Sequence[int], ones: Sequence[int], numbers: str, result: Sequence[int], left: bool) -> str:
-    """The text of a product of x and an array of ones, which is the left or the right operand."""
+    """The text of a product of x and an array of ones. The ones are the left or the right operand."""
     (a, one), (b, other) = [("%ones", ones), ("%x", x)][:: 1 if left else -1]
     return f"""func.func @main(%x: {tensor(x)}) -> {tensor(result)} {{
       %ones = stablehlo.constant dense<1.0> : {tensor(ones)}

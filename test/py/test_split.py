@@ -27,7 +27,7 @@ def compiled(program: "tiduc.Program", arguments: Any) -> Any:
 def check(
     program: "tiduc.Program", wrt: Any = None, evaluated: Any = interpreted, given: Any = ()
 ) -> "tiduc.Split":
-    """Splits the VJP, and asserts that the two programs, composed, equal the VJP at the given or random primals."""
+    """Splits the VJP. Asserts that both programs in sequence equal the VJP, at the given or random primals."""
     rng = np.random.default_rng(0)
     vjp, parts = program.vjp(wrt), tiduc.split(program, wrt)
     arguments = [*given, *(random_array(x.type, rng) for x in vjp.signature.inputs[len(given) :])]
@@ -67,7 +67,7 @@ def test_a_linear_program_has_no_residuals() -> None:
 
 
 def test_cheap_values_are_recomputed() -> None:
-    """The residual for a broadcast is its operand, and the residual for 1 - tanh^2 is the tanh."""
+    """The operand of a broadcast is kept as a residual, not its result, and the tanh instead of 1 - tanh^2."""
     body = """
       %0 = stablehlo.tanh %x : tensor<4xf64>
       %1 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f64>) -> tensor<4xf64>

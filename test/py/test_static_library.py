@@ -220,7 +220,7 @@ static inline void *counted(size_t size) { blocks++; return malloc(size); }
 @pytest.mark.more
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_large_blocks_are_kept_for_the_next_call(tmp_path: Path) -> None:
-    """Calls after the first one allocate nothing; without kept blocks, each call allocates."""
+    """Only the first call allocates. Without kept blocks, each call allocates."""
     program = load("""func.func @main(%x: tensor<512xf32>) -> tensor<512xf32> {
       %0 = stablehlo.reverse %x, dims = [0] : tensor<512xf32>
       %1 = stablehlo.optimization_barrier %0 : tensor<512xf32>

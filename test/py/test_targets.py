@@ -98,7 +98,7 @@ def test_unsupported_types_are_refused_at_their_ops(name: str, element: str, tmp
     "cases", [LACKING[::5], pytest.param(LACKING, marks=pytest.mark.slow)], ids=["few", "all"]
 )
 def test_iree_alone_fails_on_unsupported_types(cases: list[tuple[str, str]]) -> None:
-    """If this test fails, a newer IREE supports the type, and targets.py need not refuse the type."""
+    """If this test fails, a newer IREE supports the type. targets.py then need not refuse it."""
     compiled = compile_modules([[Source(doubled(element), name)] for name, element in cases])
     assert [case for case, answer in zip(cases, compiled, strict=True) if isinstance(answer, bytes)] == []
 

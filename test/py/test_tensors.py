@@ -117,7 +117,7 @@ def test_composition() -> None:
 
 
 def test_rows_that_are_independent() -> None:
-    """Derivatives of each row in its own entries and in the weights need as many directions as a single row."""
+    """The derivatives of all rows, each in its own entries and in the weights, need no more directions than one row."""
     x, w = RNG.standard_normal((12, 2)), RNG.standard_normal(2)
 
     def rows(x: Any, w: Any) -> Any:

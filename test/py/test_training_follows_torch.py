@@ -28,7 +28,7 @@ def convolutions() -> Any:
 
 
 class Block(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """Causal attention with two heads, and a perceptron, each with a layer norm before it and a residual connection."""
+    """Causal attention with two heads and a perceptron. Each has a layer norm before it and a residual connection."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Adapted(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 @dataclass(frozen=True)
 class Case:
-    """A network, the shape of a row, the optimizer, its rate, layers with adapters, and the kind of quantization."""
+    """A network, the shape of a row, the optimizer and its rate, layers with adapters, and the kind of quantization."""
 
     make: Callable[[], Any]
     row: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The table of traits has one row per op, its rows are correct, and no other module lists ops by name."""
+"""The table of traits has one row per op, and its rows are correct. No other module lists ops by name."""
 
 import ast
 from collections.abc import Iterator
@@ -171,7 +171,7 @@ FORMS = {
 
 
 def form(name: str) -> str | None:
-    """The text that applies an op to %f, %i, %p or %c, depending on its operand types."""
+    """The text that applies an op to %f, %i, %p or %c, as its operand types require."""
     short = name.partition(".")[2]
     types = [f"({', '.join([t] * count)}) -> {t}" for t in (F32, I32) for count in (1, 2)]
     for types_of_form in [FORMS[short]] if short in FORMS else types:
@@ -268,9 +268,9 @@ ALLOWED = {
 
 
 def op_lists(source: str) -> Iterator[tuple[int, list[str]]]:
-    """Literal collections of three or more op names, with their lines.
+    """Literal collections of three or more op names, each with its line.
 
-    A collection is a tuple, list or set, a string of words, or a dict from names to constants. A dict from names to
+    Collections are tuples, lists, sets, strings of words, and dicts from names to constants. A dict from names to
     functions is a table of implementations, and the arguments of a call are a registration.
     """
     nodes = list(ast.walk(ast.parse(source)))

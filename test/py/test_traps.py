@@ -40,7 +40,7 @@ TWO_OPS = f"{SAME_VALUE}\n%1 = stablehlo.negate %x : {F64}"
 
 @pytest.mark.parametrize(("body", "outputs"), [(SAME_VALUE, "%0, %0"), (TWO_OPS, "%0, %1")])
 def test_outputs_that_are_equal(body: str, outputs: str) -> None:
-    """The seeds of (-x, -x) are summed, whether the outputs are the same value or two equal values."""
+    """The seeds of (-x, -x) are summed, whether both outputs are one value or two equal values."""
     p = program(body, outputs)
     compare(run(p.vjp(), [2.0, 1.0, 10.0]), [-2, -2, -11])
     compare(run(p.jvp(), [2.0, 5.0]), [-2, -2, -5, -5])
@@ -62,7 +62,7 @@ def test_outputs_that_are_one_input() -> None:
 
 
 def test_an_output_that_is_another_output_s_operand() -> None:
-    """For the outputs (u, exp u) with u = x x, the seed of u and the cotangent through exp are summed."""
+    """For the outputs (u, exp u), where u = x x, the seed of u and the cotangent through exp are summed."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}\n%1 = stablehlo.exponential %0 : {F64}", "%0, %1")
     compare(run(p.vjp(), [0.5, 2.0, 3.0])[-1:], [2 * 0.5 * (2 + 3 * np.exp(0.25))])
 
@@ -169,7 +169,7 @@ BIND = '"tidu.bind"() {input = @L0.y, value = @S::@one} : () -> ()'
 @pytest.mark.parametrize("reload", [False, True])
 @pytest.mark.parametrize(("op", "expected"), [("add", 1.0), ("multiply", 2 * 3.0)])
 def test_a_derivative_in_a_derivative(op: str, expected: float, reload: bool) -> None:
-    """The two tangents are not confused: d/dx [x * d/dy (x + y)] = 1, and d/dx [x * d/dy (x y)] = 2 x."""
+    """The tangents are not confused: d/dx [x * d/dy (x + y)] = 1, and d/dx [x * d/dy (x y)] = 2 x."""
     view = view_of(inner(op) + ONE)
     first = linearize(view, [("F", "v")], ["y"], OPSET)
     (dv,) = first.outputs
@@ -238,7 +238,7 @@ def test_two_linearizations_do_not_merge() -> None:
     ],
 )
 def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
-    """An input whose name looks like a fresh key is not mistaken for a tangent or cotangent."""
+    """An input with a name like a fresh key is not mistaken for a tangent or cotangent."""
     p = load(f"""
     func.func @main(%x: {F64} {{tidu.name = "x"}}, %t: {F64} {{tidu.name = "{name}"}}) -> ({F64}, {F64}) {{
       %0 = stablehlo.multiply %x, %t : {F64}
@@ -250,7 +250,7 @@ def test_an_input_that_is_called_like_a_fresh_key(name: str) -> None:
 
 
 def test_a_name_whose_keys_are_taken() -> None:
-    """If the caller chooses the graph's name, a fresh key may equal an input's key, which is refused."""
+    """If the caller names the graph, a fresh key may equal an input's key. This is refused."""
     view = view_of(graph("F", ["x", "y"], named("%x", "v"), ["%y"]).replace("[@x, @y]", '[@x, @"mine.x"]'))
     with pytest.raises(TiducError, match="mine.x"):
         linearize(view, [("F", "mine.x")], ["x"], OPSET, name="mine")

@@ -133,7 +133,7 @@ def test_both_carriers_emit_the_same_ops() -> None:
 
 
 def test_ports_say_where_they_are_in_the_graphs() -> None:
-    """An input has a key and an output has a value, in a program and in its derivatives."""
+    """In a program and in its derivatives, an input has a key and an output has a value."""
     text = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
     program = load(text)
     for each in (program, program.jvp(), program.vjp(), program.jacobian(), program.batch({"x": 0}, 2)):
@@ -142,7 +142,7 @@ def test_ports_say_where_they_are_in_the_graphs() -> None:
 
 
 def test_public_classes_have_names_of_their_own() -> None:
-    """Two public classes with the same name would be confused by readers of other files and by searches."""
+    """Readers of other files, and searches, would confuse two public classes with the same name."""
     places: dict[str, list[str]] = {}
     paths = {path.resolve() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
     for path in sorted(paths):

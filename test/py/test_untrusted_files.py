@@ -250,7 +250,7 @@ def test_arrays_within_the_model_s_folder(element: str, tmp_path: Path) -> None:
 
 
 def malformed(kind: str) -> bytes:
-    """The bytes of a model that adds an array to its input, with a fault of this kind."""
+    """The bytes of a model that adds an array to its input. It has a fault of this kind."""
     onnx = pytest.importorskip("onnx")
     helper, types = onnx.helper, onnx.TensorProto
     w = onnx.numpy_helper.from_array(np.ones(4, np.float32), "w")

@@ -95,7 +95,7 @@ def test_names_of_arguments_are_not_read_as_declarations() -> None:
 
 
 def test_damage_that_checksums_do_not_show(vmfb: bytes) -> None:
-    """Changed bytes in IREE's part of the module lead to a result, an error, or the death of the worker."""
+    """Changed bytes in IREE's part of a module lead to a result, an error, or the death of the worker."""
     generator = random.Random(0)
     part, start = next(parts(vmfb))
     outcomes: Counter[str] = Counter()

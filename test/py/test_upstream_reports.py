@@ -36,7 +36,7 @@ REPORTS = sorted(name for name in WITNESSES if report(name).is_file())
 
 
 def sampled() -> list[object]:
-    """All reports. Ten of them are in the second ring, and one of the ten is in the first ring."""
+    """All reports. Ten of them run in the second ring, and one of the ten also in the first ring."""
     ten = random.Random(42).sample(REPORTS, 10)
     marks = {name: [pytest.mark.slow, pytest.mark.more] for name in ten} | {ten[0]: []}
     return [pytest.param(name, marks=marks.get(name, [pytest.mark.slow])) for name in REPORTS]

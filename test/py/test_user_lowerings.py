@@ -90,7 +90,7 @@ def test_a_rule_that_fails_is_named(mine: OpSet, declare: Any, message: str) -> 
 
 
 def test_zero_is_explicit(mine: OpSet) -> None:
-    """A rule returns a zero derivative as zeros, or as None in place of a partial derivative."""
+    """A rule returns a zero derivative as zeros. As a partial derivative, it may be None."""
     text = function(
         ' %y = "foreign.f"(%x, %z) : (tensor<f64>, tensor<f64>) -> tensor<f64>',
         "%x: tensor<f64>, %z: tensor<f64>",

@@ -168,7 +168,7 @@ func.func private @same(%x: tensor<f64>) -> tensor<f64> {
 
 
 def test_stop_gradient() -> None:
-    """The derivative of x stop(x) is stop(x) dx in both modes, and its second derivative is zero."""
+    """In both modes, the derivative of x stop(x) is stop(x) dx. Its second derivative is zero."""
     program, x = tiduc.load(STOPPED), np.array(1.5)
     compare(evaluate(str(program.jvp()), [x, np.array(2.0)]), [2.25, 3.0])
     compare(evaluate(str(program.grad()), [x]), [1.5])

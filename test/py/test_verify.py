@@ -10,7 +10,7 @@ LINEAR = "tidu.input_of = [@F::@x], tidu.output_of = [@F::@y], tidu.active_outpu
 
 
 def graph(*lines: str, name: str = "G", keys: str = "@x", attributes: str = "", arguments: str = "%x") -> str:
-    """The text of a graph of f64 scalars, with arguments on line 2, and `lines` from line 3."""
+    """The text of a graph of f64 scalars. Line 2 has the arguments, and `lines` start on line 3."""
     typed = ", ".join(f"{x}: tensor<f64>" for x in arguments.split())
     header = f"^bb0({typed}):" if typed else "^bb0:"
     more = f", {attributes}" if attributes else ""

@@ -1,4 +1,4 @@
-"""Versions: tiduc's version without an installation, and a warning if IREE's version is not that of the records."""
+"""Versions: tiduc's version without an installation, and a warning if IREE's version is not the records' version."""
 
 import re
 import subprocess

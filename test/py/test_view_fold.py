@@ -59,7 +59,7 @@ def test_many_layers_in_a_row_are_one_box() -> None:
     ],
 )
 def test_first_pages_fit_a_window(command: list[str], tmp_path: Path) -> None:
-    """If labels have 10 pixels, the first page fits into the drawing area of a window of 1600 x 1000 pixels."""
+    """With labels of 10 pixels, the first page fits into the drawing area of a window of 1600 x 1000 pixels."""
     page = tmp_path / "f.html"
     assert run(["view", str(EXAMPLES / command[0]), *command[1:], "-o", str(page)]) == 0
     drawn = page.read_text().partition('"drawn"')[2]

@@ -86,7 +86,7 @@ def test_nested() -> None:
 
 @pytest.mark.parametrize("counted", [True, False])
 def test_loops(counted: bool) -> None:
-    """A loop whose trip count is static, and a loop whose trip count differs inside a batch."""
+    """A loop with a static trip count, and a loop whose trip count differs within a batch."""
 
     def function(x: Any, w: Any) -> Any:
         if counted:

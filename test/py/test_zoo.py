@@ -1,4 +1,4 @@
-"""The harnesses of the zoo and of the sweep over architectures, with models that need only PyTorch."""
+"""The harnesses of the zoo and of the sweep over architectures, on models that need only PyTorch."""
 
 import json
 import math

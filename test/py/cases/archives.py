@@ -1,4 +1,4 @@
-"""A `.pt2` archive of `sin(x) * w` for three numbers, written here without PyTorch, and changes of its parts."""
+"""A `.pt2` archive of `sin(x) * w` for three numbers, written without PyTorch, and changed copies of it."""
 
 import copy
 import json

@@ -1,12 +1,12 @@
-"""Random control-flow programs in JAX, whose arguments are a scalar, a vector of three, a 2 x 3 matrix, and an integer.
+"""Random control-flow programs in JAX. Their arguments are a scalar, a vector of three, a 2 x 3 matrix, and an integer.
 
-Loops carry up to four values: floats, integers, booleans and random keys. Iterations keep, swap or replace them. A loop
-ends by its induction variable, by a computed integer, or by a condition on values. Values of a region may use values of
-enclosing regions: as a carried value, an index, or a trip count. Regions are loop bodies, branches, functions called
-twice, functions that JAX has differentiated with its checkpoints, and vmapped functions.
+Loops carry up to four values: floats, integers, booleans and random keys. An iteration keeps, swaps or replaces them. A
+loop ends by its induction variable, a computed integer, or a condition on values. Regions are loop bodies, branches,
+functions called twice, functions that JAX has differentiated with its checkpoints, and vmapped functions. A region may
+read values of enclosing regions, and use them as carried values, indices or trip counts.
 
-JAX traces a body several times. Each region therefore draws from its own generator, whose seed is the region's place in
-the program.
+JAX traces a body several times. Each region therefore draws from a separate generator, whose seed is the region's place
+in the program.
 """
 
 import random
@@ -234,7 +234,10 @@ class Generator:
     def _body(
         self, place: Place, kinds: Sequence[str], depth: int, reverse: bool, scope: Scope
     ) -> Callable[..., Any]:
-        """A loop body: a function from carried and other values to the next carried ones; some are kept or swapped."""
+        """A loop body: a function from carried and other values to new carried values.
+
+        It keeps or swaps some carried values.
+        """
 
         def body(carries: Sequence[Any], more: Sequence[Any] = (), of: Sequence[str] = ()) -> list[Any]:
             draw, inner = self._region(place, [*carries, *more], [*kinds, *of], scope, depth - 1, reverse)
@@ -290,7 +293,7 @@ class Generator:
         self._added(scope, kinds, lax.fori_loop(*ends, step, tuple(carries)))
 
     def _while(self, draw: Draw, scope: Scope, depth: int, place: Place, reverse: bool) -> None:
-        """Adds a loop of at most four iterations, which ends when a carried value becomes large or small."""
+        """Adds a loop of at most four iterations. It also ends when a carried value becomes large or small."""
         kinds, carries = self._carries(draw, scope)
         body = self._body(place, kinds, depth, reverse, scope)
         limit, until, cutoff = draw.randrange(5), draw.choice(["counter", "large", "small"]), draw.random()

@@ -269,7 +269,7 @@ def layers(x: Any, w: Any) -> Any:
 
 @program((3, 2), (2,))
 def scan_stacks(xs: Any, w: Any) -> Any:
-    """A scan with several carried values and stacked outputs, of which one is an input and one is constant."""
+    """A scan with several carried values and stacked outputs. One output is an input, and one is constant."""
 
     def body(c: Any, x: Any) -> Any:
         a, n, d = c

@@ -1,7 +1,7 @@
 """Random small programs of branches, loops and calls over f64 scalars and pairs, as StableHLO text.
 
-All values stay bounded, because most ops are a sine, cosine or tanh. Loops end after a few iterations: by a counter of
-any type, direction and step, by a bound known only at run time, or by a condition on a value.
+All values stay bounded, because most ops are sines, cosines and tanhs. A loop ends after a few iterations: by a counter
+of any type, direction and step, by a bound known only at run time, or by a condition on a value.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class Writer:
 
 
 def program(draw: Draw) -> str:
-    """A module with functions that call each other, and a `main` of a scalar, a pair and an integer."""
+    """A module with functions that call each other. Its `main` has a scalar, a pair and an integer as arguments."""
     writer = Writer(draw)
     for i in range(draw(3)):
         taken = [(SCALAR, PAIR)[draw(2)] for _ in range(1 + draw(3))]

@@ -1,6 +1,6 @@
-"""Programs with loops, branches and calls that no front end emits, as (text, arguments) by name.
+"""Loops, branches and calls in forms that no front end emits, as (text, arguments) by name.
 
-Types: !f is f64, !v and !m are vectors of three and five f64, !i is i32, !b is i1.
+The type !f is f64, !i is i32, and !b is i1. !v and !m are vectors of three and five f64.
 """
 
 from typing import Any
@@ -318,10 +318,10 @@ COUNTERS = (
 
 
 def counter(type_: str, start: int, step: int, limit: int, direction: str, where: str) -> str:
-    """A loop with this counter.
+    """A loop with this counter, in a form `where`.
 
-    `where` places the constants "inside" or "outside" the loop, swaps the sides of the comparison with "swapped", or
-    makes the limit an "argument".
+    The constants of the counter are "inside" or "outside" the loop, or inside with the sides of the comparison
+    "swapped", or with the limit as an "argument".
     """
     down = step < 0 and type_.startswith("u")
     parts = {"start": start, "step": abs(step) if down else step, "limit": limit}

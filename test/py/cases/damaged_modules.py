@@ -35,7 +35,7 @@ def rewritten(vmfb: bytes, at: int, new: bytes) -> bytes:
 
 
 def without_code(vmfb: bytes) -> bytes:
-    """The module with zeros in place of machine code, which is in the executable segments of 64-bit ELF files."""
+    """The module with zeros in place of machine code, that is, in the executable segments of its 64-bit ELF files."""
     for part, start in parts(vmfb):
         if vmfb[start : start + 4] == b"\x7fELF":
             (table,) = struct.unpack_from("<Q", vmfb, start + 32)

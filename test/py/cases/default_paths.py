@@ -1,8 +1,8 @@
 """Commands and calls as users write them: command lines, files, names of the Python interface, and examples.
 
 `test_default_paths.py` runs them in new processes, with the default engine, target and executor. It also checks that
-the tables are complete: they must have each option of each command, each name of `tiduc`, `tiduc.runtime` and
-`tiduc.eager`, and each script in `examples`.
+the tables have each option of each command, each name of `tiduc`, `tiduc.runtime` and `tiduc.eager`, and each script in
+`examples`.
 """
 
 FILES = {

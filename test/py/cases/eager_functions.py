@@ -1,7 +1,7 @@
-"""A program for each NumPy function that eager arrays implement, for square matrices of any size.
+"""A program for each NumPy function that eager arrays implement, on square matrices of any size.
 
-A program takes a module (`numpy` or `jax.numpy`) and one f32 matrix for each range of its case, with numbers in that
-range. A program without a derivative returns positions, sizes or truth values.
+The arguments of a program are a module (`numpy` or `jax.numpy`) and f32 matrices. A case has a range for the entries of
+each matrix. Programs without a derivative return positions, sizes or truth values.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Programs whose dynamic sizes meet in loops, branches and calls, or depend on data, with points of several sizes."""
+"""Programs with points of several sizes. Their dynamic sizes meet in loops, branches and calls, or depend on data."""
 
 from typing import Any
 

@@ -88,7 +88,10 @@ def positive(dtype: Any, n: int) -> Array:
 
 
 def backward_error(y: Array, x: Array, of: Array | None = None) -> float:
-    """The largest error in a batch, relative to x or to `of`, in units of machine epsilon times the matrix size."""
+    """The largest relative error in a batch, in units of machine epsilon times the matrix size.
+
+    It is relative to `of`, or else x.
+    """
     of = x if of is None else of
     wide = np.complex128 if y.dtype.kind == "c" else np.float64
     size = np.max(np.abs(of), axis=(-2, -1), keepdims=True)

@@ -24,9 +24,9 @@ def body(op: str, element: str) -> str:
 
 @dataclass
 class Indexing:
-    """Shapes and dimension numbers of a gather, and of a scatter whose updates have the gather's result shape.
+    """Shapes and dimension numbers of a gather, and of a scatter whose updates have the shape of the gather's result.
 
-    `sizes` has the slice size of each operand dimension; `window` has the window dimensions of the result or the
+    `sizes` has the slice size of each operand dimension. `window` has the window dimensions of the result or of the
     updates.
     """
 

@@ -10,7 +10,7 @@ INF, NAN = np.inf, np.nan
 
 
 class Case(NamedTuple):
-    """The ops that IREE gets wrong, the signature and body of the function, arguments, expected result, tolerance."""
+    """The ops that IREE gets wrong; a function's signature and body, its arguments, expected result and tolerance."""
 
     ops: str
     signature: str

@@ -1,6 +1,6 @@
 """Programs with dynamic dimensions for IREE, and arguments for them.
 
-Each `?N` in a program is a size, which is dynamic in the text for IREE, and a number in the text for the interpreter.
+`?N` in a program stands for a size: a dynamic size in the text for IREE, and a number in the text for the interpreter.
 """
 
 from typing import Any

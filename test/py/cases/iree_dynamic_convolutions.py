@@ -6,7 +6,7 @@ from cases.iree_dynamic_case import Array, Case, numbers
 
 
 def convolved(window: str, n: int) -> Case:
-    """A convolution in NCHW layout, with a 3 x 2 kernel over one dynamic and one static dimension."""
+    """A convolution in NCHW layout, with a 3 x 2 kernel, along a dynamic and a static dimension."""
     types = "tensor<?Bx2x?Nx6xf32>", "tensor<3x2x2x3xf32>", "tensor<?Bx?Mx5x3xf32>"
     body = f"""%0 = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0, 1]x[0, 1, i, o]->[b, 0, 1, f],
         window = {{{window}}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}

@@ -90,7 +90,7 @@ def strided_slice(*, has_unit: bool) -> Case:
 
 
 def one_window() -> Case:
-    """A convolution with one position of a dilated window, as in the kernel gradient of a strided convolution."""
+    """A convolution that has one position of a dilated window, like the kernel gradient of a strided convolution."""
     x, k = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 4, 2, 3), (2, 2, 2, 2)))
     body = """
       %0 = stablehlo.convolution(%x, %k) dim_numbers = [f, 1, 0, b]x[1, o, i, 0]->[f, 0, b, 1],
@@ -186,7 +186,7 @@ def as_bf16(body: str, x: Array) -> Case:
 
 
 def sort() -> Case:
-    """A sort of columns of 300 keys with ties, and of their row indices, which takes one thread 90,000 steps."""
+    """A sort of columns of 300 keys with ties, and of their row indices. A single thread would take 90,000 steps."""
     x = RNG.integers(0, 50, (300, 2)).astype(np.int32)
     body = """
       %0 = stablehlo.iota dim = 0 : tensor<300x2xi32>

@@ -1,4 +1,4 @@
-"""Programs for which IREE emits wrong code for its virtual machine, or code that trusts its arguments."""
+"""Programs for which IREE emits wrong code for its virtual machine, or code that does not check its arguments."""
 
 from typing import NamedTuple
 

@@ -8,7 +8,7 @@ ROW, INDEX = "tensor<1x2xf64>", "tensor<i32>"
 
 
 def counting_loop(condition: str, following: str, result: str, by_way_of: str = "i32") -> str:
-    """A loop with a counter from 3 up to the limit 6 that multiplies x by the counter; %f is the counter as f64."""
+    """A loop that multiplies x by its counter, which goes from 3 up to the limit 6. %f is the counter as f64."""
     return f"""%start = stablehlo.constant dense<3> : tensor<i32>
       %limit = stablehlo.constant dense<6> : tensor<i32>
       %step = stablehlo.constant dense<1> : tensor<i32>

@@ -1,6 +1,6 @@
-"""Index arrays that begin with a constant and are so large that IREE computes parts of them when it loads the module.
+"""Index arrays that begin with a constant, and are so large that IREE computes parts of them when it loads the module.
 
-PyTorch emits them for bilinear resizing: each index array of its gathers begins with zeros, the number of the image.
+PyTorch emits such arrays for bilinear resizing: the index arrays of its gathers begin with the number of the image, 0.
 IREE filled one array for all index arrays, so that half of the elements were wrong.
 """
 

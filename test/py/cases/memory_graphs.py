@@ -43,7 +43,7 @@ def random_dag(seed: int, count: int = 9) -> tuple[list[int], list[list[int]], l
 
 
 def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> int:
-    """The lowest peak in MiB of all schedules, including recomputation, by a search over the sets of live results.
+    """The lowest peak of all schedules, including recomputation, in MiB. It searches over the sets of live results.
 
     Outputs stay live once they are computed.
     """
@@ -74,9 +74,9 @@ def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: S
 
 
 def chain(layers: int) -> tuple[list[int], list[list[int]], list[int]]:
-    """The gradient of a chain:
+    """The gradient of a chain: `layers` steps forward, and as many steps back, each of which reads the input of a step.
 
-    `layers` steps of 1 MiB, and as many steps back, each of which reads the input of a step.
+    Each result has 1 MiB.
     """
     needs: list[list[int]] = [[i - 1] if i else [] for i in range(layers)]
     for i in reversed(range(layers)):

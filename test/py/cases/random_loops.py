@@ -1,4 +1,4 @@
-"""Random programs of loops and branches over arrays of one type, which share, update and swap these arrays."""
+"""Random programs of loops and branches that share, update and swap arrays of one type."""
 
 import random
 
@@ -8,7 +8,7 @@ INDEX = "tensor<i32>"
 
 
 class RandomLoops:
-    """The text of a random function of two arrays and a number, which returns every array that it computes."""
+    """The text of a random function of two arrays and a number. It returns every array that it computes."""
 
     def __init__(self, seed: int) -> None:
         self._random, self._lines, self._count = random.Random(seed), list[str](), 0
@@ -31,7 +31,7 @@ class RandomLoops:
         return f"%v{self._count}"
 
     def _block(self, arrays: list[str], at: str, depth: int, count: int) -> list[str]:
-        """The given arrays, followed by arrays that `count` random ops compute from them; `at` is an index."""
+        """The given arrays, followed by the results of `count` random ops on them; `at` is an index."""
         for _ in range(count):
             ways = [self._update, self._update, self._add, self._reverse, self._view, self._select]
             ways += [self._loop, self._loop, self._loop] if depth < 2 else []

@@ -1,7 +1,7 @@
 """The witnesses of the records of faults: programs that IREE without tiduc gets wrong, rejects, or crashes on.
 
-The name of a witness ends with the name of a case. A target and a kind may precede it: `power` is compiled for CPUs,
-`dynamic/gather` has dynamic shapes, and `threads/loops_from_one_array`, `cuda/negated_sum`, `vulkan/sine`,
+A witness is named after a case, with an optional target and kind before the name. `power` is compiled for CPUs, and
+`dynamic/gather` has dynamic shapes. `threads/loops_from_one_array`, `cuda/negated_sum`, `vulkan/sine`,
 `vulkan/dynamic/gather` and `vmvx/compare` are compiled for other targets.
 """
 

@@ -1,4 +1,4 @@
-"""Derivatives of ops that are linear in all or some of their operands, in f64 and complex128."""
+"""Derivatives of ops that are linear in all or in some operands, in f64 and complex128."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_complex_of_parts() -> None:
 
 
 def converted(*types: str) -> str:
-    """A program that converts its argument from the first type to each of the next types in turn."""
+    """A program that converts its argument from each of these types to the next."""
     lines = [
         f"%{i} = stablehlo.convert {'%x' if i == 0 else f'%{i - 1}'} : ({a}) -> {b}"
         for i, (a, b) in enumerate(zip(types, types[1:], strict=False))
@@ -176,7 +176,7 @@ def test_select_hides_infinite_derivatives() -> None:
 
 
 def test_remainder_counts_whole_quotients() -> None:
-    """If x / y rounds up to a whole number, the derivative still uses the truncated exact quotient."""
+    """The derivative uses the exact quotient, truncated, even where x / y rounds up to a whole number."""
     x, y = np.array([np.nextafter(6.0, 0), 1.0, -1.0, 5.0]), np.array([2.0, 0.1, 0.1, np.inf])
     text = binary("remainder", "f64").replace("3xf64", "4xf64")
     np.testing.assert_array_equal(run(load(text).jvp(1), [x, y, np.ones(4)])[1], [-2, -9, 9, 0])

@@ -66,7 +66,7 @@ CUTS = {"acos": 2.0, "acosh": -2.0, "asin": -2.0, "atanh": 3.0}
 @pytest.mark.parametrize("op", CUTS)
 @pytest.mark.parametrize("side", [1, -1])
 def test_along_a_branch_cut(op: str, side: int) -> None:
-    """On a branch cut, the sign of zero selects the side of the derivative, as it does for the value."""
+    """On a branch cut, the sign of zero selects the side, for the derivative as for the value."""
     text = program(op, COMPLEX.replace("3x", "1x"))
     near, on = (np.array([complex(CUTS[op], side * e)]) for e in (1e-9, 0.0))
     value, slope = run(load(text).jvp(), [on, np.array([1 + 0j])])
@@ -267,7 +267,7 @@ def test_low_precision_transforms(op: str, element: str) -> None:
 
 @pytest.mark.parametrize(("element", "name"), [("bf16", "bfloat16"), ("f16", "float16")])
 def test_low_precision_computes(element: str, name: str) -> None:
-    """The tangents of all ops, in one program run by XLA, equal those of f64 up to the type's resolution."""
+    """The tangents of all ops, run by XLA as one program, equal those of f64 up to the type's resolution."""
     low, ops = np.dtype(getattr(ml_dtypes, name, name)), sorted({*UNARY} - {"conj"})
 
     def tangents(element: str, dtype: Any) -> list[Any]:

@@ -42,7 +42,7 @@ def body(op: str, element: str = "f64") -> str:
 def program(
     op: str, attributes: str, before: list[int], after: list[int], region: str = "", element: str = "f64"
 ) -> str:
-    """A program with the op between two nonlinear ops, so that the second derivative is not zero."""
+    """A program that squares the operand and the result of the op, so that the second derivative is not zero."""
     t, u = (f"tensor<{''.join(f'{n}x' for n in sizes)}{element}>" for sizes in (before, after))
     return f"""
     func.func @main(%x: {t}) -> {u} {{
@@ -160,7 +160,7 @@ def test_collective_permute(pairs: str) -> None:
 
 @pytest.mark.parametrize("groups", [[[2, 0, 5], [4, 3, 1]], [[3], [5]], [[*range(8)]]])
 def test_collective_broadcast(groups: list[list[int]]) -> None:
-    """XLA cannot run the primal op on CPUs, so another op replaces the primal op before the VJP runs."""
+    """XLA cannot run the op on CPUs, so the test replaces it in the VJP by another op."""
     attribute = f"replica_groups = dense<{groups}> : tensor<{len(groups)}x{len(groups[0])}xi64>"
     text = f"""
     func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {{
@@ -193,7 +193,7 @@ def test_ids_do_not_vary() -> None:
 
 
 def test_promoted_sums() -> None:
-    """If the body adds in a wider type, tangents have the result's type and cotangents the operand's type."""
+    """The body adds in a wider type. Tangents have the type of the result, and cotangents the type of the operand."""
     text = f"""
     func.func @main(%x: tensor<3xf32>) -> tensor<3xf64> {{
       %0 = "stablehlo.all_reduce"(%x) {body("add")} {{{FOURS}}} : (tensor<3xf32>) -> tensor<3xf64>

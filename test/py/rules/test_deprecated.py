@@ -32,7 +32,7 @@ def test_broadcast(sizes: list[int], more: list[int]) -> None:
 
 
 def check_gradient(text: str, point: Any, sizes: Any, function: Any) -> None:
-    """Checks the gradient of sum(w y), which does not compute y, because no engine here runs most of these ops."""
+    """Checks the gradient of sum(w y). It does not compute y, because no engine here runs most of these ops."""
     program = text.replace(") -> ", f", %w: {tensor(sizes)}) -> ", 1).replace(
         tensor(sizes) + " {", "tensor<f64> {"
     )

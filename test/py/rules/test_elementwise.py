@@ -258,7 +258,7 @@ def test_power_of_constant_exponent(exponent: int, x: float) -> None:
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4])
 def test_power_of_zero_to_order_three(exponent: int) -> None:
-    """If the exponent is known only at run time, a zero factor never multiplies an infinite factor."""
+    """The exponent is known only at run time. No zero factor multiplies an infinite factor."""
     p, expected = load(program("power", SCALAR, SCALAR)), np.polynomial.Polynomial([0] * exponent + [1])
     for _ in range(3):
         p, expected = p.grad(0), expected.deriv()
@@ -273,7 +273,7 @@ def test_power_of_complex_zero(y: complex, expected: complex) -> None:
 
 
 def test_power_mixed_derivative_at_exponent_zero() -> None:
-    """d/dy d/dx x^y = x^(y - 1) (1 + y log x) = 1 / x at y = 0."""
+    """At y = 0, d/dy d/dx x^y = x^(y - 1) (1 + y log x) is 1 / x."""
     p = load(program("power", SCALAR, SCALAR)).grad(0).grad(1)
     np.testing.assert_allclose(run(p, [np.array(4.0), np.array(0.0)])[0], 0.25)
 
@@ -320,7 +320,7 @@ POINTS = {**{op: (x,) for op, x in UNARY.items()}, **BINARY, "clamp": ([-1.0] * 
 
 
 def tangents(element: str, arguments: list[Any], dx: list[Any]) -> list[Any]:
-    """The tangents of all ops in POINTS, which one program computes in this element type, converted to f64."""
+    """The tangents of all ops in POINTS, converted to f64. One program computes them in this element type."""
     t, names = f"tensor<3x{element}>", iter(f"%x{i}" for i in range(len(arguments)))
     lines = [
         f'%y{i} = "stablehlo.{op}"({", ".join(next(names) for _ in point)}) : ({", ".join([t] * len(point))}) -> {t}'

@@ -1,7 +1,7 @@
 """Functions of a matrix with equal eigenvalues or singular values, computed from its eigenvectors or singular vectors.
 
 Each function is smooth at these matrices, although the vectors are not. The JVP is compared with differences, and the
-VJP with the JVP. Derivatives of second order are right or not finite.
+VJP with the JVP. Second derivatives must be right or not finite.
 """
 
 from collections.abc import Callable

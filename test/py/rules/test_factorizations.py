@@ -1,4 +1,4 @@
-"""Compares with JAX factorizations and solves that it exports as calls of LAPACK, cuSOLVER and XLA's TPU targets."""
+"""Factorizations and solves that JAX exports as calls of LAPACK, cuSOLVER and XLA's TPU targets, compared with JAX."""
 
 import re
 from collections.abc import Callable

@@ -62,7 +62,7 @@ def test_pivoted_factors() -> None:
     ],
 )
 def test_factors_where_reflectors_jump(x: Any) -> None:
-    """The call is discontinuous if a column is zero or real below the diagonal, so differences cannot be used."""
+    """The call is discontinuous at columns that are zero, or real, below the diagonal. Differences cannot be used."""
     check_rule(
         exported(factors("reduced"), x), x, order=1, jax_function=factors("reduced"), differences=False
     )

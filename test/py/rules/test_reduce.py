@@ -272,7 +272,7 @@ def test_a_value_from_outside() -> None:
 
 
 def test_sum_and_index_in_one_body() -> None:
-    """A body that adds squares in f64, and also tracks the index of the largest element in i64."""
+    """The body adds squares in f64, and tracks the index of the largest element in i64."""
     lines = f"""
     %u = stablehlo.power %a0, %c2 : {S}
     %v = stablehlo.power %b0, %c2 : {S}

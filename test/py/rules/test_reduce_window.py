@@ -89,7 +89,7 @@ CASES = {
 
 
 def check(op: str, case: Case) -> None:
-    """Checks the identity as the initial value, for which results may be infinite, and another initial value."""
+    """Checks two initial values: the identity, with which results may be infinite, and another number."""
     x = RNG.standard_normal(case.size)
     with np.errstate(invalid="ignore"):
         check_rule(case.text(op, IDENTITY[op]), x, differences=op in ("add", "multiply"))
@@ -279,7 +279,7 @@ def test_long_windows(op: str, low: int, high: int) -> None:
 
 
 def test_memory_of_long_windows() -> None:
-    """Tensors of a cumulative op have at most a fixed multiple of n elements, also at order two."""
+    """For n elements, tensors in derivatives of a cumulative op have at most n + 1 elements, also at order two."""
     case = Case((1000,), (1000,), pad=((999, 0),))
     for op in ("multiply", "maximum"):
         program = load(case.text(op, IDENTITY[op])).vjp().jvp()

@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 
 
 def scan(attributes: str = "") -> str:
-    """The scan y_t = x_t s_(t-1) + x_t, s_t = sinh y_t over the rows of x, with the initial state s."""
+    """The scan y_t = x_t s_(t-1) + x_t, s_t = sinh y_t over the rows of x. The initial state is s."""
     return f"""
     func.func @main(%x: tensor<4x3xf64>, %s: tensor<3xf64>) -> (tensor<4x3xf64>, tensor<3xf64>) {{
       %0:2 = chlo.scan(%x) inits(%s) dimension=0 {attributes} {{

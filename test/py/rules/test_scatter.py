@@ -1,4 +1,4 @@
-"""scatter: all bodies, windows partly or wholly out of range, updates of the same element, all dimension numbers."""
+"""scatter: all bodies and dimension numbers, windows partly or wholly out of range, and updates of one element."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ ONE = "%one = stablehlo.constant dense<1.0> : tensor<3xf64>"
 
 
 def test_the_winner_takes_all() -> None:
-    """If several updates write one element, only the update that is in the result gets a cotangent."""
+    """Several updates write one element. Only the update that is in the result gets a cotangent."""
     text = ROWS.scatter("set")
     x, u, ct = random(ROWS.operand), random(ROWS.windows), random(ROWS.operand)
     indices = np.array([[1], [1], [3], [9], [1]], np.int32)
@@ -127,7 +127,7 @@ def test_the_winner_takes_all() -> None:
 
 
 def test_infinite_values_do_not_spread() -> None:
-    """Values that do not reach a result are removed by a select rather than by a product with zero."""
+    """A select, not a product with zero, removes values that do not reach a result."""
     text = ROWS.scatter("set")
     u = random(ROWS.windows)
     u[0] = np.inf
@@ -192,7 +192,7 @@ def test_products_of_updates_that_are_reshaped() -> None:
 
 @pytest.mark.parametrize("zeros", [[], [1], [0, 4], [0, 1, 4]])
 def test_products_with_zeros(zeros: list[int]) -> None:
-    """At order two, the mixed derivative in two zero factors is the product of the other factors."""
+    """At order two, the mixed derivative in two factors that are zero is the product of the other factors."""
     x, u = random(ONES.operand), random(ONES.windows)
     u[zeros] = 0
     check_rule(ONES.scatter("multiply"), x, MEETING, u, order=2)

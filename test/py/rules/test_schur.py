@@ -20,7 +20,7 @@ def matrix(*sizes: int, kind: str = "f") -> Any:
 
 
 def without_phases(x: Any) -> Any:
-    """The eigenvalues, the magnitudes of the entries, and the Schur vectors without the phases of their columns."""
+    """Functions of the Schur form that do not depend on the phases of the Schur vectors."""
     t, z = lax.linalg.schur(x)
     first = z[..., :, :1]
     w = jnp.sum(t * jnp.eye(t.shape[-1]), axis=-1)
@@ -39,7 +39,7 @@ def test_complex(sizes: tuple[int, ...], order: int) -> None:
 
 
 def test_form_alone() -> None:
-    """The rule of a call without vectors computes them, so the derivative equals that of a call with vectors."""
+    """The call does not compute vectors. Its rule computes them."""
     x = matrix(3, 3, kind="c")
     form = exported(lambda x: jnp.abs(lax.linalg.schur(x, compute_schur_vectors=False)[0]) ** 2, x)
     check_rule(form, x, order=1)

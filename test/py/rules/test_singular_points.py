@@ -70,8 +70,7 @@ def adjoint(x: Any) -> Any:
 
 
 def points(rng: Any, kind: str) -> list[Any]:
-    """Matrices that are singular, are defective, or have equal values; some of these properties hold only up to
-    rounding."""
+    """Matrices that are singular, are defective, or have equal values, exactly or up to rounding."""
     q, p, s = orthogonal(rng, N, kind), orthogonal(rng, N, kind), like(np.zeros((N, N), kind), rng)
     jordan = np.array([[1.0, 1, 0], [0, 1, 0], [0, 0, 3]])
     split = jordan + 1e-14 * np.eye(N, k=-1)

@@ -41,7 +41,7 @@ def adjoint(x: Any) -> Any:
 
 
 def without_gauge(x: Any) -> Any:
-    """Functions of full singular vectors that do not depend on phases or on the completion of the basis."""
+    """Functions of the full singular vectors that depend neither on phases nor on the completion of the basis."""
     u, s, vh = FULL(x)
     count = s.shape[-1]
     thin, more = (
