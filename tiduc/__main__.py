@@ -8,7 +8,7 @@ import sys
 
 def main() -> None:
     """Runs the command line; on Linux in a child process, so that a crash of the child can be reported."""
-    # Until libraries are loaded, an interrupt ends the process at once, because nothing needs cleaning up yet.
+    # Before libraries are loaded, nothing needs cleaning up, so an interrupt may end the process.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _occupy_closed_streams()

@@ -1,4 +1,4 @@
-"""Activity analysis: which values of a module tangents reach, and why tangents do not reach the other values.
+"""Activity analysis: finds the values that tangents reach, and says why tangents do not reach the others.
 
     %0 = stablehlo.multiply %a, %x      wrt = {x}      %0: active
     %1 = stablehlo.compare GT, %0, %c   ->             %1: its type has no tangent
@@ -38,7 +38,10 @@ class Activity:
     why: dict[Any, str] = field(default_factory=dict)
 
     def of(self, x: IrValue) -> str:
-        """`linear` for a tangent or cotangent, `active` for a primal value that a tangent reaches, else `inactive`."""
+        """The activity of a value: "linear", "active" or "inactive".
+
+        "linear" is a tangent or cotangent; "active" is a primal value that a tangent reaches.
+        """
         return "linear" if x in self.linear else "active" if x in self.active else "inactive"
 
 
@@ -75,8 +78,8 @@ def find_activity(
     """The activity of a module, given the active inputs of its functions and graphs.
 
     `wrt` maps the symbol of a function or graph to the positions of its active inputs. `tangents` maps it to the
-    positions of inputs that are tangents or cotangents; all inputs of linear graphs are such inputs. References between
-    graphs propagate activity.
+    positions of inputs that are tangents or cotangents; in linear graphs, all inputs are. References between graphs
+    propagate activity.
     """
     walk = _Walk(functions(module), opset)
     for given, into in ((wrt, walk.result.active), (tangents or {}, walk.result.linear)):
@@ -168,7 +171,7 @@ class _Walk:
             self.mark([y], [x])
 
     def mark(self, results: Iterable[IrValue], because_of: Iterable[IrValue | None]) -> None:
-        """Marks the results that have a tangent type, if any value in `because_of` is active or linear."""
+        """Marks results that have a tangent type as linear or active if any value in `because_of` is."""
         because_of = list(because_of)
         if any(x in self.result.linear for x in because_of):
             self.grow(results, self.result.linear)

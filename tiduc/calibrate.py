@@ -1,9 +1,9 @@
 """calibrate: measures how fast compiled programs move memory and compute on this machine.
 
-Each rate follows from two programs, one of which repeats an op more often: the difference of their times is the time of
-the additional repetitions, without the time of the call and of its copies. The time of a launch is measured by a loop
-with a gather of several rows. The host runs such a loop, because it does not become a kernel
-(`dialect/control/small_loops.py`).
+Each rate follows from two programs. One of them repeats an op more often. The difference of their times is the time of
+the additional repetitions alone: calls and copies take the same time in both programs. The time of a launch is measured
+by a loop that gathers several rows. Such a loop does not become a kernel, so the host runs the loop and launches its
+ops (`dialect/control/small_loops.py`).
 """
 
 import time
@@ -32,7 +32,7 @@ def calibrate(target: str = "cpu") -> Rates:
 
 
 def _copy(i: int, type_: str) -> str:
-    """The text of an op that reads and writes an array, after a barrier that separates it from the op before."""
+    """The text of op `i`, which reads and writes an array. A barrier keeps the op apart from op `i - 1`."""
     return f"""  %b{i} = stablehlo.optimization_barrier %x{i} : {type_}
   %x{i + 1} = stablehlo.negate %b{i} : {type_}
 """

@@ -67,7 +67,7 @@ def _saved(crash: Crash) -> str:
 
 
 def _save(crash: Crash, folder: str) -> None:
-    """Writes copies of the files on the command line, and a script that runs the command on the copies."""
+    """Copies the files of the command line, and writes a script that runs the command on the copies."""
     line = shlex.join(["tiduc", *(_copied(argument, folder) for argument in sys.argv[1:])])
     if crash.source:
         _write(os.path.join(folder, "stdin"), crash.source)
@@ -82,7 +82,7 @@ def _save(crash: Crash, folder: str) -> None:
 
 
 def _copied(argument: str, folder: str) -> str:
-    """An argument with the path of a file replaced by the path of a copy in the folder. Copies the file.
+    """Copies the file that an argument names, and returns the argument with the path of the copy.
 
     Arguments name files as `FILE`, `--option=FILE`, `@FILE` or `@FILE:array`. Other arguments are unchanged.
     """

@@ -26,8 +26,8 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" e
 def drive(work: Callable[[], int]) -> int:
     """Runs `work` in a child process and returns the exit status of the child.
 
-    If the child crashes, prints a diagnostic and returns 1. The child stays in the process group of this process, so
-    that the terminal treats both as one job.
+    If the child crashes, prints a diagnostic and returns 1. Both processes are in one process group, so that the
+    terminal treats them as one job.
     """
     shared = _Shared()
     passed_on = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
@@ -88,10 +88,10 @@ class _Shared:
         progress.enter("start-up")
 
     def work(self, work: Callable[[], int], driver: int, passed_on: list[signal.Signals]) -> NoReturn:
-        """Does the work in the worker, and then ends the process without the exit handlers of its libraries."""
+        """Runs `work` in the worker, then ends the process without the exit handlers of its libraries."""
         code = FAILED
         try:
-            # While libraries load, nothing needs cleaning up yet, and an exception inside a library is a crash.
+            # While libraries load, nothing needs cleaning up yet. An exception inside a library counts as a crash.
             for number in passed_on:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
@@ -120,7 +120,7 @@ class _Shared:
             os._exit(code)
 
     def _redirect(self) -> None:
-        """Captures for the driver what native code prints to standard error, and the Python stack at a crash."""
+        """Writes native code's standard error, and the Python stack at a crash, to files of the driver."""
         import faulthandler
 
         if sys.stderr is not None:

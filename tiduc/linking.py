@@ -31,9 +31,10 @@ def link(
 ) -> ir.Module:
     """A new module with the contents of `modules`, which are pairs of file name and module.
 
-    The new module has the attributes of the first module. Raises `ResolveError`, which names the file and the
-    reference, for a symbol that two files define, for a reference that is unknown or has the wrong type, and for a
-    cycle of references.
+    The new module has the attributes of the first module. Raises `ResolveError`, with the file and the reference, for:
+    - a symbol that two files define;
+    - a reference that is unknown or has the wrong type;
+    - a cycle of references.
     """
     linked = ir.Module.create(loc=modules[0][1].operation.location)
     for attribute in modules[0][1].operation.attributes:
@@ -56,9 +57,9 @@ def link(
 def _searched(
     modules: Sequence[ir.Module | IrOp], search_path: Sequence[str | Path]
 ) -> list[tuple[str, Any]]:
-    """The files NAME.mlir of functions @NAME that are declared, but not defined, in the modules or in these files.
+    """The files NAME.mlir on the search path that define a declared function @NAME, with their modules.
 
-    Yields no file for a function that is not on the search path.
+    Functions that the files themselves declare are searched as well. A function without a file is skipped.
     """
     known: set[str] = set()
     declared: list[str] = []

@@ -127,7 +127,7 @@ def differentiated(program: Function, wrt: Wrt) -> list[InputPort]:
 
 
 def _constant_in(program: Function, wrt: Wrt) -> str | None:
-    """The first name in `wrt` of a constant, such as a weight, that is not also the name of an input; else None."""
+    """The first name in `wrt` that belongs to a constant, such as a weight, but not to an input; else None."""
     inputs = {port.name for port in program.inputs}
     entries = [wrt] if isinstance(wrt, str) else wrt if isinstance(wrt, Iterable) else ()
     unknown = [entry for entry in entries if isinstance(entry, str) and entry not in inputs]
@@ -167,8 +167,8 @@ def shown(ports: Sequence[Port]) -> str:
 def select_ports(ports: Sequence[P], wrt: object) -> list[P]:
     """The ports that `wrt` names, by position, by name or as a list.
 
-    Raises `RequestError` for unknown or repeated ports. `argN`, MLIR's printed name of the argument at position N,
-    selects this position if no port has the name.
+    `argN` selects the port at position N, as MLIR prints arguments, if no port has this name. Raises `RequestError` for
+    unknown or repeated ports.
     """
     if isinstance(wrt, str | Integral):
         entries: Iterable[object] = [wrt]
@@ -218,10 +218,10 @@ ALIASED = "tf.aliasing_output"
 
 
 def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = ()) -> ir.ArrayAttr:
-    """The attributes of each port, with the port's name unless the name is the default, such as `arg0`.
+    """The attributes of each port, including its name unless the name is the default, such as `arg0`.
 
-    `same` has the positions of outputs that are outputs of the source program, too. Aliases of other outputs are
-    dropped.
+    Drops the alias of an output unless `same` holds its position. `same` holds the positions of outputs that the source
+    program has, too.
     """
     described = []
     for i, port in enumerate(ports):
@@ -235,7 +235,7 @@ def attributes_of(ports: Sequence[Port], default: str, same: Collection[int] = (
 
 
 def ports_of(graph: Graph) -> tuple[tuple[InputPort, ...], tuple[OutputPort, ...]]:
-    """The inputs and outputs of a graph, with names and attributes from the function from which it was imported."""
+    """The inputs and outputs of a graph. Names and attributes are those of the imported function."""
     results = [y for y in graph.outputs if y is not None]
     arg_attrs = graph.attributes.get("arg_attrs") or [None] * len(graph.inputs)
     res_attrs = graph.attributes.get("res_attrs") or [None] * len(results)

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class Program:
     """An immutable StableHLO program.
 
-    All programs derived from one file share a view, so that no graph is computed twice. `inputs` and `outputs` are the
-    signature. Graphs are merged and lowered only when the text or a module of the program is read.
+    Programs derived from one file share a view, so that no graph is computed twice. `inputs` and `outputs` are the
+    signature. Graphs are merged and lowered only when the program's text or module is read.
     """
 
     view: View
@@ -205,7 +205,7 @@ class Program:
     @property
     @stage
     def flat(self) -> Any:
-        """The `ir.Module` of the flat graph, before it is lowered, and of the graphs that it calls."""
+        """The `ir.Module` of the flat graph before lowering, with the graphs that the flat graph calls."""
         return self.module_after("materialize_merge")
 
     @property
@@ -250,7 +250,7 @@ class Program:
         return f"<{type(self).__name__} {self.name}{shown(self.inputs)} -> {shown(self.outputs)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # MLIR's objects cannot be pickled, so the pickle has the bytecode, and the op set unless it is the
+        # MLIR's objects cannot be pickled, so the pickle holds bytecode. It holds the op set unless that is the
         # default.
         opset = None if self.opset is OPSET else self.opset
         with turn():

@@ -31,7 +31,10 @@ READABLE = (str, bytes, Path)
 
 
 def module_in(source: Readable, dialects: Collection[str] = ()) -> Any:
-    """The `ir.Module` in a file, in StableHLO text (a `str` with a newline or a brace) or in bytecode."""
+    """Parses a module from a file, StableHLO text or bytecode.
+
+    A `str` with a newline or a brace is text; any other `str` is a file's name.
+    """
     if isinstance(source, bytes) or (isinstance(source, str) and _is_text(source)):
         return parse(source, dialects=dialects)
     return read(source, dialects)
@@ -40,9 +43,10 @@ def module_in(source: Readable, dialects: Collection[str] = ()) -> Any:
 def isolated_module(
     source: Readable, entry: str | None = None, dialects: Collection[str] = (), limits: Limits | None = None
 ) -> Any:
-    """The module that `module_in` would return, after a separate process has read, imported and written the module.
+    """The module that `module_in` would return, first checked in a separate process.
 
-    Raises `ParseError` if that process dies of a signal or exceeds the limits.
+    The process reads, imports and writes the module. Raises `ParseError` if the process dies of a signal or exceeds
+    `limits`.
     """
     with Worker() as worker:
         try:
@@ -57,7 +61,7 @@ def isolated_module(
 def _written(source: Readable, entry: str | None, dialects: tuple[str, ...]) -> bytes:
     """The bytecode of the module, after a check that the module can be imported.
 
-    Runs with half of the stack limit, so that the caller's stack suffices for the same module.
+    Runs with half of the stack limit. A module that passes therefore does not overflow the caller's stack.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     with suppress(ValueError):
@@ -76,7 +80,7 @@ def _is_text(source: str) -> bool:
 
 
 def entry_in(module: ir.Module, entry: str | None) -> tuple[ir.Module, str]:
-    """The module that holds the function or graph to load, and the name of that function or graph.
+    """The function or graph to load: the module that holds it, and its name.
 
     `entry` names the function; the default is `main`, or the only public function. A function in a nested module is
     named `module::function`, or `function` if no other module has a function of this name. Raises `RequestError` unless
@@ -113,7 +117,7 @@ def _public(block: ir.Block) -> list[str]:
 
 
 def _spelled(module: IrOp | None, function: str) -> str:
-    """A function's name, preceded by the name of its nested module if the module has a name."""
+    """The name `module::function`, or `function` if the nested module has no name."""
     return f"{symbol(module)}::{function}" if module is not None and symbol(module) else function
 
 

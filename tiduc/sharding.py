@@ -20,12 +20,15 @@ _KEY = "sdy.sharding"
 def shard(
     program: Program, mesh: Mapping[str, int], shardings: Mapping[str, Sequence[str | None]]
 ) -> Program:
-    """The program for the devices of a mesh, with the inputs named in `shardings` split among the devices.
+    """The program with the inputs named in `shardings` split among the devices of a mesh.
 
-    `mesh` has the size of each axis, in order. `shardings` lists, by input, the axes that split its first dimensions,
-    with None for a dimension that is not split. Further dimensions and other inputs are not split. XLA chooses the
-    shardings of all other values. Raises RequestError for an unknown input or axis, an axis that is used twice in an
-    input, a dimension that the axis does not divide, and a program that is already sharded.
+    `mesh` maps each axis to its size, in order. `shardings` lists, for each input, the axis that splits each dimension,
+    or None. Further dimensions and other inputs are not split. XLA chooses the shardings of all other values. Raises
+    `RequestError` for:
+    - an unknown input or axis;
+    - an axis that splits two dimensions of an input;
+    - a dimension that the axis does not divide;
+    - a program that is sharded already.
     """
     module = program.module.operation.clone().operation
     text = str(module)

@@ -27,7 +27,7 @@ def signature_of(program: Function) -> Signature:
 
 
 def _outputs(program: Function) -> list[OutputPort]:
-    """The outputs with the types in the module, where simplification may have found sizes of dynamic dimensions."""
+    """The outputs, with their types in the lowered module, where sizes of dynamic dimensions may be known."""
     if all(None not in described(port).type.shape for port in program.outputs):
         return list(program.outputs)
     names = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in operations(program.module.body)}

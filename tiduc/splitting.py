@@ -6,8 +6,8 @@
     backward:  (residuals..., cotangents...) -> (cotangents of wrt...)
 
 The backward part holds the ops that depend on cotangents; residuals are the other values that these ops read. The
-backward part recomputes a value if cheap ops compute it from constants and other residuals, or if an op only arranges
-or converts the elements of a value that takes no more memory.
+backward part recomputes a value if cheap ops compute the value from constants and other residuals. It also recomputes a
+value that is a rearranged or converted copy of a value of at most the same size.
 """
 
 from collections.abc import Sequence
@@ -63,11 +63,10 @@ class Split:
 
 @stage
 def split(program: Program, wrt: Wrt = None) -> Split:
-    """The forward and the backward part of the VJP in `wrt`, each a program.
+    """Splits the VJP in `wrt` into a forward and a backward program.
 
-    For all inputs and cotangents, `backward(*forward(*primals)[n:], *cotangents)`, where n is the number of outputs,
-    equals the cotangents that the VJP returns after the outputs. Raises `Unsupported` if an op computes both an output
-    and a cotangent.
+    With n outputs, `backward(*forward(*primals)[n:], *cotangents)` returns the cotangents that the VJP returns after
+    the outputs. Raises `Unsupported` if an op computes both an output and a cotangent.
     """
     memory = program.memory
     vjp = program.rematerialize("").vjp(wrt)  # the budget applies to each part
@@ -207,7 +206,7 @@ class _Cut:
         return _without_duplicates(module)
 
     def _copy(self) -> tuple[ir.Module, ir.Operation, dict[tuple[int, int], IrValue], list[ir.Operation]]:
-        """A copy of the module, its function, its values by the keys of `_places`, and its ops."""
+        """Returns a copy of the module, its function, its values by the keys of `_places`, and its ops."""
         module = ir.Module.create(loc=self._module.operation.location)
         for name in self._module.operation.attributes:
             module.operation.attributes[name] = self._module.operation.attributes[name]
@@ -221,7 +220,7 @@ class _Cut:
 
 
 def _mixed(op: Definition) -> TiducError:
-    """The error for an op that computes both an output and a cotangent, located at the op, or in its regions."""
+    """The error for an op that computes both an output and a cotangent. Names the op's or an inner op's location."""
     message = f"{op.name} computes an output and a cotangent at once, so the VJP cannot be split"
     error: TiducError = Unsupported(message, op.location)
     for region in op.regions:
@@ -256,7 +255,7 @@ def _name_attributes(names: Sequence[str]) -> list[ir.DictAttr]:
 
 
 def _sign(function: IrOp, inputs: Sequence[ir.DictAttr], outputs: Sequence[ir.DictAttr]) -> None:
-    """Sets a function's type to the types of its block, and sets its argument and result attributes."""
+    """Sets the function's type to the types of its block, and sets its argument and result attributes."""
     block = function.regions[0].blocks[0]
     results = [x.type for x in terminator(block).operands]
     type_ = ir.FunctionType.get([x.type for x in block.arguments], results)

@@ -32,11 +32,14 @@ None stands for no batch dimension.
 def vmap(
     program: Function, size: int, in_axes: Axes, out_axes: Axes
 ) -> tuple[list[InputPort], list[OutputPort]]:
-    """The inputs and outputs of a program that evaluates `program` for a batch of `size` examples, with the same names.
+    """The inputs and outputs of the batched program, with the names of `program`.
 
-    All examples share the inputs that a mapping omits. Outputs that it omits get the batch dimension in front. Raises
-    `RequestError` if an output with axis None depends on a batched input, if an axis is out of range, if a type cannot
-    have a batch dimension, or if no input is batched.
+    All `size` examples share the inputs that a mapping `in_axes` omits. Outputs that `out_axes` omits have the batch
+    dimension in front. Raises `RequestError` if:
+    - an output with axis None depends on a batched input;
+    - an axis is out of range;
+    - a type cannot have a batch dimension;
+    - no input is batched.
     """
     axes = _axes("in_axes", in_axes, program.inputs, None)
     ends = _axes("out_axes", out_axes, program.outputs, 0)

@@ -52,14 +52,14 @@ def check(
 ) -> Iterator[Comparison]:
     """The comparisons, each yielded as soon as it is made.
 
-    With `dtype` "as-is" the program keeps its element types. `modes` are the derivatives to check: "rev" alone for a
-    program that defines its own derivative as a VJP. With `order` 2, the derivatives of the JVP and of the VJP are
-    checked too, with respect to primals and to tangents or cotangents. `rtol` is the tolerance of comparisons with
-    finite differences; by default 1e-6 in f64, and more in narrower types.
+    With `dtype` "as-is" the program keeps its element types. `modes` are the derivatives to check, "fwd" and "rev".
+    Choose "rev" alone for a program that defines its own derivative as a VJP. With `order` 2, the derivatives of the
+    JVP and of the VJP are checked too, with respect to primals and to tangents or cotangents. `rtol` is the tolerance
+    of comparisons with finite differences; by default 1e-6 in f64, and more in narrower types.
 
-    `expected` holds `loss`, `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input. It is
-    compared with the derivatives of the program without widening. Raises `InputError` if `arguments` do not match the
-    program's inputs; `RequestError` for an unknown mode, dtype or order, or where no input is differentiable.
+    `expected` holds `loss`, `grad.i`, `jvp`, `hvp.i` and `tangent.i`, where i is the position of an input. These arrays
+    are compared with derivatives of the program that is not widened. Raises `InputError` if `arguments` do not match
+    the program's inputs; `RequestError` for an unknown mode, dtype or order, or where no input is differentiable.
     """
     if not modes or not set(modes) <= set(MODES) or dtype not in DTYPES or order not in (1, 2):
         raise RequestError(f"invalid modes, dtype or order: {list(modes)}, {dtype!r}, {order}")
@@ -102,7 +102,10 @@ def _accepted(program: Program, wide: Program, arguments: Sequence[NDArray[Any]]
 
 
 def _derived(point: Point, mode: str) -> Point:
-    """The point for the JVP or VJP of a point's program, without the outputs of the program. Tangents are random."""
+    """The point for the JVP or VJP of a point's program, with random tangents or cotangents.
+
+    The derivative's program does not return the outputs of the original program.
+    """
     program, positions = point.program, [*point.positions]
     derived = program.jvp(positions) if mode == "fwd" else program.vjp(positions)
     if mode == "fwd":

@@ -1,9 +1,9 @@
 """Compares the derivatives of a program at a point with central differences and with each other.
 
-Tangents are compared element by element: an error is relative to the element, or to 1% of the largest element if that
-is more. Cotangents are compared by inner products with random tangents: an error is relative to the root of the sum of
-the squared terms. Only one input varies at a time, and only one output has a cotangent at a time, so that no error
-hides behind a larger derivative.
+Tangents are compared element by element: an error is relative to the element, or to 1% of the largest element if the
+element is smaller. Cotangents are compared by inner products with random tangents: an error is relative to the root of
+the sum of the squared terms. Only one input varies at a time, and only one output has a cotangent at a time, so that no
+error hides behind a larger derivative.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -163,7 +163,7 @@ def _draw(p: Point, value: Call) -> _Drawn:
 
 
 def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], list[Array]]:
-    """A function from the size of a step, by which one input moves along a tangent, to the differentiable outputs."""
+    """A function that moves one input by `distance` times `dx` and returns the differentiable outputs."""
     smooth = differentiable(p.program)
 
     def at(distance: float) -> list[Array]:
@@ -181,7 +181,10 @@ def _only(i: int, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _scaled(tangent: Array, x: Array) -> Array:
-    """The tangent, scaled to its input, so that a step is neither lost in rounding nor far from the input."""
+    """The tangent multiplied by the root mean square of the finite elements of `x`.
+
+    Thus a step is neither lost in rounding nor far from the input.
+    """
     sizes = np.abs(_wide(x)[np.isfinite(_wide(x))])
     size = float(np.sqrt(np.mean(sizes**2))) if sizes.size else 0.0
     return (_wide(tangent) * (size if np.isfinite(size) and size else 1.0)).astype(tangent.dtype)

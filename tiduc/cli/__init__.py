@@ -26,7 +26,7 @@ from tiduc.dialect import progress
 from tiduc.dialect.errors import TiducError, out_of_memory
 from tiduc.dialect.mlir.bindings import lacking
 
-# Each command with its module, imported only when the command runs, so that `tiduc --help` is fast.
+# Maps each command to its module. A module is imported only when its command runs, so that `tiduc --help` is fast.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Differentiate": {
         "jvp": (
@@ -197,8 +197,8 @@ ENDINGS = {"SIGINT": KeyboardInterrupt(), "SIGTERM": SystemExit(143), "SIGHUP": 
 def attend(memory_limit: int | None) -> None:
     """Prepares this worker process for a command whose libraries are loaded.
 
-    From this call on, a signal also ends the compilers that were started and removes temporary files. `memory_limit` is
-    in MiB.
+    Limits the process's memory to `memory_limit` MiB; without it, to three quarters of the available memory. Installs
+    handlers for signals that end the process: they end the compilers that were started and remove temporary files.
     """
     from tiduc.runtime.process import limit_memory, memory
 
@@ -236,7 +236,7 @@ def run(arguments: list[str] | None = None, loaded: Callable[[int | None], None]
 
 
 def _from_the_system(error: Exception) -> TiducError | None:
-    """An error of the system, such as a library that does not fit into memory, as a `TiducError`; else None."""
+    """Converts errors of the system, such as exhausted memory, to a `TiducError`. None for other errors."""
     if isinstance(error, MemoryError) or out_of_memory(str(error).encode(errors="replace")):
         return no_memory()
     if isinstance(error, OSError) and error.strerror:

@@ -19,7 +19,7 @@ _PLACES = {
 
 
 def advised(error: click.ClickException) -> click.ClickException:
-    """The error, with advice about an unknown option, or about inputs or arrays in place of files."""
+    """Adds advice to errors about unknown options, and about inputs or arrays given in place of files."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return error
@@ -33,7 +33,7 @@ def advised(error: click.ClickException) -> click.ClickException:
 
 
 def _of_option(error: click.NoSuchOption, context: click.Context) -> click.ClickException:
-    """The error with the options that have a similar name, the commands that have the option, and a way out."""
+    """Adds to the error the similar options, the commands that have the option, and a way out."""
     name = error.option_name
     parts = [f"No such option: {name}"]
     close = [known for known in error.possibilities or () if _similarity(name, known) >= _CLOSE]

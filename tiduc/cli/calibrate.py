@@ -13,11 +13,12 @@ from tiduc.dialect.facts.rates import as_json
 @TARGET
 @OUTPUT
 def _calibrate(target: str, output: str) -> None:
-    """Measure the bytes, FLOPs and function values per second of programs that IREE compiles for this machine.
+    """Measure how many bytes, FLOPs and function values this machine computes per second.
 
-    The result is JSON. If TIDUC_COSTS names a file of this form, measured or written by hand, its rates determine the
-    times that 'tiduc explain --memory' prints, the values that a memory budget recomputes, and the order in which
-    Jacobians are multiplied. Without this variable, the rates are those of one core of a current CPU.
+    IREE compiles the measured programs. The rates are printed as JSON. TIDUC_COSTS names a file of such rates, measured
+    or written by hand; the default rates are those of one core of a current CPU. The rates determine the times that
+    'tiduc explain --memory' prints, the values that a memory budget recomputes, and the order in which Jacobians are
+    multiplied.
     """
     with waiting("measuring"):
         measured = calibrate(target)

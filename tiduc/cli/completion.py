@@ -13,9 +13,9 @@ from tiduc.models import MODELS
 def inputs_of_file(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The inputs of the command's FILE that complete the last entry of a list separated by commas.
+    """Completes the last input name in a list separated by commas, with the inputs of the command's FILE.
 
-    Empty for standard input, and for models of frameworks, which take long to import.
+    Empty for standard input, and for models of frameworks, because their import takes too long.
     """
     # click reads no arguments if the last option still lacks its value
     file = str(context.params.get("file") or next(iter(context.args), "-"))

@@ -105,7 +105,7 @@ def _as_data(program: Program, module: ir.Module) -> dict[str, object]:
 
 
 def _remark_on_order(file: str, program: Program, positions: Sequence[int | str] | None) -> None:
-    """Prints a remark if the user requests the gradient of a gradient with respect to the same scalar variable."""
+    """Prints a remark if the user differentiates a gradient with respect to the same scalar variable."""
     ports = program.differentiated(positions)
     if len(ports) == 1 and not ports[0].type.rank and len(program.outputs) == 1:
         x = ports[0].name
@@ -130,7 +130,7 @@ def derived(
 
 
 def command(name: str, help: str, more: Sequence[_Option] = (), has_wrt: bool = True) -> click.Command:
-    """Creates the command for a method of `Program`, with the options that all derivatives share, then `more`."""
+    """Creates the command for a method of `Program`: the options of all derivatives, followed by `more`."""
     options: list[_Option] = [
         FILE,
         ENTRY,

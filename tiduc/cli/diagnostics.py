@@ -91,7 +91,7 @@ def _source(place: str) -> list[str]:
 
 @contextmanager
 def about(file: str) -> Iterator[None]:
-    """In a block, attributes errors to this file if they have no location, or only a symbol or MLIR's "-"."""
+    """In a block, gives the location `file` to errors that have no location, or only a symbol or MLIR's "-"."""
     progress.work_on(file)
     try:
         yield
@@ -140,8 +140,8 @@ def is_quiet() -> bool:
 def waiting(message: str) -> Iterator[None]:
     """Shows progress on a terminal once the block takes longer than `PATIENCE`.
 
-    A line has the message, the stage that runs, the progress of the stage if it reports any, the number of stages that
-    have ended, and the elapsed time.
+    The line shows the message, the running stage and its progress, the number of completed stages, and the elapsed
+    time.
     """
     if is_quiet() or not sys.stderr or not sys.stderr.isatty():
         yield

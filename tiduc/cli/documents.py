@@ -62,8 +62,7 @@ def _described(pass_: Pass | Pipeline) -> dict[str, object]:
 def _dialect(irdl: bool, output: str) -> None:
     """Write the reference of the tidu dialect, in Markdown.
 
-    Other tools of MLIR read files with tidu ops if they are given the dialect as IRDL:
-    iree-opt --irdl-file=tidu.irdl.mlir.
+    With IRDL, other MLIR tools read files that contain tidu ops: iree-opt --irdl-file=tidu.irdl.mlir.
     """
     write(documents.irdl() if irdl else documents.dialect_markdown(), output)
 

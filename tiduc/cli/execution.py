@@ -126,9 +126,9 @@ def with_weights(
     seed: int,
     seeds: Callable[[], Mapping[str, Array]],
 ) -> list[Array]:
-    """The arrays of `--weights`, by input name, and those of `--input` for the other inputs, in order.
+    """The argument of each input: the array of this name in the file `weights`, or else the next one of `--input`.
 
-    If `--input` gives all inputs except the seeds of random numbers, `seeds` supplies these.
+    If `--input` gives all inputs except random seeds, `seeds` supplies the seeds.
     """
     arrays = {} if weights is None else read_weights(weights)
     expected = {value.name: value.type for value in inputs}
@@ -154,7 +154,7 @@ def _but_seeds(
     seed: int,
     seeds: Callable[[], Mapping[str, Array]],
 ) -> list[Array] | None:
-    """The arrays for the inputs if the texts give all of them except seeds of random numbers; else None."""
+    """The arrays for the inputs if `texts` gives all inputs except random seeds; else None. `seeds` supplies the seeds."""
     plain = [value for value in inputs if not is_random_seed(value)]
     if len(plain) == len(inputs):
         return None

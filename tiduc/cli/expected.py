@@ -20,7 +20,10 @@ _LINE = re.compile(r":(\d+):\d+$")
 
 @dataclass(frozen=True)
 class Expected:
-    """One expected error: its line, or None for no line, and a regular expression for a part of its message."""
+    """An expected error.
+
+    `line` is None if the error has no line. `pattern` is a regular expression that matches a part of the message.
+    """
 
     line: int | None
     text: str  # the expected part, as the comment writes it
@@ -59,7 +62,10 @@ def _expression(text: str) -> str:
 
 
 def disagreement(contents: str, error: TiducError | None, file: str) -> TiducError | None:
-    """How an error, or its absence, differs from the errors that a part of a file announces. None if they agree."""
+    """The error to report if `error` is not one that the comments of a file expect. None if they agree.
+
+    `error` is None if no error occurred.
+    """
     unmet = expected_errors(contents)
     if error is not None:
         met = next((expected for expected in unmet if expected.met_by(error)), None)

@@ -180,7 +180,7 @@ def _residuals(explanation: Explanation, file: str) -> Iterable["Table"]:
 
 
 def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table"]:
-    """The possible peaks of memory of the VJP, and the values that it recomputes within a budget."""
+    """Tables of the memory peaks that the VJP can have, and of the values that it recomputes within a budget."""
     if explanation.memory:
         yield _table(
             "Memory of the VJP",
@@ -220,7 +220,7 @@ def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table
 
 
 def _costs(explanation: Explanation) -> Iterable[tuple[str, Cost | Prediction]]:
-    """The costs of the program, its JVP and its VJP, and the cost of the jet, with their names."""
+    """The costs of the program, its JVP, its VJP and its jet, each after its name."""
     yield from explanation.costs.items()
     if (jet := explanation.jet) is not None:
         yield f"jet, order {jet.order}", jet

@@ -144,8 +144,7 @@ def write(data: bytes | str, output: str = "-") -> None:
 def write_json(data: object, output: str = "-") -> None:
     """Writes data as JSON.
 
-    A byte of a name that is not UTF-8 is written as an escape, such as "\\udcff", which Python reads as that
-    byte.
+    A name may contain a byte that is not UTF-8. The byte becomes an escape such as "\\udcff", which Python reads back.
     """
     text = json.dumps(data, indent=2, ensure_ascii=False)
     write(_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n", output)

@@ -44,7 +44,7 @@ DUMP = click.option(
 def stopped(
     program: Program, stage: str, options: Options, flags: Sequence[str], parameters: Sequence[str]
 ) -> bytes:
-    """The text of a program after a stage of tiduc, or after a phase of IREE's compiler."""
+    """The text of a program after `stage`, a stage of tiduc or a phase of IREE's compiler."""
     if stage in stops([]):
         return emit(program.module_after(stage))
     return text_after(program.lower(), options, stage, flags, parameters)

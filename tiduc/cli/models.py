@@ -86,7 +86,7 @@ EQUAL_WITHIN = click.option(
 
 
 def model_options(command: Command) -> Command:
-    """The options of a command that reads a program from a file, which may be a model."""
+    """Adds the options for importing models to a command that reads a program from a file."""
     return LIFT_CONSTANTS(SIZES(CONSTANTS(STRAIGHT_THROUGH(TRUST(RELU(EQUAL_WITHIN(command)))))))
 
 

@@ -219,7 +219,7 @@ def _each(
 
 
 def _parts(contents: str) -> Iterator[str]:
-    """The parts of a file, each after as many empty lines as precede it in the file, so that locations are right."""
+    """The parts of a split file. Empty lines before each part keep its line numbers as in the file."""
     line = 0
     for part in SPLIT.split(contents):
         yield "\n" * line + part

@@ -41,14 +41,14 @@ def shared_options() -> SharedOptions:
 
 
 def keep(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    """Stores the value of an option in the field of `SharedOptions` that has the name of its parameter."""
+    """Callback of an option: stores the value in the field of `SharedOptions` that has the parameter's name."""
     _store(shared_options(), parameter, value)
 
 
 def keep_import(
     context: click.Context, parameter: click.Parameter, value: bool | Sequence[str] | None
 ) -> None:
-    """Stores the value of an option in the field of `ImportOptions` that has the name of its parameter."""
+    """Callback of an option: stores the value in the field of `ImportOptions` that has the parameter's name."""
     _store(shared_options().imports, parameter, value)
 
 

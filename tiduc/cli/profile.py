@@ -48,9 +48,9 @@ def _profile(
 ) -> None:
     """Measure each dispatch of a program on this CPU, and show the ops that the dispatch computes.
 
-    Each row has the least time of a dispatch in several calls, its FLOPs and bytes, and the fraction of the machine's
-    speed that it reaches. Inputs that are not given are random. TIDUC_COSTS names a file with the machine's speed;
-    without it, the speed is measured first.
+    Each row shows the FLOPs and bytes of a dispatch, its least time in several calls, and the fraction of the machine's
+    speed that it reaches. Inputs default to random arrays. TIDUC_COSTS names a file with the machine's speed; without
+    it, the speed is measured first.
     """
     with about(file):
         program = program_in(file, entry, opset)

@@ -34,7 +34,10 @@ def seeds_among(inputs: Sequence[SignatureValue]) -> list[SignatureValue]:
 
 
 def seeds_of(file: str, signature: Signature, number: int | None) -> dict[str, Array]:
-    """The seeds of a program, by name, from `number`, or if it is None from a random number that a remark prints."""
+    """The random seeds of a program, by input name, derived from `number`.
+
+    If `number` is None, draws a number and prints it in a remark.
+    """
     seeds = seeds_among(signature.inputs)
     if seeds and number is None:
         number = drawn()

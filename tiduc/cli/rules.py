@@ -43,7 +43,7 @@ def read_with(
 
 
 def _misspelt(module: ir.Module, opset: OpSet) -> Iterator[tuple[str, str]]:
-    """The rules for call targets that the module lacks, each with the most similar target in the module."""
+    """The call targets of rules that the module lacks, each with the most similar target in the module."""
     rules = {key for key in (*opset.forms, *opset.lowerings) if " @" in key and key not in OPSET.forms}
     if not rules:
         return

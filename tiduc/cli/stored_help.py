@@ -37,7 +37,7 @@ class StoredHelp(click.Command):
 
 
 def stored_help(name: str, arguments: Sequence[str]) -> StoredHelp | None:
-    """The command that prints the stored help, if the arguments ask only for the help of the command."""
+    """The command that prints the stored help, if `arguments` ask only for help; else None."""
     if list(arguments) not in (["--help"], ["-h"]) or not PATH.is_file():
         return None
     stored = json.loads(PATH.read_text())

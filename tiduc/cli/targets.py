@@ -55,7 +55,7 @@ def _data(target: Target) -> dict[str, object]:
 
 
 def _but(element: str, having: tuple[str, ...]) -> str:
-    """The text for an element type that a target lacks, with the variants that have the type."""
+    """The text for an element type that a target lacks, except for the variants in `having`."""
     return f"{element} (but for {' '.join(having)})" if having else element
 
 

@@ -125,8 +125,8 @@ def _train(
 ) -> None:
     """Train by STEP, a module that 'tiduc train-step' compiled, and save the trained state.
 
-    The rows are shuffled before each epoch, by the seed and the number of the epoch. A run that was killed and
-    continues from its checkpoint gives the same losses as a run without interruption.
+    The seed and the epoch's number determine the order of the rows in each epoch. Therefore a run that continues from
+    its checkpoint gives the same losses as a run without interruption.
     """
     if picture is not None:
         check_plot(picture)
@@ -178,7 +178,7 @@ def _told(record: EpochRecord) -> str:
 
 @contextmanager
 def _bar() -> Iterator[Report]:
-    """A bar with the loss, the learning rate, the rows in a second, and the time that is left."""
+    """In a block, shows a bar with the loss, the learning rate, the rows per second and the remaining time."""
     from rich.console import Console  # takes a while to import
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -33,7 +33,7 @@ from tiduc.training.step import BUFFERS, train_step
 
 
 class _Settings(TypedDict, total=False):
-    """The options that are passed to `train_step` unchanged, except that an option that is None is not passed."""
+    """The options that are passed to `train_step` unchanged. Options that are None are not passed."""
 
     optimizer: str
     momentum: float
@@ -234,7 +234,7 @@ def _compiled(step: TrainStep, kind: str, output: str, options: Options) -> dict
 
 
 def _tell(step: TrainStep) -> None:
-    """Prints, unless the user asked for quiet, which weights are trained, updated by the model, or left alone."""
+    """Prints which weights are trained, updated by the model, or left alone; nothing with `--quiet`."""
     if is_quiet():
         return
     click.echo(f"trains: {', '.join(of_roles(step, PARAMETER))}", err=True)

@@ -13,10 +13,10 @@ from tiduc.dialect.errors import RequestError, RuleError, TiducError
 
 
 def named_value(where: str, default: str) -> tuple[str, Any, str]:
-    """The module, the value and the name of the variable that `MODULE:NAME` or `FILE.py:NAME` names.
+    """The module's name, the value and the variable's name for `MODULE:NAME` or `FILE.py:NAME`.
 
     Without `:NAME`, the variable is `default`. The value is None if the module has no such variable. Raises
-    `RequestError` if there is no module, and `RuleError`, with the line, if the user's code raises.
+    `RequestError` if the module does not exist, and `RuleError`, with the line, if the user's code raises.
     """
     module_name, _, name = where.partition(":")
     try:

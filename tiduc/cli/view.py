@@ -88,8 +88,8 @@ def _view(
 ) -> None:
     """Show a program as a picture (svg, png), a page to explore (html), for Graphviz (dot), or as text (txt).
 
-    Colours say what a tangent reaches; dashed arrows are values that another graph owns. Calls, loops and folds open
-    in the page. Pictures and pages need Graphviz, which 'tiduc[view]' installs.
+    Colours show which values tangents reach. Dashed arrows are values that another graph defines. In the page, a click
+    opens calls, loops and folded parts. Pictures and pages need Graphviz, which 'tiduc[view]' installs.
     """
     kind = kind or _kind_of(output)
     with about(file), waiting(f"drawing {file}"):
@@ -118,7 +118,7 @@ def _draw_memory(
     stop_after: str | None,
     order: int,
 ) -> None:
-    """Draws the memory peaks that a budget can reach for a derivative, each against the time that it takes."""
+    """Draws the memory peaks that a derivative can have under a budget, and the time for each peak."""
     if kind not in ("svg", "png", "dot", "txt") or stop_after is not None:
         raise RequestError("--memory shows a whole derivative, as svg, png, dot or txt")
     program = from_module(read_with(opset, file), entry, opset, inline, loop_memory)

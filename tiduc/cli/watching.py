@@ -64,10 +64,10 @@ _IREE = "iree-"
 
 
 class Watch:
-    """Prints the IR after stages, and measures how long each stage takes without the stages inside it."""
+    """Prints the IR after stages and measures the time of each stage, without the time of nested stages."""
 
     def __init__(self, shows: Callable[[str, str], None] | None) -> None:
-        """`shows` is called after each stage that has IR, with the name of the stage and the IR."""
+        """`shows` is called with the name of each stage that has IR, and with the IR."""
         self._shows = shows
         self._thread = threading.get_ident()
         self._stack: list[str] = []
