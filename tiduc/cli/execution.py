@@ -154,7 +154,7 @@ def _but_seeds(
     seed: int,
     seeds: Callable[[], Mapping[str, Array]],
 ) -> list[Array] | None:
-    """The arrays for the inputs if `texts` gives all inputs except random seeds; else None. `seeds` supplies the seeds."""
+    """The arrays for the inputs if `texts` gives all of them but the seeds, which `seeds` supplies; else None."""
     plain = [value for value in inputs if not is_random_seed(value)]
     if len(plain) == len(inputs):
         return None

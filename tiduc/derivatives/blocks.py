@@ -104,7 +104,7 @@ def sparse_blocks(
 
 
 def free_dimensions(program: Function, outputs: Sequence[OutputPort], x: InputPort) -> list[int]:
-    """The dimensions of an input that are not aligned for at least one output that depends on the input."""
+    """The dimensions of an input that are not aligned in at least one output that depends on the input."""
     return with_common_input_dimensions(sparse_blocks(program, outputs, x, *linear_in(program, outputs, x)))[
         0
     ].free
@@ -151,7 +151,7 @@ def number_of_seeds(port: Port, free: Sequence[int]) -> int:
 def linear_in(
     program: Function, outputs: Sequence[OutputPort], x: InputPort
 ) -> tuple[Graph, dict[str, Value | None]]:
-    """The linear graph of the outputs in one input, and the tangent of each output, by output name."""
+    """The linear graph from one input to the outputs, and the tangent of each output by name."""
     distinct = list(dict.fromkeys(y.value for y in outputs if not isinstance(y.value, Zero)))
     linear = linearize(program.view, distinct, [x.key], program.opset)
     of = dict(zip(distinct, linear.outputs, strict=True))

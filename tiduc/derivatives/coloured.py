@@ -189,7 +189,7 @@ def _symmetric(
 
 
 def forward_coloured(program: Function, group: Coloured) -> list[Block]:
-    """The blocks of one input with their values, from one seed per colour of the input's elements."""
+    """Computes the blocks of one input by forward mode, with one seed per colour of the input's elements."""
     x = group.blocks[0].input
     linear, tangents = linear_in(program, [block.output for block in group.blocks], x)
     seed = _seed(group, x)
@@ -209,7 +209,7 @@ def forward_coloured(program: Function, group: Coloured) -> list[Block]:
 
 
 def reverse_coloured(program: Function, group: Coloured) -> list[Block]:
-    """The blocks of one output with their values, from one seed per colour of the output's elements."""
+    """Computes the blocks of one output by reverse mode, with one seed per colour of the output's elements."""
     y = group.blocks[0].output
     if isinstance(y.value, Zero):
         return list(group.blocks)

@@ -150,10 +150,10 @@ def _compressed(
 
 
 def _terms(rows: Rows, entries: KnownEntries) -> list[tuple[Entries, Entries]] | None:
-    """For each output, the pairs of a nonzero of the first and a nonzero of the second block in one row.
+    """The pairs of nonzeros that are multiplied, for each output; None if there are too many pairs.
 
-    Returns two arrays of entries (rows and columns) per output: the first and the second members of the pairs. None if
-    there are too many pairs.
+    A pair is a nonzero of the first block and a nonzero of the second block in the same row. For each output, the
+    result has two arrays of entries (rows and columns): the first and the second members of the pairs.
     """
     terms, left = [], _MOST_PAIRS
     for one, other in rows:

@@ -136,7 +136,7 @@ def hessian(
 
 
 def laplacian_of(program: Function, wrt: Wrt) -> list[OutputPort]:
-    """The sum of the second derivatives of each output in the entries of `wrt`.
+    """The sum of the second derivatives d2 y / dx_i^2 of each output y over all entries x_i of `wrt`.
 
     Uses forward over forward mode: the first tangents are batched over all basis vectors, and only the sum of the
     second tangents is propagated (`passes/collapse.py`). Aligned dimensions share basis vectors, as in a sparse
@@ -218,12 +218,10 @@ def given_patterns(
     outputs: Sequence[OutputPort],
     names: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[str | None, KnownPatterns | None]:
-    """The option `sparsity` as one of `SPARSITIES` or None, and the user's patterns.
+    """The checked option `sparsity`, one of `SPARSITIES` or None, and the patterns that the user gives.
 
-    The patterns are None if no block may be coloured.
-
-    Raises `RequestError` for an unknown option, for a pattern with a wrong name or shape, and for a single array if
-    there are several blocks.
+    The patterns are None if no block may be coloured. Raises `RequestError` for an unknown option, for a pattern with a
+    wrong name or shape, and for a single array if there are several blocks.
     """
     if sparsity is None or isinstance(sparsity, str):
         if sparsity is not None:

@@ -24,7 +24,7 @@ Coefficients = Sequence[Value | None]
 
 
 def jet_of(program: Function, order: int, wrt: Wrt) -> tuple[Inputs, Outputs, Outputs]:
-    """The inputs for the Taylor series of `wrt`, the outputs, and the Taylor series of each differentiable output."""
+    """The inputs for Taylor coefficients of `wrt`, the outputs, and the coefficients of each differentiable output."""
     check_order(order)
     b: Any = program.opset.builder(program.view, program.view.fresh("J"))
     series, given = [], {}
@@ -76,7 +76,7 @@ def derivatives_of(program: Function, order: int, wrt: Wrt) -> Outputs:
 
 
 def flow_of(program: Function, order: int, wrt: Wrt) -> Outputs:
-    """The series of the solution x(t) of x' = f(x), for a program that computes f of one input.
+    """The Taylor series of the solution x(t) of x' = f(x). The program computes f, and has one input.
 
     The coefficient y_k of f(x(t)) depends only on x_0, ..., x_k, and x_{k+1} = y_k / (k + 1).
     """

@@ -119,9 +119,9 @@ class _Group:
 def _coloured(
     columns: list[_Group], rows: list[_Group], entries: KnownEntries, symmetric: bool, mode: str
 ) -> tuple[list[_Group], list[_Group]]:
-    """The groups.
+    """The groups `columns` and `rows`, coloured where colours need fewer seeds.
 
-    A group that `mode` may compute is coloured if its patterns are known and colours need fewer seeds.
+    Only groups that `mode` may compute and whose patterns are known are coloured.
     """
     xs, ys = [g.blocks[0].input for g in columns], [g.blocks[0].output for g in rows]
     if mode != "reverse":
@@ -235,9 +235,9 @@ def _at(values: Mapping[Value, Value | None], y: OutputPort) -> Value | None:
 def _through(
     program: Function, linear: Graph, at: Sequence[Value], xs: Sequence[InputPort], blocks: Sequence[Block]
 ) -> list[Block]:
-    """The blocks as products of two Jacobians: of the outputs in the values `at`, and of these values in the inputs.
+    """Computes the blocks as products of two Jacobians: outputs by the values `at`, and these values by the inputs.
 
-    There is one seed for each element of these values.
+    Each element of these values has a seed.
     """
     view, opset, count = program.view, program.opset, sum(map(size, at))
     first, second = cut(view, linear, at, opset)
@@ -259,7 +259,7 @@ def _through(
 
 
 def _numbered_basis(b: StablehloBuilder, values: Sequence[Value]) -> list[Value]:
-    """For each value, its components in the basis vectors of all values together, stacked along a new dimension."""
+    """For each value, its part of each basis vector of the concatenated values, stacked along a new first dimension."""
     sizes = [size(x) for x in values]
     count = sum(sizes)
     parts = []

@@ -76,7 +76,7 @@ def _dense(b: StablehloBuilder, block: Block, value: Value, type_: ir.RankedTens
 def scattered(
     b: StablehloBuilder, value: Value, nonzeros: Nonzeros, columns: int, type_: ir.RankedTensorType
 ) -> Value:
-    """An array of type `type_` with the nonzeros of a matrix with `columns` columns, and zeros elsewhere."""
+    """The nonzeros of a matrix, scattered into an array of zeros. `columns` is the number of columns of the matrix."""
     size = prod(type_.shape)
     zeros = b.zero(with_shape(type_, [size]))
     into = hlo.ScatterDimensionNumbers.get([], [0], [], [], [0], 1)
@@ -105,7 +105,7 @@ def indices_of(b: StablehloBuilder, at: Numbers, size: int) -> Value:
 
 
 def compressed_result(program: Function, block: Block, entries: KnownEntries, format: str) -> OutputPort:
-    """The nonzeros of a block at its entries, in the order of the format; their pattern is an attribute.
+    """The nonzeros of a block as a vector, in the order of `format`. Their pattern is an attribute of the port.
 
     The block has no aligned dimensions. The matrix has a row for each element of the output, and a column for each
     element of the input.

@@ -1,4 +1,4 @@
-"""The seeds of a VJP, which are one cotangent per output, and the conjugation of complex cotangents."""
+"""The seeds of a VJP, one cotangent per output, and the conjugation of complex cotangents."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,10 +16,7 @@ def distinct_values(outputs: Sequence[OutputPort]) -> list[Value]:
 
 
 def seeds_of(program: Function, outputs: Sequence[OutputPort], transposed: Graph) -> list[InputPort]:
-    """One cotangent input per output.
-
-    If several outputs are one value, the cotangent of the value is the sum of these outputs' cotangents.
-    """
+    """One cotangent input per output. Outputs that share a value add their cotangents."""
     distinct = distinct_values(outputs)
     keys: Sequence[str] = transposed.keys
     if len(distinct) < len(outputs):

@@ -64,7 +64,7 @@ def tensor(self: P, order: int, wrt: Wrt = None, sparsity: str | None = None) ->
 
 
 def _tensor(program: Function, order: int, wrt: Wrt, sparsity: str | None) -> list[OutputPort]:
-    """Each differentiable output, and its partial derivatives of orders 1 to `order` in the entries of wrt."""
+    """Each differentiable output, followed by its partial derivatives of orders 1 to `order` in the entries of wrt."""
     check_order(order)
     inputs, outputs = program.differentiated(wrt), smooth(program, program.outputs)
     check_types("tensor", inputs, outputs, "forward")

@@ -14,7 +14,7 @@ an `Executor`.
     functions, elementwise, movement, products, reductions, totals      NumPy's functions on values
     session, record, graphs, executors                      run an op, and record it
     gradients, cotangents, walk                             backward
-    calls, checkpoints                                                whole programs, and rematerialization
+    calls, checkpoints                                      whole programs, and rematerialization
 """
 
 from importlib import import_module

@@ -109,7 +109,7 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     @property
     def version(self) -> int:
-        """The number of writes to the array, or to the array that it is a view of."""
+        """The number of writes to the array, or for a view, to the viewed array."""
         return self._place.version
 
     @property

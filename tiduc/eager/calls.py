@@ -10,10 +10,10 @@ from tiduc.runtime.signature import TensorType
 
 
 def call(program: Program, *arguments: ArrayLike) -> tuple[Array, ...]:
-    """The outputs of a program. The call is recorded as one invocation, which keeps only the arguments and the outputs.
+    """The outputs of a program. The trace has one record for the call, which keeps only the arguments and the outputs.
 
-    `backward` recomputes the intermediate values that it reads. Raises `InputError` if the arguments do not match the
-    program's inputs, and `RequestError` for a program with dynamic shapes.
+    `backward` recomputes intermediate values. Raises `InputError` if the arguments do not match the program's inputs,
+    and `RequestError` for a program with dynamic shapes.
     """
     graph = session().recorder.graphs.program(program)
     values = [valued(x) for x in arguments]

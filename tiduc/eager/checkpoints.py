@@ -34,12 +34,12 @@ def checkpoint(function: Callable[..., Sequence[Array]], *arguments: ArrayLike) 
 def checkpoint(
     function: Callable[..., Array | Sequence[Array]], *arguments: ArrayLike
 ) -> Array | Sequence[Array]:
-    """The results of a function, an array or a sequence of arrays, recorded as one invocation.
+    """The results of a function of arrays. The trace has one record for the function.
 
     Arrays that the function reads without receiving them as arguments are inputs as well. The function runs once:
-    `backward` recomputes the ops of that run, regardless of the branches that the function would take later. Nothing is
-    recorded inside the function, so the function cannot ask for derivatives. Raises `RequestError` if it calls a
-    program with loops, branches or calls.
+    `backward` recomputes the ops of that run, regardless of the branches that the function would take later. Ops inside
+    the function are not recorded, so the function cannot request derivatives. Raises `RequestError` if the function
+    calls a program with loops, branches or calls.
     """
     if not is_recording():
         return function(*arguments)

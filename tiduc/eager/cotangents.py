@@ -36,7 +36,7 @@ def cotangents(
     create_graph: bool = False,
     wanted: Sequence[Hashable] | None = None,
 ) -> dict[Hashable, EagerInput]:
-    """The cotangents of the wanted values, by key. By default, these are all leaves, and the values of `_WantedKeys`.
+    """The cotangents of the values with the keys `wanted`, by key. The default is the values whose `grad` is set.
 
     Raises `RequestError` if an output depends on nothing that requires grad, if its trace was released, or if a seed is
     missing.
@@ -58,7 +58,7 @@ def cotangents(
 
 
 class _WantedKeys:
-    """Contains the key of each value whose cotangent becomes the `grad` of an array that still exists."""
+    """Contains the keys of the values whose cotangents become the `grad` of an array that still exists."""
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, Key) and any(holder() is not None for holder in key.holders)

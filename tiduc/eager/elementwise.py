@@ -27,14 +27,13 @@ POWERS = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
 def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None:
     """The result of a function, with NumPy's type and shape. None if `EMITTERS` lacks the function.
 
-    Raises `TypeError` if NumPy does not define the function for the operand types, or if complex values are compared by
-    order. Raises `ValueError` if the shapes do not broadcast, or for integers to negative integer powers. Raises
-    `ZeroDivisionError` if integers are divided by zero, and `OverflowError` if an integer quotient does not fit its
-    type.
+    Raises NumPy's errors:
+    - `TypeError` if NumPy does not define the function for the operand types, or if complex values are compared by
+      order;
+    - `ValueError` if the shapes do not broadcast, or for integers to negative integer powers.
 
-    Raises `TypeError` if NumPy has no loop for the types, or for an order of complex values; `ValueError` if shapes do
-    not broadcast, or for a negative integer power of integers; `ZeroDivisionError` for integers divided by zero;
-    `OverflowError` where an integer quotient does not fit its type.
+    Also raises `ZeroDivisionError` if integers are divided by zero, and `OverflowError` if an integer quotient does not
+    fit its type.
     """
     name = ufunc.__name__
     if name not in EMITTERS:
@@ -98,7 +97,7 @@ _DIVIDING = ("floor_divide", "remainder", "fmod", "reciprocal", "power")
 
 
 def _check_integers(name: str, dtype: "np.dtype[Any]", values: Sequence[EagerInput]) -> None:
-    """Raises an error for integer operands that are invalid in NumPy, or that crash the process on some machines."""
+    """Raises an error for integer operands that NumPy rejects, or that would crash the process on some machines."""
     first, last = values[0].data, values[-1].data
     if name == "power":
         if np.any(last < 0):

@@ -103,7 +103,7 @@ class Interpreter(_Cached):
 
 
 class Rehearsal(Interpreter):
-    """An interpreter that collects the graphs that it runs in `graphs`, so that another executor can compile them."""
+    """An interpreter that collects the graphs that it runs. Another executor can then compile `graphs`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,9 +117,9 @@ class Rehearsal(Interpreter):
 class Iree(_Cached):
     """Runs graphs compiled by IREE, for a target of `tiduc.runtime`.
 
-    `compiled` counts the structures compiled so far; the last `limit` of them are cached. All graphs of a `backward`
-    are compiled in one module, which takes little longer than a single graph. Raises `CompileError` if IREE cannot
-    compile a graph.
+    `compiled` is the number of structures compiled so far. The `limit` most recently used are cached. All graphs of a
+    `backward` are compiled in one module, which takes little longer than a single graph. Raises `CompileError` if IREE
+    cannot compile a graph.
     """
 
     def __init__(self, target: str = "cpu", limit: int = LIMIT) -> None:

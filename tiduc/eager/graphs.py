@@ -42,8 +42,7 @@ class RecordedGraph:
 
     `inputs` and `outputs` are graph values, and `input_types` and `output_types` are their types. `accepts_grad` and
     `differentiable` tell, for each input and each output, whether its type has a cotangent. Raises `RequestError` if an
-    input or output is not an array, or has a dynamic shape. outputs that have a cotangent. Raises `RequestError` if the
-    program has dynamic shapes, or an input or output is not an array.
+    input or output is not an array, or has a dynamic shape.
     """
 
     def __init__(self, program: Program) -> None:
@@ -78,9 +77,6 @@ class RecordedGraph:
 
         `given` are the available values of the graph. The transposed graph recomputes any other value that it reads.
         Raises `Unsupported` if an op has no rule.
-
-        `given` are the available values of the graph; the transpose recomputes any other value that it reads. Raises
-        `Unsupported` if an op has no rule.
         """
         key = slots, wrt, given
         graph = self._transposed.get(key)
@@ -113,12 +109,11 @@ class RecordedGraph:
 
 @dataclass(frozen=True, eq=False)
 class TransposedLinear:
-    """A transposed linear graph. It reads `residuals`, which are values of the primal graph, and then cotangents.
+    """A transposed linear graph. Its inputs are `residuals`, which are values of the primal graph, and then cotangents.
 
     `seeds` are the indices in `slots` of the cotangents that the graph reads; see `RecordedGraph.transposed`. `results`
     are the indices of the primal graph's inputs whose cotangents it returns. The other cotangents are zero. `graph` is
-    None if all cotangents are zero. inputs whose cotangents it returns; the other cotangents are zero. `graph` is None
-    if all results are zero.
+    None if all cotangents are zero.
     """
 
     residuals: tuple[Value, ...]
@@ -160,8 +155,6 @@ class Graphs:
         """The graph of the ops that `emit` builds for inputs of these types. `kind` identifies the ops.
 
         The graph is cached by `kind` and `specs`, so `emit` must not depend on anything else.
-
-        `emit` is called once for each kind and each tuple of types, so it must not depend on anything else.
         """
         graph = self._by_kind.get((kind, specs))
         if graph is None:

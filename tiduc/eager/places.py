@@ -42,7 +42,7 @@ class _Cell:
 
 
 class Place:
-    """A cell, or the part of the cell that the steps of `path` select, one after the other."""
+    """A cell, or the part of the cell that remains after all steps of `path`."""
 
     __slots__ = ("_cell", "_part", "_path", "_seen")
 
@@ -83,7 +83,7 @@ class Place:
         return Place(step.read(self.value), self._cell, (*self._path, step))
 
     def has_view(self, step: PlaceStep) -> bool:
-        """Whether NumPy would return a view for this step, not a copy, if the cell held a contiguous NumPy array."""
+        """Whether NumPy would return a view for this step if the cell held a contiguous NumPy array."""
         whole: Any = np.empty(self._cell.value.data.shape, self._cell.value.data.dtype)
         for done in self._path:
             whole = done.view(whole)
@@ -97,8 +97,6 @@ class Place:
         """Writes a value of the same shape and type to the place.
 
         While recording is off, a leaf remains a leaf, so that an optimizer can update a parameter.
-
-        While nothing is recorded, a leaf remains a leaf, so that an optimizer can update a parameter.
         """
         cell = self._cell
         wholes = [cell.value]

@@ -123,7 +123,10 @@ def _labels(spelled: str, ranks: Sequence[int]) -> tuple[tuple[str, ...], str]:
 def _path(
     labels: Sequence[str], result: str, sizes: Mapping[str, int], optimize: Optimize
 ) -> tuple[tuple[int, ...], ...]:
-    """The operands of each step, by number among those that are left; the result of a step is the last one."""
+    """The path of contractions: for each step, the indices of its operands among the remaining ones, as in NumPy.
+
+    The result of a step becomes the last remaining operand.
+    """
     if optimize is False:
         return (tuple(range(len(labels))),)
     steps = (

@@ -26,7 +26,7 @@ class KeySource(Protocol):
 
 
 class IntegerKeys:
-    """Keys that are integers, counted for the whole process, so that traces of several recorders can be combined."""
+    """Integer keys that are unique in the process, so that traces of several recorders can be combined."""
 
     _count = itertools.count()
 
@@ -68,9 +68,9 @@ class EagerOutput:
 
 
 class Trace:
-    """One recorded invocation; opaque to frontends, which keep it beside its results.
+    """The record of one invocation, which frontends keep beside its results without reading it.
 
-    `given` are the available values of the graph. `saved` are those that the transposed graph reads, the residuals.
+    `given` are the available values of the graph. `saved` are the residuals: the values that the transposed graph
     reads.
     """
 
@@ -128,9 +128,9 @@ class Recorder:
         """Records an invocation of a graph on these inputs. Returns one output per result.
 
         `retained` are computed values of the graph, in addition to the inputs. The trace keeps only the values that the
-        transposed graph reads. There is a trace if an input requires grad and an output's type has a derivative. are
-        kept. There is a trace if an input requires grad. Raises `RequestError` if the number of inputs is wrong, if an
-        input requires grad but its type has no derivative, or if a retained value does not belong to the graph.
+        transposed graph reads. There is a trace if an input requires grad and an output's type has a derivative. Raises
+        `RequestError` if the number of inputs is wrong, if an input requires grad but its type has no derivative, or if
+        a retained value does not belong to the graph.
         """
         retained = retained or {}
         _check(graph, inputs, retained)

@@ -118,7 +118,7 @@ def _with_kept_dimensions(
 
 
 def cumulated(x: EagerInput, axis: int, dtype: DTypeLike | None = None) -> EagerInput:
-    """`np.cumsum` along an axis of size n, in about log2 n additions of arrays padded at the front."""
+    """`np.cumsum` along an axis of size n, by about log2 n additions of the array and a shifted copy."""
     result_type = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
     count = x.data.shape[axis]
 

@@ -84,8 +84,6 @@ def executing(where: Executor | Session) -> Iterator[Session]:
     """Runs the block in a new session on this executor. Arrays of other sessions may be used.
 
     If `where` is a session, the block runs in that session, which still has its caches.
-
-    If a session is given in place of an executor, the session is entered again, with its caches.
     """
     token = _session.set(where if isinstance(where, Session) else Session(where))
     try:
@@ -99,7 +97,7 @@ def rehearsing() -> Iterator[None]:
     """Runs the block on the interpreter. Afterwards, the executor compiles all graphs of the block in one module.
 
     Without `rehearsing`, each forward op is compiled when it first runs, which takes longer in total. Has no effect if
-    the executor does not compile. that does not compile.
+    the executor does not compile.
     """
     here = session()
     executor = here.executor

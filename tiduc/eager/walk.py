@@ -41,11 +41,6 @@ def backward(
     an array of zeros is returned. Traces are released unless `retain` is set. Raises `RequestError` if an output
     depends on nothing that requires grad, or if a trace was released. Raises `Unsupported` if an op has no rule. After
     an error, no trace is released.
-
-    `intermediates` are keys whose cotangents are returned as well; with `wanted`, only the cotangents of these keys are
-    returned, leaves or not. A requested value that the trace reads, but that no cotangent reaches, has an explicit
-    zero. Traces are released unless `retain` is set. Raises `RequestError` if an output depends on nothing that
-    requires grad, or a trace was released; `Unsupported` if an op has no rule. An error releases nothing.
     """
     _check(outputs, seeds)
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=False)
@@ -82,7 +77,7 @@ def recorded_backward(
 
 
 def _check(outputs: Sequence[Root], seeds: Sequence[Data]) -> None:
-    """Raises `RequestError` if an output does not require grad, or if a seed's type differs from its output's."""
+    """Raises `RequestError` if seeds do not match the outputs, or if an output does not require grad."""
     if len(outputs) != len(seeds):
         raise RequestError(f"{len(outputs)} outputs need as many seeds, got {len(seeds)}")
     for i, (root, seed) in enumerate(zip(outputs, seeds, strict=True)):
@@ -160,7 +155,7 @@ class _Plan:
 
 
 def _sorted(roots: Sequence[Trace]) -> list[Trace]:
-    """The roots and all traces that they depend on, each after the traces whose results it reads."""
+    """The roots and all traces that the roots depend on, in topological order: sources first."""
     order: list[Trace] = []
     placed: dict[Trace, bool] = {}  # False: the traces that this trace reads are being visited
     stack = list(roots)

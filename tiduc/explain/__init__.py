@@ -66,8 +66,6 @@ class ExplainedResidual:
     """A residual of the reverse pass: an argument of the program, or the result of an op.
 
     `bytes` is None for a dynamic shape. An argument needs no additional memory.
-
-    `bytes` is None for a dynamic shape.
     """
 
     name: str
@@ -81,12 +79,8 @@ class ExplainedResidual:
 class Peak:
     """A possible peak of the VJP's memory, in bytes, and the VJP's estimated time, as a multiple of the least time.
 
-    `share` is the value of `--memory` that gives this peak. It is a ratio of two peaks, both without the bytes of
-    arguments and results: this peak, and that of the VJP that keeps all values and runs its ops in the order of
-    differentiation.
-
-    `share` is the budget of `--memory` that gives the peak. It is a ratio of bytes besides arguments and results: the
-    peak's, divided by those of the VJP that keeps all values and runs its ops in the order of differentiation.
+    `share` is the value of `--memory` that gives this peak: the peak relative to that of the VJP without a plan, which
+    keeps all values and runs its ops in the order of differentiation. Arguments and results count in neither peak.
     """
 
     bytes: int
@@ -99,8 +93,6 @@ class RecomputedValue:
     """A value that the VJP recomputes within a budget of memory.
 
     `times` is the number of runs of the value's op, and `reader` is the op that reads the result of the second run.
-    `share` is the time of the additional runs, divided by the time of the VJP without a budget.
-
     `share` is the time of the additional runs, divided by the time of the VJP without a budget.
     """
 
@@ -139,7 +131,7 @@ class Explanation:
 
     @property
     def most_expensive(self) -> list[OpCost]:
-        """The five most expensive ops of the VJP, or of the program if it has no VJP."""
+        """The five ops with the most FLOPs in the VJP, or in the program if it has no VJP."""
         cost = self.costs.get("vjp") or self.costs["primal"]
         return cost.most_expensive()
 
@@ -157,8 +149,7 @@ def explain(
 
     With `order`, the explanation has the cost of the jet of that order. With `memory`, it has the possible peaks of the
     VJP's memory, and their times. With `budget`, it has the values that the VJP recomputes within this budget of
-    memory. Raises `RequestError` if no plan is within the budget. can have, and their price; with `budget`, what the
-    VJP recomputes within this budget of memory. Raises `RequestError` for a budget that no plan fits.
+    memory. Raises `RequestError` if no plan is within the budget.
     """
     chosen = program.differentiated(wrt)
     positions = [i for i, port in enumerate(program.inputs) if port in chosen]
@@ -208,8 +199,6 @@ def find_peaks(program: Program) -> list[Peak]:
     """At most `_POINTS` possible peaks of a program's memory, evenly spaced in the list of all.
 
     Peaks within 1% of the previous one are left out. The last peak is always the lowest.
-
-    Of peaks within 1% of each other, only the one with the least time is returned. The last peak is always the lowest.
     """
     structured = run_stages(program, lowering("structure")[1:], program.merged)
     given = unplanned(program.view, structured)

@@ -95,7 +95,10 @@ class _Walk:
         return self._runs[graph]
 
     def _control(self, op: Definition) -> Mapping[Definition, int]:
-        """The number of runs of each op in a call, the branch with the most FLOPs, or all iterations of a loop."""
+        """The number of runs of each op inside a control op.
+
+        Counts the branch with the most FLOPs, and all iterations of a loop.
+        """
         structure = control(self.view, op)
         if isinstance(structure, Branches):
             return max(map(self.runs, structure.graphs), key=self._flops)

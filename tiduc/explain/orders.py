@@ -1,7 +1,7 @@
-"""Predicted costs of a jet of an order, and of that many nested JVPs, without constructing them.
+"""Predicts the costs of a jet, and of equally many nested JVPs, without building them.
 
-The cost of a jet is a polynomial of the order, which is quadratic except for its first terms: a coefficient of order k
-of a product is a sum of k + 1 products. Each JVP multiplies the cost of a program by a nearly constant factor.
+Beyond the first orders, the cost of a jet is a quadratic polynomial of the order, because the coefficient of order k of
+a product is a sum of k + 1 products. Each JVP multiplies the cost of a program by a nearly constant factor.
 """
 
 from collections.abc import Sequence

@@ -86,8 +86,6 @@ def arguments_of(program: Program, arguments: Sequence[object], named: Mapping[s
     """The arguments of all inputs, in the order of the inputs. The weights of a `Model` are defaults.
 
     Raises the `InputError` that a call of the program raises.
-
-    Raises `InputError` as a call of the program does.
     """
     inputs = [described(port) for port in program.inputs]
     return ordered(inputs, [value.name for value in inputs], arguments, named, program.defaults)

@@ -1,6 +1,7 @@
 """A program as a PyTorch function: `backward` and `vmap` call functions of programs that tiduc derives.
 
-If an argument requires a gradient, the program runs as the forward part of its VJP, and `backward` runs the other part.
+If an argument requires a gradient, a call runs the forward part of the program's VJP, and `backward` runs the backward
+part.
 """
 
 import atexit
@@ -124,8 +125,8 @@ class _Call(torch.autograd.Function):
 class _Parted(torch.autograd.Function):
     """One call of the forward part of a VJP.
 
-    `backward` calls the backward part. If there are cotangents for the residuals, as in derivatives of higher order,
-    `backward` calls the VJP of the forward part instead.
+    `backward` calls the backward part. In derivatives of higher order, residuals have cotangents, too; then `backward`
+    calls the VJP of the forward part.
     """
 
     @staticmethod

@@ -21,11 +21,10 @@ def jit(
 ) -> Function:
     """A function of JAX that tiduc compiles for each structure, shape and element type of its arguments, as `jax.jit`.
 
-    Arguments and results are pytrees. Static arguments, and leaves that are not arrays or numbers, are constants: for
-    other values of these, the function is compiled again. function is compiled again for other values of these. JAX can
-    compile, differentiate and batch the function: each time, it calls a program that tiduc derives. Arrays that the
-    function closes over are constants. `custom_derivatives` is that of `from_jax`, and the function raises the errors
-    of `from_jax`. Raises `ImportError` if JAX is not installed.
+    Arguments and results are pytrees. Static arguments, and leaves that are not arrays or numbers, are constants: if
+    they change, the function is compiled again. JAX can compile, differentiate and batch the function: each time, it
+    calls a program that tiduc derives. Arrays that the function closes over are constants. `custom_derivatives` is that
+    of `from_jax`, and the function raises the errors of `from_jax`. Raises `ImportError` if JAX is not installed.
     """
     from tiduc.live.jax_functions import jitted
 
@@ -35,10 +34,9 @@ def jit(
 def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """The gradient of a PyTorch function with a scalar result, as `torch.func.grad`, which defines the parameters.
 
-    `torch.compile` traces the function, and tiduc differentiates it; tensors and modules that it reads may change
-    between calls. Gradients can be differentiated and batched by tiduc and by `torch.func`. Raises `TiducError` if
-    tiduc cannot import or differentiate a part, and `ImportError` if PyTorch is not installed. tiduc cannot import or
-    differentiate a part, and `ImportError` if PyTorch is not installed.
+    `torch.compile` traces the function, and tiduc differentiates it. Tensors and modules that the function reads may
+    change between calls. Gradients can be differentiated and batched by tiduc and by `torch.func`. Raises `TiducError`
+    if tiduc cannot import or differentiate a part, and `ImportError` if PyTorch is not installed.
     """
     from tiduc.live.torch_functions import gradient
 

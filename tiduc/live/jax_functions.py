@@ -1,4 +1,4 @@
-"""JAX functions that tiduc compiles when they are called, once for each structure of the arguments and their types."""
+"""JAX functions that tiduc compiles when they are called, once for each structure and type of the arguments."""
 
 import functools
 import inspect
@@ -52,8 +52,6 @@ class _Traced:
     """The function without its static arguments. It returns the leaves of the result as a list.
 
     `structure` is the pytree structure of the result. It is None until JAX has traced the function.
-
-    `structure` is that of the result, once JAX has traced the function.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ def _static(
 def _key(
     structure: object, leaves: Sequence[object], fixed: Mapping[int, object], named: Mapping[str, object]
 ) -> tuple[object, ...]:
-    """The properties of arguments and settings on which a program depends.
+    """The key under which a program is cached: all properties of arguments and settings that affect it.
 
     Raises `RequestError` if a static argument, or a leaf that is not an array or number, cannot be hashed.
     """

@@ -12,13 +12,10 @@ from tiduc.models.torch.faults import located
 
 
 def without_derivatives(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> torch.fx.GraphModule:
-    """The graph, whose gradients are replaced by PyTorch operators that compute them.
+    """The graph with PyTorch operators in place of the gradients that it takes.
 
     A graph without gradients is returned unchanged. Raises `Unsupported` if the graph takes gradients and an input
     requires a gradient, because PyTorch's operators do not show where derivatives stop.
-
-    Raises `Unsupported` if the graph takes gradients, and an input requires one: PyTorch's operators do not say where
-    derivatives stop.
     """
     names = {getattr(node.target, "__name__", "") for node in graph.graph.nodes}
     if "_grad_increment_nesting" not in names:

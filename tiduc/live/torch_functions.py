@@ -72,7 +72,7 @@ def _check(result: object) -> None:
 
 
 def _reads_others(result: torch.Tensor, tracked: Sequence[torch.Tensor]) -> bool:
-    """Whether the result depends on tensors that require a gradient, other than the new ones in `tracked`."""
+    """Whether the result depends on tensors that require a gradient, besides those in `tracked`."""
     own = {id(x) for x in tracked if x.is_leaf}
     return any(id(x) not in own for x in _leaves(result.grad_fn))
 

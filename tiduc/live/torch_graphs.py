@@ -45,7 +45,7 @@ def backend(
 
 
 class CompiledGraph:
-    """A graph as a function of tensors and numbers, with a program for each set of shapes."""
+    """A graph of `torch.compile` as a function of tensors and numbers. Compiles a program for each set of shapes."""
 
     def __init__(self, graph: torch.fx.GraphModule, fallback: bool) -> None:
         self.graph, self._fallback = graph, fallback
@@ -77,7 +77,7 @@ class CompiledGraph:
 
 
 class GraphProgram:
-    """The compiled program of a graph for inputs of certain shapes, with the program of its backward pass."""
+    """The compiled program of a graph and of its backward pass, for inputs of fixed shapes."""
 
     def __init__(self, graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> None:
         self._layout = layout_of(without_derivatives(graph, inputs), inputs)

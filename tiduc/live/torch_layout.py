@@ -1,11 +1,11 @@
-"""The results of a graph of `torch.compile` that a program has to compute, and the graph's results as views of these.
+"""The results that a program computes for a graph of `torch.compile`, and the graph's results as views of them.
 
 y = sin(x); return y, y.t(), x[0], x.shape[0]     the graph
 y = sin(x); return y                              `GraphLayout.graph`, which tiduc imports
 return y, y.as_strided(...), x.as_strided(...), 5 `GraphLayout.arranged`
 
 A run on fake tensors, which have no elements, finds the views, and the results that require a gradient. The results of
-a program share no memory, but those of the graph have to: a program may change them in place.
+a program share no memory. Those of the graph must share it as in PyTorch, because the caller may change them in place.
 """
 
 import copy
@@ -41,8 +41,7 @@ class GraphLayout:
     """The graph that a program computes, and the outputs of the whole graph.
 
     For each result, `strides` has the geometry, or None if it is contiguous. `constant` has the results without a
-    derivative, and `moved` the indices of the inputs whose new values have a derivative. `moved` the numbers of the
-    inputs whose new values have a derivative.
+    derivative, and `moved` has the indices of the inputs whose new values have a derivative.
     """
 
     graph: torch.fx.GraphModule
@@ -80,7 +79,7 @@ def layout_of(graph: torch.fx.GraphModule, inputs: Sequence[Input]) -> GraphLayo
     """The layout of the graph for inputs with these shapes, strides and element types.
 
     Raises `Unsupported` if the graph changes the shape of an input, or if outputs that share memory are not views of
-    one value. views of one value.
+    one value.
     """
     mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
@@ -165,11 +164,9 @@ def _returned_by(node: torch.fx.Node) -> tuple[torch.fx.Node | Input, ...]:
 
 
 def _returning(graph: torch.fx.GraphModule, nodes: Sequence[torch.fx.Node] | None) -> torch.fx.GraphModule:
-    """A copy of the graph that returns these nodes. For None, it returns what the graph returns.
+    """A copy of the graph that returns `nodes`, or what the graph returns if `nodes` is None.
 
-    PyTorch's activation checkpoints become plain calls, because tiduc chooses itself what to recompute.
-
-    Functions whose activations PyTorch would recompute are called as functions: tiduc plans memory itself.
+    PyTorch's activation checkpoints become plain calls, because tiduc itself chooses which values to recompute.
     """
     copied = copy.deepcopy(graph)
     if nodes is not None:

@@ -72,7 +72,7 @@ def _symbols(graph: Graph, name: str) -> list[str]:
 
 
 def sources_of(view: View, graph: Graph) -> list[str]:
-    """The graphs that a graph is a batch or a jet of, directly or through other batches and jets."""
+    """The source graphs of a batch or a jet, directly or through other batches and jets."""
     sources: list[str] = []
     left = _symbols(graph, BATCH_OF) + _symbols(graph, JET_OF)
     while left:
@@ -113,10 +113,8 @@ def _followed(key: str, steps: Mapping[str, str], unless: Collection[str] = ()) 
 def argument_attributes(view: View, flat: Graph) -> ir.ArrayAttr:
     """The attributes of a flat graph's arguments, from the graphs that it was merged from.
 
-    An input whose key is not the default, `argN`, also gets a name. A batched input gets the name of the input that it
-    is a batch of, unless the flat graph has that input, too.
-
-    A batched input has the name of the input that it is a batch of, unless that input is also an input here.
+    An input whose key is not the default, `argN`, also gets a name. A batched input gets the name of its source input,
+    unless the flat graph has the source input, too.
     """
     source: dict[str, Any] = {}
     batch_of: dict[str, str] = {}
@@ -170,7 +168,7 @@ def plan_of(view: View, linear: Graph) -> CutPlan:
 
 
 def plan_attribute(view: View, planned: CutPlan, at: Sequence[Value]) -> ir.Attribute:
-    """The plan as a dictionary. It has the time by the cut only if the cut is at the values that the plan chose."""
+    """The plan as a dictionary. Has the time by the cut only if `at` are the values that the plan chose."""
     real = ir.F64Type.get()
     entries: dict[str, ir.Attribute] = {
         "at": ir.ArrayAttr.get([view.reference(x) for x in at]),

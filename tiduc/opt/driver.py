@@ -84,7 +84,7 @@ def _manager(
 
 
 def _failing(run: PassFunction, failures: list[BaseException]) -> PassFunction:
-    """A pass that stores an exception in `failures` and then fails as an MLIR pass, so that MLIR prints the IR."""
+    """A pass that stores its exception in `failures` and fails as an MLIR pass, so that MLIR prints the IR."""
 
     def failing(op: ir.Operation, pass_: passmanager.ExternalPass) -> None:
         try:

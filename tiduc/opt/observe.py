@@ -1,7 +1,7 @@
 """Options of `tiduc opt` that observe a pipeline: printed IR, statistics, times, and a reproducer of a failure.
 
-MLIR's pass manager prints the IR before and after passes, Python passes included. It cannot select passes by name in
-Python. If names are given, this module therefore captures MLIR's output and removes the IR of other passes.
+MLIR's pass manager prints the IR before and after passes, Python passes included. From Python, it cannot select passes
+by name. If the user names passes, this module therefore captures MLIR's output and removes the IR of other passes.
 """
 
 import os
@@ -51,8 +51,8 @@ class Observe:
     """The IR and reports that a pipeline prints to standard error, and whether each pass is verified.
 
     `before` and `after` are names of passes. `after_change` and `after_failure` print only after passes that change the
-    IR or fail. With `tree_dir`, the IR is written to files in that directory, and standard error gets only the IR of
-    `before` and `after`. `reproducer` is the file that receives the module and the pipeline if the pipeline fails or
+    IR or fail. With `tree_dir`, all IR is written to files in that directory, and only the IR of `before` and `after`
+    to standard error. `reproducer` is the file that receives the module and the pipeline if the pipeline fails or
     crashes.
     """
 
@@ -153,8 +153,6 @@ class Statistics:
     """The number of ops of a module before and after each pass, printed in the form of MLIR's report.
 
     The wheel that holds MLIR is compiled without the statistics of MLIR's own passes.
-
-    The statistics of MLIR's own passes are not compiled into the wheel that holds MLIR.
     """
 
     def __init__(self) -> None:
@@ -186,7 +184,7 @@ class Statistics:
 
 @contextmanager
 def reproducible(module: ir.Module, pipeline: str, observe: Observe) -> Iterator[None]:
-    """Keeps the module and the pipeline in the file `observe.reproducer`. The file is removed if the block succeeds.
+    """Writes the module and the pipeline to `observe.reproducer`, and removes the file if the block succeeds.
 
     The file is written first, so that it exists even if a native pass ends the process.
     """

@@ -2,8 +2,7 @@
 
 MLIR knows only the names of native passes. A pipeline is therefore split at the Python passes, and MLIR parses the text
 between them. Options have MLIR's syntax: `key=value` pairs, separated by spaces. A value may be in quotes or in braces,
-and commas separate the elements of a list. goes to MLIR unchanged. Options have MLIR's syntax: `key=value` pairs,
-separated by spaces; values bare, in quotes or in braces; lists with commas.
+and commas separate the elements of a list.
 """
 
 import difflib
@@ -63,8 +62,8 @@ class Option:
 class Pass:
     """A pass on a module; `function` runs it in place.
 
-    If the pass consists of several passes, `parts` returns their names and functions for given options. The pass
-    manager then prints, times and verifies each of them.
+    If the pass consists of several steps, `parts` returns the name and function of each step for given options. The
+    pass manager then prints, times and verifies each step.
     """
 
     name: str
@@ -102,7 +101,7 @@ class Pass:
         return _added(functools.partial(self.function, **options))
 
     def steps(self, **options: Any) -> list[tuple[str, PassFunction]]:
-        """The name and function of the pass with these options, or of each pass that it consists of."""
+        """The name and function of each step of the pass with these options; a simple pass is one step."""
         if self.parts is None:
             return [(self.name, self.bound(**options))]
         return [(name, _added(part)) for name, part in self.parts(**options)]
@@ -112,7 +111,7 @@ class Pass:
 class PassStep:
     """A pass in a named pipeline.
 
-    `fixed` has the texts of options that do not vary, and `takes` the names of the options that a user may set.
+    `fixed` maps options to texts that a user cannot change; `takes` has the names of the options that a user may set.
     """
 
     name: str
@@ -188,9 +187,6 @@ def parse_pipeline(text: str, passes: Mapping[str, Pass | Pipeline]) -> list[Nat
 
     Raises `RequestError`, located in the pipeline, for an unknown `tidu-` pass, for an unknown or malformed option of a
     Python pass, and for unbalanced brackets. MLIR checks native passes later.
-
-    Raises `RequestError`, located in the pipeline, for an unknown `tidu-` pass or option, and unbalanced brackets. MLIR
-    checks native passes.
     """
     start, end = _inside(text)
     try:
@@ -308,8 +304,6 @@ def adds_to(
 
     It returns a decorator that makes a function of a module a pass in `passes`. The first paragraph of the function's
     docstring is the description. The function's keyword parameters are the options.
-
-    The function's docstring begins with the description; its keywords are the options.
     """
 
     def named(name: str, *options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:

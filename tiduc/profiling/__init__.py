@@ -30,11 +30,8 @@ from tiduc.runtime.run import Executable
 class Profile:
     """The rows of a program, in descending order of time.
 
-    `seconds` is the time of the fastest call, from the begin of its first dispatch to the end of its last. `events` are
+    `seconds` is the time of the fastest call, from the start of its first dispatch to the end of its last. `events` are
     the dispatches of that call, in order. `rates` are the rates of the machine.
-
-    `seconds` is the time of the fastest call from its first dispatch to the end of its last one. `events` are the
-    dispatches of that call in order. `rates` are those of the machine.
     """
 
     name: str
@@ -52,7 +49,7 @@ def profile(
     """Compiles a program for CPUs, calls it several times on arrays, and measures its dispatches.
 
     Raises `RequestError` for a target that is not a CPU, and for factorizations by callbacks. Also raises the errors of
-    `Program.compile`. `Program.compile`.
+    `Program.compile`.
     """
     if options.lapack != LOOPS:
         raise RequestError("a profile has no factorizations by callbacks: use --lapack loops")

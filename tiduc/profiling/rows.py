@@ -12,7 +12,7 @@ from tiduc.profiling.events import Call
 
 @dataclass(frozen=True)
 class ComputedOp:
-    """An op of the program: its name, type and location, and the FLOPs and function values of all runs in a call."""
+    """An op of the program, with its name, type and location, and the total FLOPs and function values of a call."""
 
     op: str
     type: str
@@ -28,10 +28,6 @@ class Row:
     `seconds` is the minimum over several calls. `bytes` is None if the sizes are not constant. At the machine's rates,
     the FLOPs, the function values and the bytes each take a time: `limit` names the longest of these, and `peak` is
     that time divided by `seconds`.
-
-    `seconds` is the least of several calls. `bytes` is None if sizes are not constant. `peak` is the time that the
-    machine's rates need for the FLOPs, the function values or the bytes, divided by the time. `limit` names the one
-    that takes longest.
     """
 
     kernel: str
@@ -79,7 +75,7 @@ def rows_of(
 def _measured(dispatches: Sequence[Dispatch], calls: Sequence[Call]) -> Iterator[_Measured]:
     """The dispatches with their times.
 
-    If a dispatch of a kernel does not run once in each call, those of the kernel are one.
+    The dispatches of a kernel are merged into one unless each call runs each of them once.
     """
     of_kernel = defaultdict[str, list[Dispatch]](list)
     for each in dispatches:

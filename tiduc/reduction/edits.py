@@ -1,8 +1,7 @@
 """Edits that make a module smaller. An edit is a function that finds the places in a module to which the edit applies.
 
 A place is a function that applies the edit. Several places of one edit can be applied one after another: those of inner
-ops are first, and a place looks up operands when it is applied, because an earlier place may have replaced them. ops
-come first, and a place looks up operands when it is applied, because an earlier place may have replaced them.
+ops are first, and a place looks up operands when it is applied, because an earlier place may have replaced them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -77,7 +76,7 @@ def _terminator(function: IrOp) -> Any:
 
 
 def _retype(function: IrOp, attributes: str, dropped: int) -> None:
-    """Sets a function's type to that of its body, and drops one entry of its `arg_attrs` or `res_attrs`."""
+    """Sets a function's type to that of its body. Drops entry `dropped` of the attribute `attributes`."""
     block = function.regions[0].blocks[0]
     types = [x.type for x in block.arguments], [y.type for y in _terminator(function).operands]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
@@ -116,7 +115,7 @@ def to_first_operands(module: IrOp) -> list[Place]:
 
 
 def to_last_operands(module: IrOp) -> list[Place]:
-    """Replaces each result of an op by the last operand of its type, unless no type has several operands."""
+    """Replaces each result by the last operand of its type, for ops with several operands of one result's type."""
     return [
         _forwarding(op, [same[-1] for same in choices])
         for op in _inner(module)
@@ -184,7 +183,7 @@ def _replace(op: IrOp, values: Sequence[IrValue]) -> None:
 
 
 def branches(module: IrOp) -> list[Place]:
-    """Replaces an op, such as a `stablehlo.if`, by the body of its first region, if the region has no arguments."""
+    """Replaces an op, such as a `stablehlo.if`, by the body of its first region, if that has no arguments."""
 
     def place(op: IrOp, block: ir.Block) -> Place:
         def inline() -> None:

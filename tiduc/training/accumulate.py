@@ -17,7 +17,7 @@ from tiduc.ports import InputPort
 
 
 class Accumulation:
-    """The sums of gradients, which are part of a step's state, and whether a call updates the parameters."""
+    """Sums of gradients in a step's state, and the flag that says whether a call updates the parameters."""
 
     def __init__(
         self, b: StablehloBuilder, parameters: Sequence[InputPort], slopes: Sequence[Value], count: int

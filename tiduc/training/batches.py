@@ -51,7 +51,7 @@ class Batches:
         return ceil((self.rows - self.left_out) / self.size)
 
     def shuffled(self, seed: int, epoch: int, begin: int = 0) -> Iterator[dict[str, NDArray[Any]]]:
-        """The batches of an epoch from number `begin` on, in an order that the seed and the epoch determine."""
+        """The batches of an epoch, from batch number `begin`. `seed` and `epoch` determine the order of the rows."""
         order = np.random.default_rng([seed, epoch]).permutation(self.rows)
         return self._batches(order, begin)
 

@@ -1,7 +1,7 @@
 """Checkpoints: a state in the middle of a run, from which a killed run continues as if it had not been killed.
 
-A checkpoint is a safetensors file of the state, whose note `tiduc.run` has the position of the run. A new checkpoint is
-written beside the old checkpoint and then replaces it, so that a killed run leaves a whole checkpoint.
+A checkpoint is a safetensors file of the state. Its note `tiduc.run` holds the position of the run. A new checkpoint is
+written to another file, which then replaces the old checkpoint. A killed run therefore leaves a complete checkpoint.
 """
 
 import hashlib

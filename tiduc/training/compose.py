@@ -15,7 +15,9 @@ from tiduc.program import Program, from_module
 def compose(
     model: Program, loss: Program, given: Sequence[OutputPort], updated: Sequence[OutputPort]
 ) -> Program:
-    """(the model's inputs..., the loss's other inputs...) -> (the loss's output, the model's outputs `updated`).
+    """A program that calls `model` and then `loss`.
+
+    (the model's inputs..., the loss's other inputs...) -> (the loss's output, the model's outputs `updated`)
 
     The loss's first inputs are the model's outputs `given`. Raises `RequestError` if their types differ, or if the loss
     does not have exactly one output.

@@ -1,8 +1,8 @@
 """identity_of: a text that is equal for two programs of one model, and differs for programs of other models.
 
-The files of a state carry the identity of their model, so that a static library refuses the state of another model
-whose arrays have equal names and types. A model that is exported for another size of batch must keep its identity, so
-the hash leaves out numbers that may depend on that size.
+The files of a state carry the identity of their model. A static library refuses the state of another model, even if
+names and types of the arrays are equal. The identity must not depend on the batch size of the export, so the hash
+leaves out numbers that may depend on the batch size.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _SCALING = ("stablehlo.multiply", "stablehlo.divide")
 
 
 def identity_of(model: Program) -> str:
-    """A hash of a model: its ops with their attributes, the values that each op reads, and the types of the weights.
+    """A hash of a model's ops, their attributes and operands, and the types of the weights.
 
     The hash has the numbers of float constants, such as slopes and rates of dropout, but not the numbers that scale a
     sum, such as the divisor of a mean over a batch. The hash also leaves out shapes, the bounds of slices, integer
@@ -43,7 +43,7 @@ def identity_of(model: Program) -> str:
 
 
 def check_identity(text: str) -> None:
-    """Raises `RequestError` for a text with characters that files or programs in C cannot hold, or that is too long."""
+    """Raises `RequestError` if an identity is too long, or has characters that files or C programs cannot hold."""
     if not re.fullmatch(r"[\w.+-]{,200}", text, re.ASCII):
         raise RequestError(
             f"an identity has letters, digits, '.', '_', '+' and '-', at most 200; not {text!r}"
@@ -98,7 +98,7 @@ def _number(value: ir.Attribute) -> str:
 
 
 def _described(op: Definition | ir.Operation) -> str:
-    """The text of an op with the attributes that StableHLO defines, without sizes and names of functions."""
+    """The text of an op: its name and the attributes that StableHLO defines, without sizes and names of functions."""
     names = sorted(name for name in op.attributes if "." not in name and name not in _SIZES)
     texts = {name: str(readable(op.attributes, name)) for name in names}
     return " ".join((op.name, *(f"{name}={text}" for name, text in texts.items() if "@" not in text)))

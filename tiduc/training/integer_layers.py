@@ -25,7 +25,7 @@ _ENDING = re.compile(r"(\.parametrizations\.weight\.\w+|\.[^.]*)$")
 
 
 def integer_layers(model: Model, inputs: FunctionInputs) -> dict[str, list[ir.Operation]]:
-    """The products of each layer whose weight is computed from integers, by the name of the layer."""
+    """The layers whose weights are computed from integers: by the layer's name, the products that read its weight."""
     names = {inputs[port.name]: port.name for port in model.inputs if port.name in model.weights}
     layers: dict[str, list[ir.Operation]] = {}
     for op in within(inputs.module.operation, ("stablehlo.dot_general",)):

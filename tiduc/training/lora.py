@@ -76,7 +76,7 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
 
 
 def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dict[str, list[ir.Operation]]:
-    """The names of the layers that match a pattern, each with the products that read its weight."""
+    """The layers whose names match a pattern: by the layer's name, the products that read its weight."""
     named = {name.removesuffix(_WEIGHT): name for name in model.weights if name.endswith(_WEIGHT)}
     of_integers = integer_layers(model, inputs)
     known = list(dict.fromkeys([*named, *of_integers]))

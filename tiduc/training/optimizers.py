@@ -105,7 +105,7 @@ class AdamW(Adam):
 
 @dataclass(frozen=True)
 class Lion:
-    """Lion: without decay, each entry changes by the learning rate, against the sign of a mixture of gradients."""
+    """Lion: each entry changes by the learning rate, against the sign of a weighted mean of gradients."""
 
     beta1: float = 0.9
     beta2: float = 0.99

@@ -88,11 +88,11 @@ class Quantization:
 
 @stage
 def quantized(model: Program, kind: str, kept: Collection[str] = ()) -> Model:
-    """The model with quantized weights: codes and scales replace the matrices that only products read.
+    """The model with codes and scales in place of matrices that only products read.
 
-    `kind` is int8 or int4, or one of these with the size of a group, as in int4:32. Weights in `kept`, and matrices
-    whose rows the size of a group does not divide, stay as they are. Raises `RequestError` if no matrix is left, and
-    for another `kind`.
+    `kind` is int8 or int4, or one of these with the size of a group, as in int4:32. Weights named in `kept` are not
+    quantized, nor are matrices whose rows cannot be divided into such groups. Raises `RequestError` if no matrix is
+    quantized, and for another `kind`.
     """
     quantization = Quantization.named(kind)
     if not isinstance(model, Model):
@@ -175,7 +175,7 @@ def _grouped(x: Array, axis: int, group: int) -> Array:
 
 
 def dequantized(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of a state, with the codes and scales of each weight replaced by the weight."""
+    """The arrays of a state, in which each weight replaces its codes and scales."""
     found = dict(state)
     for code, bits in itertools.product(state, _CODES):
         name = code.removesuffix(_CODES[bits])

@@ -69,7 +69,7 @@ Report = Callable[[Record, int, int], None]
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of a run: the state after the last step, and the records of the steps and epochs of this call."""
+    """The result of `fit`: the state after the last step, and records of the steps and epochs that this call ran."""
 
     state: dict[str, Array]
     records: Sequence[Record] = field(repr=False)
@@ -107,7 +107,7 @@ def fit(
     report: Report | None = None,
     target: str = "cpu",
 ) -> Trained:
-    """Trains by a step for some epochs, from `state`, which is by default the initial state of a `TrainStep`.
+    """Trains for some epochs, from `state`. The default is the initial state of a `TrainStep`.
 
     `step` is a `TrainStep`, or a module that `tiduc train-step` compiled. `data` and `validation` have an array for
     each input of a batch, with all rows. `batch` is the number of rows of a batch. `rate` is a schedule, or a number
@@ -137,7 +137,7 @@ def fit(
 
 
 class _Functions:
-    """The step of a compiled module, and its other functions, which read the state of the step."""
+    """The training step of a compiled module, and further functions that read the state of the step."""
 
     def __init__(self, module: Module, state: Data) -> None:
         self.module = module
@@ -288,7 +288,7 @@ class _Run:
 
 
 def _opened(path: Path, kept: int) -> BinaryIO:
-    """Opens the file of metrics and keeps only its first `kept` bytes. Raises `InputError` if the file is shorter."""
+    """Opens the file of metrics and truncates it to `kept` bytes. Raises `InputError` if the file is shorter."""
     try:
         if not kept:
             return open(path, "wb")

@@ -1,4 +1,4 @@
-"""Schedules: functions from the number of a step to its learning rate, an f32 for the input `rate`.
+"""Schedules: functions from a step's number to its learning rate, an f32 for the input `rate`.
 
     constant(r)                            r
     cosine(r, steps, end)                  end + (r - end) (1 + cos(pi min(n / steps, 1))) / 2

@@ -1,4 +1,4 @@
-"""TrainStep: a training step, together with the evaluation and the inference of its model over one state.
+"""TrainStep: a training step, with functions that evaluate and run its model on the state of the step.
 
     step     (state..., inputs..., targets..., rate) -> (loss, new state...)
     loss     (weights..., inputs..., targets...) -> loss                        in evaluation mode; updates nothing
@@ -89,9 +89,9 @@ def as_step(program: Program, arrays: Mapping[str, Array], identity: str) -> Tra
 def with_inference(step: TrainStep, model: Program, loss: str | Program) -> TrainStep:
     """The step with the functions `infer` and `loss`, which use the model in evaluation mode.
 
-    `loss` is the loss that the step minimizes. Inputs of the model with names in the step's state read the state. With
-    the loss "none", there is no function `loss`, unless the model's only output is one float. Raises `RequestError` if
-    the model is in training mode, or if its weights are not those of the step.
+    `loss` is the loss that the step minimizes. An input of the model reads the array of its name in the step's state,
+    if there is one. With the loss "none", there is no function `loss`, unless the model's only output is one float.
+    Raises `RequestError` if the model is in training mode, or if its weights are not those of the step.
     """
     _check_mode(model)
     _check_state(step, model)

@@ -165,7 +165,7 @@ def _gradient(
 
 
 def _fixed(port: InputPort, model: Program, weights: Mapping[str, Array], names: Sequence[str]) -> InputPort:
-    """An input that the step does not update, with its role and, for a weight, the reason for not updating it."""
+    """The port of an input that the step does not update, with its role. A weight also gets the reason for this."""
     if port.name not in weights:
         return with_role(port, INPUT if port.name in {x.name for x in model.inputs} else TARGET)
     if held_because(port) and port.name not in names:
@@ -186,7 +186,7 @@ def _update(
 ) -> tuple[list[InputPort], list[Value]]:
     """Adds inputs for the optimizer state and the rate; returns the new values of the parameters and of the state.
 
-    For elements narrower than f32, the update is computed in f32, which can hold sums of many small numbers.
+    Elements narrower than f32 are updated in f32, because sums of many small numbers need its precision.
     """
     b: Any = gradient.opset.builder(gradient.view, gradient.view.fresh("update"))
     rate, step = _scalar(b, "rate"), _scalar(b, "step")
@@ -244,7 +244,7 @@ def _next_seeds(program: Program, seeds: Sequence[InputPort]) -> list[Value]:
 def trained_names(model: Program, train: Sequence[str], freeze: Sequence[str]) -> list[str]:
     """The names of the parameters to train, in the order of the inputs.
 
-    Parameters are float inputs; if the model has weights, only weights.
+    Only float inputs can be parameters; in a model with weights, only float weights.
 
     Raises `RequestError` if no parameter is left, and if `train` names an input that cannot be a parameter.
     """

@@ -29,7 +29,8 @@ from tiduc.training.quantization import dequantized
 
 
 def write_trained(model: Model, file: str, state: Mapping[str, Array], output: str) -> None:
-    """Writes the weights of a model, with their values in a state, to the file `output`; its suffix selects the format.
+    """Writes the weights of a model, with the values in `state`, to `output`. The suffix of `output` selects the
+    format.
 
     `file` is the file of the model, which was imported with its weights as inputs. Adapters of LoRA are added to the
     weights. Raises `RequestError` if the state does not fit the model, and for a suffix that is not in the list above.

@@ -1,4 +1,4 @@
-"""curve: a chart of a program's peak of memory against its time, for all budgets.
+"""curve: a chart of the memory peaks and times that a program can have, over all budgets.
 
 The chart is in Graphviz's language. The layout `neato` draws each point at a given position.
 """
@@ -81,7 +81,7 @@ def _tick(
 
 
 def _labelled(places: Sequence[tuple[float, float]], points: Sequence[tuple[int, float]]) -> Iterator[str]:
-    """The points, the lines between them, and labels to their right, at heights at which labels do not overlap."""
+    """The points, the lines between them, and labels to the right of the points that do not overlap."""
     above = -math.inf
     heights = []
     for _, y in reversed(places):

@@ -50,9 +50,9 @@ def dot(
 ) -> str:
     """The scenes with these names side by side, in Graphviz's language.
 
-    An arrow from a scene that is not in `names` starts at a note that names the value; with `separate`, every arrow
-    between scenes does. If `upward` is not None, all scenes begin at one height, and those in `upward` are drawn from
-    bottom to top.
+    An arrow from a scene that is not in `names` starts at a note that names the value. With `separate`, every arrow
+    between scenes starts at a note. If `upward` is not None, all scenes begin at one height, and those in `upward` are
+    drawn from bottom to top.
     """
     scenes = [picture.scenes[name] for name in names]
     lines = [
@@ -193,7 +193,7 @@ def _label(box: Box, file: str) -> str:
 
 
 def _arrow(arrow: Arrow, numbered: set[int], scene: Scene, upwards: bool = False) -> str:
-    """An edge. An upward edge is written in reverse, because Graphviz draws the end of an edge below its start."""
+    """The statement for an edge. An upward edge is reversed, because Graphviz draws the target below the source."""
     attributes: dict[str, str] = {}
     if arrow.label:
         attributes["label"] = f" {arrow.label}"

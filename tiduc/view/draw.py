@@ -1,7 +1,7 @@
 """draw: renders Graphviz's language to SVG or PNG, in a separate process.
 
-The wheels of pygraphviz contain Graphviz. Unlike C code in this process, a separate process can be interrupted, and the
-messages of Graphviz's font library about the machine's configuration can be hidden.
+The wheels of pygraphviz contain Graphviz. A separate process can be interrupted, unlike C code in this process. Its
+messages about the machine's fonts can be hidden.
 """
 
 import json
@@ -16,9 +16,9 @@ _WINDOW = 1300, 960  # the part of a drawing that a 1600 x 1000 page shows at th
 
 
 def fitting(sources: list[str]) -> list[tuple[str, str]]:
-    """Each source, and the `<svg>` drawn from it.
+    """Pairs of a source and the `<svg>` drawn from it.
 
-    If a window cannot show a drawing legibly, the drawing runs from left to right, provided that this makes it larger.
+    A drawing that is too large to be legible in a window runs from left to right if that makes it larger on the screen.
     """
     drawn = list(zip(sources, draw(sources), strict=True))
     large = [i for i, (_, svg) in enumerate(drawn) if _scale(svg) < 1]

@@ -4,7 +4,7 @@
     [a b c] [a b c] [a b c]               ->     A -> A -> A,  and a scene A: a b c
     A -> A -> ... -> A                    ->     one box, and a scene with all of them
 
-Folding consecutive ops of the program creates no cycle: no path can leave such a stretch and enter it again.
+Folding consecutive ops of the program creates no cycle, because no path can leave such a stretch and enter it again.
 """
 
 import itertools
@@ -45,7 +45,7 @@ def fold(picture: Picture, large: int = LARGE) -> None:
 
 
 def add_map(picture: Picture, names: list[str]) -> str:
-    """Adds a scene with a box for each graph and arrows that state the numbers of values read. Returns its name."""
+    """Adds a scene with one box per graph. Arrows count the values that a graph reads from another. Returns the name."""
     scene = Scene(MAP, "map", "all graphs")
     owner = picture.owner()
     for name in names:
@@ -71,7 +71,7 @@ def add_map(picture: Picture, names: list[str]) -> str:
 
 
 def move_onto_arrows(picture: Picture, scenes: list[Scene]) -> None:
-    """Removes ops that only change a value's shape or type, and labels the arrows that went through these ops."""
+    """Removes ops that only change a value's shape or type, and adds their names to the labels of the arrows."""
     quiet: dict[str, tuple[Arrow, Box]] = {}
     for scene in scenes:
         into = scene.into()
@@ -89,7 +89,7 @@ def move_onto_arrows(picture: Picture, scenes: list[Scene]) -> None:
 
 
 def _past(arrow: Arrow, quiet: dict[str, tuple[Arrow, Box]]) -> Arrow:
-    """The arrow from the first source that is not removed, with the removed ops as its label."""
+    """The arrow from the nearest source that is not removed. Its label has the removed ops."""
     passed = []
     while arrow.source in quiet:
         before, box = quiet[arrow.source]
@@ -161,7 +161,7 @@ def _operands(
 
 
 def fold_rows(picture: Picture, scene: Scene) -> None:
-    """Merges adjacent folds of one kind into one box if there are many, as in a network of a hundred layers."""
+    """Merges many adjacent folds of one kind into one box, as for a network of a hundred layers."""
     boxes = [box for box in scene.boxes.values() if box.kind in OPS or box.kind == "constant"]
     for opens, group in itertools.groupby(boxes, lambda box: box.opens if box.kind == "fold" else ()):
         ids = [box.id for box in group]
@@ -285,7 +285,7 @@ def _replace(
     stretches: list[list[str]],
     operands: Sequence[tuple[tuple[str, str, str], ...]] = (),
 ) -> None:
-    """Replaces each stretch by one box, at which the arrows from the stretch to other scenes then start."""
+    """Replaces each stretch by one box. Arrows from the stretch to other scenes then start at that box."""
     stands_for: dict[str, str] = {}
     folds: dict[str, Box] = {}
     of = {id_: i for i, ids in enumerate(stretches) for id_ in ids}

@@ -53,7 +53,7 @@ def page(picture: Picture, names: list[str], file: str = "", fold: bool = True) 
 
 
 def _reached(picture: Picture, names: list[str]) -> list[str]:
-    """The names of these scenes and of all scenes that one can reach by opening boxes, each once."""
+    """The names of the scenes, and of all scenes that can be reached by opening their boxes, each once."""
     reached: dict[str, None] = {}
     waiting = list(names)
     while waiting:

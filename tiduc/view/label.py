@@ -65,7 +65,7 @@ def reducer(op: IrOp) -> str:
 
 
 def attributes(op: IrOp, width: int = _LINE) -> str:
-    """The text of an op's attributes, except those that are in its title or have default values."""
+    """The text of an op's attributes, without those in its title and those with default values."""
     if op.name == "stablehlo.slice":
         return _slice(op)
     if op.name == "stablehlo.dot_general":
@@ -157,7 +157,7 @@ def said_of_place(location: ir.Location) -> str:
 
 
 def in_bytes(count: int | None) -> str:
-    """A number of bytes, in the largest unit in which it is at least 1. "dynamic" for None, a dynamic shape."""
+    """A number of bytes in the largest unit in which it is at least 1, such as "1.5 KiB"; "dynamic" for None."""
     if count is None:
         return "dynamic"
     size, unit = float(count), "B"

@@ -20,7 +20,7 @@ _INPUTS = 4  # the most inputs that several parts read with boxes of their own
 
 
 def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:
-    """Splits a scene in place if it is too large or too deep, and then the scenes of its parts."""
+    """Splits a scene, and then the scenes of its parts, until each is small and shallow enough. Works in place."""
     waiting = [scene]
     while waiting:
         at = waiting.pop()
@@ -78,7 +78,7 @@ def _bounds(scene: Scene, ids: list[str], parts: int) -> list[int]:
 
 
 def _live(scene: Scene, ids: list[str]) -> list[int]:
-    """For each position, the number of values that are defined before it and read at or after it."""
+    """For each position, the number of values that are defined before the position and read at or after it."""
     position = {id_: i for i, id_ in enumerate(ids)}
     last: dict[tuple[str, int], int] = {}
     for arrow in scene.arrows:
@@ -97,7 +97,7 @@ def _live(scene: Scene, ids: list[str]) -> list[int]:
 
 
 def _join_inputs(picture: Picture, scene: Scene) -> None:
-    """If there are many inputs, replaces those that no other scene reads by one box for each activity."""
+    """Replaces many inputs by one box for each activity, except inputs that other scenes read."""
     others = (arrow.source for of in picture.scenes.values() if of is not scene for arrow in of.arrows)
     shown = {*others, *(arrow.target for arrow in scene.arrows if arrow.kind == "bind")}
     inputs = [box for box in scene.boxes.values() if box.kind in ("input", "outer") and box.id not in shown]

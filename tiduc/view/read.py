@@ -1,7 +1,7 @@
 """read: turns a module, after any stage, into scenes: one per function, graph, and region with more than one op.
 
-Constants and broadcasts of splat constants are written where they are used. A value that a graph reads from another
-graph is an arrow from the box that defines it there.
+Constants and broadcasts of splat constants are written where they are used. If a graph reads a value of another graph,
+an arrow starts at the box that defines the value there.
 """
 
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ class _Reader:
     # ---- values without boxes -----------------------------------------------------------------------------------
 
     def look(self, block: ir.Block) -> None:
-        """Records the constants that are drawn at their uses instead of in boxes, and what each reference refers to."""
+        """Records the constants that are drawn at their uses, and the value that each reference denotes."""
         for op in operations(block):
             if op.name == "tidu.external":
                 graph, name = op.attributes["ref"].value
@@ -87,7 +87,7 @@ class _Reader:
     # ---- functions and graphs -----------------------------------------------------------------------------------
 
     def empty(self, name: str, op: IrOp) -> Scene:
-        """The scene of a function or graph, with its inputs and ops as boxes but no arrows."""
+        """The scene of a function or graph with boxes for its inputs and ops, but without arrows."""
         linear = INPUT_OF in op.attributes
         plain = "batched graph" if BATCH_OF in op.attributes else "graph"
         kind = "linear graph" if linear else plain if op.name == "tidu.graph" else "function"
@@ -226,7 +226,7 @@ class _Reader:
                     self.arrow(scene, x, sources[0], slot)
 
     def arrow(self, scene: Scene, x: IrValue, box: Box, slot: int, kind: str = "value") -> None:
-        """Adds an arrow from the box that defines x, which may be in an enclosing scene or another graph."""
+        """Adds an arrow from the box that defines x. That box may be in an enclosing scene or in another graph."""
         target = self.follow(x)
         if target not in self.defined_by:  # the reference is cyclic; other commands refuse it
             self.add(scene, [target], kind="outer", name="a reference to itself")

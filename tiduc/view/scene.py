@@ -1,8 +1,8 @@
 """The data of a picture: scenes of boxes and arrows, independent of how they are drawn.
 
-A scene shows the body of one function, graph, region or fold. A box that stands for another scene (a call, an op with
-regions, a fold) has the name of that scene in `opens`. Box ids are unique in a picture, so an arrow may cross scenes:
-its source may be an external, a value of another graph.
+A scene shows the body of one function, graph, region or fold. A box that represents another scene (a call, an op with
+regions, a fold) has the name of that scene in `opens`. Box ids are unique in a picture, so an arrow may begin at a box
+of another scene.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,10 +16,10 @@ OPS = frozenset({"op", "call", "fold"})
 class Box:
     """A box: `kind` is input, op, output, constant, outer (a value from around a region), call or fold.
 
-    `activity` is that of its first result: active, linear or inactive. `place` is a `file:line:col`. `text` is the
-    tooltip: for an op, its name in MLIR and the scopes of its location. `symbol` is the name in references. All folds
-    of equal stretches open one scene, the scene of the first fold. For each value that this fold reads, `operands` has
-    the box of that scene that represents the value, and the value's name and type.
+    `activity` is that of the first result: active, linear or inactive. `place` is a `file:line:col`. `text` is the
+    tooltip: for an op, its name in MLIR and the scopes of its location. `symbol` is the name in references. Folds of
+    equal stretches all open the scene of the first of them. For each value that a fold reads, `operands` has the box
+    that represents the value in the opened scene, and the value's name and type.
     """
 
     id: str
@@ -39,8 +39,8 @@ class Box:
 class Arrow:
     """An edge from result number `result` of the box `source` to operand number `slot` of the box `target`.
 
-    `kind` is value, captured (dotted: regions of the box read the value), external (dashed: another graph owns the
-    value) or bind (dotted: an input stands for a value).
+    `kind` is value, captured (dotted: regions of the box read the value), external (dashed: another graph defines the
+    value) or bind (dotted: an input represents a value).
     """
 
     source: str

@@ -6,8 +6,8 @@
     part 2  - - - - - ->  part 1
     result                ∂result
 
-Any other graph that the derivative reads is one box, without arrows into it, and without arrows out of it if they are
-many. A transposed graph is drawn from bottom to top, so that an op is near the op whose derivative it is.
+Any other graph that the derivative reads is one box. Arrows into this box are not drawn, nor are arrows out of it if
+they are many. A transposed graph is drawn from bottom to top, so that an op is near the op that it differentiates.
 """
 
 from collections import Counter
@@ -23,9 +23,7 @@ _ARROWS = 6  # most arrows from other graphs
 class SideBySide:
     """A picture, and the names of the scenes to draw side by side.
 
-    `upward` has those to draw from bottom to top. It is None unless the scenes are a program and its derivative.
-
-    `upward` is None unless the scenes are those of a program and its derivative.
+    `upward` names the scenes to draw from bottom to top. It is None unless the scenes are a program and its derivative.
     """
 
     picture: Picture
@@ -72,7 +70,7 @@ def side_by_side(picture: Picture, names: list[str]) -> SideBySide | None:
 
 
 def _inputs_of_parts(scene: Scene) -> dict[str, str]:
-    """The inputs that only one part of the program reads, each with the id of the part's box."""
+    """Maps each input that only one part of the program reads to the id of the part's box."""
     readers: dict[str, set[str]] = {}
     for arrow in scene.arrows:
         readers.setdefault(arrow.source, set()).add(arrow.target)
@@ -85,7 +83,7 @@ def _inputs_of_parts(scene: Scene) -> dict[str, str]:
 
 
 def _merged_arrows(arrows: list[Arrow], sources: dict[str, str]) -> list[Arrow]:
-    """One arrow for all arrows of a kind between the same two boxes, labelled with the number of values."""
+    """Merges arrows of one kind between the same two boxes. The label states the number of values."""
     values = {(a.source, a.result, a.target, a.kind) for a in arrows}
     counts = Counter((sources.get(source, source), target, kind) for source, _, target, kind in values)
     return [

@@ -59,7 +59,7 @@ def _foreign(scene: Scene) -> Iterator[Arrow]:
 
 
 def _roots(scene: Scene) -> list[Box]:
-    """The outputs, then other boxes without readers, such as ops with effects, and last the inputs without readers."""
+    """The roots of the trees: outputs, then other boxes without readers, such as ops with effects; inputs last."""
     read = {arrow.source for arrow in scene.arrows}
     outputs = [box for box in scene.boxes.values() if box.kind == "output"]
     unread = [box for box in scene.boxes.values() if box.kind != "output" and box.id not in read]
