@@ -32,6 +32,7 @@ def link(
     """A new module with the contents of `modules`, which are pairs of file name and module.
 
     The new module has the attributes of the first module. Raises `ResolveError`, with the file and the reference, for:
+
     - a symbol that two files define;
     - a reference that is unknown or has the wrong type;
     - a cycle of references.

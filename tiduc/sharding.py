@@ -25,6 +25,7 @@ def shard(
     `mesh` maps each axis to its size, in order. `shardings` lists, for each input, the axis that splits each dimension,
     or None. Further dimensions and other inputs are not split. XLA chooses the shardings of all other values. Raises
     `RequestError` for:
+
     - an unknown input or axis;
     - an axis that splits two dimensions of an input;
     - a dimension that the axis does not divide;

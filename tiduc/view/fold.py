@@ -45,7 +45,7 @@ def fold(picture: Picture, large: int = LARGE) -> None:
 
 
 def add_map(picture: Picture, names: list[str]) -> str:
-    """Adds a scene with one box per graph. Arrows count the values that a graph reads from another. Returns the name."""
+    """Adds a scene with one box per graph. Arrows count the values that graphs read. Returns the name."""
     scene = Scene(MAP, "map", "all graphs")
     owner = picture.owner()
     for name in names:
