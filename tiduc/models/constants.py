@@ -103,8 +103,8 @@ def elements(array: Array, type_: ir.RankedTensorType, name: str) -> Any:
     if not array.size:
         return dense(0, type_)
     raw = array.reshape(-1).view(np.uint8)
-    # Predicates are bits in some resources and bytes in others. Backends may need the parts of a complex f64 constant,
-    # so its elements stay in the text.
+    # In some resources, predicates are bits, in others bytes. Complex f64 elements stay in the text, because backends
+    # may need their parts.
     if array.nbytes > INLINE and array.dtype not in (np.bool_, np.complex128):
         return ir.DenseResourceElementsAttr.get_from_buffer(raw, name, type_, alignment=array.itemsize)
     return ir.DenseElementsAttr.get(raw, type=type_)

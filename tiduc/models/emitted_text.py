@@ -111,7 +111,7 @@ class Body:
         return self.constant(str(n), [], "i32")
 
     def constant(self, written: str, sizes: Sequence[int], element: str) -> TextTensor:
-        """A constant. Its elements are written as in MLIR, such as `[1, 2]`, or as one number for all elements."""
+        """A constant. `written` has the elements in MLIR's syntax, such as `[1, 2]`, or one number for all elements."""
         type_ = TextTensor("", tuple(sizes), element).type
         return self.emit("constant", [], sizes, f"value = dense<{written}> : {type_}", element)
 

@@ -138,7 +138,7 @@ def call_text(call: IrOp, module: ir.Module) -> Sequence[IrValue]:
 
 
 def _declarations(text: str, module: ir.Module) -> str:
-    """Declarations of the module's functions that a text calls, so that the text can be verified by itself."""
+    """Declarations of the module's functions that `text` calls, so that `text` can be verified alone."""
     functions = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
     lines = []
     for name in sorted(set(_CALLEE.findall(text))):

@@ -45,10 +45,10 @@ def import_model(
     name, and `constants` gives the values of inputs by name, which are then removed from the program. With
     `straight_through`, roundings of an ONNX model's quantizations have derivative one. Without `trust`, no code in a
     `.pt2` file is run. With `isolated`, a separate process reads the file, within `limits`; otherwise only torch-mlir's
-    pipelines run in a separate process. `opset` holds the derivative rules for the ops of an MLIR file; the file may
-    have ops of the opset's dialects. `entry` names the function of an MLIR file. Raises `RequestError` for another
-    suffix, for an `opset` of your own with `isolated`, and for an `entry` of a file that is not MLIR; also raises the
-    importer's errors.
+    pipelines run in a separate process. For an MLIR file, `opset` holds the derivative rules, `entry` names the
+    function, and the file may have ops of the opset's dialects. Raises `RequestError` for another suffix, for an
+    `opset` of your own with `isolated`, and for an `entry` of a file that is not MLIR. Also raises the importer's
+    errors.
     """
     options = OnnxOptions(sizes or {}, constants or {}, straight_through)
     if not isolated:

@@ -41,9 +41,9 @@ def from_jax(
     The inputs are the leaves of the arguments, with names such as `params['w']`. Leaves that JAX cannot trace, such as
     the functions in a module of equinox, are constants. With `lift_constants`, arrays that the function closes over are
     inputs, too; they are the first inputs. Functions with `jax.custom_jvp` or `jax.custom_vjp` keep these derivatives;
-    without `custom_derivatives`, their ops are differentiated. A `Lowered` or an `Exported` may be given instead of a
-    function and its arguments; it has lost custom derivatives. Raises `TiducError` if JAX cannot trace the function,
-    and `Unsupported` if a custom derivative reads a traced array of an outer function.
+    without `custom_derivatives`, the ops of the functions are differentiated. `function` may also be a `Lowered` or an
+    `Exported`, which contain no custom derivatives. Raises `TiducError` if JAX cannot trace the function, and
+    `Unsupported` if a custom derivative reads a traced array of an outer function.
     """
     jax = _jax()
     if isinstance(function, jax.stages.Lowered | jax.export.Exported):
@@ -111,7 +111,7 @@ def _exported(
 def from_jax_export(source: bytes | bytearray | str | Path, *, lift_constants: bool = False) -> Model:
     """The program that `jax.export` serialized, from its bytes or from a file. JAX need not be installed.
 
-    An input has the name that JAX stored in the module, else the path of its argument, such as `arg0['w']`. Raises
+    The name of an input is stored in the module; the default is the path of the argument, such as `arg0['w']`. Raises
     `ParseError` if the bytes are not a JAX export.
     """
     try:

@@ -78,13 +78,13 @@ def from_onnx(
     """The model of an ONNX file, or of an `onnx.ModelProto`.
 
     Inputs and outputs have the names of the model. With `lift_constants`, float initializers are also inputs. They are
-    the first inputs and have the names of the initializers; attributes of ai.onnx.ml, such as coefficients, count as
-    initializers. `sizes` sets dynamic dimensions by name, such as a batch size, or as `INPUT.AXIS`, and dimensions of
-    results as `RESULT.AXIS`; other dimensions stay dynamic. `constants` gives the values of inputs, by name, and
-    removes these inputs from the program, because some ops need their axes, shapes or counts when they are lowered.
-    With `straight_through`, the rounding of a quantization has derivative one instead of zero, so that only the
-    clipping counts. `limits` bound the import, which runs in a separate process. Raises `TiducError` if the file cannot
-    be read, `Unsupported` if an op has no StableHLO, and `CompileError` if the import exceeds its limits.
+    the first inputs and have the names of the initializers. Attributes of ai.onnx.ml, such as coefficients, count as
+    initializers. `sizes` maps dynamic dimensions to numbers: by the dimension's name, such as a batch size, as
+    `INPUT.AXIS`, or as `RESULT.AXIS`. Other dimensions stay dynamic. `constants` gives the values of inputs by name,
+    and removes these inputs. Some ops need constant axes, shapes or counts. With `straight_through`, the rounding of a
+    quantization has derivative one instead of zero, so that only the clipping counts. `limits` bound the import, which
+    runs in a separate process. Raises `TiducError` if the file cannot be read, `Unsupported` if an op has no StableHLO,
+    and `CompileError` if the import exceeds its limits.
     """
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
@@ -115,7 +115,7 @@ def _serialized(proto: "onnx.ModelProto") -> bytes:
 
 
 def _lowered(serialized: bytes, weights: Sequence[str], straight_through: bool) -> tuple[bytes, list[str]]:
-    """The StableHLO bytecode of a model whose first inputs are `weights`, and the names of its other inputs."""
+    """The StableHLO bytecode of a model whose first inputs are `weights`, and the names of the other inputs."""
     onnx = _onnx()
     proto = widen(onnx, modernize(onnx, onnx.load_from_string(serialized)))
     needed = needed_constants(proto.graph)
@@ -148,7 +148,7 @@ def _onnx() -> Any:
 
 
 def _read(onnx: ModuleType, path: Path) -> "tuple[onnx.ModelProto, str]":
-    """The model in a file, and the folder of its external arrays, which are not read yet."""
+    """The model in a file, and the folder of its external arrays. The arrays are not read yet."""
     try:
         model = onnx.load(path, load_external_data=False)
     except OSError as error:

@@ -30,8 +30,9 @@ def table(
     """The weights of n elements in each of m results, and a mask of the results that lie outside the array.
 
     The weights are an m x n matrix or, for mode `nearest`, the source index of each result. `given` are the attributes
-    of Resize. `region` is the start and the end of the cropped part for tf_crop_and_resize, as fractions of the
-    dimension; the mask is None in other modes. Raises `Unsupported` for other modes.
+    of Resize. For the coordinate mode tf_crop_and_resize, `region` is the start and the end of the cropped part, as
+    fractions of the dimension. For other coordinate modes, the mask is None. Raises `Unsupported` for other
+    interpolation modes.
     """
     x, mode = _places(n, m, scale, region, given), given["mode"]
     outside = (

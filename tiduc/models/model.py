@@ -37,7 +37,7 @@ class Model(Program):
 
     @property
     def held(self) -> Mapping[str, str]:
-        """The weights, such as masks, that training updates only if the user names them, each with the reason."""
+        """The weights that training skips unless the user names them, such as masks. Maps each to the reason."""
         reasons = {port.name: held_because(port) for port in self.inputs}
         return {name: reason for name, reason in reasons.items() if reason}
 
@@ -102,11 +102,11 @@ class Model(Program):
         limits: "Limits | None" = None,
         cached: bool = True,
     ) -> "Executable":
-        """The compiled module.
+        """Compiles the model so that it reads its weights from an archive, and writes the archive (`.irpa`,
+        `.safetensors`).
 
-        Its inputs are the inputs that are not weights, and it reads the weights from an archive. Writes the archive
-        (`.irpa`, `.safetensors`). To load the module elsewhere, name the archive: `tiduc.runtime.load(module,
-        parameters=archive)`. Raises `CompileError` if IREE cannot compile the model.
+        The compiled module takes the inputs that are not weights. To load the module elsewhere, name the archive:
+        `tiduc.runtime.load(module, parameters=archive)`. Raises `CompileError` if IREE cannot compile the model.
         """
         # IREE takes longer to import than all of tiduc
         from tiduc.backends.iree.build import build

@@ -11,7 +11,7 @@ from tiduc.runtime.signature import Signature
 
 
 def parameters_of(program: Program, arrays: Mapping[str, Array]) -> list[str]:
-    """The names of the inputs that the given arrays supply.
+    """The names of the inputs that `arrays` supplies.
 
     Raises `RequestError` if an input does not exist or its type differs from the type of the array.
     """

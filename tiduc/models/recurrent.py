@@ -150,8 +150,8 @@ def directions(
     """The outputs and last states of all directions, in the node's layout.
 
     `given` has ONNX's attributes: the `activations` of all directions in lower case, and others that differ from ONNX's
-    defaults. Its entry `order` has the position of each of ONNX's gates in weights and biases, if ONNX's order is not
-    used.
+    defaults. If weights and biases do not have ONNX's order of gates, its entry `order` has the position of each of
+    ONNX's gates.
     """
     kind = _KINDS[name]
     by_batch = bool(given.get("layout"))

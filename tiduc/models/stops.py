@@ -110,7 +110,7 @@ def _stop_at(
     place: "torch.fx.Node",
     names: "Sequence[torch.fx.Node]",
 ) -> None:
-    """After node `place`, replaces reads of `names`, nodes that all return the value, by reads of the stopped value."""
+    """Replaces reads of `names` after the node `place` by reads of the stopped value. `names` all return `value`."""
     if not _is_smooth(torch, value):
         return
     with graph.inserting_after(place):

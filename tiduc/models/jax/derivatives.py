@@ -51,9 +51,9 @@ _HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all f
 class OwnDerivative:
     """A derivative to export: a function of arrays like `arguments`, for the composites named `name`.
 
-    `attribute` is the entry of `NAMED_GRAPHS` for this kind of derivative. `level` is the level of the derivatives of
-    the functions that this derivative calls. `of` is empty, or names the composites or the derivative that this
-    derivative belongs to, if these are not the composites `name`.
+    `attribute` is the entry of `NAMED_GRAPHS` for this kind of derivative. `level` is the level of derivatives of
+    functions that this derivative calls. `of` names the composites, or the derivative, whose attribute refers to this
+    derivative. An empty `of` stands for the composites `name`.
     """
 
     name: str
@@ -127,7 +127,7 @@ class OwnDerivatives:
         const_lengths: Sequence[int],
         jaxprs: Jaxprs,
     ) -> object:
-        """Lowers `jax.lax.custom_linear_solve` to a composite (b..., constants...) -> x... of its solver.
+        """Lowers `jax.lax.custom_linear_solve` to a composite of its solver: (b..., constants...) -> (x...).
 
         A direct solver, such as `jnp.linalg.solve`, and a solver with auxiliary results are lowered to their ops.
         """
@@ -281,7 +281,7 @@ class OwnDerivatives:
 
 
 def _forget_traces(parameters: Mapping[str, object]) -> None:
-    """Clears JAX's cache of the traced derivatives of a call, in which the keys say which tangents are nonzero.
+    """Clears JAX's cache of traced derivatives of a call. Its keys are the sets of nonzero tangents.
 
     An exception that ends a trace leaves an incomplete entry, which lacks the structure of the results.
     """

@@ -29,9 +29,9 @@ _DEEPEST = 200
 class Export:
     """The parts of an export that a program needs.
 
-    `module` is a portable artifact, bytecode or text. The arguments of the module are the leaves of the function's
-    arguments with the indices in `kept`. `kept` is None if the export does not state the indices. `arguments` and
-    `results` are the paths of the function's leaves, such as `arg0['w']` and `result[1]`.
+    `module` is a portable artifact, bytecode or text. The module takes the leaves of the function's arguments whose
+    indices are in `kept`. `kept` is None if the export does not state them. `arguments` and `results` are the paths of
+    the function's leaves, such as `arg0['w']` and `result[1]`.
     """
 
     module: bytes

@@ -3,8 +3,8 @@
     jax.lax.lgamma(x)         ->  stablehlo.custom_call @tiduc.chlo.lgamma(%x)       ->  chlo.lgamma %x
     jax.lax.stop_gradient(x)  ->  stablehlo.composite "tidu.stop_gradient" %x {...}
 
-An export contains StableHLO only. Without these lowering rules, it would contain the expansion that approximates an op
-of CHLO, whose derivative is wrong or NaN at some points, and would lose each stop of gradients.
+An export contains StableHLO only. Without these lowering rules, the export would lose each stop of gradients. Instead
+of an op of CHLO, it would contain an approximation whose derivative is wrong or NaN at some points.
 """
 
 import functools
@@ -45,11 +45,11 @@ def lowering_rules(jax: Any, stops: bool) -> tuple[tuple[Any, Callable[..., Any]
 
 
 def keeps_stops(jaxpr: "jax.extend.core.ClosedJaxpr") -> bool:
-    """Whether an export keeps the `stop_gradient`s of a traced function: only if it has no direct linear solver.
+    """Whether an export keeps the `stop_gradient`s of a traced function: false if it calls a direct linear solver.
 
-    `jnp.linalg.solve` stops the gradients of a matrix before factorizing it, because `custom_linear_solve` has a
-    derivative of its own. An export loses that derivative, so tiduc differentiates the factorization. Solvers with
-    loops keep their derivative.
+    `jnp.linalg.solve` stops the gradients of a matrix before factorizing it, because `custom_linear_solve` defines the
+    derivative itself. An export loses that derivative, so tiduc differentiates the factorization. Solvers with loops
+    keep their derivative.
     """
     calls = (each for each in equations_in(jaxpr) if each.primitive.name == "custom_linear_solve")
     return all(is_iterative(call.params["jaxprs"].solve) for call in calls)
@@ -66,10 +66,10 @@ def expansions(jax: ModuleType) -> dict[str, Callable[[Any, Any], Sequence[Any]]
 
 
 def _of_chlo(jax: ModuleType) -> dict[str, Any]:
-    """JAX's primitives by the names of CHLO's ops whose result has the type of the operands.
+    """Maps CHLO's ops with operands and result of one type to JAX's primitives.
 
-    `conj`, the only linear op, is left out because its operand may be real, and `square` because its operand may be an
-    integer; the expansion x * x is exact.
+    Leaves out `conj`, the only linear op, because its operand may be real. Leaves out `square`, because its operand may
+    be an integer; its expansion x * x is exact.
     """
     primitives = {}
     for name in OPSET.linearize_rules:

@@ -1,4 +1,4 @@
-"""`jax.lax.custom_linear_solve` as functions: the solver and the linear map, each for the system and its transpose.
+"""The solver and the linear map of `jax.lax.custom_linear_solve`, and those of the transposed system, as functions.
 
 x = solve(b, constants), where A x = b             T c = y, where A' c = y: the transpose
 """
@@ -45,9 +45,9 @@ def is_iterative(solve: object) -> bool:
 
 
 class LinearSolve:
-    """A call of `custom_linear_solve`, by the parameters of its primitive in JAX.
+    """A call of `custom_linear_solve`, described by the parameters of JAX's primitive.
 
-    Its functions take the arrays of b, or of x, and then the constants of all functions.
+    The functions take the arrays of b, or of x, followed by the constants of all functions.
     """
 
     def __init__(self, jax: ModuleType, const_lengths: Sequence[int], jaxprs: Jaxprs) -> None:
@@ -55,7 +55,7 @@ class LinearSolve:
         self.size = len(jaxprs.matvec.out_avals)
 
     def in_order(self, given: Sequence[T]) -> list[T]:
-        """The operands of the primitive, which end with b, as the functions here take them."""
+        """Moves b from the end of the primitive's operands to the front."""
         first = len(given) - self.size
         return [*given[first:], *given[:first]]
 
@@ -76,8 +76,8 @@ class LinearSolve:
     def derivatives(self, name: str) -> Iterator[tuple[str, str, str, Traceable]]:
         """The functions that belong to the solver `name`.
 
-        Yields the suffix of the function's name, the attribute that refers to the function, the owner of the attribute
-        ("" for the solver), and the function.
+        Yields tuples: the suffix of the function's name, the attribute that refers to the function, the owner of the
+        attribute ("" for the solver), and the function.
         """
         yield "", SOLVE, "", lambda *given: self._call("matvec", 0, given)
         if self._jaxprs.transpose_solve is not None:
@@ -98,7 +98,7 @@ class LinearSolve:
         return list(call(*constants, *given[: self.size]))
 
     def _conjugated(self, function: str, number: int, given: Sequence["jax.Array"]) -> list["jax.Array"]:
-        """A function of the transposed system for the adjoint system: tiduc's transpose of a complex map."""
+        """Calls a function of the transposed system with conjugates: tiduc transposes a complex map to its adjoint."""
         conj = self._jax.numpy.conj
         turned = [conj(x) for x in given[: self.size]]
         return [conj(y) for y in self._call(function, number, [*turned, *given[self.size :]])]

@@ -14,9 +14,9 @@ def without_static_leaves(
     example: Sequence[object],
     keywords: Mapping[str, object],
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """A function of the leaves that JAX can trace, and the example arguments with None for all other leaves.
+    """A function of the leaves that JAX can trace, and the example arguments with None in place of other leaves.
 
-    The function, its arguments and keywords are the given ones if JAX can trace all leaves.
+    Returns the arguments unchanged if JAX can trace all leaves.
     """
     leaves, structure = jax.tree_util.tree_flatten((tuple(example), dict(keywords)))
     if all(map(is_traceable, leaves)):

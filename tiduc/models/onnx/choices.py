@@ -134,7 +134,7 @@ def _put(places: Tensor, values: Tensor) -> Tensor:
 
 
 def _runs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The order that sorts the slices of x along an axis, and whether a sorted slice differs from the previous one."""
+    """The order that sorts the slices of x along an axis, and where a sorted slice differs from the previous one."""
     n = x.shape[axis]
     rows = x.transpose(axis, *(d for d in range(len(x.shape)) if d != axis)).reshape(n, -1)
     columns = rows.shape[1]

@@ -246,7 +246,7 @@ def _rename_graph(graph: "onnx.GraphProto", names: dict[str, str]) -> None:
 
 
 def _outlined(nodes: Nodes, graph: "onnx.GraphProto", kind: str, inputs: Sequence[Type]) -> _Function:
-    """A subgraph as a function whose first inputs have these types, and whose other inputs are read from outside."""
+    """A subgraph as a function. Its first inputs have the types `inputs`; its other inputs are values from outside."""
     onnx = nodes.onnx
     _rename_graph(graph, nodes.renamed)
     model = onnx.ModelProto()
@@ -297,7 +297,9 @@ def _read_outside(graph: "onnx.GraphProto") -> Iterator[str]:
 def _always_goes(
     onnx: ModuleType, graph: "onnx.GraphProto", name: str, argument: str, condition: Array | None, given: str
 ) -> bool:
-    """Whether the condition `name` that a loop's body returns is always true: a constant, or the body's argument.
+    """Whether the condition `name` that a loop's body returns is always true.
+
+    It is if it is a true constant, or the body's argument and true at first.
 
     `condition` is the value of the loop's first condition if it is constant, and `given` its name; "" without one.
     """

@@ -26,7 +26,7 @@ _MOST = 8
 
 
 def fix_operands(nodes: Nodes, node: "onnx.NodeProto") -> None:
-    """Replaces operands of the node, in place, by constants if their values follow from the declared shapes."""
+    """Replaces operands by constants if the declared shapes determine their values. Changes the node in place."""
     rule = _RULES.get(node.op_type)
     for i in _undecided(nodes, node):
         if nodes.is_static(node.input[i]) and 0 in nodes.sizes(node.input[i]):
@@ -146,7 +146,7 @@ def _top_k(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _along_axes(position: int) -> Callable[[Nodes, Any], Fixed]:
-    """A function that sets operand `position` to the result's sizes along the attribute `axes`, or along all axes."""
+    """A rule: operand `position` has the result's sizes along the attribute `axes`, or along all axes."""
 
     def fix(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
         y = _y(nodes, node)
@@ -180,7 +180,7 @@ def _affine_grid(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
 
 
 def _col2im(nodes: Nodes, node: "onnx.NodeProto") -> Fixed:
-    """The sizes of the image, and the sizes of the block if the numbers of elements and positions determine them."""
+    """The operand for the sizes of the image, and that for the sizes of the block if the shapes determine them."""
     given, image = nodes.attributes(node), _y(nodes, node)[2:]
     rank, (_, rows, places) = len(image), _x(nodes, node)
     steps, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))

@@ -159,8 +159,8 @@ def _bind_graph(
 ) -> None:
     """Renames the values of a subgraph in a function's definition, and fills in its attributes, in place.
 
-    `names` maps names of the definition to names of the model, and is extended by the names that the subgraph defines,
-    which get the prefix. `given` has the attributes of the node that the definition replaces.
+    `names` maps names of the definition to names of the model. Names that the subgraph defines get the prefix and are
+    added to `names`. `given` has the attributes of the node that the definition replaces.
     """
     for x in (*graph.input, *graph.initializer):
         names[x.name] = f"{prefix}.{x.name}"

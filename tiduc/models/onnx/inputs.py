@@ -56,7 +56,7 @@ has its axes at position 1."""
 def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
     """The model in a recent version of ONNX's operators; the model itself if ONNX cannot convert a node.
 
-    A model that uses only other domains states no version of ONNX's own operators, and gets the latest version.
+    A model without ONNX's own operators states no version of them. It gets the latest version.
     """
     model.ir_version = max(model.ir_version, _IR)  # older versions require each initializer to be an input
     versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
@@ -102,7 +102,7 @@ def set_constants(onnx: ModuleType, graph: "onnx.GraphProto", constants: Mapping
 
 
 def needed_constants(graph: "onnx.GraphProto") -> dict[str, str]:
-    """The inputs that decide the shape or form of an op, each with the type of the first node that reads it."""
+    """Maps each input that decides the shape or form of an op to the type of the first node that reads the input."""
     initialized = {tensor.name for tensor in graph.initializer}
     inputs = {value.name for value in graph.input} - initialized
     return {name: kind for kind, name in reversed(list(_decisive(graph))) if name in inputs}
@@ -116,5 +116,5 @@ def _decisive(graph: "onnx.GraphProto") -> Iterator[tuple[str, str]]:
 
 
 def decisive_positions(node: "onnx.NodeProto") -> tuple[int, ...]:
-    """The positions of a node's operands whose values decide the shape or the form of the lowered op."""
+    """The positions of operands whose values decide the shape or form of the lowered op, such as axes."""
     return (1,) if node.op_type.startswith("Reduce") else _CONSTANT_OPERANDS.get(node.op_type, ())

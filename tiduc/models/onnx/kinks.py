@@ -25,7 +25,7 @@ def leaky_relu(nodes: Nodes, node: "onnx.NodeProto") -> None:
 
 
 def _select(nodes: Nodes, node: "onnx.NodeProto", below: str) -> None:
-    """Makes the node a `Where` that returns `below` if its operand is not positive, and the operand otherwise."""
+    """Turns the node into a `Where`: `below` where the operand is at most 0, and the operand elsewhere."""
     if nodes.version < _OLDEST:
         return
     x = node.input[0]

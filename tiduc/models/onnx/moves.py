@@ -35,7 +35,7 @@ def bit_cast(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
 
 
 def cumulative_product(nodes: Nodes, node: "onnx.NodeProto") -> str:
-    """After step k, element i is the product of elements i - 2^k + 1 to i."""
+    """CumProd by doubling. After step k, element i is the product of elements i - 2^k + 1 to i."""
     axis, given = nodes.constant(node, 1), nodes.attributes(node)
     if axis is None:
         raise Unsupported(f"its axis is not known; give it with --constant {node.input[1]}=N")
@@ -167,10 +167,7 @@ def non_zero(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def take_in_batch(x: Tensor, index: Tensor, batch: int, axis: int) -> Tensor:
-    """For each entry b of a batch, the elements of x with indices `index[b, i]` along an axis.
-
-    The index may be an array.
-    """
+    """For each entry b of a batch, the elements of x at `index[b, i]` along an axis. `index` may be an array."""
     others = [d for d in range(len(x.shape)) if d not in (batch, axis)]
     order = [batch, axis, *others]
     moved = x.transpose(*order)

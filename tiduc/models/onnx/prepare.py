@@ -59,7 +59,7 @@ def prepare(
 
 
 def _has_known_shape(onnx: ModuleType, model: "onnx.ModelProto") -> bool:
-    """Whether a node reads a shape that shape inference has found, so that another round can fold the node."""
+    """Whether a node reads a shape that is now known. Another round can then fold the node."""
     nodes = _nodes(onnx, model, [])
     return any(
         node.op_type in ("Shape", "Size") and nodes.is_static(node.input[0]) for node in model.graph.node

@@ -9,8 +9,8 @@
 
 Sums of products are exact while they are below 2^24. Rounding has derivative zero. With the straight-through estimator,
 a quantized number within its limits has the derivative of x / scale + zero, and a number outside has derivative zero.
-With the estimator, a float is kept beside each quantized number. Nodes that convert the number to a float read this
-float.
+For the estimator, each quantized number has a float with this derivative. Nodes that convert the number to a float read
+the float instead.
 """
 
 from collections.abc import Callable, Iterator
@@ -260,7 +260,7 @@ def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 
 
 def _read_by(node: "onnx.NodeProto") -> Iterator[str]:
-    """The names of the values that a node or its bodies read, and of values inside its bodies."""
+    """The names of values that a node and its bodies read, and of values that its bodies define."""
     yield from node.input
     for attribute in node.attribute:
         yield from (y.name for y in attribute.g.output)

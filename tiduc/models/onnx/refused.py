@@ -29,7 +29,7 @@ _REFUSED_TYPES = ("FLOAT4E2M1", "FLOAT8E8M0", "STRING")
 
 
 def refuse_types(onnx: ModuleType, graph: "onnx.GraphProto") -> None:
-    """Raises `Unsupported` for an input or an output with elements that StableHLO or torch-mlir does not have."""
+    """Raises `Unsupported` for inputs and outputs whose element types StableHLO or torch-mlir lacks."""
     for value in (*graph.input, *graph.output):
         kind = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
         if value.type.HasField("sequence_type"):

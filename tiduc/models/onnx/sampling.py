@@ -105,7 +105,7 @@ _WEIGHTS: dict[str, Callable[[Any], Any]] = {
 
 
 def deformable(nodes: Nodes, node: "onnx.NodeProto") -> str:
-    """The product of the weights with the elements that are sampled for each position in the window."""
+    """The product of the weights with x, sampled at the offset positions of each window."""
     given = nodes.attributes(node)
     x, w, offset = (held(nodes, tensor(nodes, node.input[i])) for i in (0, 1, 2))
     bias, mask = (tensor(nodes, node.input[i]) if operand(node, i) else None for i in (3, 4))

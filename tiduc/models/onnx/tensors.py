@@ -1,7 +1,7 @@
 """Tensors of an ONNX graph with NumPy's operators; each operator emits a node.
 
-Formulas in these operators and functions accept NumPy's arrays too. A result of arrays alone is an array, and becomes a
-constant when an operator combines it with a tensor. Shapes are static.
+The operators and functions accept NumPy's arrays, too. If all operands are arrays, so is the result. An array becomes a
+constant when it is combined with a tensor. Shapes are static.
 """
 
 from collections.abc import Callable, Sequence

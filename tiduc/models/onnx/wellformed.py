@@ -52,7 +52,7 @@ def check_arrays(onnx: ModuleType, model: "onnx.ModelProto") -> None:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """In a block, turns errors of the operating system or of onnx about an array into a `TiducError`."""
+    """In a block, turns errors of the operating system or of onnx into a `TiducError` about the arrays of `name`."""
     try:
         yield
     except Exception as error:
@@ -82,7 +82,7 @@ def _tensors(model: "onnx.ModelProto") -> Iterator[Any]:
 
 
 def _types(model: "onnx.ModelProto") -> Iterator[tuple[str, int]]:
-    """The element types in a model as numbers, each with the name of a value of that type."""
+    """Pairs of a value's name and its element type as a number, for all values in a model."""
     for tensor in _tensors(model):
         yield tensor.name, tensor.data_type
     for graph in graphs(model):

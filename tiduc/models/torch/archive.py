@@ -3,8 +3,8 @@
     model.pt2    ->    {"models/model.json": ..., "data/weights/weight_0": ..., ...}
 
 A `.pt2` file is a zip archive whose parts are stored without compression, in one folder. `torch.export.save` writes
-only such archives, so an archive with compressed parts, with two names that differ only in case, or with more bytes
-than the file, is refused. The reader needs no PyTorch, and interprets no part.
+only such archives. The reader therefore refuses archives with compressed parts, with names that differ only in case, or
+with more bytes than the file. It needs no PyTorch, and interprets no part.
 """
 
 import io

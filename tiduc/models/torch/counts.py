@@ -1,8 +1,8 @@
-"""Computes the number of elements of an `arange` with integers; torch-mlir computes it with floats.
+"""Computes the number of elements of an `arange` with integers, where torch-mlir uses floats.
 
     convert(ceil(divide(convert(n), convert(step))))    ->    -floor(-n / step)
 
-torch-mlir's floats are f64, which some targets lack, and tiduc follows sizes of arrays through integers only.
+torch-mlir's floats are f64, which some targets lack. Besides, tiduc follows the sizes of arrays through integers only.
 """
 
 from torch_mlir import ir

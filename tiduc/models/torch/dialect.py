@@ -65,8 +65,8 @@ def lower_written(written: bytes, first: str, operators: Mapping[str, Expansion]
 def lower_torch(module: Any, first: str, operators: Mapping[str, Expansion]) -> bytes:
     """The bytecode of the module as StableHLO. Raises `Unsupported` at an op that StableHLO cannot express.
 
-    `first` is the pipeline from the module to torch-mlir's backend contract. The ops in `operators`, by name,
-    are custom calls while the pipelines run, and are expanded afterwards. The module is changed.
+    `first` is the pipeline from the module to torch-mlir's backend contract. `operators` maps names of ops to
+    expansions: these ops are custom calls while the pipelines run, and are expanded afterwards. Changes the module.
     """
     with module.context as context, ir.Location.unknown():
         # Running the pipeline on an empty function loads all its dialects.
@@ -139,9 +139,9 @@ def _correct(module: ir.Module) -> None:
 
 
 def _explained(message: str, location: ir.Location | None, module: ir.Module) -> str:
-    """A message that names the ops without StableHLO, in place of the pipeline's message.
+    """An error message with the ops that have no StableHLO, made from the pipeline's message.
 
-    If the op is a constant, the error names the constant's users, which are the ops without StableHLO.
+    If the op at the location is a constant, the message names the constant's users.
     """
     match = _FAILED.match(message)
     if match is None:
@@ -174,7 +174,7 @@ def _ops_at(location: ir.Location | None, message: str, module: ir.Module) -> li
 
 
 def _takers(module: ir.Module, name: str, message: str) -> list[str]:
-    """The names of the ops that use, directly or in a list, the constants named `name` that the message quotes."""
+    """The names of the ops that read, directly or in a list, the constants of op `name` that `message` quotes."""
     takers: dict[str, None] = {}
 
     def take(result: IrValue) -> None:

@@ -1,9 +1,8 @@
 """Lowers an `ExportedProgram` to StableHLO: decompositions, weights as inputs, torch-mlir.
 
-Parameters and buffers become inputs, under their `state_dict` names, before torch-mlir runs, so that no array
-is copied or printed. Other tensors of the program, such as integer tables, are constants. A buffer that the
-forward pass updates, as batch normalization does in training, adds an output `NAME.updated` after the
-module's own outputs.
+Before torch-mlir runs, parameters and buffers become inputs with their `state_dict` names, so that no array is copied
+or printed. Other tensors of the program, such as integer tables, are constants. The forward pass may update a buffer,
+as batch normalization does in training. Such a buffer adds an output `NAME.updated` after the module's own outputs.
 """
 
 import warnings
@@ -31,7 +30,7 @@ _FIRST = (
 
 @dataclass(frozen=True)
 class Exported:
-    """A program of PyTorch as StableHLO, with the names of its inputs and outputs, and its weights by name."""
+    """A PyTorch program as StableHLO, with the names of inputs and outputs, and the weights by name."""
 
     stablehlo: bytes
     inputs: list[str]
@@ -53,8 +52,8 @@ def stablehlo(
 ) -> Exported:
     """The StableHLO of an `ExportedProgram`.
 
-    Outputs named in `constant` have no derivative; its entries are the numbers of outputs of the module, and names of
-    outputs for updated tensors.
+    Outputs in `constant` have no derivative. An entry is the position of an output of the module, or the name of an
+    output for an updated tensor.
     """
     with located("PyTorch cannot decompose the program", Unsupported, exported=exported):
         exported = _decomposed(torch, exported)
@@ -74,7 +73,7 @@ def _decomposed(
 ) -> "torch.export.ExportedProgram":
     """The program as ops that torch-mlir lowers, and as calls of functions written in StableHLO.
 
-    Uses decompositions of torch-mlir, of this package and, for some ops that torch-mlir does not lower, of PyTorch.
+    Uses decompositions of torch-mlir and of this package. Uses PyTorch's for some ops that torch-mlir does not lower.
     """
     from torch._decomp import get_decompositions
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
@@ -139,8 +138,8 @@ def _tie(
 ) -> bool:
     """Replaces the placeholders of tied weights by the first placeholder. Returns whether PyTorch trains the weights.
 
-    Of several parameters in the same memory, PyTorch computes gradients only for those that require a gradient. The
-    reads of the other parameters are stopped.
+    If parameters share memory, PyTorch computes gradients only for those that require a gradient. Gradients are stopped
+    at the reads of the others.
     """
     first = group[0][0]
     flags = [
@@ -191,7 +190,7 @@ def _tensor_behind(
 def _is_weight(
     tensor: "torch.Tensor", spec: "torch.export.graph_signature.InputSpec", changed: set[str]
 ) -> bool:
-    """Whether the tensor is a float in the `state_dict`, or a buffer that the forward pass updates."""
+    """Whether a tensor is a weight: a float in the `state_dict`, or a buffer that the forward pass updates."""
     floats = tensor.is_floating_point() or tensor.is_complex()
     named = spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent)
     return (floats and named) or spec.target in changed

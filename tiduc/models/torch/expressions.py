@@ -7,8 +7,8 @@
                  | Symbol('NAME', ASSUMPTION=True, ...) | FUNCTION(expression, ...)
 
 PyTorch writes these expressions with SymPy's `srepr`. The length of the text is bounded, and so are the numbers: `bits`
-bounds the size of every number that SymPy may compute from an expression, also when symbols have values of 64 bits.
-Reading needs neither PyTorch nor SymPy; `as_sympy` builds the expression by calls of SymPy's classes.
+bounds every number that SymPy may compute from an expression, for all 64-bit values of the symbols. Reading needs
+neither PyTorch nor SymPy; `as_sympy` builds the expression by calls of SymPy's classes.
 """
 
 import re
@@ -68,7 +68,7 @@ _POWERS = ("Pow", "PowByNatural")
 
 @dataclass(frozen=True)
 class Number:
-    """An integer, a fraction (numerator, denominator), a float as text with its precision, or a truth value."""
+    """A number: an integer, a fraction (numerator, denominator), a float (text, precision), or a truth value."""
 
     value: int | bool | tuple[int, int] | tuple[str, int]
 
@@ -218,7 +218,7 @@ def _bits(expression: Expression) -> int:
 
 
 def as_sympy(expression: Expression) -> Any:
-    """The expression as an object of SymPy, built by calls of the classes of SymPy and PyTorch."""
+    """The expression as a SymPy object, built by calls of classes of SymPy and PyTorch."""
     import sympy
     from torch.utils._sympy import functions
 

@@ -65,10 +65,11 @@ def located(
     module: "torch.nn.Module | None" = None,
     exported: "torch.export.ExportedProgram | None" = None,
 ) -> Iterator[None]:
-    """In a block, adds the user's line and module to each `TiducError`. Other exceptions become errors of class `kind`.
+    """In a block, adds the line of the user's code and the module to each `TiducError`.
 
-    `step` is the step that the exception prevents. Modules are found in the traceback if `module`, the exported module,
-    is given. They are found by their lines if `exported`, an `ExportedProgram`, is given.
+    Other exceptions become errors of class `kind`; `step` is the step that the exception prevents. If `module`, the
+    exported module, is given, the module is found in the traceback. If `exported`, an `ExportedProgram`, is given, it
+    is found by its line.
     """
     try:
         yield
@@ -93,9 +94,9 @@ def located(
 
 
 def message_of_torch(error: BaseException) -> str:
-    """The first line of the error's message, with the second line if the first only introduces it.
+    """The first line of the error's message, and the second line if the first only introduces it.
 
-    The error's type if the message is empty.
+    If the message is empty, the name of the error's type.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return _ADVICE.sub("", " ".join(lines[: 2 if _ANNOUNCES.search(lines[0]) else 1]))
@@ -103,7 +104,7 @@ def message_of_torch(error: BaseException) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Turns off the loggers with which PyTorch prints the graph and the traceback of an error that it raises."""
+    """In a block, turns off the loggers that print the graph and the traceback of an error of PyTorch."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
@@ -158,7 +159,7 @@ def _traced(error: BaseException, module: "torch.nn.Module") -> tuple[str, str |
 
 
 def _recorded(exported: "torch.export.ExportedProgram | None", location: str) -> tuple[str, str | None]:
-    """The line of the user's code that calls the code at `location`, and its module, as the export recorded them."""
+    """The line of the user's code that calls the code at `location`, and its module, from the export's records."""
     place = tuple(location.split(":")[:2])
     for node in exported.graph.nodes if exported is not None and location else ():
         text, stack = node.meta.get("stack_trace") or "", node.meta.get("nn_module_stack")

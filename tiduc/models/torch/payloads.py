@@ -154,7 +154,7 @@ def check_place(name: str, payload: Payload, size: int) -> None:
 
 
 def _pickled(pickle: str, written: bytes | bytearray, sizes: Mapping[str, int]) -> dict[str, Payload]:
-    """The arrays of a pickle of PyTorch 2.8, whose bytes are parts of an archive within the archive."""
+    """The arrays of a pickle of PyTorch 2.8. Their bytes are parts of an archive within the archive."""
     found = {}
     for name, tensor in pickled.read_tensors(written).items():
         part = f"{pickle}/data/{tensor.storage.part}"

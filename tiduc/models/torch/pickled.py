@@ -2,9 +2,9 @@
 
     _rebuild_parameter(_rebuild_tensor_v2(storage '0', 0, (2, 3), (3, 1), ...), True, ...)    ->    a `Payload`
 
-`pickletools` lists the operations of a pickle without running them. This module follows the operations that make
-dictionaries, tuples, numbers and texts, and knows the four functions that PyTorch calls for plain tensors by name; a
-pickle that calls another function is refused.
+`pickletools` lists the operations of a pickle without running them. This module interprets the operations that build
+dictionaries, tuples, numbers and texts. It knows the names of the four functions that PyTorch calls for plain tensors,
+and refuses a pickle that calls another function.
 """
 
 import pickletools

@@ -196,9 +196,9 @@ class NodeBuilder:
         self._assume(function, node)
 
     def _name(self, record: NodeRecord, function: object) -> str | None:
-        """The name of a node.
+        """The name of a node, or None.
 
-        Files of PyTorch 2.8 name only results, so the name is the name of the only result, or None.
+        Files of PyTorch 2.8 name only results, so a node with one result has the result's name.
         """
         if record["name"] or len(record["outputs"]) != 1:
             return record["name"] or None
@@ -241,7 +241,7 @@ class NodeBuilder:
         return tuple(positional), keywords
 
     def _assume(self, function: object, node: "torch.fx.Node") -> None:
-        """If a node asserts a fact about a size, adds the fact to the environment of sizes."""
+        """Adds the fact that a node asserts about a size to the environment of sizes. Ignores other nodes."""
         name = function._schema.name if isinstance(function, self._torch._ops.OpOverload) else ""
         if name not in (_ASSERT, _RANGE) or not isinstance(node.args[0], self._torch.fx.Node):
             return

@@ -25,7 +25,7 @@ class ExpressionRecord(TypedDict):
 
 
 class ArgumentRecord(TypedDict):
-    """An argument of a node: its name in the operator's schema, and whether it is given by position or by name."""
+    """An argument of a node. `kind` says whether the argument is passed by position or by name."""
 
     name: str
     arg: tuple[str, Any]

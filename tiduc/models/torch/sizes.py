@@ -49,7 +49,7 @@ class SizeEnvironment:
         )
 
     def _count(self, name: str) -> None:
-        """Advances PyTorch's counter of symbols, so that no new symbol has the name of a symbol in the file."""
+        """Advances PyTorch's counter of symbols, so that new symbols have other names than those in the file."""
         prefix = name.rstrip("0123456789")
         if counter := _UNBACKED.get(prefix):
             number = int(name[len(prefix) :] or 0) if len(name) < 16 else _MOST_UNBACKED

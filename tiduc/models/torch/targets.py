@@ -1,12 +1,12 @@
-"""The functions that a node of a `.pt2` archive may call. They are in tables or in PyTorch's registry of operators.
+"""The functions that a node of a `.pt2` archive may call: those in tables and in PyTorch's registry of operators.
 
 torch.ops.aten.NAME.OVERLOAD, torch.ops.prims...    an operator that PyTorch's dispatcher has
 torch.ops.higher_order.NAME                         an operator of the table `_HIGHER_ORDER`
 _operator.NAME, math.NAME, torch.sym_NAME           a function of sizes, of the tables `_OF_SIZES` and `_SYMBOLIC`
 torch._functorch.predispatch.NAME                   a step of `vmap` or `jvp`, of the table `_STEPS`
 
-An operator gets tensors, numbers and types. Only the operators of `_WITH_TEXT` may get a text: they compare the text
-with fixed words, or show it in an error. Thus no operator gets the name of a file or of a module.
+The arguments of an operator are tensors, numbers and types. Only the operators of `_WITH_TEXT` may get a text: they
+compare the text with fixed words, or show it in an error. Thus no operator gets the name of a file or of a module.
 """
 
 import functools
@@ -123,7 +123,7 @@ def is_step(name: str) -> bool:
 
 
 def end_steps(torch: ModuleType) -> None:
-    """Ends the steps of `vmap` and `jvp` that a program has begun and not ended, for example because of an error."""
+    """Ends steps of `vmap` and `jvp` that a program has begun but not ended, for example because of an error."""
     from torch.autograd import forward_ad
 
     if torch._C._functorch.maybe_current_level() is not None:

@@ -35,7 +35,7 @@ _NO_TORCH = "importing models of PyTorch requires PyTorch: pip install 'tiduc[to
 def read_file(path: str, lift_constants: bool, limits: Limits | None) -> Model:
     """The model in a file.
 
-    Raises `TiducError` if `torch.export.save` does not write such files, or if reading the file would require trust.
+    Raises `TiducError` for a file that `torch.export.save` does not write, or that can only be read with trust.
     """
     warm_up(__name__, "torch.export", "torch_mlir.fx")
     try:
@@ -107,8 +107,8 @@ def _without_cache(torch: ModuleType) -> Iterator[None]:
     """In a block, prevents PyTorch from reading its compiler's cache, which any user of the machine can write.
 
     The cache is in the shared folder for temporary files, and PyTorch reads settings from it while it decomposes a
-    program. The folder of PyTorch's package takes the cache's place: it exists, holds no settings, and is as trusted as
-    PyTorch.
+    program. The folder of PyTorch's package is used instead of the cache: it exists, holds no settings, and is as
+    trusted as PyTorch.
     """
     name = "TORCHINDUCTOR_CACHE_DIR"
     before = os.environ.get(name)

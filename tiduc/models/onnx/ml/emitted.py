@@ -62,7 +62,7 @@ class Emitted:
             self.nodes.append(self.onnx.helper.make_node("Identity", [value], [self.node.output[i]]))
 
     def is_read(self, i: int) -> bool:
-        """Whether the result i of the replaced node has a name, so that it may be read."""
+        """Whether the result i of the replaced node has a name. A result without a name is not read."""
         return i < len(self.node.output) and bool(self.node.output[i])
 
     def floats(self, dtype: DTypeLike = np.float32) -> str:

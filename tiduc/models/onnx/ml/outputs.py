@@ -13,7 +13,8 @@ ML = "ai.onnx.ml"
 
 
 def arrays_only(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Turns maps of probabilities among the outputs of a model into arrays, in place, and drops outputs of strings.
+    """Turns outputs that are maps of probabilities into arrays, and drops outputs of strings. Changes the model in
+    place.
 
     If all outputs are strings, they stay. Each change is reported by a remark.
     """
@@ -48,7 +49,7 @@ def _unmapped(
 
 
 def _drop_dead(graph: "onnx.GraphProto") -> None:
-    """Erases the nodes and initializers that no output needs, and the names of results that are not read."""
+    """Erases nodes and initializers that no output needs, and the names of unread results."""
     read = {value.name for value in graph.output}
     kept = []
     for node in reversed(graph.node):

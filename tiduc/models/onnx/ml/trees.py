@@ -98,7 +98,7 @@ def tree_classifier(e: Emitted) -> None:
 def _of_two(e: Emitted, score: str) -> str:
     """The scores of two classes, computed from a single score as in ONNX Runtime.
 
-    If no weight is negative, the score is a fraction of one, and no transform is applied.
+    If no weight is negative, the score is a probability, and no transform is applied.
     """
     kind = e.attributes.get("post_transform", "NONE")
     if kind not in ("NONE", "LOGISTIC"):
@@ -112,7 +112,7 @@ def _of_two(e: Emitted, score: str) -> str:
 
 
 def _trees(e: Emitted, of: str, targets: int) -> Trees:
-    """The trees in the attributes of a classifier or a regressor, which name a leaf by its tree and node."""
+    """The trees in the attributes of a classifier or a regressor. These attributes name a leaf by its tree and node."""
     tree, node = e.needed("nodes_treeids"), e.needed("nodes_nodeids")
     place = {key: i for i, key in enumerate(zip(tree.tolist(), node.tolist(), strict=True))}
     modes = [x.decode() if isinstance(x, bytes) else x for x in e.attributes["nodes_modes"]]
@@ -224,7 +224,7 @@ def _aggregated(e: Emitted, trees: Trees, aggregate: str) -> str:
 
 
 def _next(body: Body, trees: Trees, x: TextTensor, at: TextTensor) -> TextTensor:
-    """The next node of each row in each tree, from the nodes `at` of shape (rows, trees)."""
+    """The next node of each row in each tree. `at` has the current nodes, in the shape (rows, trees)."""
     value = _of_features(body, x, _of_nodes(body, trees.features, at))
     threshold = body.convert(_of_nodes(body, trees.thresholds, at), x.element)
     yes, no = _of_nodes(body, trees.yes, at), _of_nodes(body, trees.no, at)

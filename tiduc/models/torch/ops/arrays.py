@@ -175,7 +175,7 @@ def cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> t
 
 @decomposes(aten.cumsum.default)
 def cumsum(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
-    """Sums of masked rows along a dynamic dimension, because torch-mlir has no prefix sum for a dynamic dimension."""
+    """`cumsum` along a dynamic dimension: sums of masked rows. torch-mlir has no prefix sum for a dynamic dimension."""
     if x.dim() == 0 or isinstance(x.shape[dim], int):
         return NotImplemented
     n = x.shape[dim]

@@ -13,7 +13,7 @@ from tiduc.models.torch.ops.losses import multi_margin_loss
 def _lstsq(a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The least-squares solution: by QR for a tall matrix, otherwise by the pseudo-inverse.
 
-    With QR, the solution is NaN where a column is a combination of the columns before it, up to `rcond`.
+    With QR, the solution is NaN if a column depends linearly on the columns before it, up to `rcond`.
     """
     m, n = a.shape[-2:]
     is_vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
@@ -56,7 +56,7 @@ def _grouped_mm(
     bias: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Matrix products of groups; `offs` has the end of each group along the dimension that is divided into groups.
+    """Matrix products of groups. `offs` has the end of each group along the grouped dimension.
 
     a (m, k), b (g, k, n)       gives (m, n)        groups along m
     a (g, m, k), b (k, n)       gives (m, n)        groups along n

@@ -1,4 +1,4 @@
-"""Functions written as StableHLO text within PyTorch programs, for ops that PyTorch's other ops cannot express.
+"""StableHLO functions, as text, inside PyTorch programs. They express ops that PyTorch's other ops cannot.
 
 torch.ops.tiduc.call_1_2(x, sizes, "func.func private @NAME ...")   in the exported program
 stablehlo.custom_call @tiduc.torch.tiduc.call(%x) {text = ...}      while torch-mlir's pipelines run

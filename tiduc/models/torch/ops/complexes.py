@@ -1,4 +1,4 @@
-"""Decompositions of functions of complex numbers, of which torch-mlir lowers only some, into calls of StableHLO ops."""
+"""Decomposes functions of complex numbers into calls of StableHLO ops, because torch-mlir lowers only some of them."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -83,7 +83,7 @@ TABLE[aten.polar.default] = lambda size, angle: together(size * torch.cos(angle)
 
 @decomposes(aten.angle.default)
 def angle(x: torch.Tensor) -> Any:
-    """The angle of a real number is pi below zero, 0 from zero on, and NaN for NaN; its derivative is zero."""
+    """The angle of a real number: pi if negative, else 0; NaN for NaN. Its derivative is zero."""
     if x.is_complex():
         return torch.atan2(*parts(x)[::-1])
     x = x if x.is_floating_point() else x.float()
@@ -98,7 +98,7 @@ def sgn(x: torch.Tensor) -> Any:
 
 
 def _pair(op: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """An op of StableHLO on two tensors, or a tensor and a number, of which one is complex."""
+    """Applies an op of StableHLO to two operands, at least one of which is complex. One operand may be a number."""
     like = x if isinstance(x, torch.Tensor) and x.is_complex() else y
     x, y = (v if isinstance(v, torch.Tensor) else torch.full((), v, dtype=like.dtype) for v in (x, y))
     dtype = torch.promote_types(x.dtype, y.dtype)
@@ -160,7 +160,7 @@ TABLE |= {overload: _creates(overload) for overload in (aten.eye.default, aten.e
 
 @decomposes(aten._assert_tensor_metadata.default)
 def assert_metadata(x: torch.Tensor, *facts: torch.dtype | None, **keywords: object) -> None:
-    """Removes the op, which an export adds before `to`, because torch-mlir has no complex `dtype` for its operand."""
+    """Removes the op, which an export inserts before `to`. torch-mlir lacks its operand of complex `dtype`."""
 
 
 @decomposes(aten._conj.default, aten._conj_physical.default, aten.conj_physical.default)

@@ -18,9 +18,9 @@ Types = list[tuple[Sequence[int], str]]
 
 
 def lower_control(exported: torch.export.ExportedProgram) -> None:
-    """Replaces each operator of control flow in an `ExportedProgram`, also in the graphs of other operators.
+    """Replaces control-flow operators in an `ExportedProgram`, including those in graphs of other operators.
 
-    Raises `Unsupported` for operators of higher order that have no counterpart in StableHLO, and for dynamic shapes.
+    Raises `Unsupported` for other higher-order operators and for dynamic shapes.
     """
     _lower(exported.graph_module, count())
 
@@ -68,7 +68,7 @@ def _replace(
 
 
 def _replace_own_derivative(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replaces a call of a graph of results and cotangents by a call of a function whose VJP is this graph."""
+    """Replaces a call of a graph (x, cy) -> (y, cx) by a call of a function (x) -> y whose VJP is this graph."""
     inner, name, *operands = node.args
     symbol, kept, _ = name.split(":")
     values = _results(node)

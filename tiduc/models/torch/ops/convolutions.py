@@ -1,4 +1,4 @@
-"""Decomposition of a convolution's derivative: torch-mlir lowers it only for some strides, dilations and groups.
+"""Decomposes a convolution's derivative, because torch-mlir lowers it only for some strides, dilations and groups.
 
 y = conv(x, w)   ->   cx = conv_transpose(cy, w)
                       cw = conv(x, cy), with batch and channels exchanged, and stride and dilation exchanged

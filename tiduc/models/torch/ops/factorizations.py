@@ -38,7 +38,7 @@ def _of_triangle(x: torch.Tensor, upper: bool) -> torch.Tensor:
 
 
 def not_definite(x: torch.Tensor, upper: bool = False) -> torch.Tensor:
-    """The size of the first leading block of the Hermitian matrix that is not positive definite, or 0."""
+    """The size of the first leading block of the Hermitian matrix that is not positive definite; 0 if there is none."""
     *batch, _, _ = x.shape
 
     def emit(body: Body, a: TextTensor) -> list[TextTensor]:
@@ -57,7 +57,10 @@ def triangular(
     transpose: str = "NO_TRANSPOSE",
     unit: bool = False,
 ) -> torch.Tensor:
-    """The solution X of A X = B, or of X A = B if not `left`, of a triangular matrix A or its transpose or adjoint."""
+    """The solution X of op(A) X = B, or of X op(A) = B if not `left`. A is triangular.
+
+    op is the identity, the transpose or the adjoint.
+    """
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
     settings = (
@@ -83,7 +86,7 @@ def lu(x: torch.Tensor) -> tuple[Any, Any, Any]:
 
 
 def order(pivots: torch.Tensor, m: int) -> Any:
-    """The indices of m rows after swapping row i with row `pivots[i] - 1`, for each i in order."""
+    """The indices of m rows after row i was swapped with row `pivots[i] - 1`, for each i in order."""
     return call("pivots", [pivots], lambda body, x: [_rows(body, x, m)]).long()
 
 

@@ -31,9 +31,9 @@ def _transformed(x: torch.Tensor, dims: Sequence[int], kind: str, lengths: Seque
 
 
 def _scaled(x: torch.Tensor, normalization: int, sizes: Sequence[int], is_inverse: bool) -> torch.Tensor:
-    """The transform with PyTorch's normalization 0 (none), 1 (by the root of the size) or 2 (by the size).
+    """The transform x, normalized as PyTorch's `normalization` says: 0 none, 1 by the root of the size, 2 by the size.
 
-    StableHLO's inverse transforms divide by the size; PyTorch's do not.
+    StableHLO's inverse transforms divide by the size, and PyTorch's do not.
     """
     count = prod(sizes)
     factor = [1.0, 1 / sqrt(count), 1 / count][normalization] * (count if is_inverse else 1)

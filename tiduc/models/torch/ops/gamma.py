@@ -46,7 +46,7 @@ def _converging(
 
 
 def _series(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
+    """The sum 1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
     least = torch.finfo(a.dtype).eps / 4
 
     def build(body: Body, a: TextTensor, x: TextTensor) -> list[TextTensor]:
@@ -63,7 +63,7 @@ def _series(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _fraction(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)), by the algorithm of Lentz."""
+    """The continued fraction 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)), by Lentz's algorithm."""
     least = torch.finfo(a.dtype).eps
 
     def build(body: Body, a: TextTensor, x: TextTensor) -> list[TextTensor]:
@@ -111,7 +111,7 @@ def _scale(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _first(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The first terms of P(a, x), which give its value and its derivatives to order two at x = 0."""
+    """The first terms of the series of P(a, x). At x = 0, they give the value and the derivatives to order two."""
     return torch.pow(x, a) * torch.exp(-x - torch.lgamma(a + 1)) * (1 + x / (a + 1))
 
 

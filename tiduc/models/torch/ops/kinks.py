@@ -84,7 +84,7 @@ def elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float 
 
 @decomposes(aten.log_sigmoid_forward.default)
 def log_sigmoid_forward(x: torch.Tensor) -> Any:
-    """-log(1 + exp(-x)), from exp(-|x|) in two smooth parts, so that the second derivative is right at zero."""
+    """-log(1 + exp(-x)), split into two parts that are smooth at zero, so that the second derivative is right there."""
     above, below = where(x > 0, x, 0), where(x > 0, 0, x)
     y = where(x > 0, -torch.log1p(torch.exp(-above)), below - torch.log1p(torch.exp(below)))
     return y, x.new_zeros([0])

@@ -187,7 +187,7 @@ def qr(x: torch.Tensor, mode: str = "reduced") -> Any:
     if mode == "r":
         return x.new_empty([0]), torch.triu(packed[..., : min(m, n), :])
     k = m if mode == "complete" else min(m, n)
-    # The rule of the product of reflectors looks for the factors themselves, so an empty pad must not be in between.
+    # The rule for the product of reflectors looks for the factors themselves, so no empty pad may be in between.
     columns = torch.nn.functional.pad(packed, (0, k - n)) if k > n else packed[..., :k] if k < n else packed
     return lapack.product(columns, tau), torch.triu(packed[..., :k, :])
 

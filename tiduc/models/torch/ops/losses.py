@@ -11,7 +11,7 @@ _LEAST_LOG, _LEAST_VARIANCE = -100.0, 1e-12
 def binary_cross_entropy(
     x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, reduction: int = 1
 ) -> torch.Tensor:
-    """-(t log(x) + (1 - t) log(1 - x)), with the slope (x - t) / 1e-12 where x is zero or one."""
+    """-(t log(x) + (1 - t) log(1 - x)). Where x is zero or one, the slope is (x - t) / 1e-12."""
     fixed = x.detach()
     is_end = fixed * (1 - fixed) < _LEAST_VARIANCE
     inside = torch.where(is_end, 0.5, x)
@@ -37,9 +37,9 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> torch.Tensor:
-    """The mean over other classes of max(0, margin - x[target] + x)^p; the slope of max is zero at its kink.
+    """The mean of max(0, margin - x[target] + x)^p over the other classes. The slope of max is zero at its kink.
 
-    This function replaces `torch.nn.functional.multi_margin_loss` in an export, because PyTorch decomposes the op
+    An export uses this function in place of `torch.nn.functional.multi_margin_loss`, because PyTorch decomposes the op
     before the table of decompositions is used.
     """
     if size_average is not None or reduce is not None:

@@ -46,7 +46,7 @@ def assigned(
 ) -> Any:
     """x after x[:, mask] = values.
 
-    Every position where the mask is true gets the same values, such as a number or a row.
+    All positions where the mask is true get the same `values`, such as a number or a row.
     """
     lead, mask = next((d, index) for d, index in enumerate(indices) if index is not None)
     trail = x.dim() - lead - mask.dim()
@@ -98,7 +98,7 @@ def _filled(graph: torch.fx.Graph, mask: torch.fx.Node, x: torch.fx.Node) -> tor
 
 
 def _reshaped(graph: torch.fx.Graph, mask: torch.fx.Node, like: torch.fx.Node) -> torch.fx.Node:
-    """The mask with dimensions of size 1 appended, so that it has as many dimensions as `like`."""
+    """The mask, with dimensions of size 1 appended up to the rank of `like`."""
     sizes = list(mask.meta["val"].shape)
     rest = like.meta["val"].dim() - len(sizes)
     return graph.call_function(aten.reshape.default, (mask, [*sizes, *[1] * rest]))
@@ -155,12 +155,12 @@ def _is_mutable(function: torch._ops.OpOverload) -> bool:
 
 
 def _is_last(node: torch.fx.Node) -> bool:
-    """Whether no node but this one, and no node but checks, reads the value that this node changes in place."""
+    """Whether only this node and checks read the value that this node changes in place."""
     return all(user is node or user.target in _CHECKS for user in node.args[0].users)
 
 
 def _is_changed(nodes: Sequence[torch.fx.Node], known: set[torch.fx.Node]) -> bool:
-    """Whether a user outside `known` returns a view of one of the nodes, or changes one of them in place."""
+    """Whether a user outside `known` returns a view of one of the nodes, or changes one in place."""
     users = {user for node in nodes for user in node.users} - known
     schemas = [getattr(user.target, "_schema", None) for user in users]
     return any(s is not None and any(y.alias_info is not None for y in s.returns) for s in schemas)

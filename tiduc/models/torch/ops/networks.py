@@ -47,7 +47,7 @@ def _by_position(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.view.default)
 def view(x: torch.Tensor, size: Sequence[int]) -> Any:
-    """A view of a copy if x is not contiguous, because results of decompositions may have unexpected strides."""
+    """A view of x, or of a copy if x is not contiguous. Results of decompositions may have unexpected strides."""
     return NotImplemented if x.is_contiguous() else x.contiguous().view(size)
 
 

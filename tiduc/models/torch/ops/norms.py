@@ -1,7 +1,7 @@
 """Decompositions of PyTorch's norms and distances, so that their derivative at zeros equals PyTorch's.
 
-A norm is the root of a sum of powers. Zeros are selected before each power and each root, so that no derivative is the
-product of zero and infinity.
+A norm is the root of a sum of powers. A select removes zeros before each power and each root, so that no derivative is
+zero times infinity.
 """
 
 from collections.abc import Sequence
@@ -113,7 +113,7 @@ def _distance(x: torch.Tensor, p: float) -> torch.Tensor:
 
 
 def _norm(x: torch.Tensor, p: float, dims: Sequence[int], keepdim: bool) -> torch.Tensor:
-    """The norm along the dimensions. Its derivative is zero at a zero vector and, for p <= 1, at a zero component."""
+    """The norm along `dims`. Its derivative is zero at a zero vector and, for p <= 1, at a zero component."""
     if p == 0:
         size = torch.abs(x)
         return (size != 0).to(size.dtype).sum(dims, keepdim=keepdim)

@@ -66,7 +66,7 @@ def own_derivatives() -> Iterator[None]:
 def _applied(
     cls: type[torch.autograd.Function], args: Sequence[torch.Tensor | float], kwargs: Mapping[str, object]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The results of the function, computed by a subgraph that also computes the cotangents of its arguments."""
+    """The results of the function. A subgraph computes them, and the cotangents of the function's arguments."""
     places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
     needs = tuple(isinstance(x, torch.Tensor) and _is_active(x) for x in args)
 

@@ -1,4 +1,4 @@
-"""Decompositions of PyTorch's adaptive pooling, of antialiased resizing, and of sampling at the points of a grid."""
+"""Decomposes PyTorch's adaptive pooling, antialiased resizing, and sampling at the points of a grid."""
 
 from collections.abc import Callable, Sequence
 from math import floor, inf
@@ -94,10 +94,10 @@ _BILINEAR, _ZEROS, _REFLECTION = 0, 0, 2
 def grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool
 ) -> torch.Tensor:
-    """PyTorch's decomposition, with other derivatives of bilinear sampling with border or reflection padding.
+    """PyTorch's decomposition, except for derivatives of bilinear sampling with border or reflection padding.
 
-    They are zero with respect to a coordinate that, after reflection, is at the center of the first or the last
-    element, or beyond.
+    The derivative in a coordinate is zero if the coordinate, after reflection, is not between the centers of the first
+    and the last element.
     """
     if mode == _BILINEAR and padding != _ZEROS:
         sizes = zip((0, 1), (x.shape[-1], x.shape[-2]), strict=True)

@@ -81,7 +81,7 @@ def _identity(reduce: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _scattered(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor, op: str) -> torch.Tensor:
-    """x with the elements of `source` combined by `op` into the elements of x at the coordinates `places`."""
+    """x after combining the elements of `source` by `op` into the elements at the coordinates `places`."""
 
     def emit(body: Body, x: TextTensor, places: TextTensor, updates: TextTensor) -> Sequence[TextTensor]:
         dims = ", ".join(map(str, range(len(x.sizes))))

@@ -11,7 +11,7 @@ def sort(x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descendi
 
 
 def _at(x: torch.Tensor, index: torch.Tensor, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """The elements of x at `index`, which has one index per row along `dim`, and the indices."""
+    """The elements of x at `index`, and `index`, which has one entry per row along `dim`."""
     values = torch.gather(x, dim, index)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 

@@ -27,7 +27,7 @@ def _binary(op: str, x: float | torch.Tensor, y: float | torch.Tensor) -> torch.
 
 
 def _unary(op: str) -> Callable[[Any], Any]:
-    """The decomposition into an op of CHLO, because torch-mlir's expansion has another derivative at zero or one."""
+    """The decomposition into an op of CHLO. The derivative of torch-mlir's expansion is wrong at zero or one."""
     return lambda x: unary(op, x if x.is_floating_point() or x.is_complex() else x.float())
 
 
@@ -133,7 +133,7 @@ def xlog1py(x: float | torch.Tensor, y: float | torch.Tensor) -> torch.Tensor:
 def _scaled_log(
     x: torch.Tensor, y: torch.Tensor, logarithm: Callable[[torch.Tensor], torch.Tensor], pole: float
 ) -> torch.Tensor:
-    """x log(y), but 0, also as derivative with respect to x, where x = 0 and y is infinite or at most `pole`."""
+    """x log(y); but 0, with derivative 0 in x, where x = 0 and y is infinite or at most `pole`."""
     x, y = (v if v.is_floating_point() else v.float() for v in (x, y))
     is_zero = (x == 0) & ((y <= pole) | (y == float("inf")))
     return where(is_zero, 0, x * logarithm(where(is_zero, 1, y)))
