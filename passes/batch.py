@@ -5,10 +5,10 @@
         t2 = mul @F0::@p3, t1                      t1 = mul a', dx
                                                    ...
 
-It visits the ops that the outputs depend on, in order, and applies the batching rule of each op that a batched value
-reaches. Unbatched values are not copied: ops read them from the graph that owns them. If the tangents of a linear graph
-are batched, its primal values are computed once. An op without a rule runs k times, in a loop. If most ops have no
-rule, or a value cannot have a batch dimension, one loop runs around all ops.
+The stage visits the ops on which the outputs depend, in order, and applies the batching rule of each op that reads a
+batched value. Unbatched values are not copied: ops read them from the graph that defines them. If the tangents of a
+linear graph are batched, its primal values are computed once. An op without a rule runs k times, in a loop. If most ops
+have no rule, or a value cannot have a batch dimension, one loop runs around all ops.
 """
 
 from collections.abc import Collection, Sequence
@@ -51,7 +51,7 @@ BATCHED = "tidu.batched"
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of a call of `batch` or `collapse`, which apply to every graph that the call creates."""
+    """The arguments of a call of `batch` or `collapse`. They apply to every graph that the call creates."""
 
     view: View
     size: int
@@ -82,10 +82,10 @@ def batch(
 ) -> Graph:
     """The graph that computes `outputs` (values, or references) for `size` values of each input.
 
-    `inputs` are the inputs' keys. The inputs of the new graph have fresh keys. Its inputs and outputs have a leading
-    dimension of size `size`, except that outputs which do not depend on the inputs stay unbatched. Raises
-    `RequestError` if an input is bound, repeated, of dynamic shape or not a tensor, or if the size is less than 1.
-    Raises `Unsupported` if an op cannot be batched.
+    `inputs` are the inputs' keys. The inputs of the new graph have fresh keys. Inputs and outputs of the new graph have
+    a leading dimension of size `size`, except outputs that do not depend on the inputs. Raises `RequestError` if an
+    input is bound, repeated, of dynamic shape or not a tensor, or if the size is less than 1. Raises `Unsupported` if
+    an op cannot be batched.
     """
     outputs = view.values(outputs)
     own = [view.input(key) for key in inputs]
@@ -184,9 +184,10 @@ def copy_op(b: StablehloBuilder, op: Definition, plain: dict[Value, Value]) -> N
 
 
 def _rule(request: Request, op: Definition) -> BatchRule:
-    """The op's rule; `mapped` if it has none, or if its region captures values that are not constants.
+    """The rule that batches the op. It is `mapped` if the op has none, or if its region captures values besides
+    constants.
 
-    Raises `Unsupported` if the op is refused, or if a result is not a tensor of static shape. A loop may return
+    Raises `Unsupported` if the op is refused, or if a result is not a tensor of static shape. Results of loops may be
     sequences of dynamic length, because sequences between loops are never stored as a whole.
     """
     rule = request.rules.rule(op, request.opset.key(op))
@@ -207,9 +208,10 @@ _BATCHED = Cache[tuple[Graph, tuple[bool, ...], tuple[bool | None, ...], int, Ba
 def _batched_graph(
     request: Request, graph: Graph, at: tuple[bool, ...], forced: Sequence[bool | None]
 ) -> Batched:
-    """The closed graph with those inputs batched that `at` flags.
+    """The closed graph, with the inputs batched that `at` flags.
 
-    `forced` has an entry for each output: True makes it batched, False asserts that it is not, None leaves it open.
+    `forced` has an entry for each output: True makes the output batched, False asserts that it is not, and None leaves
+    it open.
     """
     key = graph, at, tuple(forced), request.size, request.rules
     return _BATCHED.get(request.view, key, lambda: _batch_graph(request, graph, at, forced))
@@ -257,10 +259,10 @@ def reached_ops(order: Sequence[Definition], inputs: Collection[Value]) -> list[
 
 
 def is_one_loop(request: Request, reached: Sequence[Definition]) -> bool:
-    """Whether one loop over the batch is best: most of the ops have no rule, or a result cannot be batched.
+    """Whether one loop over the batch is best: most ops have no rule, or a result cannot be batched.
 
-    False if a stateful op cannot be batched, or if there are sequences of dynamic length, because an outer loop cannot
-    read them.
+    False if a stateful op cannot be batched. False if there are sequences of dynamic length, because a loop around all
+    ops cannot read them.
     """
     opset, rules = request.opset, request.rules
     if any(op.name in opset.stateful and rules.forms.get(op.name) == "refused" for op in reached):

@@ -1,4 +1,4 @@
-"""collapse: the sums of outputs over a batch, where linear ops apply to sums instead of examples.
+"""collapse: computes sums of outputs over a batch, and applies linear ops to sums instead of examples.
 
     L0: dx = input                          C0: dx = input, k of them
         t1 = mul @F0::@p, dx        ->          t1 = mul p', dx         p differs between examples
@@ -6,9 +6,9 @@
         t2 = dot_general W, t1                  s2 = dot_general W, s1
         y  = mul @F0::@c, t2                    y  = mul @F0::@c, s2    the sum over the k examples
 
-An op that is linear in the values that depend on the batch commutes with the sum. `plan` visits the ops from the
-outputs to the inputs, and finds for each value whether its sum suffices. A body of a call, a branch or a loop is
-planned in the same way, so loops carry sums. All other ops are batched as by `batch`.
+An op commutes with the sum if it is linear in the values that depend on the batch. `plan` visits the ops from the
+outputs to the inputs, and finds the values whose sum suffices. Bodies of calls, branches and loops are planned in the
+same way, so loops carry sums. All other ops are batched as by `batch`.
 
 A Laplacian is the sum of second tangents along all basis vectors. With `collapse`, second tangents are propagated as
 their sum, as in the forward Laplacian.
@@ -50,10 +50,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 class Need(IntEnum):
-    """The part of a batched value that later ops read: nothing, the sum over the batch, or each example.
-
-    `EACH` includes the other parts.
-    """
+    """How later ops read a batched value: not, as a sum over the batch, or each example. `EACH` includes the sum."""
 
     NOTHING = 0
     SUM = 1
@@ -74,10 +71,10 @@ def collapse(
     size: int,
     opset: OpSet,
 ) -> Graph:
-    """The graph that computes the sum of each output over `size` values of the inputs with the keys `inputs`.
+    """A graph that computes the sum of each output over `size` values of the inputs with the keys `inputs`.
 
-    `linear` lists the keys among `inputs` that are inputs of a linear graph; only ops of that graph may read them. The
-    inputs of the result have fresh keys and a leading dimension of `size`. Errors are those of `batch`.
+    `linear` lists those keys that belong to a linear graph; only ops of that graph may read these inputs. The inputs of
+    the result have fresh keys and a leading dimension of `size`. Errors are those of `batch`.
     """
     outputs, own = view.values(outputs), [view.input(key) for key in inputs]
     check_inputs(own, inputs, size)
@@ -107,7 +104,7 @@ def collapse(
 
 @dataclass(frozen=True)
 class Inner:
-    """How the graphs of a control-flow op are collapsed: which parts of their inputs and outputs are needed."""
+    """Which inputs and outputs of the graphs of a control-flow op depend on the batch, and how they are read."""
 
     record: Branches | Loop
     inputs: Needs
@@ -117,7 +114,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class CollapsePlan:
-    """The needed part of each value in `dependent`, the values that depend on the batch; `moved`: ops on their sums."""
+    """How values that depend on the batch (`dependent`) are read (`needs`), and the ops applied to sums (`moved`)."""
 
     needs: dict[Value, Need]
     dependent: set[Value]
@@ -126,7 +123,7 @@ class CollapsePlan:
     inner: dict[Definition, Inner]
 
     def need(self, x: Value) -> Need | None:
-        """The part of a value that is needed; None if the value does not depend on the batch."""
+        """How later ops read a value; None if the value does not depend on the batch."""
         return self.needs.get(x, Need.NOTHING) if x in self.dependent else None
 
 
@@ -138,7 +135,10 @@ def plan(
     linear: Iterable[Value],
     wanted: Mapping[Value, Need],
 ) -> CollapsePlan:
-    """The plan of a schedule, given the batched inputs, those of the linear graph, and the needs of the outputs."""
+    """Plans the ops `order`.
+
+    `dependent` are the batched inputs, `linear` those of the linear graph, and `wanted` the needs of the outputs.
+    """
     decided = CollapsePlan(dict(wanted), set(dependent), set(linear), set(), {})
     reached = []
     for op in order:
@@ -153,7 +153,7 @@ def plan(
 
 
 def _plan_op(view: View, opset: OpSet, op: Definition, decided: CollapsePlan) -> None:
-    """Adds to the plan which parts of its operands the op needs, given the needed parts of its results."""
+    """Adds the needs of an op's operands to the plan, given those of its results."""
     of_results = [decided.needs.get(y, Need.NOTHING) for y in op.results]
     most = max(of_results, default=Need.NOTHING)
     if most is Need.NOTHING:
@@ -208,10 +208,7 @@ def _plan_branches(view: View, opset: OpSet, inner: Inner, record: Branches) -> 
 
 
 def _plan_loop(view: View, opset: OpSet, inner: Inner, record: Loop) -> Inner:
-    """Plans a loop.
-
-    A least fixed point gives, for each carry, whether it depends on the batch, and which part is needed.
-    """
+    """Plans a loop by a least fixed point: for each carry, whether it depends on the batch, and how it is read."""
     n, m = len(record.inits), len(record.sequences)
     inputs, linear = list(inner.inputs), list(inner.linear)
     outputs = [*inner.outputs[:n], *[need and Need.EACH for need in inner.outputs[n:]]]
@@ -265,9 +262,10 @@ _COLLAPSED = Cache[tuple[Graph, Needs, Flags, Needs, int], Graph]()
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits a plan. Maps hold what stands for a value: `values` if batched, `plain` if not, `sums` for its sum.
+    """Emits a plan. For each value, maps hold the emitted value: `values` if batched, `plain` if not, `sums` for its
+    sum.
 
-    `products` has batched values as products, which are multiplied out into `values` when an op needs each example.
+    `products` holds batched values as products; they are multiplied out into `values` when an op reads each example.
     """
 
     request: Request
@@ -309,7 +307,7 @@ class _Emitter:
                 self._emit_each(op, any(decided.need(y) is Need.SUM for y in op.results))
 
     def _emit_each(self, op: Definition, is_summed: bool) -> None:
-        """Emits an op for each example, or records its result as a product of a factor and a core (`factors.py`)."""
+        """Emits an op for each example, or records its result as a factor times a core (`factors.py`)."""
         if not any(x in self.values or x in self.products for x in op.reads):
             copy_op(self.b, op, self.plain)
             return
@@ -380,7 +378,7 @@ class _Emitter:
 
 
 def _collapsed_graph(request: Request, graph: Graph, inner: Inner) -> Graph:
-    """A closed graph whose inputs and outputs are the needed parts of values. A value that is not needed is zero."""
+    """A closed graph on sums and batched values, as `inner` plans. A value that is not read is zero."""
     view = request.view
     b = private_builder(view, request.opset, f"{stem(graph)}.collapsed")
     b.engine = request.engine()

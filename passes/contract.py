@@ -3,9 +3,9 @@
     %0 = dot_general %a, %b : 100x80, 80x60        ->   %0 = dot_general %b, %x : 80x60, 60
     %1 = dot_general %0, %x : 100x60, 60                %1 = dot_general %a, %0 : 100x80, 80
 
-A chain is a tree of products of one element type whose inner results have no other use, perhaps through transposes. The
-order is that of opt_einsum. All sizes are static, so that both numbers of FLOPs are known. Results differ by rounding:
-the pass runs only on request. The attribute `tidu.plan` of a function has the products and the FLOPs of each chain.
+A chain is a tree of products of one element type, perhaps with transposes in between; its inner results have no other
+use. opt_einsum finds the order. Sizes are static, so that both numbers of FLOPs are known. Results differ by rounding,
+so the pass runs only on request. The attribute `tidu.plan` of a function has the products and the FLOPs of each chain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,9 +52,9 @@ def _roots(function: IrOp) -> list[IrOp]:
 
 
 class _Chain:
-    """The factors of a product, each an array with a letter for each dimension, and the ops within it, from the root.
+    """The factors of a chain of products, and its ops from the root. Each dimension of a factor has a letter.
 
-    `flops` counts the multiplications and additions of the chain as it is. A letter is "" if there are too many.
+    `flops` is the number of multiplications and additions before reordering. Beyond 52 letters, a letter is "".
     """
 
     def __init__(self, root: IrOp) -> None:
@@ -84,7 +84,9 @@ class _Chain:
             self._add(x, own)
 
     def _add(self, x: IrValue, of: str) -> None:
-        """Adds a factor, or the factors of a product that only this chain reads, perhaps through transposes."""
+        """Adds the factor x. If x is a product that only this chain reads, perhaps through transposes, adds its
+        factors.
+        """
         root, y, own, turns = self.ops[0], x, of, list[IrOp]()
         while (turn := _only_read_here(y, _TRANSPOSE, root)) is not None:
             order = list(turn.attributes["permutation"])
@@ -100,7 +102,7 @@ class _Chain:
 
 
 def _only_read_here(x: IrValue, name: str, root: IrOp) -> IrOp | None:
-    """The op of this name that defines a value, if it is in the block of the root and the value has a single use."""
+    """The op named `name` that defines x, if it is in the root's block and x has a single use; else None."""
     op = defined_by(x, name)
     block = None if op is None else op.operation.block
     return (

@@ -1,13 +1,13 @@
-"""cut: splits a linear graph at given values into two graphs, each of which can be transposed or batched by itself.
+"""cut: splits a linear graph at some values into two linear graphs, which can be transposed or batched separately.
 
     L0: dx = input            cut at h       C0: dx = input          C1: dh = input
         dh = mul a, dx           ->              dh = mul a, dx          dy = mul b, dh
         dy = mul b, dh
 
-The composition of the two graphs, C1 C0, is the map of the whole graph. If a Jacobian depends on its inputs through few
-numbers, it is the product of a Jacobian by forward mode and a Jacobian by reverse mode, each with few seeds. The chain
-rule is then applied in another order (cross-country elimination). The coefficients of linear ops are referenced, not
-copied.
+The composition of the two graphs, C1 C0, is the map of the whole graph. If the outputs depend on the inputs through few
+numbers, the Jacobian is the product of one by forward mode and one by reverse mode, each with few seeds. This is
+cross-country elimination: the chain rule is applied in another order. The coefficients of linear ops are referenced,
+not copied.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 10.
 """
@@ -37,7 +37,7 @@ def cut(view: View, linear: Graph, at: Sequence[Value], opset: OpSet) -> tuple[G
     The first graph maps the inputs of `linear` to these tangents, and the second maps these tangents to the outputs.
     `at` are primal values, or references to them. The second graph has one input for each of them, in order. Raises
     `RequestError` if a value has no tangent in the graph, if two values share a tangent, or if an output depends on an
-    input along a path without these values.
+    input by a path that avoids the values `at`.
     """
     values, tangents = view.values(at), list[Value]()
     for x in values:
@@ -61,7 +61,7 @@ def _part(
     wanted: Sequence[Value | None],
     primals: Sequence[Value],
 ) -> Graph:
-    """The part of `linear` that computes the tangents `wanted` from the tangents `given`, which become its inputs.
+    """The part of `linear` from the tangents `given`, which become its inputs, to the tangents `wanted`.
 
     `given` maps tangents to their primal values. `primals` are the primal values of `wanted`.
     """
@@ -89,7 +89,7 @@ def _part(
 def active_ops(
     view: View, linear: Graph, wanted: Sequence[Value], given: Mapping[Value, object] | Sequence[Value] = ()
 ) -> list[Definition]:
-    """The linear ops of a graph that compute the wanted tangents from the given ones, in order."""
+    """The linear ops of a graph, in order, that compute the tangents `wanted` from `given`."""
     order = view.schedule(wanted, given)
     return [op for op in order if op.graph is linear and op.active is not None]
 
@@ -99,7 +99,7 @@ def active_ops(
 
 @dataclass(frozen=True)
 class CutPlan:
-    """Estimated seconds of a whole Jacobian in forward mode, in reverse mode, and through a cut at the values `at`.
+    """Estimated seconds of a whole Jacobian: by forward mode, by reverse mode, and through a cut at the values `at`.
 
     `at` is empty, and `through` infinite, if no nonempty values of static shape separate the inputs from the outputs.
     """
@@ -124,11 +124,12 @@ def plan(
     inputs: Sequence[tuple[Value, float]],
     outputs: Sequence[tuple[Value | None, float]],
 ) -> CutPlan:
-    """The estimated times of a linear graph's Jacobian. Each input and each output comes with its number of seeds.
+    """The estimated times of a linear graph's Jacobian. `inputs` and `outputs` are pairs of a value and its number of
+    seeds.
 
-    The time of a mode is a sum over linear ops: the time of the op (`dialect/facts/costs.py`) times the number of seeds
-    for which it runs. With a cut, both graphs run for one seed per element of the values at the cut, and a product of
-    the two Jacobians follows.
+    The time of a mode is the sum, over linear ops, of the op's time (`dialect/facts/costs.py`) times the number of
+    seeds that reach the op. With a cut, each graph runs for one seed per element of the values at the cut. The time of
+    the product of the two Jacobians is added.
     """
     wanted = [dy for dy in linear.outputs if dy is not None]
     ops = active_ops(view, linear, wanted)
@@ -204,10 +205,9 @@ def _totals(masks: Sequence[int], counts: Sequence[float]) -> list[float]:
 def bottleneck(
     view: View, linear: Graph, capacity: Callable[[Value], int], wanted: Sequence[Value]
 ) -> list[Value]:
-    """The primal values of least total capacity that separate a linear graph's inputs from the wanted tangents.
+    """The primal values of least total capacity whose tangents separate the inputs of a linear graph from `wanted`.
 
-    `cut` splits the graph at these values. A tangent without a primal value, such as a partial sum, is never one of
-    them.
+    `cut` splits the graph at these values. A tangent without a primal value, such as a partial sum, is never chosen.
     """
     primal = {t: x for x, t in linear.tangent_of.items()}
     before: dict[Value, list[Value]] = {t: [] for t in linear.inputs.values()}

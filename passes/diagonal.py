@@ -6,10 +6,10 @@
     cz = multiply y', cy            rows of cz belong to the seeds: still one array
     cW = dot x^T, cz                sums over the rows: here a product with a batch dimension, one result per seed
 
-While the dimension of the seeds is aligned with a dimension of a value (`passes/batching/alignment.py`), the batched
-value is zero but for one slice per seed, and the unbatched value holds these slices. A sum over that dimension is
-computed as the batched value, without the sum. Any other op reads the batched value as an array with explicit zeros
-(`passes/batch.py`).
+A dimension of a value may be aligned with the dimension of the seeds (`passes/batching/alignment.py`). The batched
+value then has one nonzero slice per seed, and the unbatched value holds these slices. In place of a sum over the
+aligned dimension, the terms are kept: they are the batched result. Any other op reads the batched value as an array
+with explicit zeros (`passes/batch.py`).
 """
 
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ def batch_diagonal(
 ) -> tuple[Graph, list[Value]]:
     """Computes the outputs of a linear graph for each seed along a dimension of the input `key`.
 
-    The caller binds the input to the sum of the seeds. Returns the graph of the new ops, and the outputs, which have a
-    leading dimension of seeds. Raises `Unsupported` if an op cannot be batched.
+    The caller binds the input to the sum of the seeds. Returns the graph of the new ops, and the batched outputs, whose
+    first dimension is the seeds. Raises `Unsupported` if an op cannot be batched.
     """
     x = view.input(key)
     b: Any = opset.builder(view, view.fresh("B"))
@@ -74,7 +74,7 @@ def batch_diagonal(
 
 
 def aligned_share(view: View, outputs: Sequence[Value], x: Value, dimension: int) -> float:
-    """The share of the ops' time that is spent in ops that run once for all seeds along the dimension."""
+    """The fraction of the ops' total time that is spent in ops that run once for all seeds along `dimension`."""
     aligned, total, shared, reached = {x: dimension}, 0.0, 0.0, {x}
     for op in view.schedule(outputs):
         if reached.isdisjoint(op.reads):
@@ -110,7 +110,7 @@ def _expanded(b: StablehloBuilder, x: Value, dimension: int) -> Value:
 
 
 def _summed_dimension(op: Definition, aligned: dict[Value, int]) -> int | None:
-    """The aligned dimension of the only operand that depends on the seeds, if the linear op sums over it; else None."""
+    """The aligned dimension over which a linear op sums; None if there is none, or two operands depend on the seeds."""
     dependent = [i for i, v in enumerate(op.operands) if v in aligned]
     if len(dependent) != 1 or not aligned.keys().isdisjoint(op.captures) or len(op.results) != 1:
         return None

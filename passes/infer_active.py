@@ -1,4 +1,4 @@
-"""infer_active: writes the active masks of a linear graph where they are missing, and corrects the others.
+"""infer_active: writes the missing active masks of a linear graph, and corrects the others.
 
     ^bb0(%dx):                                     ^bb0(%dx):
       %a = "tidu.external"() {ref = @F0::@a}         %a = "tidu.external"() {ref = @F0::@a}

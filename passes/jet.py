@@ -43,8 +43,8 @@ def jet(
 ) -> list[list[Any | None]]:
     """The coefficients of orders 0 to `order` of each output, given those of orders 1 to `order` of the variables.
 
-    None stands for zero. `b` builds the graph that computes the coefficients. An output's coefficient of order 0 may be
-    the output itself or a value of that graph. Raises `RequestError` if the order is not from 1 to `MAX_ORDER`, and
+    None stands for zero. `b` builds the graph that computes the coefficients. An output's coefficient of order 0 is the
+    output itself, or a value of that graph. Raises `RequestError` if the order is not from 1 to `MAX_ORDER`, and
     `Unsupported` if an op with a series has no linearize rule, or calls a function that has only a VJP.
     """
     _check_order(order)
@@ -66,12 +66,12 @@ def jet_graph(
     opset: OpSet,
     name: str | None = None,
 ) -> Graph:
-    """The graph of the Taylor coefficients of `outputs`, given those of the inputs with the keys `wrt`.
+    """The graph that computes Taylor coefficients of `outputs` from those of the inputs with the keys `wrt`.
 
-    Its inputs, under fresh keys, are the coefficients of orders 1 to `order` of each entry of `wrt`. Its outputs are
-    the coefficients of orders 0 to `order` of each entry of `outputs`, which are values or references. An output whose
-    type has no tangents has only its value. Raises `RequestError` if `outputs` or `wrt` names a value twice, or if
-    `wrt` names an input that is bound or has no tangent. Other errors are those of `jet`.
+    The inputs of the graph have fresh keys: they are the coefficients of orders 1 to `order` of each entry of `wrt`.
+    Its outputs are the coefficients of orders 0 to `order` of each entry of `outputs`, which are values or references.
+    An output whose type has no tangents has only its value. Raises `RequestError` if `outputs` or `wrt` names a value
+    twice, or if `wrt` names an input that is bound or has no tangent. Other errors are those of `jet`.
     """
     _check_order(order)
     values = view.values(outputs)

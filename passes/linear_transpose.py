@@ -4,9 +4,9 @@
         t1 = mul @F0::@a,  dx   {active = [0, 1]}  ->     c1 = mul @F0::@p3, ct    {active = [0, 1]}
         t2 = mul @F0::@p3, t1   {active = [0, 1]}         c2 = mul @F0::@a, c1     {active = [0, 1]}
 
-Ops are visited in reverse. Cotangents, seeds included, are collected per value and added up when the op that defines
-the value is reached. An output that is returned twice, or is itself an input, therefore needs no special case. The
-active operands are derived from the tangent inputs, as in the verifier, so a missing mask does no harm.
+Ops are visited in reverse. The cotangents of a value, including seeds, are collected, and added up when the op that
+defines the value is reached. An output that is returned twice, or is an input, therefore needs no special case. Active
+masks are derived from the tangent inputs, as in the verifier, so a missing mask does no harm.
 
 Source: Frostig, Johnson, Maclaurin, Paszke, Radul, "Decomposing reverse-mode automatic differentiation" (2021).
 """
@@ -38,10 +38,10 @@ def linear_transpose(
 ) -> Graph:
     """The transpose of a linear graph, which maps cotangents of `graph`'s outputs to cotangents of its inputs.
 
-    Inactive outputs also become inputs, so that transposing twice gives the original map. With `wrt` or `outputs`,
-    which are primal values, only the part of the map from the tangents of `wrt` to those of `outputs` is transposed:
-    the other inputs are zero. Raises `RequestError` if the graph is not linear or has no such tangent, and
-    `Unsupported` if an op has no transpose rule.
+    Inactive outputs also become inputs, so that transposing twice gives the original map. `wrt` and `outputs` are
+    primal values. With them, only the map from tangents of `wrt` to tangents of `outputs` is transposed, and all other
+    inputs are zero. Raises `RequestError` if the graph is not linear or has no such tangent, and `Unsupported` if an op
+    has no transpose rule.
     """
     graph = view.graph(graph.name)
     if not graph.linear:
@@ -69,7 +69,7 @@ def _chosen(
     primals: Sequence[Value],
     what: str,
 ) -> list[tuple[Value, Value | None]]:
-    """Pairs of a primal value in `wanted` and its tangent; all pairs of the graph if `wanted` is None."""
+    """Pairs of a primal value in `wanted` and its tangent. If `wanted` is None, all pairs of the graph."""
     known = list(zip(primals, tangents, strict=True))
     if wanted is None:
         return known
@@ -105,12 +105,12 @@ def transpose_closed(
     """The transpose of a closed graph in its inputs `linear`, given cotangents of the outputs in `wanted`.
 
     The transpose reads values of `graph`. Its outputs are aligned with `linear`; an output is None if its input gets no
-    cotangent. For each input in `sums`, the transpose has a further input, after those for cotangents. It adds the
-    value of this further input to the cotangent of the input in `sums`.
+    cotangent. Each input in `sums` adds an input to the transpose, after those for cotangents; its value is added to
+    the cotangent of the input in `sums`.
 
     Each input in `steep` adds one output: a predicate that is true where the input's cotangent is not masked, or None
-    if it gets no cotangent. For an input that is also in `sums`, the predicate is true if that held in this iteration
-    of a loop or in an earlier one.
+    if the input gets no cotangent. For an input that is also in `sums`, the predicate is true where the cotangent was
+    not masked in this iteration of a loop or in an earlier one.
     """
     b = _builder(view, opset, view.fresh("T"))
     b.tangents = set(linear)
@@ -174,7 +174,7 @@ def _transpose_ops(
     opset: OpSet,
     needed: Collection[Value] | None = None,
 ) -> None:
-    """Propagates the cotangents from the outputs back to the inputs; only to tangents in `needed` if it is given."""
+    """Propagates cotangents from the outputs back to the inputs, and only to tangents in `needed` if it is given."""
     taken = cotangents.pop
     for op in reversed(ops):
         active = op.active
@@ -206,11 +206,11 @@ def _accumulated(b: Builder, bucket: Sequence[Value] | None) -> Value | None:
 
 
 def _where(b: Any, x: Value, cotangents: dict[Value, list[Value]], is_summed: bool) -> Value | None:
-    """A predicate that is true where the cotangent of an input is not masked; None if it gets no cotangent.
+    """A predicate that is true where the cotangent of the input x is not masked; None if x gets no cotangent.
 
-    Replaces the input's cotangents in `cotangents` by their sum. If the input is summed, its first cotangent is the sum
-    over earlier iterations of a loop. A further input of the graph then holds the predicate of the earlier iterations,
-    and the result is true where either predicate is true. No further input is added if the result is true everywhere.
+    Replaces the cotangents of x in `cotangents` by their sum. With `is_summed`, the first of them is the sum over
+    earlier iterations of a loop. A new input of the graph then holds the predicate of these iterations, and the result
+    is true where either predicate is. No input is added if the result is true everywhere.
     """
     before, own = cotangents[x][:is_summed], _accumulated(b, cotangents[x][is_summed:])
     if own is None:

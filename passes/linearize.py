@@ -4,9 +4,9 @@
         p3 = exp p2         ->          t1 = mul @F0::@a, dx          {active = [0, 1]}
                                         t2 = mul @F0::@p3, t1         {active = [0, 1]}
 
-It visits the ops that the outputs depend on, in order, and applies the rule of each op that a tangent reaches. Primal
-values are referenced, not copied, whichever graph owns them, so linear graphs can be linearized again, to any order,
-without a merge. A symbolic zero is None and costs nothing.
+The stage visits the ops on which the outputs depend, in order, and applies the rule of each op that a tangent reaches.
+Primal values are referenced in the graphs that define them, not copied. Linear graphs can therefore be linearized
+again, to any order, without a merge. A symbolic zero is None and costs nothing.
 
 Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (2022).
 """
@@ -39,10 +39,10 @@ def linearize(
 ) -> Graph:
     """The linear graph that computes the tangents of `outputs` from tangents of the inputs with the keys `wrt`.
 
-    It has one input per entry of `wrt`, under a fresh key. Its outputs are aligned with `outputs`, which are values or
-    references `@graph::@name`; an inactive output is None. Raises `RequestError` if `outputs` or `wrt` names a value
-    twice or a value without a tangent, or if `wrt` names a bound input. Raises `ResolveError` if a name is unknown, and
-    `Unsupported` if an active op has no rule.
+    The graph has one input per entry of `wrt`, under a fresh key. Its outputs are aligned with `outputs`, which are
+    values or references `@graph::@name`; an inactive output is None. Raises `RequestError` if `outputs` or `wrt` names
+    a value twice or a value without a tangent, or if `wrt` names a bound input. Raises `ResolveError` if a name is
+    unknown, and `Unsupported` if an active op has no rule.
     """
     outputs = view.values(outputs)
     primals = [view.input(key) for key in wrt]

@@ -30,7 +30,7 @@ _Kind = tuple[str, int, tuple[ir.Type, ...], ir.DictAttr]
 
 @stage
 def apply_lowerings(module: IrOp, opset: OpSet) -> None:
-    """Replaces, in place, the ops that have a lowering in the functions of a module, which is given as an operation.
+    """Replaces the ops of a module that have a lowering, in place. The module is given as an operation.
 
     Raises `Unsupported`, with the op and its location, if a custom op has no lowering, and `RuleError` if a lowering is
     circular.
@@ -73,7 +73,7 @@ def _kind(op: IrOp) -> _Kind:
 
 
 def _function(op: IrOp, key: str, name: str, body: ir.Block, opset: OpSet) -> Any:
-    """Adds a private function with the name `name`, which computes the results of the op, to the `body` of a module."""
+    """Adds a private function named `name` to the module block `body`. The function computes the results of the op."""
     alone = ir.Module.create()
     outline(op, name, alone.body)
     view = resolve(import_stablehlo(alone, name, opset))

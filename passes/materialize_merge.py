@@ -5,10 +5,10 @@
         c2 = mul @F0::@a, c1                               c1 = mul p3, ct
                                                            c2 = mul a, c1
 
-Only ops that the wanted values depend on are merged, so a linear graph that was transposed leaves nothing behind. Ops
-of a single graph keep its order, which a memory budget may have chosen (`rematerialize`). Values with equal keys are
-merged (CSE), and the op set's identities, such as `x * 1 = x`, are applied on the way. Unchanged ops are not copied:
-the flat graph shares its values, and most of its ops, with the graphs of the view.
+Only ops on which the wanted values depend are merged, so nothing remains of a linear graph that was transposed. Ops of
+a single graph keep its order, which `rematerialize` may have chosen. Values with equal keys are merged (CSE), and the
+op set's identities, such as `x * 1 = x`, are applied on the way. Unchanged ops are not copied: the flat graph shares
+its values, and most of its ops, with the graphs of the view.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,7 +28,7 @@ from tiduc.passes.rules.registry import OpSet
 
 @dataclass(frozen=True)
 class Zero:
-    """A wanted output that is zero, of a given type. Its dynamic dimensions are those of `like`."""
+    """A wanted output of zeros. `like` is a value with its dynamic dimensions."""
 
     type: Any
     like: Value | None = None
@@ -50,9 +50,9 @@ def materialize_merge(
 ) -> Graph:
     """Merges graphs into one flat graph whose outputs are the wanted values (or `Zero`s), in order.
 
-    Its first inputs are those with the keys `inputs`, in that order. Other required inputs follow in order of creation:
-    those of a graph come after those of the graphs that it refers to. Without `keep_dead_inputs`, inputs on which no
-    wanted value depends are omitted.
+    The first inputs are those with the keys `inputs`, in that order. Other required inputs follow: those of a graph
+    come after those of the graphs to which it refers. Without `keep_dead_inputs`, inputs on which no wanted value
+    depends are omitted.
     """
     values = _with_sizes(view, opset, wanted)
     read = {x for x in values if not isinstance(x, Zero)}
@@ -96,7 +96,7 @@ def materialize_merge(
 
 
 def _as_in_graph(schedule: list[Definition]) -> list[Definition]:
-    """The ops in the order of their graph, if they are all of one graph; otherwise in the given order."""
+    """The ops in their graph's order if they all belong to one graph; otherwise in the order of `schedule`."""
     if not schedule:
         return schedule
     graph = schedule[0].graph
@@ -132,7 +132,7 @@ def live(definitions: list[Definition], outputs: Sequence[Value]) -> list[Defini
 
 
 def _with_sizes(view: View, opset: OpSet, wanted: Sequence[Value | Zero | Reference]) -> list[Value | Zero]:
-    """The wanted values, with references followed; zeros of dynamic shape are emitted in a graph of their own."""
+    """The wanted values. Follows references, and emits zeros of dynamic shape in a new graph."""
     values = [x if isinstance(x, Zero) else view.values([x])[0] for x in wanted]
     if any(isinstance(x, Zero) and x.like is not None for x in values):
         b = opset.builder(view, view.fresh("Z"))
@@ -159,7 +159,7 @@ def _needed_inputs(
 
 
 def _order_of_graphs(view: View, schedule: Sequence[Definition]) -> dict[Graph, int]:
-    """Numbers the graphs of a view in the view's order, except that a graph comes after those that it refers to."""
+    """Numbers the graphs of a view in the view's order, but a graph comes after the graphs to which it refers."""
     referred: dict[Graph, dict[Graph, None]] = {}
     for op in schedule:
         referred.setdefault(op.graph, {}).update((x.graph, None) for x in op.reads)

@@ -1,8 +1,8 @@
-"""Aligned dimensions of an input and a value, along which the value's Jacobian in the input is block-diagonal.
+"""Finds aligned dimensions of an input and a value: along them, the Jacobian of the value is block-diagonal.
 
-Dimension e of a value y is aligned with dimension d of an input x if y[j] depends on x[i] only for j_e = i_d.
-An elementwise op keeps all alignments of its operand, a contraction those of its free and batching
-dimensions, and so on. An op without a rule here keeps none, so alignments are never claimed wrongly.
+Dimension e of a value y is aligned with dimension d of an input x if y[j] depends on x[i] only for j_e = i_d. An
+elementwise op keeps all alignments of its operand. A contraction keeps those of its free and batching dimensions. An op
+without a rule here keeps none, so every reported alignment is right.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ DimensionRule = Callable[[Definition, int], dict[int, int]]
 
 
 def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
-    """For x and each value that the ops compute from x, the dimensions that are aligned with dimensions of x.
+    """For x, and for each value that the ops compute from x, the dimensions aligned with dimensions of x.
 
     `order` is a schedule of the ops.
     """
@@ -46,7 +46,7 @@ def alignments(order: Iterable[Definition], x: Value) -> dict[Value, Alignment]:
 
 
 def aligned_dimensions(op: Definition, i: int) -> dict[int, int]:
-    """Maps dimensions of an op's operand to the dimensions of each result that are aligned with them."""
+    """Maps dimensions of operand i to the dimensions of each result that are aligned with them."""
     if not all(isinstance(v.type, ir.RankedTensorType) for v in (*op.operands, *op.results)):
         return {}
     rule = _RULES.get(op.name)
@@ -115,7 +115,7 @@ def _pad(op: Definition, i: int) -> dict[int, int]:
 
 
 def _without(name: str) -> DimensionRule:
-    """A rule that keeps all dimensions except one, whose number the attribute `name` holds; by default the last."""
+    """A rule that keeps all dimensions except the one in the attribute `name`, which is by default the last."""
 
     def rule(op: Definition, i: int) -> dict[int, int]:
         n = rank(op.operands[i])

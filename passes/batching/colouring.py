@@ -5,7 +5,8 @@
     . x x x
     . . x x
 
-For a symmetric matrix, a star colouring needs fewer colours: only one of two equal entries must be alone in its row.
+For a symmetric matrix, a star colouring needs fewer colours: of two equal entries, only one must be the only nonzero
+that its colour has in its row.
 
 Sources: Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices" (1974); Gebremedhin, Manne, Pothen, "What
 color is your Jacobian?" (2005), algorithms 3.1 and 4.1.
@@ -23,10 +24,9 @@ Entries = tuple[Numbers, Numbers]
 
 
 def column_colours(entries: Entries, count: int) -> Numbers:
-    """A colour for each of `count` columns. No row has nonzeros in two columns of one colour.
+    """A greedy colouring of `count` columns: no row has nonzeros in two columns of one colour.
 
-    The colouring is greedy. It visits the columns by descending number of nonzeros, or in the given order if that takes
-    fewer colours.
+    Visits the columns by descending number of nonzeros, or in order if that takes fewer colours.
     """
     rows, columns = entries
     in_row, in_column = _grouped(rows, columns), _grouped(columns, rows)
@@ -62,10 +62,10 @@ def _free(taken: set[int]) -> int:
 
 
 def star_colours(entries: Entries, count: int) -> Numbers:
-    """A colour for each column of a symmetric matrix, such that every path of four columns has at least three colours.
+    """A colour for each column of a symmetric matrix. Every path of four columns has at least three colours.
 
-    Then at least one of the equal entries (i, j) and (j, i) is alone: no other column of its colour has a nonzero in
-    its row.
+    Therefore, of the equal entries (i, j) and (j, i), at least one is alone: no other column of its colour has a
+    nonzero in its row.
     """
     rows, columns = entries
     neighbours: dict[int, list[int]] = {j: [] for j in range(count)}
@@ -94,7 +94,7 @@ def _has_other(around: Sequence[int], w: int, colours: Sequence[int]) -> bool:
 
 
 def is_alone(entries: Entries, colours: Numbers) -> NDArray[np.bool_]:
-    """For each entry, whether it is the only entry of its row in the columns of its colour."""
+    """For each entry, whether no other column of its colour has a nonzero in its row."""
     rows, columns = entries
     keys = rows * (int(colours.max(initial=0)) + 1) + colours[columns]
     _, at, counts = np.unique(keys, return_inverse=True, return_counts=True)

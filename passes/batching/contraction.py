@@ -19,9 +19,9 @@ from tiduc.passes.batching.table import batch
 def dot_general(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Turns the batch of two batched operands into a batching dimension.
+    """Batches a product. If both operands are batched, the batch becomes a batching dimension.
 
-    The batch of one operand becomes a free dimension, which is moved to the front of the result.
+    If one operand is batched, the batch becomes a free dimension, which is moved to the front of the result.
     """
     d = Contraction.of(op)
     batches, summed = (
@@ -46,7 +46,7 @@ def dot_general(
 def convolution(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """Puts the batch into the images (lhs batched), the output features (rhs batched), or the groups (both).
+    """Batches a convolution: by images (lhs batched), by output features (rhs batched), or by groups (both).
 
     Groups are contiguous. If one operand is batched, a dimension of g groups of m becomes g groups of k m. If both
     operands are batched, each example has g groups of its own: k g groups of m.

@@ -1,8 +1,7 @@
 """Calls, branches and loops: a callee is batched once per pattern of batched arguments.
 
-With a batched branch index, all branches run, and each example selects its result. With a batched loop
-condition, the loop runs while the condition holds for any example, and examples that are done keep their
-values.
+With a batched branch index, all branches run, and each example selects its result. With a batched loop condition, the
+loop runs while the condition holds for any example. Finished examples keep their values.
 """
 
 from collections.abc import Sequence
@@ -210,7 +209,7 @@ def _condition(b: StablehloBuilder, record: Loop, flags: Sequence[bool]) -> tupl
 
 @dataclass(frozen=True)
 class _WhileAny:
-    """A condition that holds while any example continues, and a body that updates only the examples that continue."""
+    """A condition that holds while any example continues, and a body that updates only continuing examples."""
 
     cond: Graph
     body: Graph

@@ -6,8 +6,8 @@
     -z                   is   -1 * z
     (d * z) * z          is   d * (z * z)           so its sum over the batch is d * sum(z * z)
 
-Products are associated in another order, so results may differ in the last places, and z * z may overflow where
-d * z * z does not. Element types of 16 bits or fewer are therefore left alone, except bf16, whose range is that of f32.
+Products are associated in another order, so results may differ in the last places. Besides, z * z may overflow where d
+* z * z does not. Types of at most 16 bits are therefore excluded, except bf16, which has the range of f32.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ class Factored:
 def factored(
     b: StablehloBuilder, op: Definition, operands: Sequence[Factored], is_summed: bool
 ) -> Factored | None:
-    """The result of an op as a factor and a core, or None if the op yields no factor.
+    """The result of an op as a factor and a core; None if the result has no factor.
 
-    A product of two batched values gets a factor only if it is summed over the batch. Otherwise, one op multiplies the
-    values of the examples. Other ops may need these values anyway.
+    A product of two batched values has a factor only if it is summed over the batch. Otherwise a single op multiplies
+    the values of the examples, which other ops may need anyway.
     """
     rule = _RULES.get(op.name)
     if rule is None or not _has_range(element(op.result)):

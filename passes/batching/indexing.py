@@ -16,10 +16,10 @@ from tiduc.passes.rules.gather import clamp_indices
 
 @batch("stablehlo.gather")
 def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Gathers with an additional dimension for the batch.
-
-    It is a batching dimension if the operand and the indices are batched, a slice dimension of full size if only the
-    operand is, and one more dimension of the indices otherwise.
+    """Adds a dimension for the batch to a gather:
+    - a batching dimension if the operand and the indices are batched;
+    - a slice dimension of full size if only the operand is batched;
+    - a further dimension of the indices if only the indices are batched.
     """
     d = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     of_operand, of_indices = at
@@ -43,10 +43,10 @@ def gather(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence
 
 @batch("stablehlo.scatter")
 def scatter(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Scatters with an additional dimension for the batch.
+    """Adds a dimension for the batch to a scatter.
 
-    It is a batching dimension if the positions are batched, else a window dimension of full size. Batched values that
-    the body captures need a loop.
+    If the positions are batched, it is a batching dimension; otherwise, a window dimension of full size. If the body
+    captures batched values, the scatter runs in a loop.
     """
     count = len(op.results)
     if any(at[2 * count + 1 :]):

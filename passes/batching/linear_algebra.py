@@ -27,7 +27,8 @@ _SINGLE = targets("gtsv2", "tridiagonal_solve_perturbed", "pivots_to_permutation
 
 
 def _called(b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]) -> Sequence[Value]:
-    """Factorizes or solves a stack of matrices. In the layouts, if given, the batch is the slowest dimension.
+    """Applies a factorization or a solver to a stack of matrices. If there are layouts, the batch is the slowest
+    dimension.
 
     Sharding rules are dropped, because they list the dimensions of one example.
     """

@@ -1,4 +1,4 @@
-"""Patterns of sparse Jacobians: which elements of an input each element of a value may depend on.
+"""Patterns of sparse Jacobians: the elements of an input on which each element of a value may depend.
 
     y = x[1:] - x[:-1]        pattern of y:  [[0, 1], [1, 2], [2, 3], ...]
 
@@ -19,10 +19,10 @@ from tiduc.passes.batching.places import MOST, Known, Places, TooManyPlaces, num
 
 
 def patterns(view: View, wanted: Sequence[Value], x: Value, known: Known) -> list[Places | None]:
-    """The sparsity pattern of each wanted value's Jacobian in x. None for a value that does not depend on x.
+    """The sparsity pattern of the Jacobian of each wanted value in x. None for a value that does not depend on x.
 
-    `known` gives the values of constant integers that index arrays. Raises `TooManyPlaces` if the ops do not determine
-    which elements are read, as in loops, or if a pattern is not sparse.
+    `known` gives the values of constant integers that index arrays. Raises `TooManyPlaces` if a pattern is not sparse,
+    or if the ops do not determine which elements are read, as in loops.
     """
     patterns = {x: numbered(x).reshape(-1, 1)}
     _extend(view, view.schedule(wanted), patterns, known)

@@ -1,4 +1,4 @@
-"""Which elements of an operand each element of a result may depend on, per op: the Jacobian's pattern of one op.
+"""The pattern of the Jacobian of one op: the elements of an operand on which each element of a result may depend.
 
 `sources(op, i, y, known)` is an integer array [size of y, m]: row j has the flat indices of the elements of operand i
 that element j of the result y may depend on, and -1 for none. An op without a rule here depends on all elements whose
@@ -27,13 +27,13 @@ MOST = 2**24
 
 
 class TooManyPlaces(Exception):
-    """Raised if a pattern is not sparse, or so large that the search for it would not pay off."""
+    """Raised if a pattern is not sparse, or so large that finding it would not pay off."""
 
 
 def sources(op: Definition, i: int, y: Value, known: Known) -> Places:
-    """The flat indices of the elements of operand i on which each element of the result y may depend.
+    """For each element of the result y, the flat indices of the elements of operand i on which it may depend.
 
-    Raises `TooManyPlaces` if there are too many.
+    Raises `TooManyPlaces` if there are too many indices.
     """
     if max(_size(shape(v)) for v in (y, *op.operands)) > MOST:
         raise TooManyPlaces

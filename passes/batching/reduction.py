@@ -66,7 +66,7 @@ batch("stablehlo.sort")(_reducing(0, _sort))
 def batch_norm_inference(
     b: StablehloBuilder, op: Definition, x: Sequence[Value], at: Sequence[bool]
 ) -> Sequence[Value]:
-    """If only the operand is batched, the batch is one more dimension, because elements are scaled per feature.
+    """If only the operand is batched, adds a dimension for the batch, because the op scales elements per feature.
 
     Otherwise the op runs in a loop.
     """

@@ -9,9 +9,9 @@ An op without a rule runs k times, in a loop (`mapped`). The rule of an op, as a
 
     batch   (b, op, x, at) -> y      y[i] = f(x[i])
 
-`x` are the operands, then the values that the op's regions capture. `at` says which of them are batched: they
-have a batch dimension of size k in front. `op` is the op of one example. A result is a batched value, or an
-`Unbatched` if it does not depend on the batch. `b.engine` is a `Batching`.
+`x` are the operands, then the values that the op's regions capture. `at` flags the batched ones, which have a batch
+dimension of size k in front. `op` is the op of one example. A result is a batched value, or an `Unbatched` if the value
+does not depend on the batch. `b.engine` is a `Batching`.
 """
 
 from collections.abc import Callable, Sequence
@@ -147,7 +147,7 @@ def spread_all(b: StablehloBuilder, x: Sequence[Value], at: Sequence[bool]) -> l
 
 
 def along(b: StablehloBuilder, x: Value, like: Value) -> Value:
-    """A vector x with one number per example, broadcast to the shape of the batched value `like`."""
+    """Broadcasts x, a vector with one number per example, to the shape of the batched value `like`."""
     return b.broadcast_in_dim(x, [0], with_element(like.type, element(x)))
 
 
@@ -243,8 +243,8 @@ def in_loop(
 ) -> tuple[Value, ...]:
     """Emits a loop that computes the wanted values for one example after another.
 
-    `given` maps each value that the computation reads to a pair: the value that replaces it in the graph of `b`, and
-    whether this value is batched. Constants may be omitted.
+    `given` maps each value that the computation reads to a pair: its replacement in the graph of `b`, and whether the
+    replacement is batched. Constants may be omitted.
     """
     read = {x: pair for x, pair in given.items() if pair[1] or not x.is_constant}
     order = sorted(read, key=lambda x: not read[x][1])

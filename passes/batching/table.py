@@ -1,4 +1,4 @@
-"""The batching rule table of StableHLO and CHLO, and its declaration functions, which the rule files call."""
+"""The table of batching rules of StableHLO and CHLO, and the functions by which rule files declare rules."""
 
 from tiduc.passes.batching.registry import BatchRules
 

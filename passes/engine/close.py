@@ -1,4 +1,4 @@
-"""close: outlines values into a closed graph, such as the body of a call, whose inputs stand for given values.
+"""close: outlines ops into a closed graph, such as the body of a call. Its inputs represent the values `given`.
 
 close [t2] given [dx, p3]:     C0: dx, p3 = inputs
                                    t2 = mul p3, dx

@@ -2,11 +2,11 @@
 
     y = tanh m; the transpose reads y and 1 - y y       keep y;  recompute 1 - y y
 
-The residuals are the values of fewest bytes from which cheap ops recompute the wanted values, given loop invariants: a
-minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted values. Among
-several minimum cuts, the one nearest to the wanted values is chosen, which leaves least to recompute. Comparisons for
-equality are kept, since recomputed numbers may differ in their last digit. Induction variables, which change by a
-constant per iteration, are never kept: the iteration's number gives them.
+The residuals are the values of fewest bytes from which cheap ops, with loop invariants, recompute the wanted values.
+They are a minimum cut between the values that cannot be recomputed (carries, matrix products, ...) and the wanted
+values. Of several minimum cuts, the one nearest to the wanted values is chosen, because it leaves least to recompute.
+Comparisons for equality are residuals, because recomputed numbers may differ in their last digit. Induction variables
+are never residuals: they change by a constant per iteration, so the iteration's number determines them.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,7 +25,8 @@ from tiduc.dialect.shapes.types import bits
 def cheapest_residuals(
     wanted: Sequence[Value], free: Collection[Value], cheap: Collection[str] = CHEAP
 ) -> list[Value]:
-    """The values of fewest bytes from which cheap ops, with the free values, compute the wanted values.
+    """The residuals: the values of fewest bytes from which cheap ops compute `wanted`. The ops may also read `free`
+    values.
 
     `cheap` are the names of cheap ops. Values of merged graphs are not allowed, because an op of such a graph may read
     other operands than `Value.definition` has.
@@ -36,9 +37,10 @@ def cheapest_residuals(
 def _computed_from(
     wanted: Sequence[Value], free: set[Value], cheap: Collection[str]
 ) -> dict[Value, list[Value]]:
-    """Maps each value on which `wanted` depends to the operands of the cheap op that recomputes it, or to [].
+    """The graph in which residuals are a cut: maps each value to the operands of the cheap op that recomputes it.
 
-    Leaves out values that cheap ops compute from free values alone.
+    A value that no cheap op recomputes is mapped to []. Leaves out values that cheap ops compute from `free` values
+    alone.
     """
     is_free: dict[Value, bool] = dict.fromkeys(free, True)
     before: dict[Value, list[Value]] = {}
@@ -68,7 +70,7 @@ def capacity(x: Value) -> int:
 
 
 def induction_variables(step: Any) -> dict[Value, tuple[Any, int]]:
-    """Maps each induction variable of a loop body to the index of its carry, and to its increment per iteration.
+    """Maps each induction variable of a loop body to its carry's index and to its increment per iteration.
 
     An induction variable is a carry of a forward loop to which each iteration adds a constant integer.
     """

@@ -1,4 +1,5 @@
-"""split: separates the linear graph of a closed graph from the primal values that it reads (calls, branches, loops).
+"""split: linearizes the body of a call, branch or loop, and separates the linear graph from the primal values that it
+reads.
 
 @f: p2 = a*x; y = exp p2       linear: dx -> t1 = a*dx; t2 = y*t1        reads: a, an input; y, a residual
 """
@@ -35,9 +36,13 @@ class LinearSplit:
     """The linear graph of a graph `primal`, and the primal values that its linear ops read.
 
     `tangents` are aligned with the active inputs, and `outputs` with the graph's outputs; an inactive output is None.
-    The values read are of three kinds: `inputs`; `residuals`, which the primal graph must return; and, for a loop's
-    body, `invariant` values, which are the same in all iterations. The `level` of a primal value is 0 if it is computed
-    from constants, 1 if it is a loop invariant, and 2 if it varies.
+    There are three kinds of primal values that linear ops read:
+    - `inputs` of the primal graph;
+    - `residuals`, which the primal graph must return;
+    - `invariant` values of a loop's body, which are equal in all iterations.
+
+    The `level` of a primal value is 0 if it is computed from constants, 1 if it is a loop invariant, and 2 if it
+    varies.
     """
 
     primal: Graph
@@ -53,9 +58,9 @@ class LinearSplit:
     def fewest(self, b: StablehloBuilder, given: Sequence[Value]) -> "LinearSplit":
         """A copy whose residuals take the fewest bytes. Cheap ops recompute the other values.
 
-        The recomputation may read the inputs that are read anyway, and the values `given`. The values of `given` that
-        it reads become residuals. If calls, branches and loops in the graph have more than `MOST_CARRIED` residuals,
-        only values in `given` stay residuals, and all other values are recomputed from the graph's inputs.
+        Recomputing ops may read `inputs` and the values `given`. The values of `given` that they read become residuals.
+        If more than `MOST_CARRIED` residuals are results of calls, branches and loops, all values are recomputed from
+        the graph's inputs and `given`.
         """
         free = dict.fromkeys([*self.inputs, *given])
         kept = set(cheapest_residuals(self.residuals, free))
@@ -110,9 +115,10 @@ class LinearSplit:
         return Hoisted(ops, [x for x in read if x in fixed])
 
     def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
-        """The closed linear graph that computes `wanted`; a type in `wanted` is an output of zeros. Discards `linear`.
+        """The closed linear graph that computes `wanted` from `given`. A type in `wanted` is an output of zeros.
 
-        A tangent in `given` takes its dynamic dimensions from its primal, if `given` has the primal too.
+        A tangent in `given` takes its dynamic dimensions from its primal, if `given` has the primal, too. Discards
+        `linear`.
         """
         graph = close(b.view, wanted, given, self.opset, name=f"{stem(self.primal)}.jvp")
         inside = dict(zip(given, graph.inputs.values(), strict=True))
@@ -220,9 +226,10 @@ def _is_smaller(op: Definition) -> bool:
 
 
 def _unbounded_sequences(primal: Sequence[Definition]) -> set[Value]:
-    """Sequences of loops whose trip count is unknown, even if it has a bound, and values computed from these sequences.
+    """Sequences of loops whose trip count is unknown, and values that are computed from these sequences.
 
-    They cannot be residuals, because outside the graph their number of elements is not known.
+    They cannot be residuals, because their number of elements is unknown outside the graph. A bound of the trip count
+    does not help.
     """
     unbounded: set[Value] = set()
     for op in primal:

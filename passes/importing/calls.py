@@ -1,10 +1,11 @@
 """Inlines function calls where inlining costs nothing, and turns other calls into calls of graphs; part of import.
 
-A function is inlined if it is called once, is small, draws random numbers, or returns the vectors or LU factors of a
-factorization or the logarithm of a determinant, so that `passes/rules/spectral.py` and `determinant.py` see how they
-are used. A `no_inline` function is inlined if it draws random numbers, or if the caller asks to inline all calls. A
-function that names its own derivative, or has a rule, is never inlined. A function with `tidu.checkpoint` is always
-inlined, and its ops get that attribute. Any other function is linearized and transposed once for all its call sites.
+A function is inlined if it is called once, is small or draws random numbers. It is also inlined if it returns vectors
+or LU factors of a factorization, or the logarithm of a determinant: `passes/rules/spectral.py` and `determinant.py`
+look at the ops that read these. A `no_inline` function is inlined if it draws random numbers, or if the user asks to
+inline all calls. A function that names its own derivative, or has a rule, is never inlined. A function with
+`tidu.checkpoint` is always inlined, and its ops get that attribute. Any other function is linearized and transposed
+once for all call sites.
 """
 
 from collections import Counter
@@ -48,9 +49,8 @@ def convert_calls(functions: Mapping[str, IrOp], roots: list[str], inline: bool)
     """Inlines the calls reachable from the roots, or turns them into `tidu.call`s.
 
     Returns the names of the functions that the remaining calls name. With `inline`, every call that may be inlined is
-    inlined. Raises `Unsupported` for a function that is recursive,
-    directly or indirectly; for a call, in a region that cannot hold calls, of a function that may not be inlined; and
-    for a function that has more than `MOST` ops after its calls are inlined.
+    inlined. Raises `Unsupported` if a function is recursive, if a function that may not be inlined is called in a
+    region that cannot hold calls, or if a function has more than `MOST` ops after inlining.
     """
     calls, order = _calls_first(functions, roots)
     uses = Counter(callee for inner in calls.values() for _, callee in inner)
@@ -115,7 +115,7 @@ def _calls_first(functions: Mapping[str, IrOp], roots: list[str]) -> tuple[Calls
 def _without_calls(
     functions: Mapping[str, IrOp], calls: Calls, order: list[str]
 ) -> tuple[dict[str, ir.Operation], dict[str, int]]:
-    """A copy, with all calls inlined, of each function that a region without calls of graphs calls; and its size."""
+    """Copies of functions with all calls inlined, and their sizes, for regions that cannot hold calls of graphs."""
     wanted: dict[str, tuple[Any, str]] = {}
     for name in reversed(order):  # callers come before callees
         for call, callee in calls[name]:
@@ -154,7 +154,7 @@ def _may_be_inlined(function: IrOp) -> bool:
 
 
 def _returns_part(function: IrOp) -> bool:
-    """Whether a function returns the logarithm of a determinant, vectors or LU factors, or a view of these."""
+    """Whether a function returns the logarithm of a determinant, vectors or LU factors, or parts of these."""
     for y in list(operations(function.regions[0].blocks[0]))[-1].operands:
         op = y.owner
         if not isinstance(op, ir.Block) and op.name == SELECT and sizes_of_pivots(op) is not None:

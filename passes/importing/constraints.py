@@ -30,7 +30,7 @@ def _violation(op: IrOp, reason: str) -> ParseError:
 
 
 def _all_gather(op: IrOp) -> None:
-    """An empty result requires an empty operand, and global device ids require a channel, as in other collectives."""
+    """An empty result requires an empty operand. As in other collectives, global device ids require a channel."""
     for x, y in zip(op.operands, op.results, strict=True):
         if 0 in sizes_in(y.type) and 0 not in sizes_in(x.type):
             raise _violation(op, f"gathers {x.type} into the empty {y.type}")
@@ -76,7 +76,7 @@ def _broadcasting(op: IrOp) -> None:
 
 
 def _dynamic_conv(op: IrOp) -> None:
-    """Batching and feature dimensions must be as in `convolution`, the only one of the two ops that MLIR verifies."""
+    """Batching and feature dimensions must be as in `convolution`. MLIR verifies them in `convolution` only."""
     numbers = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     groups, batches = (
         ir.IntegerAttr(op.attributes[f"{of}_group_count"]).value for of in ("feature", "batch")
@@ -122,7 +122,7 @@ def _fft(op: IrOp) -> None:
 
 
 def _real_dynamic_slice(op: IrOp) -> None:
-    """Operand and result must have equal rank, and each dimension must have a start, a limit and a stride."""
+    """The operand and the result must have equal rank. Each dimension must have a start, a limit and a stride."""
     rank = len(sizes_in(op.operands[0].type))
     if len(sizes_in(op.results[0].type)) != rank or any(
         list(sizes_in(x.type)) not in ([rank], [DYNAMIC]) for x in list(op.operands)[1:]

@@ -8,8 +8,8 @@
 Composites without a rule become calls, by StableHLO's pass. Calls are inlined or become calls of graphs (`calls.py`),
 scans become loops (`scans.py`), and functions named `relu` get a relu's derivative (`relus.py`). Each public function
 becomes a graph. Any other function that is still called becomes a private graph. An input's key is its `tidu.name`
-attribute, or else the name in its location (which JAX writes, and the parser takes from the text), or else `argN`. All
-attributes of the module, functions, arguments, results and ops are kept.
+attribute, else the name in its location, else `argN`. JAX writes names into locations, and the parser takes them from
+the text. All attributes of the module, functions, arguments, results and ops are kept.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -118,7 +118,7 @@ def _expand_draws(
     roots: Collection[str],
     kept: Collection[str],
 ) -> None:
-    """Expands the `rng` ops of the root functions. Refuses them in graphs, and in other functions that are kept."""
+    """Expands the `rng` ops of the root functions. Refuses `rng` in graphs and in kept functions."""
     for op in symbols:
         if op.name == "tidu.graph" or symbol(op) in kept:
             refuse_rng(op)

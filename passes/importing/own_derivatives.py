@@ -5,9 +5,9 @@
     func.func private @f(%x: T) -> U attributes {tidu.root = @g}    @g (x..., y...) -> the residuals, which are zero
     func.func private @f(%b: U, %k: T) -> U attributes {tidu.linear_solve = @g}   @g (x..., k...) -> b..., linear in x
 
-There is one tangent for each argument and result of a float or complex type, in order; residuals have the types of the
-results y. Such a function is never inlined; its calls are differentiated by the function that it names. A function for
-which the op set has a rule is not inlined either.
+There is one tangent for each argument and result of a float or complex type, in order. Residuals have the types of the
+results y. A function with such an attribute is never inlined; the function that it names differentiates its calls. A
+function for which the op set has a rule is not inlined either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -158,7 +158,7 @@ def _signature(function: IrOp) -> tuple[list[ir.RankedTensorType], list[ir.Ranke
 
 
 def _outline_body(function: ir.Operation, name: str, functions: dict[str, ir.Operation]) -> None:
-    """Moves the body and the derivative's name to a new private function, which the public function calls."""
+    """Moves a function's body and its derivative's name to a new private function, which the function then calls."""
     inner = next(n for i in count() if (n := f"{name}.body{'_' * i}") not in functions)
     moved = [attribute for attribute in (FUNCTION, SOLVER, *NAMED_GRAPHS) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}

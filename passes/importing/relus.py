@@ -30,7 +30,7 @@ _NAME = re.compile(r"(relu6?)(_\d+)?")
 
 
 def mark_relus(functions: dict[str, IrOp]) -> None:
-    """Marks the maxima and minima in functions that are named `relu` or `relu6` and compute these functions."""
+    """Marks the maxima and minima in functions that are named `relu` or `relu6` and that compute a ReLU or ReLU6."""
     for name, function in functions.items():
         match = _NAME.fullmatch(name)
         if match is None or len(function.regions[0].blocks) != 1:

@@ -10,9 +10,9 @@
     normal     a + s sqrt(2) erfinv(2 u - 1)
     integers   a + k mod (b - a), with k of 64 bits
 
-A draw in a branch gets its words from the region around the branch. A loop that draws carries a state, which each
-iteration advances, and from which it gets its words. No two draws share a stream, and the results are a function of the
-seed, so a recomputed op gives the same bits. THREE_FRY, unlike PHILOX, gives equal bits in IREE and XLA.
+A draw in a branch gets its words from the region around the branch. A loop that draws carries a state; each iteration
+takes words from it and advances it. No two draws share a stream. The numbers depend only on the seed, so a recomputed
+op gives the same numbers. THREE_FRY, unlike PHILOX, gives equal bits in IREE and XLA.
 
 Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
 """
@@ -90,7 +90,7 @@ class _Emitter(IrEmitter):
         return self.constants[key]
 
     def bits(self, state: IrValue, sizes: Sequence[int], width: int = 64) -> tuple[IrValue | None, IrValue]:
-        """The next state of the generator (None if the array has a dynamic shape), and an array of random words."""
+        """The next state of the generator, and an array of random words. The state is None for a dynamic shape."""
         type_ = ir.RankedTensorType.get(sizes, ir.IntegerType.get_unsigned(width))
         if is_dynamic(type_):
             wide = threefry(self, state, self.count)
@@ -109,7 +109,7 @@ class _Emitter(IrEmitter):
 
 
 def expand_rng(function: IrOp) -> None:
-    """Expands the `rng` ops of a function, in place. A function that uses one gets a last argument for the seed.
+    """Expands the `rng` ops of a function, in place. Adds the seed as the last argument if there are such ops.
 
     Raises `Unsupported` if numbers of the type cannot be drawn, or if the op is in a region other than a branch or a
     loop.
@@ -142,7 +142,7 @@ def refuse_rng(op: IrOp) -> None:
 
 
 def _draws(block: ir.Block) -> list[ir.Operation]:
-    """The `rng` ops in a block and its branches, and the loops that contain other `rng` ops, in order."""
+    """The `rng` ops in a block and its branches, and the loops that contain `rng` ops, in order."""
     draws: list[Any] = []
     for op in operations(block):
         if op.name == RNG:
@@ -185,7 +185,7 @@ def _expand(draws: Sequence[IrOp], streams: Sequence[IrValue]) -> None:
 
 
 def _expand_loop(op: IrOp, state: IrValue) -> None:
-    """Adds a state to the values that a loop carries, and expands the draws in its condition and body."""
+    """Adds the state to a loop's carries, and expands the draws in its condition and body."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     types = [*(y.type for y in op.results), state.type]
     loop = ir.Operation.create(
@@ -209,7 +209,7 @@ def _expand_loop(op: IrOp, state: IrValue) -> None:
 
 
 def _streams_in(block: ir.Block, count: int) -> tuple[IrValue | None, list[IrValue]]:
-    """The state after an iteration, and the states of `count` streams, given the state in the block's last argument."""
+    """The next state, and the states of `count` streams. The last argument of the block holds the current state."""
     b = _Emitter(ir.InsertionPoint.at_block_begin(block), block.owner.location)
     return b.streams(list(block.arguments)[-1], count)
 

@@ -17,7 +17,7 @@ _LOW = 2**32 - 1
 
 
 def threefry(b: IrEmitter, state: IrValue, count: IrValue) -> IrValue:
-    """A flat array of `count` 64-bit random words for a state, which consists of a key and a counter.
+    """A flat array of `count` random words of 64 bits. `state` consists of a key and a counter.
 
     `count` is a tensor<1xi64>. The builder's `constant` and `broadcast_in_dim` fill flat arrays of this length.
     """

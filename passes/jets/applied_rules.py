@@ -1,6 +1,6 @@
-"""Linearize rules applied to placeholders of tangents, from which the series of an op's results follow.
+"""Applies linearize rules to placeholders of tangents. The series of an op's results follow from the emitted ops.
 
-A rule gives dy = L(x, y) dx. The placeholder dx stands for one of two series that follow from the series of x:
+A rule gives dy = L(x, y) dx. The placeholder dx represents one of two series that follow from the series of x:
 
     derivative            x'(t) = x_1 + 2 x_2 t + ...          then dy stands for y'(t),              y_k = dy_{k-1} / k
     difference quotient   (x(t) - x_0) / t = x_1 + x_2 t + ... then dy stands for (y(t) - y_0) / t,   y_k = dy_{k-1}
@@ -106,7 +106,7 @@ def apply_rule(
 def solve_of(
     rule: AppliedRule, op: Definition, opset: OpSet, has_series: Callable[[Value], bool]
 ) -> Definition | None:
-    """The last op that the rule of the solve `op` emitted, if that op is a solve with the same matrix; else None."""
+    """The last op that the rule of the solve `op` emitted, if it is a solve with the same matrix; else None."""
     if opset.key(op) not in SOLVES:
         return None
     ends = {dy.definition for dy in rule.tangents if dy is not None}

@@ -22,7 +22,7 @@ Flags = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Jet:
-    """The coefficients of the outputs of a closed graph: order 0, and orders 1 to K for an output with a series.
+    """The coefficients of the outputs of a closed graph: of order 0, and of orders 1 to K for outputs with a series.
 
     A coefficient is None for zero. `given` has the coefficients of the inputs in the same form.
     """
@@ -44,7 +44,7 @@ class JetBranches:
 
 @dataclass(frozen=True)
 class JetLoop:
-    """The body and condition of a loop on coefficients, and which operands and outputs have a series."""
+    """The body and condition of a loop on coefficients. Flags say which operands and outputs have a series."""
 
     body: Graph
     cond: Graph | None
@@ -59,8 +59,8 @@ _LOOPS = Cache[tuple[Graph, Graph | None, Flags, int], JetLoop]()
 def extend(series: Series, op: Definition, order: int) -> None:
     """Computes the coefficients of the op's results up to `order`.
 
-    For an op that a linearize rule emitted, orders may be requested one by one. Each request emits the op on all
-    coefficients up to this order, so lower orders are recomputed.
+    For an op that a linearize rule emitted, orders may be requested one by one. Each request emits the op for all
+    orders up to `order`, so lower orders are recomputed.
     """
     have = series.coefficients.get(op.results[0])
     if order == 0:

@@ -1,4 +1,5 @@
-"""Recurrences for powers, whose linearize rule is expensive: it needs x^{p-1}, x^{p-2}, ..., at a cost of order K^3.
+"""Recurrences for powers. The linearize rule of a power is expensive: it needs x^{p-1}, x^{p-2}, ..., in time of order
+K^3.
 
     y = x^p    x y' = p x' y              y_k = (sum over j = 1..k of (p j - (k - j)) x_j y_{k-j}) / (k x_0)
     y = x^p    l = log x;  u = p l        l_k = (x_k - (sum over 0 < j < k of j l_j x_{k-j}) / k) / x_0
@@ -7,9 +8,8 @@
 The first recurrence is for a constant exponent that is not a natural number, the second for an exponent with a series.
 A power with a natural exponent uses its linearize rule, which is exact at 0 and ends with x^2.
 
-Where x_0 = 0, the coefficients of orders below p are 0, and coefficients of higher orders do not exist (NaN). If the
-exponent varies, the coefficient of order p is x_1^p, and the coefficient of order 1 is the one that the linearize rule
-gives.
+Where x_0 = 0, coefficients of orders below p are 0, and those of higher orders do not exist (NaN). If the exponent
+varies, the coefficient of order p is x_1^p, and that of order 1 follows from the linearize rule.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), table 13.2.
 """

@@ -3,9 +3,9 @@
     bilinear op       (a b)_k = sum over i = 0..k of a_i b_{k-i}          (Leibniz' rule)
     any other op      by its linearize rule (`applied_rules.py`), which gives y_k from coefficients of lower orders
 
-A linearize rule gives y' = L(x, y) x'. The rule runs once, on placeholders, and the series of the ops that it emits are
-computed in the same way. y_k needs them up to order k - 1, so the recursion ends: the rule of a sine reads a cosine,
-whose rule reads the sine, one order lower. Equal ops share one series.
+A linearize rule gives y' = L(x, y) x'. The rule runs once, on placeholders. The series of the emitted ops are computed
+in the same way. y_k needs them up to order k - 1, so the recursion ends: the rule of a sine reads a cosine of one order
+less, and the rule of the cosine reads the sine. Equal ops share one series.
 
 Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 13.
 """
@@ -169,9 +169,9 @@ class Series:
         return self._by_recurrence(by_hand) if by_hand is not None else self._by_rule(op)
 
     def _shares(self, op: Definition, others: Sequence[Value], same: Definition | None = None) -> Step:
-        """Makes the results of `op` share the series of the values `others`.
+        """Makes the results of `op` share the series of the values `others`. Returns the step of `op`.
 
-        Returns the step of `op`, which computes the series of the results of `same`, or does nothing if `same` is None.
+        The step computes the series of the results of `same`; it does nothing if `same` is None.
         """
         for x, y in zip(others, op.results, strict=True):
             self.limits[y], self.coefficients[y] = self.limits[x], self.coefficients[x]
@@ -188,9 +188,9 @@ class Series:
         return None if same is op else same
 
     def copy_results(self, op: Definition) -> None:
-        """Sets the coefficients of order 0 to the op's results.
+        """Sets the coefficients of order 0 to the results of the op.
 
-        If other values replace the op's operands, a copy of the op reads these values, and its results are taken.
+        If other values replace the op's operands, they are the results of a copy of the op that reads these values.
         """
         results: Sequence[Any] = op.results
         if op.graph in self._rule_graphs or self._is_moved(op):
@@ -203,9 +203,9 @@ class Series:
         return any(self.coefficients[x][0] is not x for x in op.reads)
 
     def _copied(self, op: Definition, order: int) -> Sequence[Value | None]:
-        """Copies an op that is linear in its active operands, and returns the copy's results; None for zeros.
+        """Copies an op that is linear in its active operands. Returns the copy's results, with None for zeros.
 
-        The copy reads the coefficients of order `order` of the active operands, and those of order 0 of the others.
+        The copy reads coefficients of order `order` of the active operands, and of order 0 of the others.
         """
         flags = (
             op.active
@@ -224,7 +224,7 @@ class Series:
     # ---- series of results ------------------------------------------------------------------------------------
 
     def _is_linear(self, op: Definition) -> bool:
-        """Whether an op that a rule emitted is linear in all values with a series that it reads."""
+        """Whether an op that a rule emitted is linear in all operands with a series."""
         if op.active is None or op.captures:
             return False
         return all(flag or not self.limits[x] for x, flag in zip(op.operands, op.active, strict=True))
@@ -270,7 +270,7 @@ class Series:
         return step
 
     def _by_rule(self, op: Definition) -> Step:
-        """A step by the op's linearize rule, which runs when a coefficient of order 1 or more is first requested."""
+        """A step by the op's linearize rule. The rule runs when a coefficient of order 1 or more is first requested."""
         steps: list[Step] = []
 
         def step(op: Definition, order: int) -> None:

@@ -4,8 +4,8 @@
       %t = stablehlo.multiply %a, %x {tidu.active = ...} ->   %0 = stablehlo.multiply %a, %x
       stablehlo.return %t }) {sym_name = "main"}                return %0 }
 
-Active masks are dropped, so CSE merges ops that differed only in them. Simplification then runs until the function
-stops shrinking, and sorts with the same order are fused.
+Active masks are dropped, so CSE merges ops that differed only in their masks. Simplification then runs until the
+function stops shrinking, and sorts with the same order are fused.
 """
 
 from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ def _native(name: str) -> Callable[[Any], None]:
 
 
 def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[IrOp], None]]) -> None:
-    """Repeats the steps, each of which runs to its own fixed point, until none of them changes the number of ops."""
+    """Repeats the steps until no step changes the number of ops. Each step runs to its own fixed point."""
     body = function.regions[0].blocks[0].operations
     size = unchanged = 0
     for step in cycle(steps):
@@ -128,7 +128,7 @@ def _to_fixed_point(function: IrOp, steps: Sequence[Callable[[IrOp], None]]) -> 
 def _to_function(
     graph: Graph, module: ir.Module, writer: ControlWriter | None
 ) -> tuple[ir.Operation, list[ir.Operation], dict[str, ir.ArrayAttr]]:
-    """The function, the ops at its end that read its outputs in place of a return, and the attribute for its results.
+    """The function, the ops at its end that hold its outputs in place of a return, and the attributes of its results.
 
     MLIR's greedy driver visits all operands of an op whenever one of them is replaced: with a single return of
     thousands of outputs, it would take quadratic time.
@@ -155,7 +155,7 @@ def _to_function(
 
 
 def _return_held(function: IrOp, held: list[ir.Operation], described: dict[str, ir.ArrayAttr]) -> None:
-    """Replaces the ops that hold the outputs by a return, and sets the type and the attributes of the results.
+    """Replaces the ops that hold the outputs by a return. Sets the types and attributes of the results.
 
     Simplification may find the static sizes of a dynamic output; the result's type then has these sizes.
     """
@@ -172,10 +172,12 @@ def _return_held(function: IrOp, held: list[ir.Operation], described: dict[str, 
 def _is_misread(definitions: Sequence[Definition]) -> bool:
     """Whether StableHLO's simplification would miscompile any of these ops.
 
-    `definitions` are all ops with regions or without operands, and all concatenations. The pass replaces a reduce over
-    no dimensions by its operand and drops the initial value. It replaces a reduce of an empty operand by its initial
-    value without a conversion to the result's element type. It reads the stored integer of a quantized constant as the
-    number itself. It crashes on a slice that begins where a concatenation ends, if the last operand is empty.
+    `definitions` are all ops with regions or without operands, and all concatenations. The pass has these faults:
+    - it replaces a reduce over no dimensions by its operand and drops the initial value;
+    - it replaces a reduce of an empty operand by its initial value, without converting to the result's element type;
+    - it reads the stored integer of a quantized constant as the number itself;
+    - it crashes on a slice that begins where a concatenation ends, if the last operand is empty.
+
     `test_lower.py` fails once StableHLO has fixed these faults.
     """
     for definition in definitions:
@@ -194,7 +196,7 @@ def _is_misread(definitions: Sequence[Definition]) -> bool:
 
 
 def _is_misread_reduce(op: AnyOp) -> bool:
-    """Whether a reduce combines no dimension, or an empty operand has another element type than its result."""
+    """Whether a reduce combines no dimension, or the element type of an empty operand differs from its result's."""
     return not len(op.attributes["dimensions"]) or any(
         is_empty(x) and x.type.element_type != y.type.element_type
         for x, y in zip(op.operands, op.results, strict=False)

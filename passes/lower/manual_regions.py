@@ -6,8 +6,8 @@
 
 A derivative may enter and leave manual computations several times. Each op gets a phase number, which grows along the
 data flow: even for ops on whole arrays, odd for ops on parts. A block is sorted by phase, and the ops of an odd phase
-become one region. A part that a later region reads leaves its region stacked, with the parts of all devices along a new
-dimension. Ops that depend on no operand, such as constants, are copied to the region that reads them.
+become one region. If a later region reads a part, the parts of all devices leave the region as one array, stacked along
+a new dimension. Ops that depend on no operand, such as constants, are copied to the region that reads them.
 
 For XLA, the calls are at both ends of the body, and the body becomes a function. Otherwise XLA would merge constants of
 the body with constants outside, and report that they are sharded in two ways.
@@ -62,7 +62,8 @@ def manual_regions(function: IrOp) -> None:
 
 
 def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bool:
-    """Whether ops of these names, or ops in the regions of `definitions`, may be calls that stand for Shardy's ops.
+    """Whether some ops may be calls that represent Shardy's ops. `names` are their names; `definitions` may have
+    regions.
 
     This is faster than a walk over the lowered module.
     """
@@ -75,7 +76,7 @@ def holds_calls(names: Collection[str], definitions: Iterable[Definition]) -> bo
 
 
 def _calls(op: IrOp) -> Iterator[Any]:
-    """The custom calls inside an op that stand for Shardy's ops, and XLA's calls at the ends of manual computations."""
+    """The custom calls inside an op that represent Shardy's ops, and XLA's calls at the ends of manual computations."""
     return (inner for inner in within(op) if call_target(inner) in (CONSTRAINT, RESHARD, *ENTER, *LEAVE))
 
 
@@ -133,7 +134,7 @@ def _is_part(key: Key) -> bool:
 
 
 def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
-    """The key of an op, computed from the keys of the values that it reads.
+    """The key of an op, computed from the keys of the values that the op reads.
 
     Raises `Unsupported` for a nested manual computation, and for an op that reads parts over different axes.
     """
@@ -155,7 +156,7 @@ def _key(op: IrOp, keys: dict[IrValue, Key]) -> Key:
 def _read_here(key: Key, keys: dict[IrValue, Key], phases: dict[Key, list[IrOp]], end: IrOp) -> list[IrOp]:
     """The ops of a phase, changed to read only parts of this phase.
 
-    A part of an earlier phase arrives in an array that stacks the parts of all devices. Ops without operands are
+    A part of an earlier phase is read from an array that stacks the parts of all devices. Ops without operands are
     copied.
     """
     ops: list[IrOp] = []
@@ -192,9 +193,10 @@ def _read(op: IrOp, local: Callable[[IrValue], IrValue]) -> None:
 
 
 def _stacked(x: IrValue, phase: list[IrOp], end: IrOp) -> list[IrOp]:
-    """Passes the part x of an earlier phase to a later one, as a whole array that stacks the parts of all devices.
+    """Passes the part x of an earlier phase to a later one, as an array that stacks the parts of all devices.
 
-    Adds ops that write the array to `phase`, which is the earlier phase. Returns ops that read the part from the array.
+    Appends the ops that write the array to `phase`, the earlier phase. Returns the ops that read the part from the
+    array.
     """
     said = next(op for op in phase if call_target(op) in (TO_PARTS, TO_WHOLE)).attributes
     axes, count = said["manual_axes"], said[DEVICES].value
@@ -235,7 +237,7 @@ def _region(ops: list[IrOp], end: IrOp) -> None:
 
 
 def _function(ops: list[ir.Operation], end: ir.Operation) -> None:
-    """Moves ops on parts into one private function, and calls it between the ops that enter and leave."""
+    """Moves ops on parts into a private function, which is called between the ops that enter and leave."""
     body = [op for op in ops if call_target(op) not in ENTER + LEAVE]
     computed = dict.fromkeys(y for op in body for y in op.results)
     given = list(dict.fromkeys(x for op in body for x in _reads(op) if x not in computed))

@@ -5,9 +5,9 @@
     dot_general x, (broadcast y)          -> dot_general x, y, if y is repeated along batches: x gets more rows
     reduce-add (dot_general x, y)         -> dot_general x, y, which also contracts the batches, if these are added up
 
-The identity matrix holds the basis vectors of a Jacobian or a Laplacian; its product with the weights of a first layer
-is these weights. In programs from PyTorch, a layer on arrays of more dimensions is a product with equal batches, and
-its gradient toward the weights is a sum over the batches.
+Identity matrices hold the basis vectors of Jacobians and Laplacians. In programs from PyTorch, a linear layer on arrays
+of more than two dimensions repeats its weights along batches, and the gradient of the weights is a sum over the
+batches.
 """
 
 from collections.abc import Sequence
@@ -141,7 +141,7 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
     """The indices of the batching dimensions along which the second operand is repeated.
 
-    Empty if the dimensions of the result would get another order when these batches become rows of the first operand.
+    Empty if making them rows of the first operand would change the order of the result's dimensions.
     """
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)
@@ -157,15 +157,15 @@ def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
 
 
 def _full_dimensions(spread: IrOp) -> dict[int, int]:
-    """Maps dimensions of a broadcast's result to dimensions of its operand, where both have the same size."""
+    """Maps dimensions of a broadcast's result to dimensions of its operand that have the same size."""
     x, y = (value.type.shape for value in (spread.operands[0], spread.result))
     return {place: d for d, place in enumerate(spread.attributes[_PLACES]) if x[d] == y[place]}
 
 
 def without_equal_batches(op: IrOp, spread: IrOp) -> IrValue | None:
-    """The product without the repetition of its second operand along batches, which become rows of the first operand.
+    """The product, with the batches along which the second operand is repeated as rows of the first operand.
 
-    None if the second operand is not repeated, or if the dimensions of the result would get another order.
+    None if the second operand is not repeated, or if the order of the result's dimensions would change.
     """
     equal = _equal_batches(op, spread)
     if not equal:

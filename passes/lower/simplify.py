@@ -5,13 +5,12 @@
     add x, (scatter-add 0, i, u)          -> scatter-add x, i, u
     the rules of `products.py` for products of matrices
 
-The two rules of `add` apply where a backward loop accumulates the cotangent of an array that each iteration slices. The
-sum is then updated in place, so that an iteration costs only as much as its slice.
+The two rules of `add` are for backward loops over the slices of an array. With them, each iteration updates the
+cotangent of the array in place, so that it costs only as much as its slice.
 
-StableHLO's simplification does not apply these rules to floats. A rule is called only for an op whose operand is the
-result of an op of the right name. When a rule replaces an op, the readers of the op and the new op are put on the list
-of ops to visit. The list holds ops by their results: MLIR's hash of an op depends on the op's operands, which rules
-replace.
+StableHLO's simplification does not apply these rules to floats. A rule is called only if an op of the right name
+computes the operand. When a rule replaces an op, the readers of the op and the new op are visited next. The list of ops
+to visit holds results instead of ops, because MLIR's hash of an op depends on its operands, which rules replace.
 """
 
 from collections.abc import Callable, Iterator
@@ -88,7 +87,7 @@ def _simpler(op: IrOp) -> IrValue | None:
 
 
 def _erase(op: IrOp, waiting: dict[IrValue, IrOp]) -> None:
-    """Erases an op without uses, and then ops that computed only its operands, if rules match their names."""
+    """Erases an op without uses, and then unused ops that computed its operands, if rules mention their names."""
     dead = [op]
     while dead:
         op = dead.pop()
@@ -129,7 +128,7 @@ def _identity(op: IrOp, _: IrOp) -> IrValue | None:
 
 
 def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
-    """The result of a copy of `update` that adds to the other term of the sum `op` instead of to zeros."""
+    """A copy of `update` that adds to the other term of the sum `op` instead of to zeros. Returns its result."""
     if not _can_accumulate(op, update):
         return None
     x, ip = products.other_operand(op, update), ir.InsertionPoint(op)
@@ -147,7 +146,7 @@ def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
 
 
 def _can_accumulate(op: IrOp, update: IrOp) -> bool:
-    """Whether an update sets a slice of static shape in zeros, or a scatter adds to zeros."""
+    """Whether an update writes a slice of static shape into zeros, or a scatter adds to zeros."""
     zeros = update.operands[0]
     if zeros.type != op.result.type or not is_zeros(zeros):
         return False
@@ -159,7 +158,7 @@ def _can_accumulate(op: IrOp, update: IrOp) -> bool:
 
 
 def _matched() -> Iterator[tuple[str, int, str, Rule]]:
-    """Yields for each rule: its op, the index of the operand that an inner op computes, the inner op, and the rule."""
+    """Yields, for each rule: the op, the index of an operand, the op that computes the operand, and the rule."""
     for name, (_, sides) in NEUTRAL.items():
         yield from ((name, side, "constant", _neutral) for side in sides)
     yield "add", 1, "negate", _identity

@@ -4,9 +4,9 @@
     ...                             ->      ...
     %1:2 = sort(%x, %numbers)
 
-The tangent of a sort repeats the sort with one more operand (`rules/sort.py`). The specification says that an operand
-that the comparator does not read does not affect the order. Sorts with equal attributes, equal comparators and equal
-compared operands are fused, at the place of the first sort, with all operands that are available there.
+The tangent of a sort repeats the sort with one more operand (`rules/sort.py`). An operand that the comparator does not
+read does not affect the order. Therefore sorts with equal attributes, comparators and compared operands are fused. The
+fused sort replaces the first one, and takes all operands that are available there.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def _attributes(op: IrOp) -> frozenset[tuple[str, ir.Attribute]]:
 
 
 def _is_movable(op: IrOp, first: IrOp) -> bool:
-    """Whether the operands of `op` are available before `first`, or can be moved there with their ops, such as iota."""
+    """Whether each operand of `op` is available before `first`, or computed by an op without operands."""
     return all(not len(x.operands) and not len(x.regions) for x in _later(op, first))
 
 

@@ -14,5 +14,6 @@
     emit.py             the graph of a schedule, with barriers before recomputed ops
     budget.py           parses and prints budgets as users write them
 
-passes/structure emits the loops, with stacks or checkpoints as loops.py chooses; other files here see a loop as one op.
+passes/structure emits the loops with the stacks or checkpoints that loops.py chooses. The other files here treat a loop
+as one op.
 """

@@ -2,9 +2,9 @@
 
     e = exp s; p = e / r | ct ... reads e and p       ->      e = exp s; p = e / r | ct ... p' = e / r
 
-A value that is live at the peak is recomputed for its readers after the peak if cheap ops compute it from values that
-stay in memory anyway, and if all these readers are elementwise ops or reductions. Compilers fuse the recomputed op with
-its reader. The values to keep are a minimum cut (`engine/recompute.py`).
+A value that is live at the peak is recomputed for its readers after the peak under two conditions: cheap ops compute it
+from values that stay in memory anyway, and all these readers are elementwise ops or reductions. Compilers fuse the
+recomputed op with such a reader. The values to keep are a minimum cut (`engine/recompute.py`).
 """
 
 import math
@@ -84,9 +84,9 @@ def cheaper(graph: Graph, model: Liveness, seconds: Callable[[], float], stored:
 
 
 def _before_fused(model: Liveness, peak: int) -> int:
-    """The place of the last op, up to the peak, that is neither virtual (`liveness.py`) nor elementwise.
+    """The place of the last op at or before the peak that is neither virtual (`liveness.py`) nor elementwise.
 
-    Elementwise ops after it are fused, so they can recompute their operands, too.
+    The elementwise ops after this place are fused, so they can recompute their operands, too.
     """
     while peak > 0 and (not model.size[peak] or model.ops[peak].name in ELEMENTWISE):
         peak -= 1
@@ -110,10 +110,10 @@ def _seconds_of_second_runs(model: Liveness, peak: int, fused: Collection[int]) 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The values up to the place `peak` that readers after it may recompute, and the cost of a second run of each op.
+    """The values up to the place `peak` that later readers may recompute, and the time of a second run of each op.
 
-    `recomputing` maps a set of ops to the schedule in which readers recompute the results of these ops. `costs` is a
-    function, because costs take longer to compute than most schedules, and are needed only if something is recomputed.
+    `recomputing` maps a set of ops to the schedule that recomputes their results. `costs` is a function, because costs
+    take longer to compute than most schedules, and are often not needed.
     """
 
     graph: Graph
@@ -151,7 +151,7 @@ class _Candidates:
         return time
 
     def _evicted(self, rate: float) -> set[int]:
-        """The numbers of the ops whose results are recomputed, if a second of recomputation counts as `rate` bytes."""
+        """The ops, by number, whose results are recomputed if a second of recomputation counts as `rate` bytes."""
         ops, number = self.model.ops, self._number
 
         def price(x: Value) -> int:
@@ -174,7 +174,7 @@ class _Candidates:
 
     @cached_property
     def _number(self) -> dict[Value, int]:
-        """Maps each result of an op up to the peak to the op's place in the schedule."""
+        """Maps the results of ops up to the peak to the places of these ops in the schedule."""
         return {y: i for i, op in enumerate(self.model.ops[: self.peak + 1]) for y in op.results}
 
     @cached_property
@@ -196,9 +196,10 @@ class _Candidates:
 
     @cached_property
     def _before(self) -> dict[Value, tuple[Value, ...]]:
-        """Maps each value on which wanted values depend to the operands of the cheap op that recomputes it, or to ().
+        """Maps each value to the operands of the cheap op that recomputes it; to () if no cheap op does.
 
-        An op of the graph may have other operands than the definition of its result (`Definition.reading`).
+        Contains the values on which wanted values depend. An op of the graph may have other operands than the
+        definition of its result (`Definition.reading`).
         """
         before: dict[Value, tuple[Value, ...]] = {}
         stack = list(self._wanted)

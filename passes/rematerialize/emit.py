@@ -7,11 +7,10 @@
                           y' = sin x'
                           c = cos y'
 
-A recomputed op is the second run of an op. Without a barrier, a compiler would merge it with the first run, and keep
-the first result in memory until then. The barrier also takes the value that was computed last, so that compilers with
-an order of their own do not move the second run up. A second run that reads the result of another second run differs
-from its first run, and needs no barrier. Any other second run needs a barrier for one operand; the smallest operand is
-chosen.
+A recomputed op is the second run of an op. Without a barrier, a compiler would merge both runs, and keep the first
+result in memory. The barrier also takes the value that was computed last, so that compilers that reorder ops do not
+move the second run up. If a second run reads the result of another second run, it differs from the first run and needs
+no barrier. Any other second run needs a barrier for one operand. The smallest operand is chosen.
 
 Compilers convert the operands of a product to another layout, and would keep the converted operands for the second run.
 All operands of a recomputed product are therefore behind the barrier.
@@ -19,8 +18,8 @@ All operands of a recomputed product are therefore behind the barrier.
 Values computed from constants alone are not recomputed: compilers fold them, and would then merge the ops that read
 them.
 
-A compiler fuses a virtual op with its reader (`liveness.py`). If the reader's second run or a barrier also read the
-virtual op, the compiler would store it. Therefore the virtual op is computed a second time, too.
+A compiler fuses a virtual op with its reader (`liveness.py`), but stores the result if the reader's second run or a
+barrier also reads it. Therefore the virtual op has a second run, too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -99,7 +98,7 @@ class _Emitter:
         self.fused.update(j for j in needs if self._is_virtual(j) and self.model.ops[j].name in FUSED)
 
     def _first(self, place: int) -> tuple[Value, ...]:
-        """Adds the first run of an op, which is a copy of the op if it reads second runs. Returns the results."""
+        """Adds the first run of an op, and returns its results. The run is a copy of the op if it reads second runs."""
         op = self.model.ops[place]
         current = self._current(place)
         operands = tuple([current.get(x, x) for x in op.operands])
@@ -109,7 +108,7 @@ class _Emitter:
         return op.results
 
     def _current(self, place: int) -> dict[Value, Value]:
-        """Maps the operands of the op at a place to the values that this run of the op reads."""
+        """Maps operands of the op at a place to the values that replace them in this run of the op."""
         model = self.model
         pairs = (zip(model.ops[j].results, self.results[j], strict=True) for j in model.needs[place])
         return {x: y for both in pairs for x, y in both}
@@ -118,7 +117,7 @@ class _Emitter:
         return self.model.roots[place] != (place,)
 
     def _virtual(self, places: Iterable[int]) -> list[int]:
-        """Those of `places` that hold virtual ops, and the places of the virtual ops that these read, sorted."""
+        """The virtual ops in `places`, and the virtual ops that they read, directly or indirectly; sorted."""
         found: set[int] = set()
         stack = list(places)
         while stack:
@@ -129,17 +128,16 @@ class _Emitter:
         return sorted(found)
 
     def _held(self, places: Sequence[int], virtual: Sequence[int]) -> list[Value]:
-        """The values that the runs at these places read, except constants and results of the virtual ops."""
+        """The values that the runs at these places read, without constants and results of the virtual ops."""
         own = {y for j in virtual for y in self.results[j]}
         read = dict.fromkeys(y for j in places for y in self._reads(j) if y not in own)
         return [y for y in read if y not in self.constants]
 
     def _rerun(self, place: int, virtual: Sequence[int], held: Sequence[Value]) -> None:
-        """Emits a second run of an op, and of the virtual ops that it reads, with the held values behind a barrier.
+        """Emits a second run of an op, and of the virtual ops that it reads. The values `held` pass through a barrier.
 
-        The barrier also holds the values that a product reads, directly or through these virtual ops, if an earlier
-        product has read them. A backend may remove the barrier of one operand if the barrier of the other operand keeps
-        the two runs apart.
+        If the op is a product, operands that an earlier product has read pass through the barrier, too. A backend may
+        remove the barrier of one operand if that of the other operand distinguishes the two runs.
         """
         model, copies = self.model, dict[Value, Value]()
         if model.ops[place].name in PRODUCTS:

@@ -2,9 +2,9 @@
 
     while h, s:  t = tanh h (4 MiB);  s' = update s by t;  h' = t w (4 MiB)      inside: t and h'
 
-A loop-carried value is live outside, as a result of the loop. The model assumes that a loop-carried value, such as the
-stack s, is updated in place. Compilers run loops on the host, which launches the ops of each iteration; a small loop is
-one kernel, whose iterations launch nothing, and allocate no memory (`dialect/control/small_loops.py`).
+A loop-carried value is live outside, as a result of the loop. In the model, a loop-carried value, such as the stack s,
+is updated in place. The host runs a loop and launches the ops of each iteration. A small loop is one kernel, whose
+iterations launch nothing and allocate no memory (`dialect/control/small_loops.py`).
 """
 
 from collections import Counter
@@ -47,10 +47,10 @@ _OF_GRAPHS = Cache[tuple[Graph, int], Inside]()
 
 
 def with_inside(view: View, model: Liveness, inputs: Collection[Value] = ()) -> Liveness:
-    """The model with the bytes in the regions of control flow. `inputs` are values whose memory the ops may overwrite.
+    """The model, extended by the bytes in regions of control flow. The ops may overwrite the memory of `inputs`.
 
-    A loop reuses the memory of an initial value that nothing else reads. It does not read an operand that its body
-    ignores.
+    A loop reuses the memory of an initial value that nothing else reads. Operands that its body ignores do not count as
+    read.
     """
     within: dict[Definition, int] = {}
     if not any(is_control(op) for op in model.ops):
@@ -91,11 +91,10 @@ def _read(record: Loop) -> list[Value]:
 
 
 def with_regions(view: View, model: Liveness) -> Liveness:
-    """The model of a whole program. Sets `may_split` if no op of the program ends an execution region by itself.
+    """The model of a whole program. Sets `may_split` if no op of the program ends an execution region.
 
-    A region ends at a loop that is not a kernel, a branch, a call, and a barrier other than those of recomputed ops. It
-    also ends at a sort, a factorization and a custom call, which `tiduc compile` lowers to loops or puts between
-    barriers.
+    These ops end a region: loops that are not one kernel, branches, calls, and barriers other than those of recomputed
+    ops. So do sorts, factorizations and custom calls, which `tiduc compile` lowers to loops or puts between barriers.
     """
     for op in model.ops:
         if op.name == BARRIER:
@@ -110,15 +109,15 @@ def with_regions(view: View, model: Liveness) -> Liveness:
 
 
 def total_seconds(view: View, graph: Graph) -> float:
-    """The estimated time of a graph. Launches are included only for ops in loops.
+    """The estimated time of a graph. It includes launches only for ops in loops.
 
-    A loop of unknown trip count counts as many iterations as its bound, or one iteration if it has no bound.
+    The number of iterations of a loop with unknown trip count is its bound, or 1 without a bound.
     """
     return sum(inside(view, op).seconds if is_control(op) else seconds(op) for op in graph.definitions)
 
 
 def seconds_of_iteration(view: View, body: Graph) -> float:
-    """The estimated time of one iteration of a loop, including launches of its ops unless the loop is one kernel."""
+    """The estimated time of one iteration of a loop. It includes launches of ops unless the loop is one kernel."""
     measured = _of_graph(view, body)
     return measured.seconds + (0 if is_small(view, body) else measured.launches / rates().launches)
 

@@ -3,13 +3,17 @@
     t: multiply (4 MiB)  u: reshape t  v: add u, w (4 MiB)        live at v: t, v, and the arguments
 
 An op is denoted by a number, its place in the flat graph. All results of an op are one unit, which is live from the op
-to its last reader. An op is *virtual* if its results take no memory, because compilers never write them. Four kinds of
-ops are virtual: ops that only rename or repeat elements or give a contiguous part of an array; ops that are fused with
-all their readers (`fused_ops`); ops that reorder arrays for products alone (transposed matrices, reversed convolution
-kernels); and a product whose only reader adds up its batches, or exchanges its rows and columns. A reader of a virtual
-op reads the operands of the virtual op instead. Arguments and results of the graph are live throughout, since compilers
-allocate results before the first op runs. If the graph may be two execution regions, the results of the second region
-are allocated when the first one has ended (`regions.py`). A dynamic dimension counts as 1.
+to its last reader. An op is *virtual* if its results take no memory, because compilers never write them. Virtual ops
+are:
+
+- ops that only rename or repeat elements, or give a contiguous part of an array;
+- ops that are fused with all their readers (`fused_ops`);
+- ops that reorder arrays for products alone: transposed matrices, and reversed convolution kernels;
+- products whose only reader adds up their batches, or exchanges their rows and columns.
+
+A reader of a virtual op reads the operands of the virtual op instead. Arguments and results of the graph are live
+throughout, because compilers allocate results before the first op runs. If the graph may be two execution regions, the
+results of the second region are allocated after the first region (`regions.py`). A dynamic dimension counts as 1.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -46,12 +50,16 @@ MOST_ROOTS = 8
 class Liveness:
     """The sizes and dependences of the ops of a flat graph, by op number.
 
-    `size` is in bytes, and 0 for virtual ops. `needs` are the ops whose results an op reads. `reads` are the ops of
-    nonzero size that must be live when the op runs; a virtual op has none. `roots` are the ops behind a virtual op;
-    every other op is its own root. `kept` maps each root of the graph's results to the bytes that the graph returns; a
-    loop may have further results. `arguments` is the size of the graph's inputs, and `inside` the size of the values
-    that are live in the regions of control flow while it runs (`inside.py`). Ops in `in_place` write a result of the
-    graph into the array of another op. `may_split` says whether the graph may be two execution regions.
+    - `size`: the bytes of the op's results; 0 for virtual ops.
+    - `needs`: the ops whose results the op reads.
+    - `reads`: the ops of nonzero size that must be live when the op runs; a virtual op has none.
+    - `roots`: the ops whose results a virtual op stands for; any other op is its own root.
+    - `kept`: maps each root of the graph's results to the bytes that the graph returns, because a loop may have further
+      results.
+    - `arguments`: the bytes of the graph's inputs.
+    - `inside`: the bytes that are live in the regions of a control-flow op while it runs (`inside.py`).
+    - `in_place`: the ops that write a result of the graph into the array of another op.
+    - `may_split`: whether the graph may be two execution regions.
     """
 
     ops: Sequence[Definition]
@@ -120,14 +128,14 @@ class Liveness:
 
     @cached_property
     def _bytes_by_op(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """For each op: its bytes, the bytes of the results that the graph returns, and the bytes inside its regions."""
+        """For each op, three sizes: results that the graph does not return, returned results, and values in regions."""
         results = np.zeros(len(self.ops))
         results[list(self.kept)] = list(self.kept.values())
         inside = [self.inside.get(op, 0) for op in self.ops] if self.inside else np.zeros(len(self.ops))
         return np.asarray(self.taken, np.float64), results, np.asarray(inside, np.float64)
 
     def _regions(self, order: Sequence[int]) -> tuple[Spans, tuple[float, int] | None]:
-        """The bytes and last readers by place, and the result of `best_end` if there may be two regions."""
+        """The spans of a schedule, and the result of `best_end`; None instead if there can be only one region."""
         ops = np.asarray(order, np.int64)
         place = np.empty(len(self.ops), np.int64)
         place[ops] = np.arange(len(ops))
@@ -220,7 +228,7 @@ def fused_ops(
 def _kept(
     graph: Graph, size: Sequence[int], roots: Sequence[tuple[int, ...]], number: Mapping[Value, int]
 ) -> dict[int, int]:
-    """Maps each root of the graph's results to the bytes of its results that the graph returns."""
+    """Maps each root of the graph's results to the number of its bytes that the graph returns."""
     kept: dict[int, int] = {}
     for y in dict.fromkeys(y for y in graph.outputs if y is not None and y in number):
         behind = roots[number[y]]
@@ -239,7 +247,7 @@ def _in_place(
     size: Sequence[int],
     kept: Mapping[int, int],
 ) -> dict[int, int]:
-    """Maps each op that writes a result of the graph into an array without other readers to the op of this array."""
+    """Maps each op that writes a result of the graph into an array without other readers to the array's op."""
     found: dict[int, int] = {}
     for i in kept:
         array = updated(ops[i])
@@ -252,9 +260,10 @@ def _in_place(
 
 
 def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> bool:
-    """Whether an op only renames elements, repeats them, or gives a part of an array that is contiguous in memory.
+    """Whether an op only renames or repeats elements, or gives a part of an array that is contiguous in memory.
 
-    If the graph returns repeated elements or a part of an array, they are written. So is a part that a loop reads.
+    False for repeated elements and for parts that the graph returns, and for parts that a loop reads, because they are
+    written.
     """
     traits = traits_of(op.name)
     if op.name in _BROADCASTS or traits.kind == "source":
@@ -265,7 +274,7 @@ def _is_renaming(op: Definition, is_result: bool, is_read_in_loops: bool) -> boo
 
 
 def _is_identity(op: Definition) -> bool:
-    """Whether `lower` replaces the result by an operand, as for an addition of zeros or a pad by nothing."""
+    """Whether `lower` replaces the op by its operand, as an addition of zeros or a pad by nothing."""
     if op.name == "stablehlo.pad":
         paddings = ("edge_padding_low", "edge_padding_high", "interior_padding")
         return not any(any(op.attributes[name]) for name in paddings)
@@ -276,7 +285,7 @@ def _is_identity(op: Definition) -> bool:
 def _written_in_order(
     ops: Sequence[Definition], number: Mapping[Value, int], results: Collection[int]
 ) -> set[int]:
-    """The ops whose result must be in memory in its own order, because a reader needs it or the graph returns it."""
+    """The ops whose results must be stored in their own order, because the graph or a reader needs it."""
     of_others = {number[x] for op in ops if op.name != _PRODUCT for x in op.reads if x in number}
     written = set(results)
     for i, op in enumerate(ops):
@@ -294,7 +303,7 @@ def _written_in_order(
 def _reorders(op: Definition, reader: Definition, y: Value) -> bool:
     """Whether an op with result y transposes a matrix for a product, or reverses the window of a convolution.
 
-    Compilers remove such an op: the reader reads the op's operand in another order.
+    Compilers remove such an op, and its reader reads the operand in another order.
     """
     if reader.name == _PRODUCT:
         return _is_transposed(op)
@@ -327,7 +336,10 @@ def _is_one_product(op: Definition, reader: Definition) -> bool:
 
 
 def _is_contiguous_part(op: Definition) -> bool:
-    """Whether an op is a slice that takes all elements along the dimensions after the first one whose size is not 1."""
+    """Whether an op is a slice that is contiguous in memory.
+
+    It takes all elements along the dimensions after the first one whose size is not 1.
+    """
     if op.name != "stablehlo.slice":
         return False
     sizes, of = sizes_in(op.result.type), sizes_in(op.operands[0].type)

@@ -1,9 +1,9 @@
 """loops: decides which loops of a program keep stacks and which keep checkpoints, within a budget.
 
-For each loop that reads residuals of another loop, the choice is between stacks of all iterations, and checkpoints of
-sqrt n or log n iterations. All loops start with the same choice. Then each loop gets its best choice given the others,
-loops with the largest stacks first. A plan is better if its peak is lower, down to the budget, and then if it takes
-less time.
+A loop that reads residuals of another loop may store stacks of all iterations, or checkpoints of sqrt n or log n
+iterations. All loops start with the same choice. Then each loop gets the best choice for fixed choices of the others;
+loops with the largest stacks come first. Among plans above the budget, the one with the lowest peak is best; among
+plans within the budget, the fastest.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ Planner = Callable[[Graph], Liveness]
 
 @dataclass(frozen=True)
 class Loops:
-    """The loops of a program whose memory option can be chosen, before they are lowered.
+    """The loops of a program before they are lowered, and the memory options that can be chosen for them.
 
-    `are_free` says whether the budget may choose options. `choices` lists the loops. `structured` takes a memory option
-    for all loops, one of `MEMORIES`, and a map from loop numbers to options of individual loops; it returns the flat
-    graph in which loops have these options.
+    `are_free` says whether a budget may choose options. `choices` lists the loops. `structured` returns the flat graph
+    in which loops have given options: its arguments are the option for all loops, one of `MEMORIES`, and a map from
+    loop numbers to options of single loops.
     """
 
     view: View
@@ -45,8 +45,8 @@ class Loops:
 class MemoryPlan:
     """A flat graph and its schedule within a budget.
 
-    `time` is the estimated time in seconds of recomputation, in loops and outside. `memory` is the memory option of all
-    loops except those in `chosen`, which maps loop numbers to options.
+    `time` is the estimated time of recomputation in seconds, inside and outside of loops. `chosen` maps numbers of
+    loops to memory options; `memory` is the option of all other loops.
     """
 
     graph: Graph
@@ -59,9 +59,9 @@ class MemoryPlan:
 def planned_within(
     graph: Graph, model: Liveness, budget: int, loops: Loops | None, plan: Planner
 ) -> MemoryPlan:
-    """The best plan within a budget, for the given graph or for one whose loops keep fewer residuals.
+    """The best plan within a budget: for `graph`, or for a graph whose loops store fewer residuals.
 
-    `model` is the model of the given graph.
+    `model` is the model of `graph`.
     """
     choice = within(model, budget)
     best = MemoryPlan(graph, choice, choice.time)

@@ -2,14 +2,17 @@
 
     d1 d2 d3  c3 c2 c1  g1 g2 g3      ->      d3 c3 g3  d2 c2 g2  d1 c1 g1
 
-The order of a merged graph follows its results: in a gradient, the products that compute the derivatives of weights
-come last, and all their operands are live until then. Two rules change the order. An op whose result is at least as
-large as the operands that die at it is *sunk*: it runs right before its first reader. An op that frees more bytes than
-its result takes is *hoisted*: it runs as soon as this holds, together with the sunk ops that only it reads. An op whose
-result the graph returns is hoisted, too: it takes no further memory, and its operands are freed earlier.
+The order of a merged graph follows its results. In a gradient, the products that compute the derivatives of weights
+come last, and all their operands are live until then. Two rules change the order:
 
-If the graph may be two execution regions, results that are larger than their operands, such as derivatives of the
-weights of small images, come last where that lowers the peak: the second region allocates them.
+- An op whose result is at least as large as the operands that it frees is *sunk*: it runs right before its first
+  reader.
+- An op that frees more bytes than its result takes is *hoisted*: it runs as early as possible, with the sunk ops that
+  only it reads. An op whose result the graph returns is hoisted, too: its result takes no further memory, and its
+  operands are freed earlier.
+
+If the graph may be two execution regions, results that are larger than their operands may come last, in the second
+region, which then allocates them. Examples are derivatives of the weights of small images.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,10 +60,10 @@ def in_order(model: Liveness, order: Sequence[int]) -> Liveness:
 
 
 def lowest_order(model: Liveness, has_budget: bool = False) -> list[int]:
-    """The schedule with the lowest peak that sinking and hoisting find. The given order if the gain is too small.
+    """The schedule of lowest peak that sinking and hoisting find; the present order if the gain is too small.
 
-    If the graph has a budget, no gain is required: values that are freed early reduce recomputation for an equal peak.
-    For example, a transformer of 24 layers took 1.2 times its time, instead of 2.0 times, at 0.3 of its peak.
+    With a budget, any gain counts: values that are freed early need less recomputation for an equal peak. For example,
+    a transformer of 24 layers took 1.2 times its time, instead of 2.0 times, at 0.3 of its peak.
     """
     given = list(range(len(model.ops)))
     transient = model.peak(given) - model.throughout
@@ -98,7 +101,7 @@ def _sunk(model: Liveness, stays: Sequence[bool]) -> list[int]:
 
 
 def append_needed(needs: Sequence[Sequence[int]], i: int, done: list[bool], order: list[int]) -> None:
-    """Appends to a schedule the ops that op i needs and that are not `done`, then op i."""
+    """Appends op i to a schedule, after the ops that it needs and that are not `done`."""
     stack = [i]
     while stack:
         j = stack[-1]
@@ -127,7 +130,7 @@ def _virtual_late(model: Liveness, order: Sequence[int]) -> list[int]:
 
 
 def results_last(model: Liveness) -> list[int]:
-    """The given order, or one that computes some results last: results that are large relative to their operands."""
+    """The order in which large results come last if that lowers the peak; otherwise the present order."""
     count = len(model.ops)
     best = list(range(count))
     if not model.may_split:
@@ -144,9 +147,9 @@ def results_last(model: Liveness) -> list[int]:
 
 
 def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
-    """Yields pairs: a ratio below 1, and a group, which is an op without readers and the ops that only it needs.
+    """Yields pairs of a ratio below 1 and a group: an op without readers, and the ops that only the group needs.
 
-    The ratio is that of the bytes that the group reads to the bytes of the graph's results that it computes.
+    The ratio is the bytes that the group reads, divided by the bytes of the graph's results that it computes.
     """
     readers: list[set[int]] = [set() for _ in model.ops]
     for i, needs in enumerate(model.needs):
@@ -170,7 +173,7 @@ def _late_groups(model: Liveness) -> Iterator[tuple[float, set[int]]]:
 
 
 def _hoisted(model: Liveness, base: Sequence[int], stays: Sequence[bool] | None = None) -> list[int]:
-    """The schedule `base`, changed so that groups of ops that free more than they take run as soon as possible.
+    """The schedule `base`, but groups of ops that free more bytes than they take run as soon as possible.
 
     A group is an op and the sunk ops that only it needs, directly or through other ops of the group. Without `stays`,
     each op is a group.
@@ -253,9 +256,10 @@ class _Hoisting:
                 yield self.sum[j]
 
     def _frees(self, g: int) -> bool:
-        """Whether a group can run, and either frees more bytes than its results take, or reads bytes and takes none.
+        """Whether a group can run now and lowers the live bytes.
 
-        Virtual ops take no bytes, and neither do results of the graph, which are live throughout.
+        It frees more bytes than its results take; or it reads bytes, and its results take none. Results take no bytes
+        if they are virtual, or if the graph returns them and they are therefore live throughout.
         """
         if self.waits_for[g]:
             return False

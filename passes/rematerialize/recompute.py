@@ -2,10 +2,10 @@
 
     x1 x2 x3 x4 | c4 c3 c2 c1   evict x1, x3:   x1 x2 x3 x4 | c4 (x3 again) c3 c2 (x1 again) c1
 
-A value that is live at the peak, but not read for a while around it, can be *evicted*: readers after the peak then read
-a second run of its op (`second_runs.py`). Candidates are evicted up to a price, in seconds of time per byte. Not all
-candidates are evicted: the schedule before the peak is cut into nested segments where few bytes cross (`segments.py`),
-and values that cross a cut are kept while their segment is recomputed.
+A value that is live at the peak, but not read near it, can be *evicted*: readers after the peak then read a second run
+of its op (`second_runs.py`). Candidates are evicted up to a price, in seconds per byte. The schedule before the peak is
+cut into nested segments, where few bytes cross (`segments.py`). Values that cross a cut are not evicted while their
+segment is recomputed.
 
 The price is that of Kirisame and others, "Dynamic tensor rematerialization" (2021).
 """
@@ -59,7 +59,7 @@ Evicted = Mapping[int, Segment]
 
 
 def within(model: Liveness, budget: int) -> RerunSchedule:
-    """The fastest schedule found whose peak is within the budget, in bytes, or else the schedule of lowest peak.
+    """The fastest schedule found whose peak is at most `budget` bytes. If there is none, the schedule of lowest peak.
 
     For a budget of 0, the fastest schedule whose peak is near the lowest.
     """
@@ -97,7 +97,7 @@ def _near_lowest(choices: list[RerunSchedule]) -> list[RerunSchedule]:
 
 
 def without_checkpointed(model: Liveness) -> RerunSchedule:
-    """The schedule in which readers after the last op with `tidu.checkpoint` recompute the results of such ops."""
+    """The schedule that recomputes results of ops with `tidu.checkpoint` for readers after the last of these ops."""
     base = unchanged(model)
     marked = {i for i, op in enumerate(model.ops) if CHECKPOINT in op.attributes}
     if not marked:
@@ -108,7 +108,7 @@ def without_checkpointed(model: Liveness) -> RerunSchedule:
 
 
 def curve(model: Liveness) -> list[tuple[int, float]]:
-    """Peaks in bytes, in descending order, each with the least recomputation time in seconds that the search found."""
+    """Pairs of a peak in bytes, in descending order, and the least recomputation time in seconds found for it."""
     base = unchanged(model)
     points, work = [(base.peak, 0.0)], Work(len(model.ops))
     for _ in range(_LEVELS):
@@ -134,7 +134,7 @@ def lowest(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 @dataclass
 class Work:
-    """Counts the ops of all schedules that have been tried, for a limit relative to the ops of the graph."""
+    """Counts the ops of all schedules that were tried. The limit is a multiple of the graph's number of ops."""
 
     ops: int
     done: int = 0
@@ -156,10 +156,10 @@ class Work:
 def _one_level(
     base: RerunSchedule, work: Work, budget: int = 0, every: bool = False
 ) -> Iterator[tuple[float, Evicted, RerunSchedule]]:
-    """Yields schedules that evict values of the schedule `base`, each with its price and the evicted values.
+    """Yields tuples of a price, the values evicted from the schedule `base`, and the resulting schedule.
 
-    High prices come first. Unless `every` schedule is wanted, skips a price that evicts too few values to reach the
-    budget or come near the lowest peak so far.
+    High prices come first. Unless `every` is set, skips a price that evicts too few values to reach the budget or to
+    come near the lowest peak so far.
     """
     peak, model = _peak(base), base.model
     candidates = _candidates(model, peak)
@@ -181,7 +181,7 @@ def _one_level(
 def _of_segments(
     base: RerunSchedule, segments: Segments, work: Work, budget: int
 ) -> Iterator[tuple[Evicted, RerunSchedule]]:
-    """Yields schedules: the first evicts all candidates, the later ones fewer, for segments with less and less memory.
+    """Yields schedules. The first evicts all candidates; later ones use segments with less and less memory.
 
     Once a schedule fits the budget, yields a few more, and then some with more memory, which recompute less.
     """
@@ -213,9 +213,9 @@ def _of_segments(
 
 
 def _peak(base: RerunSchedule) -> int:
-    """The place of the peak in a schedule, or the end of the first region if that is earlier; 0 without ops.
+    """The place of the peak in a schedule, or the end of the first region if that is earlier. 0 without ops.
 
-    Values that pass from a region to the next one are live throughout both.
+    Values that pass from the first region to the second are live throughout both.
     """
     order = range(len(base.model.ops))
     live, end = base.model.live(order), base.model.region_end(order)
@@ -224,7 +224,7 @@ def _peak(base: RerunSchedule) -> int:
 
 
 def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule:
-    """The schedule that evicts only as many values as the budget requires, values of the first segments first."""
+    """The schedule that evicts only as many values as the budget requires. Values of the first segments come first."""
     peak, model = _peak(base), base.model
     ordered = sorted(evicted, key=lambda i: (evicted[i], i))
 
@@ -235,7 +235,7 @@ def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule
     def fits(count: int) -> bool:
         return first(count).peak <= budget
 
-    # The evicted values have at least the bytes that exceed the budget, and often not many more.
+    # The evicted values have at least as many bytes as exceed the budget, and often not many more.
     freed = np.cumsum([model.size[i] for i in ordered])
     low = high = min(int(np.searchsorted(freed, base.peak - budget)) + 1, len(ordered))
     step = 1
@@ -248,7 +248,7 @@ def _fewest(base: RerunSchedule, evicted: Evicted, budget: int) -> RerunSchedule
 
 
 def _candidates(model: Liveness, peak: int) -> list[Candidate]:
-    """The ops before the peak that can run again and that the op at the peak does not read, in order."""
+    """The candidates for eviction: ops before the peak that can run again and that the op at the peak does not read."""
     last, is_read_later = list(range(len(model.ops))), [False] * len(model.ops)
     for place, reads in enumerate(model.reads):
         for j in reads:
@@ -275,7 +275,7 @@ def _may_rerun(compared: Collection[Definition], op: Definition) -> bool:
 
 
 def can_rerun(op: Definition) -> bool:
-    """Whether a second run of an op gives equal results and starts neither a loop nor communication."""
+    """Whether a second run of an op gives equal results, and contains no control flow or communication."""
     if op.name in STATEFUL or op.name in DRAWING or op.name in COLLECTIVES or is_control(op):
         return False
     return bool(op.operands) and not op.captures and op.name in TRAITS

@@ -2,10 +2,10 @@
 
     x1 x2 x3 c3 g3 c2 g2 c1 g1     ->     x1 x2 x3 c3 g3 | c2 g2 c1 g1        g2 and g1 are allocated at |
 
-IREE allocates all results of a region before the region runs, and `tiduc compile` ends a region within a program
-(IREE's pass `late_results`). The values that pass from the first region to the second share one allocation, which is
-live in both. In each region, the values that only its own ops read are live, too. All figures are by place in the
-schedule. Finding the best place takes time that is linear in the length of the schedule.
+IREE allocates all results of a region before the region runs. The pass `late_results` for IREE can end a region within
+a program. The values that pass from the first region to the second share one allocation, which is live in both. All
+other values are live between their op and their last reader. Arrays here have one entry per place in the schedule.
+Finding the best place takes linear time in the length of the schedule.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ Bytes = NDArray[np.float64]
 class Spans:
     """The values of a schedule, by the places of their ops.
 
-    `last` is the place of the last reader. `results` are the bytes of program results, `taken` the bytes of other
-    values, and `inside` further bytes that are live only at the op.
+    `last` is the place of the last reader. `results` are the bytes of program results, `taken` those of other values,
+    and `inside` further bytes that are live only while the op runs.
     """
 
     last: NDArray[np.int64]
@@ -47,7 +47,7 @@ class Spans:
     def live_in_two(self, end: int) -> Bytes:
         """The live bytes besides arguments and results, if a region ends after the place `end`.
 
-        The results of the second region are subtracted from the bytes in the first, because they are allocated later.
+        In the first region, the bytes of the second region's results are subtracted, because they are allocated later.
         """
         places = np.arange(len(self.last))
         passes = (places <= end) & (self.last > end)
@@ -57,7 +57,7 @@ class Spans:
 
 
 def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
-    """The live bytes at each place, if each value is live from its own place to the place `last`."""
+    """The live bytes at each place. The value at place i is live from i to `last[i]`."""
     change = np.append(taken, 0)
     np.subtract.at(change, last + 1, taken)
     live: Bytes = np.cumsum(change)[:-1]
@@ -65,11 +65,11 @@ def _live(taken: Bytes, last: NDArray[np.int64]) -> Bytes:
 
 
 def best_end(spans: Spans, ends: Sequence[int]) -> tuple[float, int] | None:
-    """The lowest peak besides arguments, and the place in `ends` after which a region must end to reach it.
+    """The lowest peak besides arguments, and the place in `ends` where a region must end to reach it.
 
-    None if two regions would save few bytes. Values that are live at an op in one region are also live there in two
-    regions. This gives a lower bound of the peak for each place. The peaks of at most `_MOST` places are computed,
-    lowest bounds first, while a bound is below the lowest peak so far.
+    None if two regions would save few bytes. Each place has a lower bound of the peak, because values that are live
+    with one region are also live with two. The peaks of at most `_MOST` places are computed, lowest bounds first, while
+    a bound is below the lowest peak so far.
     """
     total = spans.results.sum()
     if total < _SMALL or not len(ends):

@@ -3,8 +3,9 @@
     x1 x2 x3 x4 | c4 c3 c2 c1      ->      x1 x2 x3 x4 | c4 (x3 again) c3 c2 (x1 again) c1
 
 Without a budget, the stage reorders ops, and recomputes values that cost next to nothing (`cheap.py`). With a budget,
-it lowers the peak of live bytes to the budget, with the least recomputation that it finds. The bytes are those of a
-model (`liveness.py`); compilers that keep the order of a program and its barriers, as IREE does, come close to it.
+it lowers the peak of live bytes to the budget, with the least recomputation that it finds. A model predicts the live
+bytes (`liveness.py`). A compiler that keeps the order and the barriers of a program, such as IREE, comes close to the
+model.
 """
 
 from dataclasses import dataclass
@@ -41,13 +42,16 @@ Compilers place arrays in memory with some waste, which exceeds smaller gains.
 def rematerialize(
     view: View, graph: Graph, opset: OpSet, memory: str = "", loops: Loops | None = None
 ) -> Graph:
-    """A flat graph of the view, changed to have a lower peak of live bytes. The graph itself if nothing is gained.
+    """The flat graph, changed to have a lower peak of live bytes. Returns `graph` if nothing is gained.
 
-    `memory` is the budget: a number of bytes such as "100MB" or "1.5GiB", arguments and results included; a share such
-    as "0.3x" of the bytes that the graph takes, without any plan, besides arguments and results; "min" for the lowest
-    peak, if it is at least 2% below the peak without a budget (arguments and results excluded); or empty for no budget.
-    `loops` provides alternative graphs whose loops keep fewer residuals and recompute more. Raises `RequestError` for
-    another text, and for a budget below the lowest peak that is found, which the message states.
+    `memory` is the budget:
+    - a number of bytes, such as "100MB" or "1.5GiB", which includes arguments and results;
+    - a fraction, such as "0.3x", of the peak without a plan; both exclude arguments and results;
+    - "min" for the lowest peak; it must be at least 2% below the peak without a budget, without arguments and results;
+    - empty for no budget.
+
+    `loops` provides alternative graphs whose loops store fewer residuals and recompute more. Raises `RequestError` for
+    another text, and for a budget below the lowest peak found; the message states that peak.
     """
     if not memory:
         total = sum(size_in_bytes(y) for op in graph.definitions for y in op.results)
@@ -79,10 +83,10 @@ def _fitted(view: View, graph: Graph, memory: str, loops: Loops | None) -> Memor
 
 
 def _planned(view: View, graph: Graph, has_budget: bool = False) -> Liveness:
-    """The model of the graph in the order of lowest peak, with second runs of cheap and checkpointed ops.
+    """The model of the graph, reordered for the lowest peak, with second runs of cheap and checkpointed ops.
 
-    The order and the second runs are optimized for one execution region; afterwards some results move to the end. An
-    order optimized for two regions would recompute less: with it, a layer of a ViT took 5.8 MiB on IREE instead of 3.5.
+    The order and the second runs are optimized for one execution region. Afterwards, some results move to the end. An
+    order optimized for two regions would recompute less: a layer of a ViT then took 5.8 MiB on IREE instead of 3.5.
 
     Within a budget, all second runs count as stored. With a tight budget, many ops run again, and IREE stores more of
     them than the model of fused ops predicts: plans that rely on the model take up to twice the memory
@@ -105,9 +109,10 @@ def _emitted(graph: Graph, opset: OpSet, model: Liveness) -> Graph:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """An op that runs more than once under a budget: the number of runs, and the first op that reads a second run.
+    """An op that runs more than once under a budget. `times` is the number of runs.
 
-    `bytes` is the size of the op's results, and `seconds` the time of all runs except the first.
+    `bytes` is the size of the op's results, `seconds` the time of all runs but the first, and `reader` the first op
+    that reads a second run.
     """
 
     op: Definition
@@ -147,7 +152,7 @@ def recomputed(view: View, graph: Graph, memory: str, loops: Loops | None = None
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """The peak of a program in bytes, the part of the peak that is live throughout, and the program's time.
+    """The peak of a program in bytes, the bytes that are live throughout, and the program's time.
 
     Arguments and results are live throughout. The time is a multiple of the time without a budget.
     """
@@ -159,7 +164,7 @@ class MemoryEstimate:
 
 @stage
 def unplanned(view: View, graph: Graph) -> MemoryEstimate:
-    """The model's estimate for a flat graph as it is: in its order, with all values kept, as one execution region."""
+    """The model's estimate for a flat graph without a plan: in its order, as one region, without recomputation."""
     model = with_inside(view, liveness(graph))
     return MemoryEstimate(model.peak(range(len(model.ops))), model.throughout, 1.0)
 

@@ -1,9 +1,9 @@
 """search: finds the best schedule of a small graph by a search over the sets of live results.
 
 A state is the set of live results. A step runs an op whose operands are live, or drops a result. The search returns the
-fastest schedule within the budget, or else the schedule that exceeds the budget least. It is Dijkstra's algorithm, so
-its answer is the optimum of the model, except that results of the graph are never dropped. `MOST` ops take up to a
-second, so larger graphs are planned by `recompute.py`.
+fastest schedule within the budget, or else the schedule that exceeds the budget least. The search is Dijkstra's
+algorithm, so the schedule is optimal in the model, except that results of the graph are never dropped. A search of
+`MOST` ops takes up to a second. `recompute.py` plans larger graphs.
 """
 
 import heapq
@@ -23,7 +23,7 @@ _State = tuple[int, int]
 
 
 def searched(model: Liveness, budget: int, can_rerun: Callable[[Definition], bool]) -> Liveness | None:
-    """The model of the fastest schedule within the budget, in bytes. If there is none, of the schedule of lowest peak.
+    """The fastest schedule whose peak is at most `budget` bytes. If there is none, the schedule of lowest peak.
 
     None for a graph with too many ops, or with an op that takes no memory although it is not virtual.
     """
@@ -99,7 +99,7 @@ def _scheduled(old: Liveness, path: list[int]) -> Liveness:
         needs.append(tuple([place[j] for j in old.needs[i]]))
 
     def bring(i: int) -> None:
-        """Runs the virtual ops that op i needs, unless they have run since the latest runs of their operands."""
+        """Runs the virtual ops that op i needs, unless they ran after the latest runs of their operands."""
         stack, behind = [i], set[int]()
         while stack:
             for k in old.needs[stack.pop()]:
