@@ -84,9 +84,7 @@ class _Chain:
             self._add(x, own)
 
     def _add(self, x: IrValue, of: str) -> None:
-        """Adds the factor x. If x is a product that only this chain reads, perhaps through transposes, adds its
-        factors.
-        """
+        """Adds the factor x, or the factors of a product x that only this chain reads, perhaps through transposes."""
         root, y, own, turns = self.ops[0], x, of, list[IrOp]()
         while (turn := _only_read_here(y, _TRANSPOSE, root)) is not None:
             order = list(turn.attributes["permutation"])

@@ -3,8 +3,8 @@
     module A: graph @F0 { p3 = exp(...) }        view.value(@F0::@p3)  ->  the result of exp, in A
     module B: graph @L1 { e = external @F0::@p3; t = mul e, dx }
 
-The view copies nothing. It reads a graph when a reference first leads there. A name that no module defines is looked up
-on the search path, in the file `NAME.mlir`.
+The view copies nothing. It reads a graph when a reference to the graph is first followed. A name that no module defines
+is looked up in the file `NAME.mlir` on the search path.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def resolve(*modules: AnyModule, search_path: Sequence[str | Path] = ()) -> View
 
 @stage
 def check(view: View) -> None:
-    """Follows every reference of every graph, including `tidu.input_of` and `tidu.output_of` of linear graphs.
+    """Follows all references of all graphs, including `tidu.input_of` and `tidu.output_of` of linear graphs.
 
     Raises `ResolveError` for the first reference that is unknown, has the wrong type, or is part of a cycle.
     """

@@ -1,12 +1,12 @@
-"""widen: converts a program to double precision: f64 replaces every float type, also within complex types.
+"""widen: converts a program to double precision. f64 replaces every float type, also within complex types.
 
     %0 = stablehlo.constant dense<2.0> : tensor<3xf32>     ->   %0 = stablehlo.constant dense<2.0> : tensor<3xf64>
     %1 = stablehlo.convert %x : (tensor<3xbf16>)                %1 = stablehlo.convert %x : (tensor<3xf64>)
            -> tensor<3xf32>                                            -> tensor<3xf64>
 
 The types of values, attributes and regions change. Conversions between float types and `reduce_precision` stay, but
-change no value. A LAPACK call becomes a call of the routine for the new type. An op that depends on the bits of a type,
-such as a bitcast or a quantization, keeps its types, between conversions.
+have no effect. A LAPACK call becomes a call of the routine for the new type. An op that depends on the bits of a type,
+such as a bitcast or a quantization, keeps its types; conversions surround it.
 
 `tiduc check` runs the widened program: its rounding errors are far below the error of a wrong rule.
 """

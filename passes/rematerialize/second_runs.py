@@ -3,9 +3,9 @@
     x1 x2 x3 x4 | c4 c3 c2 c1   evict x1, x3:   x1 x2 x3 x4 | c4 (x3 again) c3 c2 (x1 again) c1
 
 A second run comes right before its first reader, after second runs of the evicted values that it reads. Each evicted
-value has a segment (`segments.py`). A second run is shared if the reader needs a value of the same segment, or of a
-segment inside it: later readers read that run, too. Other second runs are temporary: the value runs once more when its
-own segment is recomputed.
+value has a segment (`segments.py`). A second run is shared if its reader needs a value of this segment, or of a segment
+inside it; later readers then read the same run. Any other second run is temporary: the op runs again when its segment
+is recomputed.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ class _Reruns:
         self.losable = self._losable()
 
     def _losable(self) -> set[int]:
-        """The evicted ops, and the virtual ops up to the peak that need them, also through other virtual ops."""
+        """The evicted ops, and the virtual ops up to the peak that need them, directly or through virtual ops."""
         size, losable = self.model.size, set(self.evicted)
         for i, needs in enumerate(self.needs):
             if not size[i] and not losable.isdisjoint(needs):
@@ -119,7 +119,7 @@ class _Reruns:
         return len(self.taken) - 1
 
     def _rerun_needed(self, i: int) -> None:
-        """Appends second runs of the evicted ops that op `i` needs, and of virtual ops that read them."""
+        """Appends second runs of evicted ops that op `i` needs, and of virtual ops that need such ops."""
         size, needs, again, evicted = self.model.size, self.model.needs, self.again, self.evicted
         every = self._lost(i, through_evicted=True)
         if not every:

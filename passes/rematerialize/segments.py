@@ -2,14 +2,14 @@
 
     x1 x2 x3 x4 x5 x6 | c6 c5 c4 c3 c2 c1      ->      [x1 x2 [x3 x4]] [x5 x6] |      cuts before x5, then before x3
 
-Readers after the peak read the last segment first, so the segments before it are recomputed later, one by one. A cut
-divides a segment: the values that cross the cut are stored while the segment is recomputed. The part before the cut
-then has all the memory of the segment, and the part after the cut has the memory that the crossing values leave. A part
-whose values exceed its memory is cut again, and its values are recomputed once more.
+Readers after the peak read the last segment first, so earlier segments are recomputed later, one by one. A cut divides
+a segment into two parts. Values that cross the cut are stored while the segment is recomputed. The first part can use
+all memory of the segment; the second part, the memory without the crossing values. If the values of a part exceed its
+memory, the part is cut again, and its values are recomputed once more.
 
-With memory for s values, of which a cut stores one, and t recomputations of each value, C(s + t, t) values can be
-recomputed. Cuts are placed near the cuts of this binomial schedule, where the fewest bytes cross. For chains of equal
-layers, the binomial schedule is the optimum: Griewank, Walther, "Algorithm 799: revolve" (2000).
+Assume memory for s values, one of which each cut stores. With t recomputations of each value, C(s + t, t) values can be
+recomputed: this is the binomial schedule. Cuts are placed near its cuts, where the fewest bytes cross. For chains of
+equal layers, the binomial schedule is optimal: Griewank, Walther, "Algorithm 799: revolve" (2000).
 """
 
 import math
@@ -49,7 +49,7 @@ class Candidate:
 
 
 class Segments:
-    """Divides the places before a peak into nested segments, by the candidates that are live at each place."""
+    """Divides the ops before a peak into nested segments. `candidates` are the values that may be recomputed."""
 
     def __init__(self, candidates: Sequence[Candidate], peak: int) -> None:
         self.candidates, self.peak = candidates, peak
@@ -69,10 +69,10 @@ class Segments:
         )  # by place: the sum of `held` of the candidates before it
 
     def within(self, memory: float) -> Mapping[int, Segment] | None:
-        """Maps each candidate to recompute to its segment, if segments have `memory` bytes. None if nothing is cut.
+        """Maps the candidates that are recomputed to their segments, for `memory` bytes. None if nothing is cut.
 
-        A value belongs to the smallest segment that contains its readers before the peak. The values that the cuts of
-        the last segments store need no recomputation, because their first run is right before the peak.
+        A value belongs to the smallest segment that contains its readers before the peak. Values that cross cuts of the
+        last segments are not recomputed, because their first run is right before the peak.
         """
         cuts: dict[int, Segment] = {}  # by place: the segment that the cut divides; large segments first
         stack = [(0, self.peak, memory)]

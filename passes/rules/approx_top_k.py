@@ -1,8 +1,9 @@
-"""ApproxTopK, to which JAX exports `approx_max_k` and `approx_min_k`, and PartialReduce, its form on TPUs.
+"""ApproxTopK, the custom call that JAX exports for `approx_max_k` and `approx_min_k`, and PartialReduce, its form on
+TPUs.
 
-The operands are values, their indices, and an initial value for each. The results are values among the greatest (or
-least) along a dimension, and their indices. Initial values fill places for which no element is left. The dynamic call
-has three more operands: the number of selected values, and the shapes of the results.
+The operands are values, their indices, and an initial value for each. The results are selected values among the
+greatest (or least) along a dimension, and their indices. Initial values fill places without a selected value. The
+dynamic call has three more operands: the number of selected values, and the shapes of the results.
 """
 
 import json
@@ -24,7 +25,7 @@ DYNAMIC = "stablehlo.dynamic_approx_top_k"
 
 @custom_call("ApproxTopK", "PartialReduce", DYNAMIC)
 def approx_top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Gathers the tangents of the selected values, or of the initial value, by the indices that the call returns."""
+    """Gathers the tangents at the indices that the call returns: those of values, or those of the initial value."""
     d = _dimension(op)
     counts = (5, 7) if call_target(op) == DYNAMIC else (4,)
     if len(op.operands) not in counts or len(op.results) != 2 or not _is_iota(op.operands[1].definition, d):
@@ -55,7 +56,7 @@ def _dimension(op: Definition) -> int:
 
 
 def _agree(op: Definition, d: int) -> bool:
-    """Whether values and results, and their indices, have equal element types and sizes, except along dimension d."""
+    """Whether values and results have equal element types and, except along d, equal sizes; likewise the indices."""
     (x, numbers, init, first), (y, indices) = op.operands[:4], op.results
     if shape(x) != shape(numbers) or shape(y) != shape(indices) or shape(init) or not 0 <= d < rank(x):
         return False

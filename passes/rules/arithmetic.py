@@ -68,7 +68,7 @@ def convert_transpose(
 
 @linearize("stablehlo.divide")
 def divide(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
-    """d(x / y) = (dx - (x / y) dy) / y, which does not overflow where 1 / y^2 would."""
+    """d(x / y) = (dx - (x / y) dy) / y. This form does not overflow where 1 / y^2 would."""
     if dx[0] is None and (z := logistic(op)) is not None and (dz := b.engine.tangent(z)) is not None:
         y = op.result  # the derivative is exactly 0 where exp z overflows
         return [b.multiply(b.multiply(y, b.subtract(y, b.constant(1, y))), dz)]
@@ -125,7 +125,7 @@ def reduce_precision(b: StablehloBuilder, op: Definition, ct: Value) -> list[Val
 
 @linearize("stablehlo.remainder")
 def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
-    """d(x - n y) = dx - n dy with n = trunc(x / y), computed exactly as (x - r) / y from the remainder r."""
+    """d(x - n y) = dx - n dy, where n = trunc(x / y). n is computed exactly, as (x - r) / y from the remainder r."""
     x, y = op.operands
     if is_complex(x):
         raise unsupported("jvp", op, "the remainder of complex values is not differentiable")

@@ -33,7 +33,7 @@ def bessel_i1e(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]
 
 
 def _derivative(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The derivative; 1/2 at x = 0, as a constant, since the second derivative jumps there from 1 to -1."""
+    """The derivative of the op; at x = 0 the constant 1/2, because the second derivative jumps there from 1 to -1."""
     type_ = element(x)
     x, y = upcast(b, x), upcast(b, y)
     limit, is_zero = b.constant(LIMIT, x), b.compare(x, b.zeros_like(x), "EQ")
@@ -67,7 +67,7 @@ def _fraction(b: StablehloBuilder, a: Value) -> Value:
 
 
 def _series(b: StablehloBuilder, a: Value) -> Value:
-    """The series for large a, in powers of 20 / a so that its coefficients stay small."""
+    """The series for large a, in powers of 20 / a, because the coefficients then stay small."""
     coefficients, p = [0.5], 1.0
     for k in range(1, TERMS):
         p *= ((2 * k - 1) ** 2 - 4) / (8 * k * LIMIT)

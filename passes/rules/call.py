@@ -8,8 +8,7 @@ A function with a custom derivative (`tidu.jvp`, `tidu.vjp`) uses that derivativ
     y = call @f (x)             ->   JVP @g:  dy is the tangent of the second half of call @g (x, 0), along dx
                                      VJP @g:  dy = call_vjp @g (x, dx), which transposes to cx = call @g (x, cy)
 
-A branch (`case`, `if`) has an index as first operand; its linear branch reads only the residuals of the selected
-branch.
+The first operand of a branch (`case`, `if`) is an index. The linear branch reads only residuals of the selected branch.
 """
 
 from collections import Counter, defaultdict
@@ -55,9 +54,9 @@ def call(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
 class LinearizedCall:
     """The graphs of a call or of branches, linearized for one pattern of active arguments.
 
-    `primal` are the graphs extended with residuals, and `residuals` the positions of the residuals among their results.
+    `primal` are the graphs with residuals as further results, and `residuals` are the positions of these results.
     `linear` are the linear graphs. They take tangents, the arguments at the positions `read`, and residuals. `outputs`
-    says which outputs are active.
+    flags the active outputs.
     """
 
     primal: tuple[Graph, ...]
@@ -71,7 +70,7 @@ class LinearizedCall:
 class TransposedCall:
     """The transposed graphs, which take cotangents and the primal values that the linear graphs read.
 
-    `outputs` says which active arguments get a cotangent, and `masks` which ones also get a mask of their cotangent.
+    `outputs` flags the active arguments that get a cotangent, and `masks` those that also get a mask of the cotangent.
     """
 
     graphs: tuple[Graph, ...]
@@ -205,7 +204,7 @@ def _extended(
 def _by_jvp(b: StablehloBuilder, op: Definition, dx: Tangents, jvp: Graph) -> list[Value | None]:
     """The tangents from a custom JVP, (x..., dx...) -> (y..., dy...).
 
-    Linearizing the JVP at dx = 0 along dx gives them, since a JVP is linear in dx.
+    They are the tangents of the JVP at dx = 0 along dx, because a JVP is linear in dx.
     """
     smooth = [b.tangent_type(x.type) is not None for x in op.operands]
     zeros = [b.zeros_like(x) for x, flag in zip(op.operands, smooth, strict=True) if flag]
@@ -344,9 +343,8 @@ def transpose_graph(
 ) -> Graph:
     """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
 
-    For each input in `sums`, the transpose has one more input, to which it adds the cotangent of the input in `sums`;
-    thus a caller can accumulate cotangents. For each input flagged in `steep`, a further output is the mask of its
-    cotangent.
+    Each input in `sums` adds an input to the transpose, which is added to the cotangent of the input in `sums`. A
+    caller can thus accumulate cotangents. Each input flagged in `steep` adds an output, the mask of its cotangent.
     """
     inputs = list(graph.inputs.values())
     linear = [x for x, flag in zip(inputs, active, strict=True) if flag]

@@ -16,10 +16,10 @@ from tiduc.passes.rules.registry import Tangents
 
 
 def _one_minus_square(b: StablehloBuilder, x: Value) -> Value:
-    """1 - x^2, as (1 - x) (1 + x) from |x| = 1/2 on.
+    """1 - x^2, computed as (1 - x) (1 + x) for |x| >= 1/2.
 
     Near |x| = 1, the product is more accurate than 1 - x^2; near 0, the derivative of 1 - x^2 is more accurate. For
-    complex x, the sign of a zero in the result follows from the side of the branch cut on which x lies.
+    complex x, the sign of a zero in the result depends on the side of the branch cut on which x lies.
     """
     if is_complex(x):
         return b.negate(b.multiply(plus(b, x, -1), plus(b, x, 1)))
@@ -35,7 +35,7 @@ def _one_plus_square(b: StablehloBuilder, x: Value) -> Value:
 
 
 def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """1 / sqrt(1 + x^2), or 1 / |x| where 1 is negligible, since x^2 may overflow there."""
+    """1 / sqrt(1 + x^2). For large x, where x^2 may overflow and 1 is negligible, 1 / |x|."""
     near = _one_plus_square(b, x)
     if is_complex(x):
         return b.rsqrt(near)
@@ -46,7 +46,7 @@ def _asinh(b: StablehloBuilder, x: Value, y: Value) -> Value:
 
 
 def _trigamma(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """The derivative of digamma; 1 / x + 1 / (2 x^2) for large x, where the expansion of polygamma underflows."""
+    """The derivative of digamma. For large x, where the expansion of polygamma underflows, 1 / x + 1 / (2 x^2)."""
     is_large = b.compare(x, b.constant(LARGE[max(element(x).width, 32)], x), "GT")
     near = b.convert(reflected_polygamma(b, 1, upcast(b, x)), element(x))
     return b.select(is_large, inverse(b, x), near)
@@ -121,7 +121,7 @@ def polygamma(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 
 @linearize("chlo.next_after")
 def next_after(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The result is x plus or minus one unit in the last place, so the derivative is 1 toward x, and 0 toward y."""
+    """The result is x plus or minus one unit in the last place, so the derivative is 1 in x and 0 in y."""
     return [dx[0]]
 
 

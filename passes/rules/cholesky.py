@@ -1,7 +1,7 @@
 """cholesky: L L^H = a with L lower, or U^H U = a with U upper.
 
-The op reads one triangle of a, with the real part of its diagonal, so the derivative is toward that triangle only. JAX
-symmetrizes the operand, (a + a^H) / 2, before the op, so each triangle has half of JAX's derivative.
+The op reads one triangle of a, and the real part of the diagonal, so only that triangle has a derivative. JAX first
+symmetrizes the operand, (a + a^H) / 2, so in JAX each triangle has half of the derivative.
 
 Source: Murray, "Differentiation of the Cholesky decomposition" (2016).
 """
@@ -20,7 +20,7 @@ def cholesky(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 
 
 def factor_tangent(b: StablehloBuilder, y: Value, dx: Value, lower: bool) -> Value:
-    """dL = L h(L^-1 da L^-H), where h takes the lower triangle and halves its diagonal, and da = h(dx) + h(dx)^H.
+    """dL = L h(L^-1 da L^-H) with da = h(dx) + h(dx)^H, where h takes the lower triangle and halves its diagonal.
 
     For U the factors are reversed: dU = h(U^-H da U^-1) U.
     """

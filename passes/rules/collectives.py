@@ -1,9 +1,9 @@
 """Collectives: the processes of one program exchange values.
 
-Each process has its own x, tangent and cotangent. The derivative is that of all processes together, as one function of
-all their inputs, so the inner product of a transpose sums over processes: sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>.
-Groups, channel and device ids are copied from the op: a channel only says how groups are read, and ops may share a
-channel.
+Each process has its own x, tangent and cotangent. All processes together compute one function of all their inputs,
+which is differentiated. The inner product of a transpose therefore sums over processes: sum_p <ct_p, dy_p> = sum_p
+<cx_p, dx_p>. Groups, channel and device ids are copied from the op: a channel only says how groups are interpreted, and
+ops may share a channel.
 
 Source: the StableHLO specification, "Distribution".
 """
@@ -49,7 +49,7 @@ def all_reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Va
 def _extremum(
     b: StablehloBuilder, op: Definition, dx: Value, x: Value, y: Value, add: Callable[[Value], Value]
 ) -> Value:
-    """dy = (sum of dx where x = y) / (the number of ties), over the group; `add` sums over the group."""
+    """dy = (sum of dx where x = y) / (number of ties), over the group. `add` sums over the group."""
     ties = b.compare(x, b.convert(y, element(x)), "EQ")
     number = add(b.convert(ties, ir.IntegerType.get_signless(32)))
     picked = add(b.select(ties, dx, b.zeros_like(x)))
@@ -81,7 +81,7 @@ def _product(b: StablehloBuilder, op: Definition, i: int, dx: Value) -> Value | 
 def all_reduce_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Value]:
-    """The sum over the group. linearize emits only sums."""
+    """The sum of the cotangents over the group. Only sums occur, because linearize emits no other all_reduce."""
     if reducer(op) != ADD:
         raise unsupported("transpose", op, "its body must be a sum")
     return _of_operands(b, op, sums(b, op, ct, op.results))
@@ -89,7 +89,7 @@ def all_reduce_transpose(
 
 @linearize("stablehlo.reduce_scatter")
 def reduce_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value]:
-    """As `all_reduce`, with one part per process. For an extremum, all parts are gathered to compare them with x."""
+    """Like `all_reduce`, but each process gets one part. For an extremum, gathers all parts to compare them with x."""
     name, d = reducer(op), op.attributes["scatter_dimension"]
     if name == ADD:
         return [scattered(b, op, dx[0], d, op.result.type)]
@@ -126,7 +126,7 @@ def moved(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value |
 
 @transpose("stablehlo.all_gather")
 def all_gather(b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]) -> Sequence[Any]:
-    """Each process gets the sum, over the processes that gathered its part, of the cotangents of this part."""
+    """The cotangents of the part that a process contributed, summed over the processes that gathered the part."""
     d = op.attributes["all_gather_dim"]
     return [
         None if c is None or is_empty(x) else scattered(b, op, c, d, x.type)
@@ -156,7 +156,7 @@ def collective_permute(
 def collective_broadcast(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> Sequence[Value]:
-    """The sum over the group, at the first process of the group (the source), by a binary tree. Zeros elsewhere."""
+    """The sum over the group, by a binary tree, at the first process of the group, the source. Zeros elsewhere."""
     groups = numbers(op, "replica_groups")
     if not groups.size:
         raise unsupported("transpose", op, "its replica_groups are not listed")

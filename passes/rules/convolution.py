@@ -3,8 +3,8 @@
     toward x    sum_j ct[o] w[j]    ct convolved with the reversed kernel; stride and lhs_dilation swapped
     toward w    sum_o x[i] ct[o]    x convolved with ct as the kernel; stride and rhs_dilation swapped
 
-Toward x, the kernel's output features are contracted, so they swap roles with its input features. Toward w, the batch
-is contracted, so it swaps roles with the features. With q groups,
+Toward x, the kernel's output features are contracted, so they swap roles with the input features. Toward w, the batch
+is contracted, so it swaps roles with the features. With q groups:
 
     y[b, (q, o)] = sum_i x[b, (q, i)] w[i, (q, o)]    feature groups
     y[b, (q, o)] = sum_i x[(q, b), i] w[i, (q, o)]    batch groups
@@ -26,7 +26,7 @@ from tiduc.passes.rules.uniform_quantize import dequantized
 
 @bilinear("stablehlo.convolution")
 def convolution_transpose(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value | None:
-    """The transpose is computed in the element type of ct, which may be wider than that of the operands."""
+    """The transpose, computed in the element type of ct, which may be wider than that of the operands."""
     x = op.operands[side]
     if any(map(is_empty, (*op.operands, ct))):
         return None
@@ -63,7 +63,7 @@ def _toward_kernel(b: StablehloBuilder, op: Definition, x: Value, ct: Value) -> 
 
 
 def _move_groups(b: StablehloBuilder, x: Value, groups: int, source: int, target: int) -> Value:
-    """x with the groups, the major part of dimension `source`, moved to be the major part of dimension `target`."""
+    """Moves the groups of x, the major part of dimension `source`, to be the major part of dimension `target`."""
     if groups == 1:
         return x
     sizes = shape(x)

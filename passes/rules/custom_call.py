@@ -1,8 +1,8 @@
 """custom_call: rules are declared per call target.
 
-Each form applies to one target, `linear("stablehlo.custom_call @NAME", [0])`. The decorator `custom_call`
-declares one linearize rule for several targets, such as the variants for element types and platforms. A
-linearize rule that emits StableHLO ops only, as those of linear algebra do, needs no transpose rule.
+Each declaration is for one target, such as `linear("stablehlo.custom_call @NAME", [0])`. The decorator `custom_call`
+declares a linearize rule for several targets, such as variants for element types and platforms. A linearize rule that
+emits only StableHLO ops, as in linear algebra, needs no transpose rule.
 """
 
 from collections.abc import Callable

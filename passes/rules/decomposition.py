@@ -53,11 +53,11 @@ def with_settings(op: Definition, **changed: int | bool) -> dict[str, ir.DictAtt
 
 
 def equality_margin(b: StablehloBuilder, op: Definition, w: Value) -> Value:
-    """The largest difference at which two values of one matrix count as equal, for the values w of each matrix.
+    """The largest difference at which two values of one matrix count as equal. `w` has the values of each matrix.
 
-    It is `EQUAL_WITHIN` units in the last place of the largest value. The default is 8 times the square root of the
-    number of values: equal eigenvalues and singular values from LAPACK differed by up to 7 units for 5 values, and 31
-    for 200.
+    The margin is `EQUAL_WITHIN` units in the last place of the largest value. The default is 8 times the square root of
+    the number of values: equal eigenvalues and singular values from LAPACK differed by up to 7 units for 5 values, and
+    31 for 200.
     """
     ulps = 8 * math.sqrt(shape(w)[-1])
     if EQUAL_WITHIN in op.attributes:

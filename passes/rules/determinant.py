@@ -3,18 +3,19 @@
     low = select(any(d == 0), -inf, sum(log |d|))      the logarithm of a determinant's size
     det = select(any(d == 0), 0, s) * exp(low)         with the sign s
 
-At singular matrices, the selects choose constants. The rules use the tangents of the other operands instead: for the
-logarithm, an infinite or NaN tangent; for the determinant, that of s times the product of |d|,
+At singular matrices, the selects choose constants. The rules use the tangents of the other operands instead. For the
+logarithm, the tangent is then infinite or NaN. For the determinant, it is that of s times the product of |d|,
 
     s sum_k d|d_k| prod_{j != k} |d_j|    where d d_k = (m - dL U)_kk, with m = L^-1 P da
 
-which is finite where only the last pivot may be 0. If an earlier pivot is 0, the pivots jump, but the determinant has
-the derivative
+which is finite if only the last pivot is 0. If an earlier pivot is 0, the pivots are discontinuous, but the determinant
+has the derivative
 
     s prod_{d_j != 0} |d_j|  prod_a y_(k_a, k_(a+1))  (y m y)_(k_r, k_1)    with y = U1^-1
 
-where U1 is U with 1 in place of the pivots number k_1 < ... < k_r that are 0, since det(U1 - E E^T + m) is det(U1 + m)
-det(1 - E^T (U1 + m)^-1 E) with E the unit vectors of these numbers. Its own derivatives are not finite there.
+where the pivots with the numbers k_1 < ... < k_r are 0, and U1 is U with 1 in their place. The formula follows from
+det(U1 - E E^T + m) = det(U1 + m) det(1 - E^T (U1 + m)^-1 E), where E has the unit vectors of these numbers as columns.
+The derivatives of this derivative are not finite there.
 """
 
 from collections.abc import Sequence
@@ -82,7 +83,7 @@ def sizes_of_pivots(op: AnyOp) -> Typed | None:
 
 
 def _reduced(x: Typed, name: str) -> Typed | None:
-    """The operand of a reduction of the last dimension by an op of this name, starting with zero; else None."""
+    """The operand of a reduce over the last dimension by the op `name`, starting with zero; else None."""
     reduce = defined_by(x, "stablehlo.reduce")
     if (
         reduce is None
@@ -116,10 +117,10 @@ def determinant(b: StablehloBuilder, op: Definition) -> tuple[Value, Value, Valu
 
 
 def tangent_of_determinant(b: StablehloBuilder, parts: Sequence[Value]) -> Value | None:
-    """The sum of pivots; if a pivot before the last one is 0, the other formula.
+    """The tangent: the sum over pivots, or the other formula if a pivot before the last one is 0.
 
-    For regular matrices, the product of the other pivots is computed as the exponential of a sum of logarithms, which
-    overflows only where the product does; for singular ones, by multiplication.
+    The product of the other pivots is computed in two ways. For regular matrices, it is the exponential of a sum of
+    logarithms, which overflows only where the product does. For singular ones, the pivots are multiplied.
     """
     is_singular, sign, sizes = parts
     tangents: Value | None = b.engine.tangent(sizes)
@@ -153,7 +154,7 @@ def _factors(sizes: Value) -> Definition | None:
 def _of_factors(b: StablehloBuilder, call: Definition, sizes: Value) -> tuple[Value, Value, Value]:
     """Whether a pivot before the last one is 0, the tangents d|d_k|, and the other formula without the sign s.
 
-    The tangents are NaN if the sizes are not those of the diagonal of U, as those of a call that failed.
+    The tangents are NaN if the sizes differ from those of the diagonal of U, as after a call that failed.
     """
     lu, da, last = call.results[0], b.engine.tangent(call.operands[0]), rank(sizes) - 1
     d, zero, one = diagonal(b, lu), b.zeros_like(sizes), b.constant(1, sizes)

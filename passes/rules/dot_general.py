@@ -53,8 +53,8 @@ def _dimensions(
     rank_x, rank_y = len(sizes_in(x)), len(sizes_in(y))
     (xb, xc), (yb, yc) = ((of.batches[i], of.summed[i]) for i in (side, 1 - side))
     xk, yk = of.kept(side, rank_x), tuple(of.kept(1 - side, rank_y))
-    # The result of dot_general has the batching dimensions, then the free dimensions of lhs, then those of rhs. ct and
-    # the product of ct with y have this order, too.
+    # The result of dot_general has the batching dimensions, then the free dimensions of lhs, then those of rhs. This
+    # holds for ct, and for the product of ct with y.
     first = len(xb) + (len(xk) if side == 0 else 0)
     yc_in_order = [xc[i] for i in np.argsort(yc)]
     axes = [*xb, *xk, *yc_in_order] if side == 0 else [*xb, *yc_in_order, *xk]

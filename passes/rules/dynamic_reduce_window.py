@@ -1,10 +1,11 @@
-"""dynamic_reduce_window, a call to which JAX exports windows of dynamic sizes: sums over a window, and their transpose.
+"""dynamic_reduce_window: the call that JAX exports for windows of dynamic sizes; sums over windows, and their
+transpose.
 
     y... = custom_call @stablehlo.dynamic_reduce_window(x..., init..., sizes, strides, base, dilation, padding)
 
 `sizes`, `strides`, `base` (the dilation of x) and `dilation` (of the window) have one entry per dimension. `padding`
-has a row per dimension, with a low and a high entry. Only results whose reducer is an addition can be differentiated,
-toward their operands; import marks these results (`dialect/dynamic/calls.py`).
+has a row per dimension, with a low and a high entry. Only results whose reducer is an addition have derivatives, with
+respect to x. Import marks these results (`dialect/dynamic/calls.py`).
 """
 
 from collections.abc import Sequence
@@ -57,7 +58,7 @@ def dynamic_reduce_window_transpose(
 
 
 def _say_sizes(values: Sequence[Value], like: Sequence[Value]) -> None:
-    """Records that values have the dynamic sizes of other values, because a call does not state its results' sizes."""
+    """Records that `values` have the dynamic sizes of `like`. A call does not state the sizes of its results."""
     for y, x in zip(values, like, strict=True):
         y.graph.sizes.update({(y, d): n for d, n in enumerate(shape(x)) if isinstance(n, Size)})
 

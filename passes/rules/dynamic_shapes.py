@@ -19,7 +19,7 @@ inactive("shape.shape_of", "tensor.dim")
 
 @linear("stablehlo.dynamic_broadcast_in_dim", [0])
 def dynamic_broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
-    """Sums over the dimensions that are new or had size 1, then transposes the others to the operand's order."""
+    """Sums over the dimensions that are new or had size 1, then permutes the others to the operand's order."""
     still, more = (
         list(op.attributes[name]) if name in op.attributes else []
         for name in ("known_nonexpanding_dimensions", "known_expanding_dimensions")

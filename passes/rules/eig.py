@@ -1,10 +1,10 @@
 """Eigenvalues and eigenvectors of square matrices, a vr = vr diag(w) and vl^H a = diag(w) vl^H.
 
-Vectors are normalized as by LAPACK's geev: their length is 1 and their largest component is real. Their tangents keep
-this. The vectors of equal eigenvalues have no derivative, and their tangents are not finite.
+Vectors are normalized as by LAPACK's geev: their length is 1 and their largest component is real. Their tangents
+preserve this. Vectors of equal eigenvalues have no derivative, so their tangents are not finite.
 
-An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. For such an eigenvalue, vl^H vr is zero,
-and no derivative is finite: neither that of the eigenvalue, nor those of the matrix's vectors.
+An eigenvalue is defective if it has fewer eigenvectors than its multiplicity. Then vl^H vr is zero, and neither the
+derivative of the eigenvalue nor those of the matrix's vectors are finite.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -48,9 +48,9 @@ ERROR = 64  # error of an eigenvalue, in units in the last place, per row of the
 def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); dvl likewise, with adjoints.
 
-    vr^-1 = (vl^H vr)^-1 vl^H, where vl^H vr is diagonal for distinct eigenvalues. LAPACK computes both kinds
-    of vectors from one triangular matrix, so vl^H vr is triangular in any case. Vectors that the call leaves
-    out are computed by a second call. Defective eigenvalues are left out of p.
+    vr^-1 = (vl^H vr)^-1 vl^H. For distinct eigenvalues, vl^H vr is diagonal. In general it is triangular, because
+    LAPACK computes both kinds of vectors from one triangular matrix. A second call computes vectors that the first one
+    omits. p does not contain defective eigenvalues.
     """
     *of_w, vl, vr, _ = op.results
     given = settings(op)
@@ -94,7 +94,7 @@ def eig_cusolver(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Valu
 
 
 def _metric(b: StablehloBuilder, w: Value, metric: Value) -> tuple[Value, Value]:
-    """vl^H vr without the rounding errors between different eigenvalues, and which eigenvalues are defective.
+    """vl^H vr without the rounding errors between different eigenvalues, and flags of defective eigenvalues.
 
     An eigenvalue is defective where the diagonal of vl^H vr is at most `ROUNDING` units in the last place.
     Eigenvalues that differ by less than the root of a unit in the last place may be parts of one defective eigenvalue.
@@ -134,7 +134,7 @@ def _moved(b: StablehloBuilder, inverses: Value, v: Value, p: Value) -> Value:
 
 
 def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Value:
-    """The tangents dw of the eigenvalues `other`, reordered to match w: the same eigenvalues in another order.
+    """Reorders the tangents dw of the eigenvalues `other` to match w, which has these eigenvalues in another order.
 
     LAPACK returns eigenvalues in another order when it computes no vectors. Each eigenvalue of w gets the tangent of
     the nearest one of `other`. If w differs from several of them only by rounding, it gets the mean of their tangents,
@@ -155,10 +155,10 @@ def _in_order_of(b: StablehloBuilder, w: Value, other: Value, dw: Value) -> Valu
 
 
 def _inverse(b: StablehloBuilder, v: Value) -> tuple[Value, Value]:
-    """v^-1, from a Cholesky factor of v^H v and one Newton step, and which eigenvalues are defective.
+    """v^-1, and flags of defective eigenvalues. Uses a Cholesky factor of v^H v and one Newton step.
 
     The condition number of v^H v is the square of that of v. v^-1 therefore has three correct digits if its rows are
-    shorter than a quarter of the reciprocal root of a unit in the last place. If a row is longer, v^-1 is NaN.
+    shorter than 1 / (4 sqrt(epsilon)). If a row is longer, v^-1 is NaN.
     """
     gram = matrix_product(b, adjoint(b, v), v)
     factor = b.emit("stablehlo.cholesky", (gram,), v.type, {"lower": ir.BoolAttr.get(True)})

@@ -1,8 +1,8 @@
 """Eigenvalues and eigenvectors of Hermitian matrices, a v = v diag(w), as LAPACK, cuSOLVER and TPU (XLA) calls.
 
-The call reads one triangle of a, with the real part of its diagonal, and the derivative is toward that triangle. The
-gauge is that v^H dv has a zero diagonal, so the derivative is right for functions that are invariant to the phases of
-vectors. `spectral.py` has the rules for equal eigenvalues.
+The call reads one triangle of a, and the real part of the diagonal, so only that triangle has a derivative. The
+tangents dv are chosen such that v^H dv has a zero diagonal. The derivative is therefore right for functions that do not
+depend on the phases of vectors. `spectral.py` has the rules for equal eigenvalues.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.1.
 """
@@ -32,7 +32,7 @@ from tiduc.passes.rules.spectral import couple, equal_values, sums, unless_equal
 
 @custom_call(*targets("syevd", "Eigh"))
 def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i); f c is an entrywise product."""
+    """dw = diag(c), dv = v (f c) with c = v^H da v and f_ij = 1 / (w_j - w_i). The product f c is elementwise."""
     v, w, *others = op.results
     if shape(v) != shape(op.operands[0]):
         raise unsupported("jvp", op, "only some of the eigenvalues are computed")
@@ -45,7 +45,7 @@ def eigh(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
 
 
 def _of_vectors(b: StablehloBuilder, op: Definition, v: Value, w: Value, c: Value) -> Value:
-    """dv = v (f c), which is not finite where values are equal, unless only sums of vectors are used."""
+    """dv = v (f c). It is not finite for equal eigenvalues, unless the program uses only sums of vectors."""
     margin = equality_margin(b, op, w)
     dv: Value = matrix_product(b, v, scaled(b, inverse_gaps(b, w, margin), c))
     equal = equal_values(b, w, margin)
@@ -68,7 +68,7 @@ def _kind(op: Definition) -> tuple[bool, bool]:
 
 
 def hermitian(b: StablehloBuilder, x: Value, lower: bool) -> Value:
-    """The Hermitian matrix with the given triangle of x, and with the real part of x's diagonal."""
+    """The Hermitian matrix with one triangle of x, and with the real part of the diagonal of x."""
     half, one = b.constant(0.5, x), b.constant(1, x)
     weights = b.select(compare_places(b, x, "EQ"), half, one)
     part = triangle(b, b.multiply(weights, x), lower)

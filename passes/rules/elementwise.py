@@ -1,7 +1,7 @@
 """Elementwise ops, by their partial derivatives. Kinks and ties follow JAX.
 
-A quotient is emitted as `dx / d`, not as `(1 / d) dx`, so that it does not overflow for tiny d. For complex
-types the formulas are those of holomorphic functions, except `abs` and `sign`.
+A quotient is emitted as `dx / d`, not as `(1 / d) dx`, which overflows for tiny d. For complex types, the formulas are
+those of holomorphic functions, except for `abs` and `sign`.
 """
 
 from collections.abc import Callable
@@ -121,10 +121,10 @@ inactive(  # the result contains no value of an operand
 
 
 def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value | None:
-    """y x^(y - 1), with x replaced by 1 where x = y = 0, since 0 * 0^-1 is NaN.
+    """y x^(y - 1). Where x = y = 0, the base x is replaced by 1, because 0 * 0^-1 is NaN.
 
-    The base is replaced rather than the result, because a select on the result would also lose the derivative of that
-    result toward y. Narrow floats are computed in f32: x^(y - 1) may overflow f16 where y x^(y - 1) does not.
+    A select on the result instead of the base would lose the derivative of the result in y. Narrow floats are computed
+    in f32: x^(y - 1) may overflow f16 where y x^(y - 1) does not.
     """
     n = splat(y)
     if n == 0:
@@ -142,7 +142,7 @@ def _power_base(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value | No
 
 
 def _power_exponent(b: StablehloBuilder, x: Value, y: Value, z: Value) -> Value:
-    """log(x) x^y. For x -> 0 it tends to 0 if y > 0, and to -infinity if y < 0."""
+    """log(x) x^y. As x -> 0, its limit is 0 if y > 0, and -infinity if y < 0."""
     size = b.real(y) if is_complex(y) else y
     is_zero = b.and_(b.compare(x, b.zeros_like(x), "EQ"), b.compare(size, b.zeros_like(size), "GE"))
     return b.multiply(b.log(b.select(is_zero, b.constant(1, x), x)), z)
@@ -162,7 +162,7 @@ def abs_(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 
 
 def _atan2(b: StablehloBuilder, x: Value, y: Value) -> Value:
-    """y / (x^2 + y^2); for f16 in f32, because squares overflow f16 beyond 255.
+    """y / (x^2 + y^2). For f16, it is computed in f32, because squares overflow f16 beyond 255.
 
     x and y are scaled by a power of two so that the squares neither overflow nor underflow.
     """
@@ -190,7 +190,7 @@ def _scale(b: StablehloBuilder, size: Value) -> Value:
 
 @linearize("stablehlo.sign")
 def sign(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Zero for reals; for complex x with s = x / |x|, ds = i s Im(conj(s) dx) / |x|, and 0 at x = 0."""
+    """Zero for real x. For complex x with s = x / |x|, ds = i s Im(conj(s) dx) / |x|; 0 at x = 0."""
     x, s = op.operands[0], op.result
     if not is_complex(x):
         return [None]
@@ -218,10 +218,10 @@ ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
 
 
 def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[str, str]) -> Value | None:
-    """The tangent of the chosen operand, or half of each tangent at a tie; None if neither operand has a tangent.
+    """The tangent of the chosen operand; at a tie, half of each. None if neither operand has a tangent.
 
-    With strict comparisons as `wins`, the tangent at a tie is 0. A select is used rather than a product with 0, so
-    that a NaN or infinity of the other tangent does not propagate.
+    With strict comparisons as `wins`, the tangent at a tie is 0. A select is used instead of a product with 0, so that
+    a NaN or infinity in the other tangent does not propagate.
     """
     if all(tangent is None for tangent in dx):
         return None
@@ -246,7 +246,7 @@ RELU = "tidu.relu"
 
 
 def is_relu(op: AnyOp) -> bool:
-    """Whether an op, which is a definition in a graph or an MLIR operation, has the attribute `RELU`."""
+    """Whether an op has the attribute `RELU`. The op is a definition in a graph or an MLIR operation."""
     if RELU not in op.attributes:
         return False
     value = op.attributes[RELU]

@@ -55,7 +55,7 @@ def _transform(b: StablehloBuilder, x: Value, kind: str, length: list[int], type
 
 
 def _weights(b: StablehloBuilder, x: Value, count: int) -> Value:
-    """For each point of x's last dimension, how many of the `count` points of the transform it stands for: 1 or 2."""
+    """For each point of the last dimension of x, how many of the transform's `count` points it represents: 1 or 2."""
     last = shape(x)[-1]
     alone = 2 - count % 2 if count > 1 else 1
     two, one = (b.constant(n, with_shape(x.type, sizes)) for n, sizes in ((2, [last - alone]), (1, [])))

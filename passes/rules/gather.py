@@ -94,7 +94,7 @@ def signed(b: StablehloBuilder, indices: Value, up_to: Sequence[Extent]) -> Valu
 
 
 def known_range(b: StablehloBuilder, x: Value, depth: int = 8) -> tuple[int, int]:
-    """Bounds of integer values, from the constants and iotas that define them, or otherwise from their type."""
+    """Bounds of integer values, from the constants, iotas or sorts that define them, or else from their type."""
     d: Any = x.definition if depth else None
     name = None if d is None else d.name
     if name == "stablehlo.iota":

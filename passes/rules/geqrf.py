@@ -1,14 +1,14 @@
 """QR factorization, as LAPACK, cuSOLVER and TPU (XLA) calls: R, reflectors below it, and their tau (see `orgqr.py`).
 
-Let c = Q^H da R1^-1, where 1 denotes the first columns, as many as there are reflectors. Q^H dQ1 is w on top
-of the remaining rows of c, with the skew-Hermitian w = tril(c, -1) - tril(c, -1)^H + i im(diag(c)), which
-keeps the diagonal of R real, and dR = Q^H da - w R. The reflectors V and U = T V1^H are the LU factors,
-without pivots, of 1 - Q1 = V U, so their tangents are those of LU factors.
+Let c = Q^H da R1^-1, where 1 denotes the first columns, as many as there are reflectors. Then dR = Q^H da - w R with
+the skew-Hermitian w = tril(c, -1) - tril(c, -1)^H + i im(diag(c)), which keeps the diagonal of R real. The first rows
+of Q^H dQ1 are w; the others are those of c. The reflectors V and U = T V1^H are the LU factors, without pivots, of 1 -
+Q1 = V U, so their tangents are those of LU factors.
 
 If a column depends on the columns before it, up to rounding, no derivative is finite, and R1 is NaN.
 
 If a column has only zeros below the diagonal, its reflector is the identity and tau is zero. This always holds for the
-last row of a real matrix; elsewhere reflectors are discontinuous there, and dtau is NaN.
+last row of a real matrix. In other rows, the reflector is discontinuous at such a matrix, and dtau is NaN.
 
 Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in
 optimum experimental design" (2010); Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
@@ -85,7 +85,7 @@ def _tangents(b: StablehloBuilder, qr: Value, tau: Value, da: Value) -> list[Val
 
 
 def _independent(b: StablehloBuilder, r: Value) -> Value:
-    """The matrices in r; NaN for a matrix in which a column is, up to rounding, a combination of the columns before it.
+    """The matrices in r. NaN for a matrix with a column that depends linearly on the columns before it, up to rounding.
 
     The diagonal entry of such a column is at most `ROUNDING` units in the last place of the column. The derivative
     divides by the entry, and would have fewer than three correct digits.

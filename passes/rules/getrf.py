@@ -31,8 +31,8 @@ def packed_tangent(b: StablehloBuilder, lu: Value, dx: Value) -> Value:
     """dL below the diagonal and dU on and above it, from dx = dL U + L dU.
 
     With c = L1^-1 dx1 U1^-1, where 1 denotes the leading square block: dL1 = L1 tril(c, -1), and dU = L^-1 dx - tril(c,
-    -1) U. For tall matrices dL = dx U^-1 - L triu(c). For other matrices, the last pivot divides only the last column
-    of c, which tril(c, -1) leaves out, so their factors have derivatives even where this pivot is 0.
+    -1) U. For tall matrices, dL = dx U^-1 - L triu(c). For other matrices, the last pivot divides only the last column
+    of c, which tril(c, -1) does not contain. Their factors therefore have derivatives even where this pivot is 0.
     """
     m, n = shape(lu)[-2:]
     k = min(m, n)

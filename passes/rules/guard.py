@@ -36,9 +36,9 @@ def guarded(
 ) -> Any:
     """Wraps a user's function of (b, arguments...). Its exceptions and invalid results become `RuleError`s.
 
-    `name` is the op's name. With `symbolic`, constants of zeros in the result become None, as in tiduc's own rules,
-    because a linear graph does not return a constant. `of_emitted` judges the ops that the function emitted, and its
-    result. Raises `TypeError` if `function` is not callable.
+    `name` is the op's name. With `symbolic`, constants of zeros in the result become None, because a linear graph
+    returns no constants. `of_emitted` judges the ops that the function emitted, and its result. Raises `TypeError` if
+    `function` is not callable.
     """
     if not callable(function):
         raise TypeError(f"a rule for {name} is {function!r}, which is not a function")
@@ -74,9 +74,9 @@ def guarded(
 
 
 def _symbolic(entry: Any) -> Any:
-    """The tangent or cotangent `entry`, or None if it is a constant of zeros.
+    """The tangent or cotangent `entry`; None if it is a constant of zeros.
 
-    If the entry is a function that returns the tangent or cotangent, its result is replaced in the same way.
+    If `entry` is a function, a function that returns None in place of a constant of zeros.
     """
     if callable(entry):
         return lambda: _symbolic(entry())

@@ -1,4 +1,4 @@
-"""Reads from the places at which the updates of a scatter land, and combines values into these places."""
+"""Reads elements at the places of a scatter's updates, and combines values into these places."""
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo as hlo
@@ -23,7 +23,7 @@ def is_unique(op: Definition) -> bool:
 
 
 def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
-    """The dimensions of the indices that number the windows of one batch, and the updates' matching dimensions."""
+    """The dimensions of the indices that number the windows of one batch, and the matching dimensions of updates."""
     d, indices, updates = numbers_of(op), op.operands[len(op.results)], op.operands[-1]
     of_indices = [i for i in range(rank(indices)) if i != d.index_vector_dim]
     of_updates = [i for i in range(rank(updates)) if i not in d.update_window_dims]
@@ -35,8 +35,8 @@ def free_dimensions(op: Definition) -> tuple[list[int], list[int]]:
 def landed(b: StablehloBuilder, op: Definition, y: Value) -> Value:
     """For each update of a scatter, the element of y at the position of the update; zero if the update is dropped.
 
-    This is the transpose of adding the updates. y is padded for windows that are partly out of range, because a gather
-    would clamp them. Windows that are entirely out of range are masked.
+    This is the transpose of adding the updates. A gather clamps windows that are out of range. Therefore y is padded
+    for windows that are partly out of range, and those that are entirely out of range are masked.
     """
     indices, updates = op.operands[len(op.results)], op.operands[-1]
     d = numbers_of(op)

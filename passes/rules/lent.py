@@ -17,7 +17,7 @@ from tiduc.dialect.graph.view import View
 
 @dataclass(frozen=True)
 class Hoisted:
-    """Linear ops that are the same in all iterations of a loop, and the loop-invariant tangents that other ops read."""
+    """Loop-invariant linear ops, and the loop-invariant tangents that the other linear ops read."""
 
     ops: Sequence[Definition]
     tangents: Sequence[Value]
@@ -50,7 +50,7 @@ class LentSplit(Protocol):
         """The primal graph with more outputs."""
 
     def hoisted(self, b: StablehloBuilder, count: int) -> Hoisted:
-        """The linear ops to hoist out of a loop whose last `count` active inputs are loop invariants."""
+        """The linear ops to hoist out of a loop. The last `count` active inputs are loop invariants."""
 
     def closed(self, b: StablehloBuilder, wanted: Sequence[Value | ir.Type], given: Sequence[Value]) -> Graph:
         """The closed linear graph that computes `wanted` from `given`."""
@@ -93,10 +93,12 @@ class BatchGraph(Protocol):
 class Linearizing:
     """The functions and data that `linearize` provides to the rules that it calls.
 
-    `batch` gives a closed graph for many values of its inputs. `inline` copies values of other graphs into the
-    graph under construction. `rule` looks up an op's rule, and `tangent` gives the tangent of a primal value that is
-    defined before the op. `scheduled` are the ops being linearized, and `outputs` the values whose tangents are
-    requested. `sites` caches the tangents of each call site of a control-flow op.
+    - `batch` batches a closed graph.
+    - `inline` copies values of other graphs into the graph under construction.
+    - `rule` looks up an op's rule.
+    - `tangent` gives the tangent of a primal value that is defined before the op.
+    - `scheduled` are the ops being linearized, and `outputs` the values whose tangents are requested.
+    - `sites` caches the tangents of each call site of a control-flow op.
     """
 
     split: SplitGraph

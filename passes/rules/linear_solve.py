@@ -2,8 +2,8 @@
 
     x = call @solve (b, k)      ->   dx = call @solve (db - dA, k),   dA: the tangent of A(x, k) along dk
 
-`@A` is linear in x. The transpose solves the transposed system by the function that `tidu.transpose_solve` names (for a
-symmetric A, `@solve` itself), or else by the Krylov method that `tidu.solver` names, by default GMRES.
+`@A` is linear in x. The function that `tidu.transpose_solve` names solves the transposed system; for a symmetric A, it
+is `@solve` itself. Without such a function, the Krylov method that `tidu.solver` names solves it, by default GMRES.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _TRANSPOSES = Cache[Graph, Graph]()
 def root_by_krylov(
     b: StablehloBuilder, op: Definition, dx: Tangents, equation: Graph, solver: Solver
 ) -> list[Value | None]:
-    """The tangents of the results of a function with `tidu.root`, whose equation is f(x..., y...) = 0."""
+    """The tangents of the results of a function with `tidu.root`. `equation` is f(x..., y...) = 0."""
     ys, operands = op.results, (*op.operands, *op.results)
     record = Branches(None, operands, tuple(range(len(operands))), (equation,), equation.name)
     of_x = linearized_tangents(b, record, [*dx, *([None] * len(ys))])
@@ -54,7 +54,7 @@ def root_by_krylov(
 def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) -> list[Value | None]:
     """The tangents of the solution, by another call of the function.
 
-    If an active argument of the function does not belong to the system, a Krylov method computes the tangents.
+    If the system A does not read an active argument of the function, a Krylov method computes the tangents.
     """
     (graph,), ys, n = branches(b.view, op).graphs, op.results, len(op.results)
     along, known = dx[n:], op.operands[n:]
@@ -67,7 +67,8 @@ def by_solve(b: StablehloBuilder, op: Definition, dx: Tangents, apply: Graph) ->
     read = inputs_read(b, apply)[n:]
     system = [x for x, flag in zip(known, read, strict=True) if flag]
     if any(t is not None and x not in system for x, t in zip(known, along, strict=True)):
-        # A call for tangents would need other values of arguments that A does not read, such as a tolerance times |b|.
+        # The function may read arguments that A does not, such as a tolerance times |b|. For tangents, it would need
+        # other values.
         solve = solving_graph(b, narrowed(b, apply, n), n, solver_of(graph) or Solver(GMRES))
         return list(emit_call(b, solve, [*right, *system]))
     return list(emit_call(b, graph, [*right, *known]))

@@ -1,4 +1,4 @@
-"""Checks that a user's linearize rule computes tangents that are linear in the tangents that it is given.
+"""Checks that a user's linearize rule is linear in the tangents that it receives.
 
     b.multiply(dx[0], dx[1])     error: applies stablehlo.multiply to tangents in which it is not linear
     b.add(dx[0], x)              error: applies stablehlo.add to a tangent and to a value that is not a tangent
@@ -42,7 +42,7 @@ def nonlinearity(
     emitted: Sequence[Definition],
     results: Sequence[Value | Callable[[], Value] | None],
 ) -> str | None:
-    """Why the results of a rule that emitted these ops are not linear in the tangents. None if they are linear.
+    """The reason why the results of a rule are not linear in the tangents; None if they are linear.
 
     An op is linear in its active operands if its transpose rule accepts them. An op without a transpose rule counts as
     linear, unless all linear ops of its dialect have one.

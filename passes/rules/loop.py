@@ -32,9 +32,11 @@ from tiduc.passes.rules.sites import at_site
 class LinearizedLoop:
     """The body of a loop, linearized for one pattern of active operands.
 
-    `parts` is the split of the body. `primal` is the body extended with residuals. `linear` is the linear body, or None
-    if no output is active. `active` and `outputs` say which inputs and outputs are active. `hoisted` are the
-    loop-invariant linear ops, and `invariants` the loop invariants that the linear body reads.
+    - `parts` is the split of the body.
+    - `primal` is the body with residuals as further outputs.
+    - `linear` is the linear body; None if no output is active.
+    - `active` and `outputs` flag the active inputs and outputs.
+    - `hoisted` are the loop-invariant linear ops, and `invariants` the loop invariants that the linear body reads.
     """
 
     parts: LentSplit
@@ -50,8 +52,8 @@ class LinearizedLoop:
 class TransposedLoop:
     """The body of a transposed loop, or None if no operand gets a cotangent.
 
-    `outputs` says which outputs of the linear body have cotangents, and `operands` which operands get one. `masks` has
-    a pair for each loop invariant whose cotangent has a mask: the index of the operand, and the type of the mask.
+    `outputs` flags the outputs of the linear body that have cotangents, and `operands` the operands that get
+    cotangents. For each loop invariant whose cotangent has a mask, `masks` has the operand's index and the mask's type.
     """
 
     body: Graph | None
@@ -115,7 +117,7 @@ def _linearized(b: StablehloBuilder, record: Loop, dx: Tangents) -> list[Value |
 
 
 def _emit_hoisted(b: StablehloBuilder, hoisted: Hoisted, values: dict[Value, Value]) -> list[Value]:
-    """Emits linear ops that were hoisted out of the loop, and returns the tangents that the loop reads."""
+    """Emits the hoisted linear ops before the loop, and returns the tangents that the loop reads."""
     read = (x for op in hoisted.ops for x, flag in zip(op.operands, op.active or (), strict=True) if not flag)
     b.engine.inline(b.view, list(dict.fromkeys(read)), values)
     for op in hoisted.ops:
@@ -232,7 +234,7 @@ def _backwards(b: StablehloBuilder, record: Loop, ct: Tangents, active: Sequence
 
 
 def _or_zeros(ct: Value | None, x: Value) -> Value | ir.Type:
-    """The cotangent of x, or for a symbolic zero the type of x, from which `close` makes zeros."""
+    """The cotangent of x; for a symbolic zero, the type of x, from which `close` creates zeros."""
     type_: ir.Type = x.type
     return type_ if ct is None else ct
 
@@ -248,9 +250,9 @@ def _transpose(
 ) -> TransposedLoop:
     """Transposes the body of a loop.
 
-    The loop carries the cotangents of the primal carries, and the sums over iterations of the cotangents of the loop
-    invariants. For each invariant in `steep`, it also carries a predicate that is true where the cotangent of at least
-    one iteration is not masked.
+    The loop carries the cotangents of the primal carries, and the cotangents of the loop invariants, summed over
+    iterations. For each invariant in `steep`, it also carries a predicate: true where the cotangent is unmasked in an
+    iteration.
     """
     n, m = len(record.inits), len(record.sequences)
     inputs = list(record.body.inputs.values())

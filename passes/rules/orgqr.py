@@ -5,10 +5,9 @@ formula
 
     Q = 1 - V T V^H,  T = (1 + D S)^-1 D,  D = diag(tau),  S the strict upper triangle of V^H V
 
-of Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder transformations"
-(1989), in the form of Joffrain et al., "Accumulating Householder transformations, revisited" (2006), which
-has no 1 / tau. If a and tau are results of `geqrf`, the rule uses the derivative of the factor Q instead (see
-`geqrf.py`).
+of Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder transformations" (1989),
+in the form of Joffrain et al., "Accumulating Householder transformations, revisited" (2006), which has no 1 / tau. If a
+and tau are results of `geqrf`, the rule uses the derivative of the factor Q instead (`geqrf.py`).
 """
 
 from tiduc.dialect.emitters.matrices import (
@@ -66,7 +65,7 @@ def ormqr(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 def _of_factors(b: StablehloBuilder, op: Definition) -> tuple[Value, Value] | None:
-    """The (y, turn) that `geqrf` recorded, if its results are the op's operands and the op computes Q1; else None."""
+    """The pair (y, turn) that `geqrf` recorded. None unless `geqrf` computed the operands and the op computes Q1."""
     a, tau = op.operands
     if tau not in b.notes.factors:
         return None
@@ -84,7 +83,7 @@ def reflectors(b: StablehloBuilder, a: Value, count: int) -> Value:
 
 
 def multiplied(b: StablehloBuilder, v: Value, tau: Value, c: Value, turned: bool) -> Value:
-    """Q c = c - V T (V^H c), or Q^H c = c - V T^H (V^H c)."""
+    """Q c = c - V T (V^H c); with `turned`, Q^H c = c - V T^H (V^H c)."""
     return b.subtract(c, matrix_product(b, v, middle(b, v, tau, matrix_product(b, adjoint(b, v), c), turned)))
 
 

@@ -13,7 +13,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @custom_call(*targets("potrf"))
 def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """The tangent of `cholesky` in the triangle that is read, and the tangent of the operand in the other triangle."""
+    """In the triangle that is read, the tangent of `cholesky`; in the other triangle, the tangent of the operand."""
     given, (y, info) = settings(op), op.results
     lower = given["lower"] if "lower" in given else given["uplo"] == ord("L")
     dy = factor_tangent(b, succeeded(b, y, info), dx[0], lower)
@@ -23,8 +23,8 @@ def potrf(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 def succeeded(b: StablehloBuilder, y: Value, info: Value) -> Value:
     """y if `info` is zero, else NaN.
 
-    JAX replaces the results of a failed call by NaN with a select, which passes a zero cotangent to the call. With this
-    function, tangents and cotangents become NaN as well.
+    JAX replaces the results of a failed call by NaN. It uses a select, through which the call gets a zero cotangent.
+    This function makes tangents and cotangents NaN, too.
     """
     none = b.broadcast_in_dim(b.compare(info, b.zeros_like(info), "EQ"), range(rank(info)), predicate(y.type))
     return b.select(none, y, b.constant(float("nan"), y))

@@ -38,7 +38,8 @@ def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 
 
 def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
-    """Applies the body to pairs of partial results, and finally to the initial values and the last result.
+    """Reduces by a tree: applies the body to pairs of partial results, and finally to the initial values and the
+    result.
 
     The derivative of a product is exact where factors are zero, because it needs no division.
     """
@@ -69,11 +70,10 @@ def _sum(b: StablehloBuilder, op: Definition, i: int, dx: Value | None, dinit: V
 def _extremum(
     b: StablehloBuilder, op: Definition, i: int, name: str, dx: Value | None, dinit: Value | None
 ) -> Value | None:
-    """dy = (sum of dx where x = y, plus dinit if init = y) / (the number of ties): ties share evenly.
+    """dy = (sum of dx where x = y, plus dinit if init = y) / (number of ties): ties share evenly.
 
-    An initial value that is known to be the identity (-inf for a maximum) is not counted, as in JAX. Tangents
-    are selected, not multiplied by 0 and 1. The number of ties is an integer, hence exact for every element
-    type.
+    An initial value that is known to be the identity (-inf for a maximum) does not count as a tie, as in JAX. Tangents
+    are selected, not multiplied by 0 and 1. The number of ties is an integer, so it is exact for every element type.
     """
     x, init, y = op.operands[i], op.operands[len(op.results) + i], op.results[i]
     integer = ir.IntegerType.get_signless(32)

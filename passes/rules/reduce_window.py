@@ -1,4 +1,5 @@
-"""reduce_window: a rule per kind of body: sum, extremum, selection; for any other, windows that double in size.
+"""reduce_window: one rule each for bodies that compute a sum, an extremum or a selection. For other bodies, windows
+that double in size.
 
 An initial value enters each window once, and once more for each padding element in the window.
 """
@@ -126,7 +127,7 @@ def _from(
     dinit: Value | None,
     holes: bool = True,
 ) -> Value:
-    """The tangents of the elements with the numbers `at`, or of the initial value if it was selected."""
+    """The tangents of the elements numbered `at`; that of the initial value where it was selected."""
     x, init = op.operands[i], op.operands[len(op.results) + i]
     otherwise = b.zeros_like(init) if dinit is None else dinit
     return take_elements(b, b.zeros_like(x) if dx is None else dx, at, otherwise if holes else None)

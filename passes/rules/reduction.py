@@ -37,11 +37,12 @@ def linearize_by_body(
     chosen: ResultRule,
     whole: Callable[..., Sequence[Value]],
 ) -> list[Any]:
-    """The tangents of a reduction's results, given the tangents of the operands and then of the initial values.
+    """The tangents of a reduction's results. `dx` has the tangents of the operands, then those of the initial values.
 
-    A result is a sum (`total`), an extremum (`extremum`, which also receives the reducer's name), or an element that
-    the body selects (`chosen`). Any other body is assumed to be associative; `whole(*operands)` then computes all
-    results by ops that have rules. Raises `Unsupported` if a body is known not to be associative.
+    A function computes the tangent of each result: `total` of a sum, `extremum` of an extremum (it also receives the
+    reducer's name), and `chosen` of an element that the body selects. Any other body is assumed to be associative;
+    `whole(*operands)` then computes all results by ops that have rules. Raises `Unsupported` if a body is known not to
+    be associative.
     """
     if (dy := _promoted(b, op, dx)) is not None:
         return dy

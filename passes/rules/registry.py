@@ -7,8 +7,8 @@
     @linearize(name)  @transpose(name)  rules written by hand, where no form above fits
     @lowering(name)                     expands an op that no compiler knows into executable ops
 
-Each form derives the rest: a linear op linearizes to itself, a bilinear op by the product rule. An elementwise op
-linearizes to products of its partials with the tangents, so it needs no transpose rule.
+The other rules follow from the form. A linear op linearizes to itself, and a bilinear op by the product rule. An
+elementwise op linearizes to products of its partials with the tangents, so it needs no transpose rule.
 
 An op that names a callee, such as a custom call, can have one rule per callee, declared for `"OP @NAME"`; that rule
 takes precedence over a rule for `"OP"`. An op set can be `extended` with further rules; the original op set does not
@@ -72,9 +72,9 @@ F = TypeVar("F", bound=Callable[..., object])
 class OpSet:
     """The primitives of some dialects: their rules by full op name, and the builder that emits them.
 
-    Ops that are `stateful` are never merged. The two operands of a `commutative` op have no order. For an op that calls
-    something by name, `named_by` gives the prefix of its rule keys, and the attribute that holds the callee's name (or
-    an array of one name). Every op of a `complete` dialect is declared.
+    Ops in `stateful` are never merged. The operands of an op in `commutative` may be exchanged. For an op that names a
+    callee, `named_by` has the prefix of its rule keys, and the attribute with the name (or an array of one name). All
+    ops of a dialect in `complete` are declared.
     """
 
     builder: type[Builder]
@@ -176,8 +176,8 @@ class OpSet:
     def bilinear(self, name: str, recognised: Recognised | None = None) -> Callable[[F], F]:
         """Declares an op that is linear in each of two operands.
 
-        Decorates the transpose (b, op, ct, side) toward one operand. `recognised` gives the tangents of ops whose
-        operands have a form for which the product rule is not finite, and None for other ops.
+        Decorates the transpose (b, op, ct, side) toward one operand. `recognised` gives the tangents if it recognizes
+        operands for which the product rule is not finite; otherwise it gives None.
         """
         self._declare(name, "bilinear")
 
@@ -288,8 +288,8 @@ class OpSet:
     def linearize_rule(self, op: Definition) -> LinearizeRule | None:
         """The op's linearize rule. None if the op is inactive. Raises `Unsupported` if the op has no rule.
 
-        An op with an empty result counts as inactive, too, if all other results are empty or integers. Rules therefore
-        need not handle empty results.
+        An op is also inactive if all results are empty or integers, and at least one is empty. Rules therefore need not
+        handle empty results.
         """
         if any(map(_is_empty, op.results)) and all(map(_has_no_tangent, op.results)):
             return None

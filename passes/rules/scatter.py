@@ -1,6 +1,6 @@
 """scatter: updates combined into operands at run-time positions, by a body.
 
-An update element that is out of range is dropped. If two updates land at one position, the derivative depends on the
+An update element that is out of range is dropped. If several updates have one position, the derivative depends on the
 body:
 
     add, subtract           linear in operand and updates together
@@ -10,7 +10,7 @@ body:
     compares and selects    the tangent of the selected value, found by selecting numbers beside the values
     any other               elementwise ops on whole tensors; if updates may collide, one window after the other
 
-A scatter of several operands whose bodies are independent and of these kinds is treated as several scatters.
+A scatter of several operands is treated as several scatters if their bodies are independent and of these kinds.
 """
 
 from collections.abc import Sequence
@@ -151,9 +151,9 @@ def _promoted(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) ->
 
 
 def _of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Value]:
-    """Applies the body to the updates and the elements at which they land; updates must not collide.
+    """Applies the body to the updates and the elements at their positions. Updates must not collide.
 
-    A dropped update is replaced by zero and combined with zero, and its result is dropped, so that it yields no NaN.
+    In place of a dropped update, zero is combined with zero, so that no NaN arises; the result is dropped.
     """
     count = len(op.results)
     xs, us = operands[:count], operands[count + 1 :]
@@ -213,9 +213,9 @@ def _numbered_selection(b: StablehloBuilder, op: Definition, i: int) -> tuple[Va
 def _winner(
     b: StablehloBuilder, op: Definition, i: int, of: tuple[Value, Value], dx: Value | None, du: Value | None
 ) -> Value:
-    """For each element, the tangent of the update with the element's number, or of the operand if the number is zero.
+    """For each element, the tangent of the update that was written there, or of the operand if none was.
 
-    Numbers and updates are scattered alike, so a deterministic target picks the same winner for both.
+    Numbers of updates are scattered in the same way as the updates, so a deterministic target picks the same winner.
     """
     (winners, numbers), x = of, op.operands[i]
     dy = b.zeros_like(x)

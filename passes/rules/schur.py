@@ -1,7 +1,8 @@
 """Schur forms of complex matrices, a = z t z^H with t upper triangular; and related reductions, which are refused.
 
-The gauge is that z^H dz has a zero diagonal, so the derivative is right for functions that do not depend on the phases
-of the columns of z. It is not finite for equal eigenvalues. JAX has no derivatives of these ops.
+The tangent dz is chosen such that z^H dz has a zero diagonal. The derivative is therefore right for functions that do
+not depend on the phases of the columns of z. It is not finite for equal eigenvalues. JAX has no derivatives of these
+ops.
 
 The equations are those of perturbation theory, as in Stewart and Sun, "Matrix Perturbation Theory" (1990), chapter V.
 The rule solves them with the eigenvectors of t.
@@ -41,11 +42,11 @@ refuse(
 
 @custom_call(*targets("gees"))
 def schur(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """dz = z x, dt = c + t x - x t, with c = z^H da z, and x = y - y^H for y strictly lower triangular.
+    """dz = z x and dt = c + t x - x t, with c = z^H da z and x = y - y^H, where y is strictly lower triangular.
 
-    y follows from dt = 0 below the diagonal. Let p be the eigenvectors of t, triangular as t is, and m the
-    strictly lower part of p^-1 y p. Then (p^-1 c p)_ij + (t_i - t_j) m_ij = 0 there, a division gives m, and
-    y is the strictly lower part of p m p^-1.
+    y follows from dt = 0 below the diagonal. Let p be the triangular matrix of eigenvectors of t, and m the strictly
+    lower part of p^-1 y p. Below the diagonal, (p^-1 c p)_ij + (t_i - t_j) m_ij = 0, which gives m. Then y is the
+    strictly lower part of p m p^-1.
     """
     t, z, *_ = op.results
     vectors = settings(op)["mode"] == ord("V")
@@ -73,9 +74,9 @@ def _solved(b: StablehloBuilder, p: Value, y: Value) -> Value:
 
 
 def _eigenvectors(b: StablehloBuilder, t: Value) -> Value:
-    """The eigenvectors of an upper triangular t, with ones on the diagonal, from one batched solve.
+    """The eigenvectors of the upper triangular t, scaled to ones on the diagonal, by one batched solve.
 
-    The system for vector j has t - t_jj in the rows and columns before j, and the unit matrix elsewhere.
+    The matrix of the system for vector j is t - t_jj in the rows and columns before j, and the identity elsewhere.
     """
     *batch, n, _ = shape(t)
     last = len(batch)

@@ -1,7 +1,7 @@
-"""select_and_scatter: linear in the source if it adds; with any other scatter region, a scatter to the selected places.
+"""select_and_scatter: linear in the source if it adds. Otherwise it is linearized as a scatter to the selected places.
 
-The selection has derivative zero. An active initial value enters once per place, as in XLA; the reference interpreter
-counts it once more per source, which differs if it is not the identity.
+The selection has derivative zero. An active initial value enters once per place, as in XLA. In the reference
+interpreter, it enters once more per source, which matters if it is not the identity.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def select_and_scatter(b: StablehloBuilder, op: Definition, dx: Tangents) -> lis
 
 
 def _scattered(b: StablehloBuilder, op: Definition, x: Value, source: Value, init: Value) -> Value:
-    """Scatters each source into an array of initial values, at the element that the window of the source selects."""
+    """Scatters each source into an array of initial values, to the element that the source's window selects."""
     if not self_contained(op):
         raise unsupported("jvp", op, "a region of it reads a value from outside")
     at = _selected(b, op)

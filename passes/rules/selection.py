@@ -1,7 +1,7 @@
-"""Finds which element a reduction or sort selects, so that the result gets the tangent of that element.
+"""Finds the element that a reduction or sort selects, so that the result gets the tangent of that element.
 
-Each element is numbered by its place in row-major order, and the numbers are selected beside the values. An
-initial value, or the padding of a window, has the number after the last. Numbers have no derivative.
+Elements are numbered in row-major order, and the op selects numbers together with values. An initial value, or the
+padding of a window, has the number after the last. Numbers have no derivative.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ def repeated(b: StablehloOps[V, Never], scalar: V, like: Typed) -> V:
 def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | None) -> Value:
     """The elements of dx with the numbers `at`, or the scalar `otherwise` for a number that stands for no element.
 
-    `otherwise` is appended after the last element rather than selected afterwards, so that every index is in range.
+    `otherwise` is appended after the last element, so that every index is in range.
     """
     count = product(shape(dx))
     flat = b.reshape(dx, [count])
@@ -109,10 +109,9 @@ def selected(
 ) -> tuple[V, V]:
     """The value and the number that each window over x selects. An empty window selects `init` and the last number.
 
-    `prefers(b, u, v)` says whether u is preferred to v, which comes later in row-major order. The body orders its
-    arguments by number itself, so that the selection does not depend on the order in which a compiler combines
-    elements. If `prefers` cannot be emitted in a body (`in_body`), or if windows are long, its `b` is the builder of
-    whole tensors.
+    `prefers(b, u, v)` says whether u is preferred to v, which comes later in row-major order. The body sorts its
+    arguments by number, so that the order in which a compiler combines elements does not matter. Without `in_body`,
+    `prefers` cannot be emitted in a body; then, and for long windows, its `b` is the builder of whole tensors.
     """
     at = numbers(b, x)
     if not in_body or max(window.sizes, default=0) > LONG:
@@ -192,7 +191,7 @@ def selected_by(b: StablehloBuilder, op: Definition, result: int) -> Value:
 
 
 def numbering(b: StablehloBuilder, op: Definition, result: int, at: Value) -> Fill:
-    """A function that fills a region with the body of `op`, extended to select numbers of the type of `at`."""
+    """A function that fills a region with the body of `op`, extended to select numbers in parallel."""
     block, count = op.regions[0].blocks[0], len(op.results)
     definitions = {y: inner for inner in operations(block) for y in inner.results}
 

@@ -18,7 +18,7 @@ from tiduc.passes.rules.registry import Tangents
 
 @linear("stablehlo.broadcast_in_dim", [0])
 def broadcast_in_dim(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
-    """Sums over the dimensions that are new or had size 1, then transposes the others to the operand's order."""
+    """Sums over the dimensions that are new or had size 1, then permutes the others to the operand's order."""
     x, dimensions = op.operands[0], op.attributes["broadcast_dimensions"]
     if is_dynamic(x.type):
         return [unbroadcast(b, ct, x, list(dimensions))]
@@ -51,9 +51,9 @@ def unbroadcast(
 ) -> Value:
     """The transpose of a broadcast with dynamic dimensions.
 
-    The dimensions `still` of x are known not to expand, and the dimensions `more` are known to expand. If it is known
-    only at run time whether a dimension of n elements is broadcast to m (n = 1) or not (n = m), dimension m is reshaped
-    to n and m / n, and m / n is summed.
+    The dimensions `still` of x are known not to expand, and the dimensions `more` are known to expand. Any other
+    dimension of n elements may be broadcast to m (n = 1) or not (n = m). It is reshaped to n and m / n, and summed over
+    m / n.
     """
     own, sizes, along = shape(x), shape(ct), {d: i for i, d in enumerate(dimensions)}
     groups: list[Any] = []

@@ -1,8 +1,8 @@
 """Shardings: a constraint is linear, and its transpose is the same constraint on the cotangent.
 
-Where a program converts a whole array to per-device parts (JAX's `shard_map`), n devices may hold equal parts. Toward
-the whole, the cotangents of equal parts are summed. For a conversion from parts back to the whole, any of the n parts
-would do; the derivative takes their mean, so each part gets 1/n of the cotangent of the whole. JAX does the same.
+A program may convert a whole array to parts on devices, as in JAX's `shard_map`; n devices may hold equal parts. The
+transpose of this conversion sums the cotangents of equal parts. A conversion from parts to the whole may use any of n
+equal parts. Its derivative is that of their mean: each part gets 1/n of the cotangent of the whole. JAX does the same.
 
 `dialect/ops/shardy.py` converts Shardy's ops to custom calls and back.
 """
@@ -121,13 +121,13 @@ def share(b: StablehloBuilder, x: Value, groups: NDArray[np.int64]) -> Value:
 
 
 def shardy_holders(op: Definition) -> NDArray[np.int64]:
-    """The groups of devices that hold equal parts, one group per row, of a Shardy op."""
+    """The groups of devices with equal parts, one group per row, for a Shardy op."""
     groups = op.attributes[HOLDERS]
     return np.array(list(groups), np.int64).reshape(groups.type.shape)
 
 
 def holders(b: StablehloBuilder, op: Definition, sharding: ir.StringAttr) -> NDArray[np.int64]:
-    """The groups of devices that hold equal parts, one group per row, of a sharding in XLA's syntax."""
+    """The groups of devices with equal parts, one group per row, for a sharding in XLA's syntax."""
     if sharding.value == "{replicated}" and "mhlo.num_partitions" in b.view.module_attributes:
         return np.arange(b.view.module_attributes["mhlo.num_partitions"].value)[None]
     match = TILES.fullmatch(sharding.value)

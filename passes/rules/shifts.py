@@ -1,23 +1,22 @@
-"""The extrema that softmax and logsumexp subtract need no tangent, since no requested output depends on them.
+"""Proves that the extrema that softmax and logsumexp subtract need no tangent: no requested output depends on them.
 
     m = reduce max x;  e = exp(x - m);  p = e / sum e          dp / dx is right with dm = 0
 
-`cancels` proves this about the outputs that one `linearize` asks for. Call the result of the reduce m, and let an
-output be y = Y(x, m), as if m were one more input. The proof follows m through the scheduled ops, and finds a form for
-each value that depends on m, element by element:
+`cancels` proves this for the outputs of one `linearize`. Call the result of the reduce m, and let an output be y = Y(x,
+m), as if m were another input. The proof follows m through the scheduled ops, and finds a form for each value that
+depends on m, element by element:
 
-    v + c m         such as x - m          sums and differences of those; log(v exp(c m))
-    v exp(c m)      such as exp(x - m)     products, quotients and sums along dimensions of those
+    v + c m         such as x - m          sums and differences of such values; log(v exp(c m))
+    v exp(c m)      such as exp(x - m)     products, quotients and sums along dimensions of such values
     v               such as e / sum e      where c is 0
 
-with a whole number c, and v that does not depend on m. The result of any other elementwise op, such as
-`select(is_finite m, m, 0)`, becomes one more such input m'. If each output has the form v, then Y(x, m) is independent
-of m for all m. Therefore the partial derivatives of Y in m are 0, and dy = Y_x dx.
+Here c is an integer, and v does not depend on m. The result of any other elementwise op, such as `select(is_finite m,
+m, 0)`, becomes another such input m'. If each output has the form v, then Y(x, m) is independent of m for all m.
+Therefore the partial derivatives of Y in m are 0, and dy = Y_x dx.
 
-The claim is about those outputs alone. An intermediate value such as e does depend on m; where it is an output itself,
-the proof fails, and m gets its tangent. Nothing is recorded, so derivatives of higher order need no further argument:
-with or without dm, the linear graph computes the same function Y_x dx of x and dx, and its next `linearize` makes a
-proof of its own.
+The proof is about these outputs alone. An intermediate value such as e depends on m; if e is an output, the proof
+fails, and m gets a tangent. Nothing is recorded, so the argument holds for derivatives of higher order: the linear
+graph computes Y_x dx with or without dm, and the next `linearize` makes its own proof.
 """
 
 import heapq
@@ -39,7 +38,7 @@ _MOST = 64
 class _Form:
     """The form of a value: v + c m, or v exp(c m) if `exp`, where m is `shift`.
 
-    Dimension i of m is dimension `along[i]` of the value, or None if its size is 1. Other dimensions repeat m.
+    Dimension i of m is dimension `along[i]` of the value; `along[i]` is None for size 1. Other dimensions repeat m.
     """
 
     shift: Value
@@ -56,7 +55,7 @@ _Forms = Sequence[_Form | None]
 
 
 def cancels(b: StablehloBuilder, m: Value) -> bool:
-    """Whether the outputs being linearized do not depend on m, a value that a scheduled op computes."""
+    """Whether none of the outputs being linearized depends on m, the result of a scheduled op."""
     scheduled, readers = b.engine.scheduled, b.engine.readers
     forms: dict[Value, _Form] = {}
     waiting, seen = list[int](), set[int]()
@@ -85,7 +84,7 @@ def _unshifted(x: Value) -> _Form:
 
 
 def _form(op: Definition, forms: Mapping[Value, _Form]) -> _Form | None:
-    """The form of an op's only result, with c = 0 if the result does not depend on m; None if no form is known.
+    """The form of an op's only result; None if no form is known. c is 0 if the result does not depend on m.
 
     Values of dynamic shape have no form, since their sizes may be 1.
     """

@@ -1,10 +1,11 @@
-"""Call sites of control-flow ops, which may have several versions with more and more residual results.
+"""Call sites of control-flow ops. The copies of an op at one call site differ in the number of residuals that they
+return.
 
-A linear graph that needs residuals of an op in another graph contains a copy of that op, with the residuals
-as extra results. All copies share one call site: they have the same operands and the same base graph, and
-lowering merges them into one op. When a view is linearized once more, only the widest copy is linearized; its
-tangents serve all copies whose results are its first results. Copies of linear graphs that were made separately,
-with respect to different inputs, have residuals of their own, and are linearized by themselves.
+A linear graph may need residuals of an op in another graph. It then contains a copy of that op with the residuals as
+further results. All copies share one call site: their operands and their base graph are equal, and lowering merges them
+into one op. When a view is linearized again, only the widest copy is linearized. Its tangents are also those of each
+copy whose results are its first results. Other copies, from linear graphs with respect to other inputs, have other
+residuals, and are linearized separately.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ _VALUE_NUMBERS = Cache[None, ValueNumbers]()
 
 @dataclass
 class Copies:
-    """Copies of one op whose results are the first results of the widest one, and the tangents of its results."""
+    """Copies of one op, and the tangents of the widest one. The results of a copy are the first ones of the widest."""
 
     widest: Branches | Loop
     tangents: list[Any | None] | None = None
@@ -72,7 +73,7 @@ def _sites(b: StablehloBuilder) -> Sites:
 
 
 def _begins(b: StablehloBuilder, wide: Branches | Loop, narrow: Branches | Loop) -> bool:
-    """Whether the results of `narrow` are the first results of `wide`, for ops of one call site."""
+    """Whether the results of `narrow` are the first results of `wide`. Both ops have one call site."""
     return wide.width >= narrow.width and all(
         _is_copy(b, graph, other) for graph, other in zip(_graphs(wide), _graphs(narrow), strict=True)
     )

@@ -23,7 +23,7 @@ def sort(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None
 
 
 def _order(b: StablehloBuilder, op: Definition) -> Value:
-    """The numbers of the elements in sorted order, from the same sort with the numbers as an extra operand."""
+    """The original numbers of the sorted elements. The sort is emitted again, with the numbers as a further operand."""
     at = numbers(b, op.operands[0])
 
     def fill(region: ir.Region) -> None:

@@ -1,24 +1,25 @@
-"""Derivatives of functions of a matrix, computed from its vectors, where eigenvalues or singular values are equal.
+"""Derivatives of programs that use eigenvectors or singular vectors, at matrices with equal values.
 
 The vectors of equal values have an arbitrary basis, and therefore no derivative. A function of the matrix that is
-computed from them may have one. Let a = v diag(w) v^H, and c = v^H da v. Then
+computed from the vectors may have a derivative. Let a = v diag(w) v^H, and c = v^H da v. Then
 
     y = v phi(w) v^H    has the tangent    v (f c) v^H
 
-with the entrywise product f c, where f_ij = (phi_j - phi_i) / (w_j - w_i), and f_ij = phi'(w_i) if w_i = w_j.
+with the elementwise product f c, where f_ij = (phi_j - phi_i) / (w_j - w_i), and f_ij = phi'(w_i) if w_i = w_j.
 
 The rules of factorizations give dw = diag c, and a dv that does not rotate the vectors of equal values into each other.
-From these, the rules of the other ops give all of dy but one term, phi'(w_i) c_ij for equal values w_i and w_j, i != j.
-`couple` adds this term to the tangent of y, for each sum y = sum_j x_j z_j over the number j of the vectors, where x_j
-is linear in vector j, z_j is linear in the adjoint, and both may depend on w_j and on anything else. The term is
+With these, the rules of the other ops give dy except for the terms phi'(w_i) c_ij of equal values w_i and w_j, i != j.
+`couple` adds these terms to the tangent of each sum y = sum_j x_j z_j over the numbers j of the vectors. Here x_j is
+linear in vector j, and z_j is linear in its adjoint; both may depend on w_j, and on values other than vectors. The
+terms are
 
     sum_ij (dx_i/dw_i c_ij z_j + x_i c_ij dz_j/dw_j)    over equal values w_i and w_j, i != j
 
-`sums` finds these sums among the ops being linearized. It follows the vectors, and proves that they reach the requested
-outputs through such sums only. A sum over some of the vectors is a projector, for example. If the proof fails, the
-program is not known to be a function of the matrix, and the rule makes the tangents of the vectors of equal values
-infinite. Each `linearize` needs a new proof. Derivatives of the terms use the vectors in other ways, so that
-derivatives of second order are infinite, unless the program does not use the first tangents of the vectors.
+`sums` finds these sums among the ops being linearized. It proves that the vectors affect the requested outputs through
+such sums only. For example, a sum over some of the vectors is a projector. If the proof fails, the program is not known
+to be a function of the matrix; then the tangents of the vectors of equal values are infinite. Each `linearize` needs a
+new proof. Derivatives of the terms use the vectors in other ways. Derivatives of second order are therefore infinite,
+unless the program does not use the first tangents of the vectors.
 
 Source: Higham, "Functions of Matrices" (2008), sections 3.2 and 3.3.
 """
@@ -47,8 +48,8 @@ _MOST = 4096
 class VectorSum:
     """A sum over the vectors: an op that contracts the dimension that numbers the vectors.
 
-    `forms` are the forms of its operands. `slopes` are the derivatives of the operands with respect to the value of
-    each vector, at constant vectors.
+    `forms` are the forms of its operands (`spectral_forms.py`). `slopes` are the derivatives of the operands with
+    respect to the eigenvalue or singular value of each vector, for constant vectors.
     """
 
     op: Definition
@@ -123,8 +124,8 @@ def couple(
     """Adds the terms of equal values to the tangents of the sums.
 
     `equal` is a mask of the pairs of equal values, without the diagonal. A sum over some of the vectors has no
-    derivative if a vector outside the sum has an equal value. `zeros` returns flags of vectors for which a sum has no
-    derivative for another reason.
+    derivative if the value of one of them equals that of another vector. `zeros` returns flags of vectors for which a
+    sum has no derivative for another reason.
     """
     coupling = b.select(equal, c, b.zeros_like(c))
     for each in found:
@@ -162,10 +163,7 @@ def _coupled(b: StablehloBuilder, slope: Value, form: Form, coupling: Value) -> 
 
 
 def _cut(b: StablehloBuilder, equal: Value, each: VectorSum) -> Value | None:
-    """Flags of the vectors in a sum whose value equals the value of a vector outside the sum.
-
-    None for a sum over all vectors.
-    """
+    """Flags of the vectors in a sum whose value equals that of a vector outside; None for a sum over all vectors."""
     form = each.forms[0]
     first, count, size = form.start, shape(each.op.operands[0])[form.number], shape(equal)[-1]
     if count == size:
@@ -184,11 +182,11 @@ def _cut(b: StablehloBuilder, equal: Value, each: VectorSum) -> Value | None:
 
 
 def zeros(b: StablehloBuilder, each: VectorSum, zero: Value, is_square: Sequence[bool]) -> Value:
-    """Flags of the vectors in a sum whose singular value is zero, if the sum has no derivative there.
+    """Flags of the vectors with singular value zero for which a sum has no derivative.
 
-    `zero` says which values are zero, and `is_square` whether u and v are square. A sum has a derivative if its terms
-    vanish to first order in the value. A sum of products of u and u^H (u square), or of v and v^H (v square), also has
-    one if its terms do not depend on the value.
+    `zero` flags the values that are zero, and `is_square` says whether u and v are square. The sum has a derivative if
+    its terms vanish to first order in the value. A sum of products of u and u^H (u square), or of v and v^H (v square),
+    also has a derivative if its terms do not depend on the value.
     """
     form = each.forms[0]
     count, flags = shape(each.op.operands[0])[form.number], zero
@@ -231,25 +229,24 @@ def equal_values(b: StablehloBuilder, w: Value, margin: Value) -> Value:
 
 
 def unless_equal(b: StablehloBuilder, flags: Value, c: Value, dv: Value) -> Value:
-    """The tangents dv of vectors, replaced by numbers that are not finite where a flag is set."""
+    """The tangents dv of vectors; those with a flag are replaced by numbers that are not finite."""
     numbers = columns(b, infinite(b, c, flags), dv.type)
     return b.select(columns(b, flags, predicate(dv.type)), numbers, dv)
 
 
 def unless_coupled(b: StablehloBuilder, inverses: Value, c: Value, dv: Value) -> Value:
-    """The tangents dv of vectors, which are not finite between values whose inverse distance is given as 0."""
+    """The tangents dv of vectors; not finite for pairs of values whose reciprocal distance in `inverses` is 0."""
     size = b.abs(inverses)
     equal = b.and_(b.compare(size, b.zeros_like(size), "EQ"), compare_places(b, size, "NE"))
     return unless_equal(b, some(b, equal, [rank(size) - 1]), c, dv)
 
 
 def infinite(b: StablehloBuilder, c: Value, flags: Value, weights: Value | None = None) -> Value:
-    """A number that is not finite for each flag that is set, else 0.
+    """A number for each flag: not finite if the flag is set, else 0. The transpose maps the cotangent 0 to 0, not to
+    NaN.
 
-    Its transpose maps the cotangent 0 to 0, not to NaN.
-
-    The number is a weighted sum of the elements of c, which is not zero in practice, multiplied twice by a large
-    number. The large number depends on the flags, so that no compiler multiplies it by itself.
+    The number is a weighted sum of the elements of c, multiplied twice by a large number. The sum is not zero in
+    practice. The large number depends on the flags, so that no compiler computes its square in advance.
     """
     row, column = (b.iota(rank(c) - i, b.real(c).type) for i in (2, 1))
     given = b.convert(b.sine(b.add(row, times(b, 1.618, column))), element(c))

@@ -1,10 +1,10 @@
-"""Forms of values that depend on the eigenvalues or singular values of a matrix, or on its vectors; for `spectral.py`.
+"""Forms of values that are computed from eigenvalues, singular values or their vectors; for `spectral.py`.
 
 If a value has a known form, each of its elements belongs to one vector, number j. The value is
 
-    a function of w_j                        such as w, sqrt(w) + x, and matrices that repeat these along rows
-    linear in vector j, times that function  such as v, b v, v^H b, v * w
-    a function of w_j on a diagonal          such as diag(w)
+    a function of w_j                            such as w, sqrt(w) + x, and matrices that repeat these along rows
+    linear in vector j, times a function of w_j  such as v, b v, v^H b, v * w
+    a function of w_j on a diagonal              such as diag(w)
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,12 +35,15 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Form:
-    """Where the dimensions of the values w are in a value.
+    """The form of a value: which of its dimensions are those of the eigenvalues or singular values w.
 
-    Dimension i of the batch is dimension `batch[i]`, and dimension `number` counts vectors, from number `start` on. A
-    matrix with zeros outside of its diagonal has a second such dimension, `other`. A value that `is_vectors` is linear
-    in vectors, or in their conjugates if `is_conjugate`. `part` is "real", "imag" or "-imag" for a part of the vectors
-    `source`. For singular vectors, `side` is 0 for u and 1 for v. If `is_known` is false, the form is not known.
+    - `batch[i]` is the dimension of the value for dimension i of the batch.
+    - `number` is the dimension that numbers the vectors. The first of them has the number `start`.
+    - `other` is the second such dimension of a matrix that is zero outside of its diagonal.
+    - `is_vectors`: the value is linear in vectors, or in their conjugates if `is_conjugate`.
+    - `part` is "real", "imag" or "-imag" for a part of the vectors `source`.
+    - `side` is 0 for singular vectors u, and 1 for v.
+    - `is_known` is false if the form is not known.
     """
 
     batch: tuple[int, ...]
@@ -109,7 +112,7 @@ def _index(x: Value) -> int | None:
 
 
 def splat_of(x: Value) -> complex | None:
-    """The number that all elements of x equal, if x is a splat of integers, floats or complex numbers; else None."""
+    """The number that all elements of x equal. None unless x is a splat constant, perhaps converted or reshaped."""
     op = x.definition
     while op is not None and (op.name == "stablehlo.convert" or op.name in KEEP_SPLATS):
         op = op.operands[0].definition
@@ -153,7 +156,7 @@ def is_repeated(x: Value, d: int, depth: int = 16) -> bool:
 
 
 def kept_sizes(op: Definition) -> dict[int, int]:
-    """Maps dimensions of the operand to dimensions of the result, for a reshape that keeps all sizes other than 1."""
+    """Maps dimensions of a reshape's operand to those of its result. Empty unless all sizes other than 1 are kept."""
     before, after = ([(d, n) for d, n in enumerate(shape(x)) if n != 1] for x in (op.operands[0], op.result))
     if [n for _, n in before] != [n for _, n in after]:
         return {}
@@ -161,7 +164,7 @@ def kept_sizes(op: Definition) -> dict[int, int]:
 
 
 def constant_diagonal(x: Value) -> tuple[int, int] | None:
-    """The two dimensions of the diagonal of a matrix x with one number on it and zeros elsewhere; None for other x."""
+    """The two dimensions of the diagonal, if x has one number on a diagonal and zeros elsewhere; else None."""
     op = x.definition
     while op is not None and op.name in ("stablehlo.convert", "stablehlo.complex", BINDING):
         if op.name == "stablehlo.complex" and splat_of(op.operands[1]) != 0:

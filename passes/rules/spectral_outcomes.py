@@ -158,7 +158,7 @@ def _selected(op: Definition, forms: Forms) -> Form:
 
 
 def _diagonal(op: Definition, forms: Forms) -> Form | None:
-    """The form of select(i == j, x, 0), where elements of x belong to vector i or j; None for any other select."""
+    """The form of select(i == j, x, 0), where elements of x belong to vector i or j. None for any other select."""
     condition, x, y = forms
     if condition is not None or y is not None or x is None or x.is_vectors or x.other is not None:
         return None

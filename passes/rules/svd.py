@@ -1,8 +1,8 @@
 """Singular values and vectors, a = u diag(s) v^H, as LAPACK and cuSOLVER calls; thin, full, or values alone.
 
-u^H du and v^H dv are skew-Hermitian. This leaves open the phases, the basis for equal singular values, and the columns
-beyond the singular values. There the rule sets u^H du and v^H dv to zero, except that the diagonal of u^H du gets the
-phases of both, as in JAX. The difference u^H du - v^H dv is exact for equal singular values too. `spectral.py` has
+u^H du and v^H dv are skew-Hermitian. They are not determined for phases, for the basis of equal singular values, and
+for columns beyond the singular values. The rule sets these elements to zero, except that the diagonal of u^H du has the
+phases of both, as in JAX. The difference u^H du - v^H dv is also exact for equal singular values. `spectral.py` has
 further rules for equal singular values.
 
 Source: Giles, "An extended collection of matrix derivative results" (2008), section 3.2; Wan and Zhang,
@@ -84,9 +84,9 @@ class VectorLayout:
 def svd(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
     """ds = Re diag(c), du = u x, dv = v y with c = u^H da v, for skew-Hermitian x and y with c = x s + ds - s y.
 
-    Entrywise, x + y = (c + c^H) / (s_j - s_i) and x - y = (c - c^H) / (s_j + s_i). The component of da v / s
-    orthogonal to the columns of u is added to du, and likewise for dv. The first result, which holds nothing
-    useful, has no tangent.
+    For each element, x + y = (c + c^H) / (s_j - s_i) and x - y = (c - c^H) / (s_j + s_i). The component of da v / s
+    orthogonal to the columns of u is added to du, and likewise for dv. The first result, which programs do not use, has
+    no tangent.
     """
     layout, s = VectorLayout.of(settings(op), call_target(op)), op.results[1]
     if 0 in shape(op.operands[0]):  # the vectors of an empty matrix are constant
@@ -117,11 +117,11 @@ def _with_equal_values(
     known: tuple[Value, Value],
     tangents: tuple[Value, Value],
 ) -> list[Value]:
-    """The tangents of u and v, which are not finite where values are equal, unless only sums of vectors are used.
+    """The tangents of u and v. For equal values they are not finite, unless the program uses only sums of vectors.
 
-    Where values are equal, the Hermitian part of c separates them. Where a value is zero, vectors of a matrix that is
-    not square have no derivative. A sum of products of v and v^H (v square), or of u and u^H (u square), has one if its
-    terms do not depend on the value; any sum has one if its terms vanish to first order.
+    For a value of zero, vectors of a matrix that is not square have no derivative. A sum of products of v and v^H (v
+    square), or of u and u^H (u square), has a derivative if its terms do not depend on the value. Any sum has a
+    derivative if its terms vanish to first order in the value.
     """
     s, (c, margin) = op.results[1], known
     equal = equal_values(b, s, margin)
@@ -164,9 +164,9 @@ def _rotations(b: StablehloBuilder, s: Value, c: Value, margin: Value) -> tuple[
 
 
 def _moved(b: StablehloBuilder, u: Value, u1: Value, x: Value, image: Value, inverse: Value) -> Value:
-    """The tangent of u: u1 x, plus the component of `image` / s orthogonal to u1, where `image` is da v1 (or da^H u1).
+    """The tangent of u: u1 x, plus the component of `image` / s orthogonal to u1. `image` is da v1 (for v: da^H u1).
 
-    u1 are the first columns of u, one per singular value; the tangents of further columns keep u unitary.
+    u1 are the first columns of u, one per singular value. The tangents of further columns keep u unitary.
     """
     du1 = matrix_product(b, u1, x)
     size, count, wide = shape(u)[-2], shape(u1)[-1], shape(u)[-1]

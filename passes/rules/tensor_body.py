@@ -1,4 +1,4 @@
-"""Applies a region of scalar ops to whole tensors, for map and for ops that combine elements by a body."""
+"""Applies a region of scalar ops to whole tensors: for map, and for ops that combine elements by a body."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,9 @@ _SAME_FORM = ELEMENTWISE | {"stablehlo.bitcast_convert", "stablehlo.optimization
 
 
 def of_tensors(b: StablehloBuilder, op: Definition, operands: Sequence[Value]) -> list[Value]:
-    """The results of the region of `op`, computed on tensors of one shape instead of its scalar arguments.
+    """The results of the region of `op`, computed on tensors of one shape in place of scalars.
 
-    Constants and captured scalars are broadcast. Raises `Unsupported` if the region holds an op that is not
-    elementwise.
+    Constants and captured scalars are broadcast. Raises `Unsupported` if an op of the region is not elementwise.
     """
     sizes = shape(operands[0])
 

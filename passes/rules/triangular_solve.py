@@ -1,7 +1,7 @@
 """triangular_solve: op(a) x = y, or x op(a) = y, where op(a) is a, its transpose or its adjoint.
 
-The op reads one triangle of a, without the diagonal if it is a unit diagonal; the derivative toward other elements is
-zero.
+The op reads one triangle of a, and reads the diagonal unless it is assumed to be ones. The derivative in other elements
+is zero.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Tuples: the tangent of a tuple is the Python tuple of its parts' tangents, so linear graphs hold no tuple ops."""
+"""Tuples: the tangent of a tuple is a Python tuple of tangents, so linear graphs contain no tuple ops."""
 
 from typing import Any
 

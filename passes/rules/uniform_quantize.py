@@ -1,12 +1,13 @@
-"""Quantization: derivative zero because of rounding, or the straight-through estimator where an op asks for it.
+"""Quantization: derivative zero because of rounding, or the straight-through estimator if the op has an attribute for
+it.
 
     %q = stablehlo.uniform_quantize %x {tidu.straight_through} : ...    dq = dx where x is in the range of the type,
                                                                        and 0 where it saturates
     %y = stablehlo.uniform_dequantize %q : ...                         dy = dq
 
-The tangent of a quantized value has the float type that the value expresses, so only a dequantization may
-read it. Source: Bengio, Leonard, Courville, "Estimating or Propagating Gradients Through Stochastic Neurons"
-(2013), section 4.
+The tangent of a quantized value has the float type that the value expresses. Only a dequantization may read the
+tangent. Source: Bengio, Leonard, Courville, "Estimating or Propagating Gradients Through Stochastic Neurons" (2013),
+section 4.
 """
 
 from collections import defaultdict

@@ -5,13 +5,13 @@
     U    the reverse pass of T: runs forwards, and reads x_k and the carries of T in iteration k
 
 Loop memory `log`: for n iterations of W, T stores the carries of O(log n) iterations in a fixed number of slots, and
-recomputes O(n log n) iterations; n need not be known when compiling. To get the carries of iteration k, T starts from
-the last checkpoint and sets new checkpoints, each half-way to k, until one is at k. This checkpoint is freed after
-iteration k.
+recomputes O(n log n) iterations. n need not be known when compiling. T computes the carries of iteration k from the
+last checkpoint. On the way, it sets new checkpoints, each half-way to k, until one is at k. That checkpoint is freed
+after iteration k.
 
-U (reverse over reverse) recomputes T, and T in turn needs the carries of W, which runs in the other direction. W
-therefore has a second set of checkpoints, the first of which is at U's current iteration. U takes O(n log^2 n)
-iterations; a loop that reads U takes O(n log^3 n).
+U (reverse over reverse) recomputes T, and T needs the carries of W, which runs in the other direction. W therefore has
+a second set of checkpoints, which begins at U's current iteration. U takes O(n log^2 n) iterations, and a loop that
+reads U takes O(n log^3 n).
 
 Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
 differentiation" (1992), with bisection.
@@ -45,10 +45,10 @@ _MAX_ITERATIONS = 2**31
 
 @dataclass(frozen=True)
 class Level:
-    """One iteration of fused loops that run in one direction. It reads iterations of `below`, which run the other way.
+    """One iteration of fused loops with one direction. It reads iterations of `below`, which have the other direction.
 
-    `graph`: (number, carries, carries below, values from outside) -> (next carries, recorded values). `places` are its
-    carries. `slots` is the largest number of checkpoints at any time.
+    `graph` maps (number, carries, carries below, values from outside) to (next carries, recorded values). `places` are
+    its carries. `slots` is the largest number of checkpoints at any time.
     """
 
     reverse: bool
@@ -95,18 +95,18 @@ def emit_checkpointed(scope: Scope, cluster: Cluster, step: ClusterIteration, re
 
 
 def _max_trip_count(scope: Scope, cluster: Cluster) -> int:
-    """An upper bound of the trip count of a cluster's loops and of the loops recomputed for it."""
+    """An upper bound of the trip counts of a cluster's loops, and of the loops recomputed for the cluster."""
     bounds = [most_iterations(member.record) for member in scope.plan.members(cluster)]
     known = [n for n in (scope.plan.loops[cluster].trip_count, *bounds) if n is not None]
     return min([_MAX_ITERATIONS, *known])
 
 
 def _slots(bound: int) -> int:
-    """The largest number of checkpoints at a time: the first, one for each halving of the distance, and a spare one.
+    """The largest number of checkpoints at any time: the first one, one per halving of the distance, and a spare one.
 
-    If a checkpoint is k iterations from the wanted iteration, the next checkpoint is k // 2 iterations from it, and so
-    on. The wanted iteration then moves by one, and the distance from it to each checkpoint is still at most half the
-    distance to the checkpoint before.
+    The next checkpoint after one that is k iterations from the wanted iteration is k // 2 iterations from it. When the
+    wanted iteration then moves by one, the distance to each checkpoint is still at most half the distance to the
+    checkpoint before.
     """
     return bound.bit_length() + 2
 
@@ -181,7 +181,7 @@ def _emit_checkpoints(
     state: Sequence[Value],
     outside: Sequence[Value],
 ) -> list[Value]:
-    """Emits a loop that sets checkpoints of the level below until the last one is at iteration k.
+    """Emits a loop that sets checkpoints of the level below, until a checkpoint is at iteration k.
 
     Returns the index of the last checkpoint, the iterations of all checkpoints, and their carries.
     """

@@ -45,7 +45,7 @@ MemberResult = tuple[Member, int]
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Members that are fused into one op. `is_separated`: the cluster depends on values that are kept separate."""
+    """Members that are fused into one op. `is_separated`: it depends on values for which `fuse` separates ops."""
 
     number: int
     is_separated: bool
@@ -62,7 +62,7 @@ class Cluster:
         return [op for member in self.members for op in member.records]
 
     def is_used(self, at: MemberResult) -> bool:
-        """Whether a result belongs to this cluster, and an op or an output of the graph reads it."""
+        """Whether an op or an output of the graph reads a result `at`, and the result belongs to this cluster."""
         return at[0] in self.members and at[1] in at[0].used
 
 
@@ -70,7 +70,7 @@ class Cluster:
 class Fusion:
     """The ops of a graph, in order, and the clusters of its control flow.
 
-    `places` maps each result of control flow to its member and its number among the member's results.
+    `places` maps each result of control flow to its member and to its index among the member's results.
     """
 
     order: Sequence[Definition]
@@ -145,7 +145,7 @@ def fuse(
 def _find_members(
     view: View, opset: OpSet, order: Sequence[Definition], outputs: Sequence[Value]
 ) -> tuple[list[Member], dict[Value, MemberResult]]:
-    """Groups the ops of each call site into a member. Also returns a map from results to members and numbers."""
+    """Groups the ops of each call site into a member. Also maps each result to its member and index."""
     sites: dict[Any, list[Member]] = defaultdict(list)
     members: list[Member] = []
     places: dict[Value, MemberResult] = {}
@@ -220,9 +220,9 @@ def _graphs(record: Branches | Loop) -> tuple[Graph, ...]:
 def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Branches | Loop) -> bool:
     """Whether the results of one op are the first results of the other, so that one op can replace both.
 
-    Two ops with one base (`passes/rules/sites.py`) become one op if one was linearized after the other. If they were
-    linearized separately, with respect to different inputs, their residuals differ. Raises `Unsupported` if two such
-    ops draw random numbers, because each would draw other numbers.
+    Two ops with one base (`passes/rules/sites.py`) are such a pair if one was linearized after the other. If they were
+    linearized separately, with respect to different inputs, their residuals differ. Raises `Unsupported` if such ops
+    draw random numbers, because they would draw different numbers.
     """
     same = first.base == second.base
     for graphs in zip(_graphs(first), _graphs(second), strict=True):
@@ -252,10 +252,10 @@ def _find_clusters(
     places: Mapping[Value, MemberResult],
     separated: set[Value],
 ) -> list[Cluster]:
-    """Adds each member to a cluster whose results it reads iteration by iteration, or else to a new cluster.
+    """Adds each member to a cluster: one whose results it reads iteration by iteration, or a new one.
 
-    The member's other operands must not depend on the cluster. `separated` is extended to all values that depend on
-    values in it. Sets of clusters are bit masks of their numbers.
+    The member's other operands must not depend on the cluster. Extends `separated` by all values that depend on it.
+    Sets of clusters are bit masks of their numbers.
     """
     if all(is_call(member.record) for member in members):  # each call is a cluster of its own
         return [Cluster(i, False, [member]) for i, member in enumerate(members)]
@@ -302,7 +302,7 @@ def _find_clusters(
 
 
 def _with_dependencies(below: Mapping[int, int], read: int) -> int:
-    """A bit mask of the clusters in the bit mask `read`, and of all clusters on which they depend."""
+    """The clusters in `read`, and all clusters on which they depend. Both sets are bit masks."""
     mask, left = 0, read
     while left:
         number = left.bit_length() - 1
@@ -312,7 +312,7 @@ def _with_dependencies(below: Mapping[int, int], read: int) -> int:
 
 
 def is_last_carry(at: MemberResult) -> bool:
-    """Whether a result of a loop is the final value of a carry rather than a sequence."""
+    """Whether a result of a loop is the final value of a carry, not a sequence."""
     member, i = at
     return i < len(member.record.inits)
 

@@ -1,8 +1,7 @@
 """Emits the loops of a cluster as one loop without sequences, as the plan says.
 
-`_emit_stacked` emits a loop that recomputes no residuals: it reads those of other loops from stacks, or is fused with
-these loops because it runs in the same direction. `segmented.py` and `checkpointed.py` emit the loops that recompute
-residuals.
+`_emit_stacked` emits a loop that recomputes no residuals. It reads residuals of other loops from stacks, or is fused
+with these loops if the direction is equal. `segmented.py` and `checkpointed.py` emit loops that recompute residuals.
 """
 
 from collections.abc import Callable, Mapping
@@ -76,7 +75,7 @@ def _leading(scope: Scope, cluster: Cluster) -> Member:
 
 
 def _emit_stacked(scope: Scope, cluster: Cluster, step: ClusterIteration, records: Records) -> Results:
-    """Emits one loop for the cluster's members and those recomputed for it, all in the same direction."""
+    """Emits one loop for the cluster's members and for the loops recomputed for it. All have the same direction."""
     b, plan, leading = scope.b, scope.plan.loops[cluster], _leading(scope, cluster)
     leader = leading.record
     count: Any = plan.trip_count  # an integer; a value if only a bound is known

@@ -1,8 +1,8 @@
 """plan: decides which ops are fused and how each loop gets its residuals, before any op is emitted.
 
-A loop that runs opposite to the loop that computes its residuals reads them from stacks, or recomputes that loop's
-iterations from checkpoints. The plan names the emitter of each loop, a key of `EMITTERS` in `loops.py`, and what the
-loop stores. Emitters read the plan and never change it.
+A backward loop may read residuals of a forward loop from stacks, or recompute its iterations from checkpoints; likewise
+a forward loop those of a backward loop. The plan states what each loop stores, and the function that emits the loop: a
+key of `EMITTERS` in `loops.py`. Emitters read the plan and never change it.
 """
 
 from collections import defaultdict
@@ -37,16 +37,15 @@ LIMIT = 2**28
 class LoopPlan:
     """How a cluster of loops gets the residuals of other loops, and what it stores for other loops.
 
-    `emitter` is a key of `loops.EMITTERS`, and `memory` one of `control_ops.MEMORIES`. `trip_count` is the trip count
-    or an upper bound of it, if one is known at compile time. If only a bound is known, `bound` is the bound, and
-    `trip_count_source` is the cluster that computes the trip count. `needs_trip_count`: other loops read the trip count
-    that this loop computes.
-
-    `recomputed` are the clusters whose iterations are recomputed for this loop. `read_whole` and `residuals` are the
-    sequences of this loop that are stacked. Those in `read_whole` are read by ops as whole arrays. Those in `residuals`
-    are read by loops, one element per iteration, so the stacks may hold other values, from which cheap ops recompute
-    the elements. `sets_checkpoints`: this loop stores checkpoints, from which other loops recompute the elements of the
-    sequences `recomputed_from`.
+    - `emitter` is a key of `loops.EMITTERS`, and `memory` is one of `control_ops.MEMORIES`.
+    - `trip_count` is the trip count, or an upper bound, if one is known at compile time. If only a bound is known,
+      `bound` is the bound, and `trip_count_source` is the cluster that computes the trip count.
+    - `needs_trip_count`: other loops read the trip count that this loop computes.
+    - `recomputed` are the clusters whose iterations are recomputed for this loop.
+    - `read_whole` are the sequences of this loop that ops read as whole arrays. They are stacked.
+    - `residuals` are the sequences that loops read by element. Stacks hold them, or values from which cheap ops
+      recompute them.
+    - `sets_checkpoints`: this loop stores checkpoints. Other loops recompute the sequences `recomputed_from` from them.
     """
 
     emitter: str
@@ -66,8 +65,8 @@ class LoopPlan:
 class Plan:
     """The clusters of a graph, the plan of each cluster of loops, and the order of emission.
 
-    `nodes` are the clusters, and the ops that are in no cluster. `used_of_calls` maps each called graph to the numbers
-    of those results that at least one call site reads.
+    `nodes` are the clusters, and the ops that are in no cluster. `used_of_calls` maps each called graph to the indices
+    of the results that at least one call site reads.
     """
 
     fusion: Fusion
@@ -128,11 +127,11 @@ def plan(
     separated: Collection[Value] = (),
     chosen: Mapping[int, str] = MappingProxyType({}),
 ) -> Plan:
-    """The plan of a graph with the ops `order`. `memory` applies to loops that have no option of their own.
+    """The plan of a graph with the ops `order`. `memory` is the option of loops that have no option of their own.
 
-    `chosen` has the memory options of individual loops, by the numbers of their clusters. Ops that depend on the values
-    `separated` are not fused with ops that do not. Raises `Unsupported` if a loop must be recomputed and draws random
-    numbers, or must run backwards for more iterations than 32 bits can number.
+    `chosen` maps numbers of clusters to memory options of their loops. Ops that depend on the values `separated` are
+    not fused with ops that do not. Raises `Unsupported` if a loop must be recomputed and draws random numbers, or must
+    run backwards for more iterations than 32 bits can number.
     """
     fusion = fuse(view, opset, order, outputs, separated)
     nodes = fusion.nodes()
@@ -186,9 +185,9 @@ def _emitter(cluster: Cluster, memory: str, recomputed: Sequence[Cluster], trip_
 
 
 def _memory(cluster: Cluster, read: Sequence[Value], given: str) -> str:
-    """The loop memory of a cluster that reads these sequences: `log` if their length is dynamic.
+    """The memory option of a cluster that reads the sequences `read`.
 
-    Otherwise, it is the memory that an attribute of the loop states, or else the `given` memory; `auto` decides by
+    The option is "log" if a length is dynamic, else that of an attribute of the loop, else `given`. "auto" decides by
     size.
     """
     if any(not x.type.has_static_shape for x in read):
@@ -218,9 +217,9 @@ def _recomputed(
 
 
 def _source(fusion: Fusion, x: Value) -> Cluster | None:
-    """The cluster whose iterations compute the elements of a sequence; None for any other array.
+    """The cluster whose iterations compute the elements of the sequence x; None if x is not a sequence.
 
-    An array that is the last carry of a loop, such as a sum of cotangents over its iterations, has no such cluster.
+    The final value of a carry, such as a sum of cotangents over the iterations, is not a sequence.
     """
     at = fusion.places.get(x)
     if at is None or not isinstance(at[0].record, Loop) or is_last_carry(at):
@@ -254,7 +253,7 @@ def _stacked(
 
 
 def _reads_elements(fusion: Fusion, op: Definition | None, at: MemberResult) -> bool:
-    """Whether the reader is a loop that reads a sequence only element by element, one per iteration."""
+    """Whether a reader of the sequence `at` is a loop that reads one element per iteration, and nothing else of it."""
     member = fusion.member_of.get(op)
     if member is None or not isinstance(member.record, Loop):
         return False

@@ -16,12 +16,12 @@ from tiduc.passes.structure.while_loops import filled, write_entry
 class Records:
     """The arrays that a cluster's loop writes: its stacks, one entry per iteration, then its checkpoints.
 
-    A sequence that an op reads as a whole is stacked as it is. For sequences that loops read element by element, the
+    A sequence that an op reads as a whole is stacked unchanged. For sequences that loops read element by element, the
     stacks hold the fewest bytes from which cheap ops recompute the elements.
 
-    Checkpoints are carries on entry to each segment, one entry per segment. Each iteration writes its initial carries
-    to the entry of the segment that it starts or that starts next, so the last write to an entry is by the first
-    iteration of its segment. Forwards, segment j is in entry j. Backwards, it is in entry j + 1; an entry that no
+    Checkpoints are the carries on entry to each segment, one entry per segment. Each iteration writes the carries that
+    it reads to the entry of the next segment start, its own included. The first iteration of a segment thus writes its
+    entry last. A forward loop writes segment j to entry j, and a backward loop to entry j + 1. An entry that no
     iteration writes holds the initial carries.
 
     `stacked` are the values of an iteration that are stacked. `values` are these values, then the checkpoints.

@@ -20,9 +20,9 @@ from tiduc.passes.structure.plan import Plan
 class Scope:
     """The state while one graph is emitted as its plan says.
 
-    `b` builds the new graph, and `local` maps values of the old graph to values of the new one. `structured` structures
-    a closed graph. Emitted loops leave their residuals, trip counts and checkpoints here for later loops: `residuals`
-    maps a sequence to `steps.Residuals`, and `checkpoints` maps the carries of a cluster to arrays.
+    `b` builds the new graph, and `local` maps values of the old graph to values of the new graph. `structured`
+    structures a closed graph. Emitted loops store residuals, trip counts and checkpoints here for later loops:
+    `residuals` maps a sequence to `steps.Residuals`, and `checkpoints` maps the carries of a cluster to arrays.
     """
 
     view: View

@@ -3,10 +3,10 @@
     T is the reverse pass of the loop W: it runs backwards and reads W. For each segment, from last to first:
         W runs forwards from its checkpoint, and stacks the values that T reads; T runs backwards, and reads the stack
 
-Loop memory `sqrt`: of n iterations, every s-th stores its carries, where s = sqrt n, and the stacks hold one segment.
-Each iteration runs twice, and memory holds the values of about 2 sqrt n iterations. The reverse pass U of T runs
-forwards and reads T. U has checkpoints of T's carries, and W's carries are carries of U's loop: in each segment, first
-W runs, then T, then U.
+Loop memory `sqrt`: of n iterations, every s-th stores its carries, where s = sqrt n. The stacks hold one segment. Each
+iteration runs twice, and memory holds the values of about 2 sqrt n iterations. The reverse pass U of T runs forwards
+and reads T. U has checkpoints of T's carries, and its loop carries W's carries. In each segment, first W runs, then T,
+then U.
 
 Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
 """
@@ -39,11 +39,11 @@ Starts = Mapping[Value, tuple[Value, int]]
 
 @dataclass(frozen=True)
 class Sweep:
-    """Loops that sweep over a segment in one direction, and read the stacks of the opposite sweep `below`.
+    """Loops that run over a segment in one direction, and read the stacks of the opposite sweep `below`.
 
-    `graph`: (number, induction variables, carries, entries of the stacks below, values from outside) -> (next carries,
-    entries of its own stacks). `places` are its carries. `induction_variables` are pairs: the index of the initial
-    value among the values from outside, and the increment. `types` are the types of its stacks' entries.
+    `graph` maps (number, induction variables, carries, entries of the stacks below, values from outside) to (next
+    carries, entries of its own stacks). `places` are its carries. `induction_variables` are pairs: the index of the
+    initial value among the values from outside, and the increment. `types` are the types of the entries of its stacks.
     """
 
     reverse: bool
@@ -145,7 +145,7 @@ def _sweep(
 
 
 def _boundary(scope: Scope, step: ClusterIteration, wanted: Sequence[Value], reverse: bool) -> list[Value]:
-    """The values of the other direction that are wanted, or that ops of this direction read for wanted values."""
+    """The values of the other direction that are in `wanted`, or that ops of this direction read for `wanted`."""
     way = step.backwards.get
     read = list(wanted)
     for op in scope.view.schedule(wanted):
@@ -177,10 +177,11 @@ def _emit_sweep(
 ) -> list[Any]:
     """Emits a sweep over a segment.
 
-    `state` are the sweep's carries where it enters the segment. `state_below` are the carries of the sweep below, which
-    enters the segment at the opposite end.
+    `state` are the sweep's carries on entry to the segment. `state_below` are those of the sweep below, which enters
+    the segment at the other end.
 
-    Returns the carries after the segment, then the sweep's stacks, or, with `records`, the arrays of all iterations.
+    Returns the carries after the segment, followed by the sweep's stacks. With `records`, the arrays of all iterations
+    follow instead.
     """
     stacks: list[Any] = []
     if sweep.below is not None:

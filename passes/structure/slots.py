@@ -1,9 +1,9 @@
 """Removes carries and sums of cotangents if each iteration of a backward loop reads or writes one slot of them.
 
-Take ys = dynamic_update_slice(ys, y, i) for i = 0, 1, ... The transposed iteration reads slot i of the cotangent of
-ys, then sets it to zero, since the update overwrote the slot's previous value. If no two iterations use the same slot,
-no iteration reads these zeros: the cotangent is a loop invariant. Likewise, if iteration i reads slot i of xs, the
-cotangent of xs needs no sum: each slot is written once.
+Consider ys = dynamic_update_slice(ys, y, i) for i = 0, 1, ... The transposed iteration reads slot i of the cotangent of
+ys, and sets it to zero, because the update overwrote the slot. If no two iterations use the same slot, no iteration
+reads these zeros, so the cotangent is a loop invariant. Likewise, if iteration i reads slot i of xs, the cotangent of
+xs needs no sum: each slot is written once.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ Affine = tuple[int, int]
 
 
 def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_count: int) -> None:
-    """Turns a carry into a loop invariant if each iteration reads a slot of its own, and nothing reads the final value.
+    """Turns carries into loop invariants if iterations read disjoint slots and nothing reads the final value.
 
-    Also replaces an addition to a carry by a write, if each iteration adds to a slot of its own.
+    Replaces additions to carries by writes if iterations add to disjoint slots.
     """
     readers: dict[Value, list[Definition]] = {x: [] for x in step.carries.values()}
     for op in step.b.graph.definitions:
@@ -44,7 +44,7 @@ def simplify_slots(scope: Scope, cluster: Cluster, step: ClusterIteration, trip_
 def _is_read_once_per_slot(
     step: ClusterIteration, at: MemberResult, readers: Sequence[Definition], trip_count: int
 ) -> bool:
-    """Whether iterations only read slots of a carry and set them to zero, and no two iterations use the same slot."""
+    """Whether iterations only read slots of a carry and set them to zero, and use disjoint slots."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.dynamic_update_slice" or last.operands[0] is not x:
         return False
@@ -59,7 +59,7 @@ def _is_read_once_per_slot(
 
 
 def _replace_sum(step: ClusterIteration, at: MemberResult, trip_count: int) -> None:
-    """Replaces an addition to one slot of a carry by a write, if the slots are zero before and disjoint."""
+    """Replaces an addition to one slot of a carry by a write, if slots are zero before and disjoint."""
     x, last = step.carries[at], step.nexts[at].definition
     if last is None or last.name != "stablehlo.add" or x not in last.operands:
         return

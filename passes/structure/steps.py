@@ -19,10 +19,10 @@ from tiduc.passes.structure.while_loops import Iteration, carries_read, read_ent
 class ClusterIteration:
     """One iteration of a cluster's members.
 
-    Its inputs are the `number` of the iteration, the `carries`, and values of the outer graph (`loop.outside`). `nexts`
-    are the next carries, and `elements` the values that the iteration adds to sequences. `backwards` says, for the
-    carries and for the values that members compute, whether their loop runs backwards. `recomputed` holds the values of
-    other loops' iterations that this iteration has recomputed from their residuals.
+    The inputs are the `number` of the iteration, the `carries`, and values of the outer graph (`loop.outside`). `nexts`
+    are the next carries, and `elements` the values that the iteration adds to sequences. `backwards` says whether the
+    loop of a carry, or of a value that a member computes, runs backwards. `recomputed` holds values of other loops that
+    this iteration has recomputed from residuals.
     """
 
     loop: Iteration
@@ -46,9 +46,10 @@ class ClusterIteration:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """The residuals of a loop: stacks of values of its iterations, from which readers recompute the `wanted` values.
+    """The residuals of a loop: stacks of values. Readers recompute the `wanted` values of an iteration from the
+    entries.
 
-    `starts` has the initial value, in the outer graph, and the increment of each induction variable of the step.
+    `starts` maps each induction variable of the step to its initial value in the outer graph, and to its increment.
     """
 
     step: ClusterIteration
@@ -82,9 +83,9 @@ class Residuals:
 
 
 def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
-    """Builds one iteration of a cluster's loop, after the iterations of other loops that are recomputed for it.
+    """Builds one iteration of a cluster's loop, preceded by the iterations of other loops that are recomputed for it.
 
-    All of these have the same iteration number, whatever the directions of their loops.
+    They all have the same iteration number, whatever the directions of their loops.
     """
     loop = Iteration(scope)
     step, b = ClusterIteration(loop, loop.carry(index_type())), loop.b
@@ -110,7 +111,7 @@ def build_step(scope: Scope, cluster: Cluster) -> ClusterIteration:
 
 
 def unchanged_carries(loop: Loop) -> set[int]:
-    """The numbers of the carries that no iteration changes, such as the cotangent of a sum over the iterations."""
+    """The indices of the carries that no iteration changes, such as the cotangent of a sum over the iterations."""
     inputs = list(loop.body.inputs.values())[: len(loop.inits)]
     return {i for i, (x, y) in enumerate(zip(inputs, loop.body.outputs, strict=False)) if x is y}
 

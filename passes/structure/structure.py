@@ -5,10 +5,10 @@
     T:  ct = loop reversed ct0, rs
 
 A `tidu.loop` reads and returns *sequences*, one element per iteration; a `stablehlo.while` cannot. This stage removes
-them. Ops of one call site become one op, which returns only the results that are read. Loops that run in lockstep, in
-the same direction, are fused, and so are branches with the same index; fused ops read each other's values directly.
-Between loops that run in opposite directions, residuals are stored in stacks (`loops.py`), or recomputed from
-checkpoints (`segmented.py`, `checkpointed.py`). `plan.py` chooses between these.
+sequences. Ops of one call site become one op, which returns only the results that are read. Loops that run in lockstep
+in one direction are fused, and so are branches with one index. Fused ops read each other's values directly. Between
+loops that run in opposite directions, residuals are stored in stacks (`loops.py`), or recomputed from checkpoints
+(`segmented.py`, `checkpointed.py`). `plan.py` chooses between these.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -158,7 +158,7 @@ def _replaced(op: Definition, local: Mapping[Value, Value]) -> tuple[tuple[Value
 
 
 def _emit_branches(scope: Scope, cluster: Cluster) -> None:
-    """Emits one call or case for a cluster, with the results that are read and the arguments that these need."""
+    """Emits one call or case for a cluster, with the results that are read and the arguments for these results."""
     inside, index = set(cluster.ops), cluster.leader.index
     wanted = [
         (member, j)
@@ -167,7 +167,7 @@ def _emit_branches(scope: Scope, cluster: Cluster) -> None:
         if not inside.issuperset(users)
     ]
     if index is None:
-        # All call sites return each result that any of them needs, so that they share one graph.
+        # A call returns every result that some call site needs, so that all call sites share one graph.
         wanted = [(cluster.members[0], j) for j in sorted(scope.plan.used_of_calls[cluster.leader.graphs[0]])]
     operands = dict.fromkeys(x for member in cluster.members for x in member.record.operands)
     arguments = [x for x in operands if not scope.plan.fusion.is_result_of(x, cluster)]

@@ -2,8 +2,8 @@
 
     loop { c' = c + transpose (dot_general a_k, b_k) }   ->   c = c0 + transpose (dot_general as, bs)
 
-`as` and `bs` hold the a_k and b_k of all iterations k; the product also contracts the dimension of k. The cotangent of
-a weight that each iteration multiplies is such a sum. Inside the loop, each iteration would read and write the whole
+`as` and `bs` hold the a_k and b_k of all iterations k. The new product also contracts the dimension of k. An example is
+the cotangent of a weight that each iteration multiplies. Inside the loop, each iteration would read and write the whole
 sum, and its product contracts few elements. The loop reads or writes most of these stacks anyway. New stacks are
 written only if they take no more bytes than the sum.
 """
@@ -42,7 +42,7 @@ class Term:
 
 
 class MovedSums:
-    """The sums of products that are moved out of the loop of a cluster. Creating this record changes the loop body.
+    """Moves sums of products out of the loop of a cluster. The constructor changes the loop body.
 
     `rows` are the values of an iteration that the loop must stack in addition to those of `records`.
     """
@@ -100,7 +100,7 @@ class MovedSums:
             yield from self._leaves(x)
 
     def _term(self, y: Value) -> Term | None:
-        """A term of a sum, if it is a product of values that change in each iteration; None for any other term."""
+        """The product, and the ops after it, in a term of a sum. None unless both factors vary between iterations."""
         op, after = y.definition, list[Definition]()
         while op is not None and _is_linear(op) and self._reads[op.result] == 1:
             after.append(op)
@@ -111,7 +111,7 @@ class MovedSums:
         return Term(op, tuple(after[::-1])) if static and self._varying.issuperset(op.operands) else None
 
     def _is_stacked(self, row: Value) -> bool:
-        """Whether the loop reads or writes a stack that has this value of each iteration as an entry."""
+        """Whether the loop reads or writes a stack of which `row` is the entry of this iteration."""
         return row in self._written or row in self._filled or self._stack_read(row) is not None
 
     def _stack_read(self, row: Value) -> Value | None:
@@ -138,7 +138,7 @@ class MovedSums:
         return self._same[x] if self._is_entry(stack, entry, start) and shape(x) == shape(entry)[1:] else None
 
     def _is_entry(self, stack: Value, entry: Value, start: Sequence[Value]) -> bool:
-        """Whether the slice at `start`, of the size of `entry`, is entry k of a stack with an entry per iteration."""
+        """Whether the slice at `start`, of the size of `entry`, is entry k of a stack with one entry per iteration."""
         sizes, (at, *others) = shape(stack), start
         if sizes[0] != self._count or shape(entry) != [1, *sizes[1:]] or affine(self._step, at) != (1, 0):
             return False
@@ -189,7 +189,7 @@ def _representatives(scope: Scope, step: ClusterIteration) -> dict[Value, Value]
 
 
 def _is_linear(op: Definition) -> bool:
-    """Whether an op negates or moves the elements of its only operand, so that it may be applied to the sum."""
+    """Whether an op negates or moves the elements of its only operand. It may then be applied to the sum instead."""
     return len(op.operands) == 1 and (op.name == "stablehlo.negate" or op.name in VIEWS)
 
 

@@ -43,7 +43,7 @@ class Iteration:
 class Carry:
     """A loop-carried value.
 
-    `x` is its value in an iteration, `after` its value in the next iteration, and `init` its initial value. `is_used`
+    `x` is the value in an iteration, `after` the value in the next iteration, and `init` the initial value. `is_used`
     says whether the final value is used after the loop.
     """
 
@@ -100,7 +100,7 @@ def emit_while(
 
 
 def carries_read(scope: Scope, nexts: Mapping[Value, Value], wanted: Sequence[Value]) -> list[Value]:
-    """The carries on which wanted values depend, directly or through earlier iterations.
+    """The carries on which the values `wanted` depend, directly or through earlier iterations.
 
     `nexts` maps each carry to its value in the next iteration.
     """
@@ -121,7 +121,7 @@ def read_inputs(graph: Graph) -> set[Value]:
 
 
 def index_test(k: Value, limit: Value | int, comparison: str) -> Test:
-    """A test that compares an iteration number with a limit, which is an integer or an input of the iteration."""
+    """A test that compares an iteration number with `limit`, which is an integer or an input of the iteration."""
 
     def test(b: StablehloBuilder, of: dict[Value, Value]) -> Value:
         end = b.constant(limit, k.type) if isinstance(limit, int) else of[limit]
