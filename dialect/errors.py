@@ -42,7 +42,7 @@ class TiducError(Exception):
         self.location = location if isinstance(location, str) else describe(location)
 
     def at(self, location: "ir.Location") -> "TiducError":
-        """This error. If it has no location, it gets the given one."""
+        """Returns this error. Sets the location if the error has none."""
         self.location = self.location or describe(location)
         return self
 
@@ -55,7 +55,7 @@ class ParseError(TiducError):
 
 
 class ResolveError(TiducError):
-    """A reference that is unknown, ambiguous or cyclic, or whose type differs from the type of the value."""
+    """A reference that is unknown, ambiguous or cyclic, or that expects another type than the value has."""
 
 
 class RequestError(TiducError):

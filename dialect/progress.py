@@ -1,10 +1,10 @@
 """Records the current stage and file, so that the driver can report them after this process has crashed.
 
-A `Watcher` is told when stages begin and end: it measures their times and prints their IR. A listener is told the
-progress within a stage, as in "executable 5 of 12".
+A `Watcher` is notified when stages begin and end: it measures their times and prints their IR. A listener is notified
+of the progress within a stage, such as "executable 5 of 12".
 
-The command line's driver shares a page of memory with its worker before it starts the worker (see tiduc/driver.py). In
-other processes, the record is in private memory, and no process reads it.
+In the worker of the command line, the record is in memory that it shares with its driver (tiduc/driver.py). In other
+processes, the record is in private memory, and no process reads it.
 """
 
 import os
@@ -27,7 +27,7 @@ class Watcher(Protocol):
         """Called when a stage begins."""
 
     def left(self, stage: str, arguments: Sequence[object], result: object) -> None:
-        """Called when a stage ends, with its positional arguments and its result, which is None if it raises."""
+        """Called when a stage ends, with its positional arguments and its result; None if the stage raises."""
 
 
 _watchers: tuple[Watcher, ...] = ()
@@ -108,7 +108,7 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Ends this process, by SIGALRM, if the block takes longer and the process is the worker of a driver."""
+    """In the worker of a driver, ends the process by SIGALRM if the block takes longer. Elsewhere, sets no limit."""
     if _source is None:
         yield
         return

@@ -14,7 +14,7 @@ _PIPE = 2**31
 
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file. Raises OSError if the file cannot be read, or if a device or pipe exceeds its limit."""
+    """All bytes of a file. Raises `OSError` if the file cannot be read, or if a device or pipe exceeds the limit."""
     with open(path, "rb") as file:
         return read_stream(file)
 

@@ -3,8 +3,8 @@
     thread 1: load ------> grad ------>          compile (IREE's compiler runs in a process of its own)
     thread 2:              waits      load ----> ...
 
-Graphs of all files share one MLIR context, which threads cannot use at once. Each stage therefore holds one lock of the
-process (`context.stage`). Compilers and compiled programs run without the lock.
+Graphs of all files share one MLIR context, which threads cannot use concurrently. Each stage therefore holds a lock
+(`context.stage`). Compilers and compiled programs run without the lock.
 """
 
 import os
@@ -48,8 +48,8 @@ if hasattr(os, "register_at_fork"):
 class computed_once(Generic[R]):
     """Like `functools.cached_property`, for functions that run stages.
 
-    In Python 3.11, `functools.cached_property` has a lock of its own. A thread that holds this lock and waits for its
-    turn would deadlock with a thread that has the turn and waits for the property.
+    In Python 3.11, `functools.cached_property` has another lock. A thread that holds that lock and waits for its turn
+    would deadlock with a thread that has the turn and waits for the property.
     """
 
     def __init__(self, function: Callable[[Any], R]) -> None:

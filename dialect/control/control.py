@@ -70,7 +70,7 @@ class Loop:
     """A loop's operands and graphs.
 
     `arguments` are the positions of the operands (inits, sequences, invariants) among the op's operands and captures.
-    `results` maps each result of the op to the number of a final carry or output sequence, or to `~i` for invariant i.
+    `results` maps each result of the op to the index of a final carry or output sequence, or to `~i` for invariant i.
     `memory` is the user's choice of how to store residuals; `bound` is the user's upper bound of the trip count.
     """
 
@@ -121,7 +121,7 @@ _WHILES = Cache[tuple[Any, Any], _WhileRegions]()
 
 
 def is_control(op: Definition) -> bool:
-    """Whether the op is a call, a branch or a loop, either of graphs or of StableHLO."""
+    """Whether the op is a call, a branch or a loop, of graphs or of StableHLO."""
     return op.name in _READ
 
 
@@ -228,8 +228,8 @@ def _while_regions(view: View, op: Definition) -> _WhileRegions:
 def _constants(op: Definition) -> Any:
     """A hashable description of the constants that an op's regions capture.
 
-    The key of cached region graphs contains this description, because these graphs contain copies of the constants, and
-    two copies of an op may capture different constants.
+    Region graphs contain copies of these constants, and copies of an op may capture different constants. The
+    description is therefore part of the key under which region graphs are cached.
     """
     captures = outer(op)
     return tuple([None if x in captures else _described(x) for x in op.captures])
@@ -258,7 +258,7 @@ def only_vjp(op: Definition) -> Unsupported:
 
 
 def only_reverse(view: View, ops: Iterable[Definition]) -> bool:
-    """Whether one of the ops, or an op of a graph that they call, has a custom VJP and therefore no JVP."""
+    """Whether one of the ops, or an op of a called graph, has a custom VJP, and therefore no JVP."""
     waiting, seen = list(ops), set[Graph]()
     while waiting:
         op = waiting.pop()
@@ -277,7 +277,7 @@ def needs_static_shapes(error: UnknownSize, location: ir.Location) -> Unsupporte
 
 
 def calls_function(view: View, op: Definition) -> bool:
-    """Whether the op calls a graph with the attribute `FUNCTION`, which becomes a function of the output."""
+    """Whether the op calls a graph with the attribute `FUNCTION`. The output module has a function for it."""
     return op.name == CALL and FUNCTION in _graphs(view, op)[0].attributes
 
 
@@ -308,7 +308,7 @@ def called(view: View, graph: Graph) -> list[Graph]:
 
 
 def draws(view: View, graph: Graph) -> bool:
-    """Whether a graph, or a graph that it calls, has an op whose results may differ between executions."""
+    """Whether a graph, or a graph that it calls, contains an op whose results may differ between executions."""
     for inner in (graph, *called(view, graph)):
         for definition in inner.definitions:
             if _draws(definition) or (definition.source is not None and holds_draws(definition.source)):
@@ -322,7 +322,7 @@ def holds_draws(op: IrOp) -> bool:
 
 
 def _draws(op: AnyOp) -> bool:
-    """Whether one op draws random numbers, receives data, or is a custom call with side effects and tensor results."""
+    """Whether an op draws random numbers, receives data, or is a custom call with side effects and tensor results."""
     if op.name != "stablehlo.custom_call":
         return op.name in DRAWING
     if "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value:
@@ -347,7 +347,7 @@ def emit_case(
     operands: Sequence[Value],
     base: str | None = None,
 ) -> tuple[Value, ...]:
-    """Emits a call of the graph that an index selects; the results are that graph's outputs.
+    """Emits a call of the graph that `index` selects. Returns that graph's outputs.
 
     The index is an i32 or, for two graphs, an i1 that selects the first graph if it is true.
     """

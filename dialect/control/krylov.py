@@ -4,8 +4,8 @@
     bicgstab    stabilized biconjugate gradients; any regular A, two products in a step, a few vectors of memory
     gmres       minimal residuals over the last `restart` directions; any regular A
 
-All arrays of x are one vector of real numbers, so that A need only be linear over the real numbers. The methods start
-from b divided by its largest entry. A method ends when its residual has fallen by a factor of eps^0.75, and runs again
+The arrays of x form one vector of real numbers, so A need only be linear over the real numbers. b is first divided by
+its largest entry. A run of a method ends when its residual has fallen by a factor of eps^0.75. The method then runs
 again on the residual of x, as in iterative refinement, until the residual is below the tolerance or no longer falls. If
 the last residual is not small, x is NaN, so that no derivative is silently wrong.
 
@@ -79,7 +79,7 @@ def solver_of(graph: Graph) -> Solver | None:
 
 @dataclass(frozen=True)
 class _System:
-    """A linear map: a closed graph (x..., known...) -> A x, and values of the types of the arrays x."""
+    """A linear map: a closed graph (x..., known...) -> A x. `like` are values with the types of the arrays x."""
 
     graph: Graph
     like: tuple[Value, ...]
@@ -115,7 +115,7 @@ class _System:
 def solution(
     b: StablehloBuilder, apply: Graph, right: Sequence[Value], known: Sequence[Value], solver: Solver
 ) -> list[Value]:
-    """The arrays x with A x = `right`, where `apply` is a closed graph (x..., known...) -> A x."""
+    """The arrays x for which A x equals `right`. `apply` is a closed graph (x..., known...) -> A x."""
     system = _System(apply, tuple(right))
     if not system.size:
         return list(right)
@@ -198,7 +198,7 @@ def _rounds(system: _System, solver: Solver) -> int:
 def _cg(
     b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
 ) -> Value:
-    """About A^-1 r, by conjugate gradients."""
+    """An approximation of A^-1 r, by conjugate gradients."""
 
     def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
         k, d, r, p, square = carry
@@ -215,7 +215,7 @@ def _cg(
 def _bicgstab(
     b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
 ) -> Value:
-    """About A^-1 r, by stabilized biconjugate gradients."""
+    """An approximation of A^-1 r, by stabilized biconjugate gradients."""
 
     def step(g: StablehloBuilder, carry: Sequence[Value], given: Sequence[Value]) -> list[Value]:
         k, d, r, _, p, v, before, alpha, omega = carry
@@ -240,7 +240,7 @@ def _bicgstab(
 def _gmres(
     b: StablehloBuilder, system: _System, r: Value, limit: Value, known: Sequence[Value], steps: int
 ) -> Value:
-    """About A^-1 r, by GMRES: A maps the rows of `inputs` to those of `outputs`, which are orthonormal.
+    """An approximation of A^-1 r, by GMRES. A maps the rows of `inputs` to those of `outputs`, which are orthonormal.
 
     The next direction is the residual if the last step reduced the residual well (`_FALLS`), because the rows of
     `inputs` then stay far from linearly dependent. Otherwise the next direction is the newest row of `outputs`.

@@ -13,7 +13,7 @@ from tiduc.dialect.ops.verify import TERMINATOR
 
 
 def outer(op: Definition) -> list[Value]:
-    """The captures of an op's regions, except the results of ops without operands and regions, such as constants."""
+    """The values that an op's regions capture, except constants: results of ops without operands and regions."""
     return [x for x in op.captures if not x.is_constant]
 
 

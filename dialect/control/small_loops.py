@@ -2,9 +2,9 @@
 
     while h, k < 100:  h' = tanh (h w)          h: 32, w: 32 x 32          one kernel of 100 iterations
 
-IREE runs a loop on the host, with a kernel or more per iteration, unless `tidu-loops-to-kernels` puts the loop into one
-kernel. `is_small` predicts this for the model of memory and time, before loops are lowered. The pass also calls
-`array_bytes`.
+IREE runs a loop on the host, and launches kernels in each iteration, unless `tidu-loops-to-kernels` puts the loop into
+one kernel. Before loops are lowered, `is_small` predicts what the pass will do, for the model of memory and time. Both
+use `array_bytes`.
 """
 
 import math
@@ -48,7 +48,7 @@ _BYTES = Cache[Graph, float]()
 
 
 def is_small(view: View, body: Graph) -> bool:
-    """Whether a graph, the body or the condition of a loop, is small enough for a kernel that runs the whole loop."""
+    """Whether the body or the condition of a loop is small enough for a kernel that runs the whole loop."""
     return _on_stack(view, body) <= STACK
 
 

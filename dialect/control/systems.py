@@ -67,7 +67,7 @@ def inputs_read(b: StablehloBuilder, apply: Graph) -> list[bool]:
 
 
 def narrowed(b: StablehloBuilder, apply: Graph, count: int) -> Graph:
-    """A graph of A with only the `count` arrays of x and the other inputs that an output depends on."""
+    """A graph of A with fewer inputs: the `count` arrays of x, and the other inputs on which an output depends."""
     return _NARROWED.get(b.view, apply, lambda: _narrowed(b, apply, count))
 
 

@@ -28,7 +28,7 @@ class CountedLoop(Protocol):
 
 
 def trip_count(loop: CountedLoop) -> int | None:
-    """The trip count of a loop whose induction variable has constant start, step and limit; None for other loops.
+    """The trip count of a loop. None unless start, step and limit of an induction variable are constant.
 
     The induction variable may be of any integer type, count up or down, and be compared in any direction.
     """
@@ -39,7 +39,7 @@ def trip_count(loop: CountedLoop) -> int | None:
 
 
 def most_iterations(loop: CountedLoop) -> int | None:
-    """An upper bound of the trip count from the conjuncts of the condition. None if no conjunct gives a bound.
+    """An upper bound of the trip count; None if no term of the condition, a logical and, gives a bound.
 
     A loop with the condition `i < 200 and error > 1e-6` runs at most 200 times.
     """

@@ -55,7 +55,7 @@ def violation(op: IrOp) -> str | None:
 
 
 def make_static(module: ir.Module) -> None:
-    """Replaces, in a module, the calls whose array operands are static and whose other operands are constants."""
+    """Replaces the calls of a module whose array operands have static shapes and whose other operands are constants."""
     functions = {symbol(op): op for op in operations(module.body)}
     for call in within(module.operation, (CUSTOM_CALL,)):
         if call_target(call) == DYNAMIC_TOP_K:
@@ -157,7 +157,7 @@ def _replace(
 
 
 def mark_sums(module: ir.Module, ops: Iterable[IrOp]) -> None:
-    """Adds the attribute `SUMS`, in place, to each `REDUCE_WINDOW` call in `ops`, which are ops of the module."""
+    """Adds the attribute `SUMS` to each `REDUCE_WINDOW` call among `ops`, which are ops of the module."""
     calls = [op for op in ops if call_target(op) == REDUCE_WINDOW]
     functions = {symbol(op): op for op in operations(module.body)} if calls else {}
     for op in calls:
@@ -167,7 +167,7 @@ def mark_sums(module: ir.Module, ops: Iterable[IrOp]) -> None:
 
 
 def _summed_results(block: ir.Block) -> list[int]:
-    """The indices i for which the block returns the sum of its arguments i and i + n; n is the number of results."""
+    """The indices i of the results that are the sum of arguments i and i + n, where n is the number of results."""
     *_, end = operations(block)
     arguments, count = list(block.arguments), len(end.operands)
     sums = []

@@ -1,12 +1,12 @@
-"""Which dynamic dimensions a StableHLO module requires to be equal or bounded, and where each can be checked.
+"""Finds the equalities and bounds of dynamic dimensions that a StableHLO module requires, and where to check them.
 
     func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) {
       %0 = stablehlo.add %x, %y : tensor<?xf32>             check before the call: size of %y = size of %x
       %1 = stablehlo.dynamic_iota %n, dim = 0               0 <= %n[0]
       %2 = stablehlo.add %0, %1                             check before the op: %n[0] = size of %x
 
-`required.py` has the requirements of each op. Here ops are visited in the order in which they run; a
-requirement that was checked is known to hold from then on. Loops, branches and calls are followed.
+`required.py` has the requirements of each op. This file visits the ops in the order in which they run, including those
+of loops, branches and calls. After a check, its requirement is known to hold.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ KnownSize = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
 
 @dataclass(frozen=True)
 class Placed:
-    """A check, the op that requires it, and the op before which it runs, or None for the start of the function.
+    """A check, the op that requires it, and the op before which it runs; None stands for the start of the function.
 
     `always` is false for a check in a loop or branch, because it may not run.
     """
@@ -140,7 +140,7 @@ class FunctionSizes:
     def _check(
         self, requirement: Requirement, op: IrOp, known: Known, top: bool, before: IrOp | None = None
     ) -> None:
-        """Places a check of a requirement, after checks that the sizes in the requirement are in range."""
+        """Places a check of a requirement. First places checks that the sizes in the requirement are in range."""
         before = before or op
         sizes = requirement.a if requirement.relation == COUNT else (requirement.a, requirement.b)
         for form in map(known.form, sizes):
@@ -197,7 +197,7 @@ class FunctionSizes:
     # ---- control flow --------------------------------------------------------------------------------------
 
     def _while(self, op: IrOp, known: Known, top: bool) -> None:
-        """Visits a loop. Requires that the carries at the end of an iteration have the sizes of the initial carries."""
+        """Visits a loop. Requires that an iteration does not change the sizes of the carries."""
         initial = [self.values[x] for x in op.operands]
         condition, body = (region.blocks[0] for region in op.regions)
         for x, y in zip(initial, op.results, strict=True):
@@ -320,7 +320,7 @@ class ModuleSizes:
     def __init__(
         self, module: ir.Module | IrOp, given: Mapping[str, Iterable[KnownSize]] | None = None
     ) -> None:
-        """`given` maps a function's name to the sizes of its inputs that are known for every call."""
+        """`given` maps a function's name to relations between the sizes of its inputs that hold for every call."""
         self._given = given or {}
         self._functions = {
             ir.StringAttr(op.attributes["sym_name"]).value: op

@@ -1,11 +1,11 @@
 """Sizes as polynomials in normal form, and the facts about sizes that hold at a point of a program.
 
 A form is a tuple of pairs of a monomial and its factor. A monomial is a sorted tuple of atom numbers, empty for the
-constant term. An atom is a size that is read (a dimension, an entry of a vector, a scalar), or a quotient, a maximum
-or a broadcast of two forms. Two sizes with equal forms are equal.
+constant term. An atom is a size that the program reads (a dimension, an entry of a vector, a scalar), or a quotient, a
+maximum or a broadcast of two forms. Two sizes with equal forms are equal.
 
-`Known` holds the equations and bounds that are checked before a point of the program is reached. It solves the
-equations by Gaussian elimination, and decides which requirements still need a check.
+`Known` holds the equations and bounds that hold at a point of the program, because they were checked before. It solves
+the equations by Gaussian elimination, and decides which requirements still need a check.
 """
 
 import math
@@ -242,7 +242,7 @@ class Known:
     # ---- relations -----------------------------------------------------------------------------------------
 
     def never_negative(self, form: Form) -> bool:
-        """Whether all terms of a form are known to be nonnegative, so that the form is nonnegative."""
+        """Whether a form is known to be nonnegative, because all of its terms are."""
         return all(n >= 0 and all(map(self._is_count, monomial)) for monomial, n in form)
 
     def bound(self, form: Form) -> int | None:
@@ -300,7 +300,7 @@ class Known:
             self._solve(plus(check.a, check.b, -1))
 
     def _solve(self, difference: Form) -> None:
-        """Solves `difference = 0` for the last atom that occurs once, with factor 1 or -1, and substitutes it."""
+        """Solves `difference = 0` for the last atom that occurs once, with factor 1 or -1. Substitutes the solution."""
         factors = dict(difference)
         for number in sorted({i for i in self.atoms.read_by(difference)}, reverse=True):
             factor = factors.get((number,), 0)

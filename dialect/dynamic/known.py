@@ -1,4 +1,4 @@
-"""Dynamic dimensions of values in terms of dimensions of other values, such as a tangent's in terms of its primal's."""
+"""Expresses dynamic dimensions by dimensions of other values, such as those of a tangent by those of its primal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,9 +25,8 @@ def carry_sizes(pairs: Mapping[Value, Value]) -> None:
 def known_sizes(values: Sequence[Value]) -> Iterator[tuple[int, int, int, tuple[tuple[int, int, int], ...]]]:
     """The dynamic dimensions of `values` that other dimensions of `values` determine.
 
-    Yields tuples of the index of a value, the index of a dimension, a constant, and terms `(factor, value index,
-    dimension)`. The size of the dimension is the constant plus the sum of factor * size over the dimensions in the
-    terms.
+    Yields tuples: the index of a value, the index of a dimension, a constant, and terms `(factor, value index,
+    dimension)`. The size of the dimension is the constant plus the sum of factor * size over the terms.
     """
     number = {x: i for i, x in enumerate(values)}
     for i, x in enumerate(values):

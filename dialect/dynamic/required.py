@@ -4,9 +4,9 @@
     stablehlo.slice %x [1:3] : tensor<?xf32>          3 <= size of %x
 
 `requirements(op)` derives most relations from the table `ORIGINS`, which gives the size of each dimension of a result.
-If the result's type has a static size, the two sizes must be equal; and no size may be negative. `EQUAL_OPERANDS` lists
-the pairs of operand dimensions that must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, has the other relations:
-those of slices, indices and broadcasts.
+It must equal a static size in the result's type, and must not be negative. `EQUAL_OPERANDS` lists the pairs of operand
+dimensions that must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, has the other relations: those of slices,
+indices and broadcasts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ def is_ranked(x: Value) -> bool:
 
 
 def _exists(op: Definition, sizes: list[int | Size]) -> Iterator[Requirement]:
-    """Requires that no size of a result is negative and that the result has at most `MOST_ELEMENTS` elements.
+    """Requires that a result has no negative size, and at most `MOST_ELEMENTS` elements.
 
     The second requirement is omitted if an operand has the same shape.
     """
@@ -85,7 +85,7 @@ def _like_result(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
 
 
 def _arrays(op: Definition) -> Iterator[tuple[Dimension, Dimension]]:
-    """The arrays that are reduced together, which are the first half of the operands, have equal sizes."""
+    """The arrays that are reduced together have equal sizes. They are the first half of the operands."""
     first, *others = op.operands[: len(op.operands) // 2]
     yield from (((x, d), (first, d)) for x in others for d in range(rank_of(x)))
 

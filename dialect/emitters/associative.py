@@ -1,8 +1,8 @@
 """Reductions, prefixes and windows of an associative function, by few applications of the function to whole tensors.
 
-The function takes two lists of tensors of one shape, the earlier and the later elements, and returns a list of tensors
-of this shape. StableHLO allows a body to be applied in any grouping, but not out of order, so neighbours are combined.
-For n elements, the numbers of combined elements and of residuals are linear in n, except for windows.
+The function takes two lists of tensors, the earlier and the later elements, and returns a list of tensors. All have one
+shape. StableHLO allows any grouping of the elements of a reduction, but no other order, so neighbours are combined. The
+numbers of combined elements and of residuals are linear in the number of elements, except for windows.
 
 Source: Blelloch, "Prefix Sums and Their Applications" (1990).
 """
@@ -21,7 +21,7 @@ Combine = Callable[[Values, Values], Values]
 
 
 def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes: bool = False) -> Values:
-    """Combines all elements along dimension 0 (at least one), by neighbours, or by halves if the function commutes."""
+    """Combines all elements along dimension 0, at least one: neighbours, or halves if the function commutes."""
     while (count := shape(values[0])[0]) > 1:
         pairs = combine(*(_halves if commutes else _neighbours)(b, values, 0))
         values = pairs if count % 2 == 0 else _joined(b, pairs, part(b, values, 0, count - 1, count), 0)
@@ -29,7 +29,7 @@ def total(b: StablehloOps[V, Never], combine: Combine, values: Values, commutes:
 
 
 def prefixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
-    """For each position along dimension d, the combination of all elements up to and including this position.
+    """For each position along dimension d, the combination of the elements up to this position, inclusive.
 
     Computes the prefixes of pairs, then the prefixes that end within a pair:
 
@@ -52,7 +52,7 @@ def prefixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int
 
 
 def suffixes(b: StablehloOps[V, Never], combine: Combine, values: Values, d: int) -> Values:
-    """For each position along dimension d, the combination of all elements from this position to the last."""
+    """For each position along dimension d, the combination of the elements from this position to the last."""
     turned = prefixes(b, lambda x, y: combine(y, x), [b.reverse(v, [d]) for v in values], d)
     return [b.reverse(v, [d]) for v in turned]
 
@@ -62,8 +62,7 @@ def over_windows(
 ) -> Values:
     """Combines an initial value and the elements of each window, in row-major order.
 
-    Padding consists of initial values. If the initial values are known to be `neutral`, the first value and the padding
-    of cumulative windows are omitted.
+    Padding consists of initial values. If these are `neutral`, cumulative windows omit the first value and the padding.
     """
     d = window.cumulative(shape(values[0]))
     if d is not None:
@@ -166,8 +165,7 @@ def _windows_along(
 ) -> Values:
     """Combines the elements of each window along dimension d of padded tensors, by windows that double in size.
 
-    With P_n[o] the combination of the n elements o, o + dilation, ...: P_(m+n)[o] = P_m[o] P_n[o + m
-    dilation].
+    Let P_n[o] be the combination of the n elements o, o + dilation, ...; then P_(m+n)[o] = P_m[o] P_n[o + m dilation].
     """
     size, stride, dilation = window.sizes[d], window.strides[d], window.dilation[d]
     places = (shape(values[0])[d] - (size - 1) * dilation - 1) // stride * stride + 1

@@ -94,8 +94,8 @@ class RegionBuilder(IrEmitter):
 
         Returns a map from the values in the region to their copies.
 
-        MLIR's folder may have moved constants out of the region; they are copied back in. Callers refuse an op for
-        which `self_contained` is false.
+        MLIR's folder may have moved constants out of the region, so captured constants are copied into it. Callers
+        refuse an op for which `self_contained` is false.
         """
         block = op.regions[region].blocks[0]
         values: dict[IrValue, IrValue] = dict(zip(block.arguments, arguments, strict=True))

@@ -1,7 +1,7 @@
 """The builder: emits ops into a new graph, and derives their active masks.
 
-The builder names no op. An op set derives from it, and adds its vector space (`add`, `zero`, `multiply`) and the
-emitters that its rules use (`dialect/emitters/stablehlo.py`).
+The builder names no op. An op set subclasses it, and adds the ops of its vector space (`add`, `zero`, `multiply`) and
+the methods that its rules use (`dialect/emitters/stablehlo.py`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,11 +26,12 @@ _OF_TWO = ((None, (False, True)), ((True, False), (True, True)))
 class Notes:
     """Facts that the rules of one graph share.
 
-    `moving` holds the cotangents whose masks move (`masks.py`). `steep` holds the inputs whose cotangents an op outside
-    the graph may multiply by an infinite slope. `infinite` says which values may be infinite (`masks.py`). `readers`
-    maps each value of a graph to the names of the ops that read it. `factors` has, for the second result of a `geqrf`,
-    the factors that `orgqr` needs. `terms` has, for the result of an op that is not linearized yet, terms that are
-    added to the tangent from the op's rule.
+    - `moving` holds the cotangents whose masks move (`masks.py`).
+    - `steep` holds the inputs whose cotangents an op outside the graph may multiply by an infinite slope.
+    - `infinite` says which values may be infinite (`masks.py`).
+    - `readers` maps each value of a graph to the names of the ops that read it.
+    - `factors` maps the second result of a `geqrf` to the factors that `orgqr` needs.
+    - `terms` maps results of ops that are not linearized yet to terms to add to their tangents.
     """
 
     moving: set[Value] = field(default_factory=set)
@@ -62,9 +63,9 @@ class Builder(Emits[Value, Never]):
     # ---- the graph's ends -------------------------------------------------------------------------------------
 
     def input(self, key: str, type_: ir.Type, linear: bool = False) -> Value:
-        """The input with this key. A linear input is new; it and all values computed from it are active.
+        """The input with this key. A linear input is new; the input and all values computed from it are active.
 
-        Raises `RequestError` if the view has an input with this key and `linear` is set or the types differ.
+        Raises `RequestError` if the view has an input with this key, and its type differs or `linear` is set.
         """
         value = self.view.inputs.get(key)
         if value is not None and (linear or value.type != type_):
@@ -137,9 +138,9 @@ class Builder(Emits[Value, Never]):
     def copy(
         self, op: Definition, operands: tuple[Value, ...], captures: tuple[Value, ...] = ()
     ) -> tuple[Value, ...]:
-        """Emits a copy of an op of another graph, with its active mask, on operands of this graph.
+        """Copies an op of another graph, including its active mask, and returns the results of the copy.
 
-        Returns the copy's results.
+        `operands` and `captures` are values of this graph.
         """
         graph = self.graph
         copy = Definition(op.name, operands, graph, op.active, op.given, op.source, captures, op.location)

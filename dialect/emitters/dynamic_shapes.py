@@ -57,8 +57,7 @@ class DynamicShapes(Emits[V, N]):
     def dynamic_broadcast_in_dim(self, x: V, dimensions: Dims, type_: ir.Type, sizes: Sequence[Extent]) -> V:
         """x broadcast to these sizes; dimension i of x becomes dimension `dimensions[i]` of the result.
 
-        The attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions` list the dimensions for which
-        this is known, because some targets require the attributes.
+        Some targets require the attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions`.
         """
         attributes = {
             "broadcast_dimensions": dims(dimensions),
@@ -175,7 +174,7 @@ def unknown_sizes(type_: ir.Type) -> UnknownSize:
 
 
 def expanding(sizes: Sequence[Extent], into: Sequence[Extent]) -> dict[str, ir.DenseI64ArrayAttr]:
-    """The attributes of a broadcast that list the dimensions known to expand, and those known not to expand."""
+    """The attributes of a broadcast that list the dimensions known to expand and those known not to expand."""
     pairs = list(enumerate(zip(sizes, into, strict=True)))
     still = [i for i, (n, m) in pairs if known_equal(n, m)]
     more = [i for i, (n, m) in pairs if known_equal(n, 1) and i not in still]
@@ -184,10 +183,10 @@ def expanding(sizes: Sequence[Extent], into: Sequence[Extent]) -> dict[str, ir.D
 
 
 def say_expanding(function: IrOp, inputs: Sequence[Value]) -> None:
-    """Sets the attributes of `expanding` on every `dynamic_broadcast_in_dim` of a function, also in regions.
+    """Sets the attributes of `expanding` on each `dynamic_broadcast_in_dim` in a function and its regions.
 
-    `inputs` are the inputs of the graph from which the function was lowered, because the graph may know relations
-    between their sizes.
+    `inputs` are the inputs of the graph from which the function was lowered. The graph may know relations between their
+    sizes.
     """
     graph, values = Graph(""), dict[IrValue, Value]()
 

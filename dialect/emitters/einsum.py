@@ -1,4 +1,4 @@
-"""Sums of products of arrays whose dimensions have letters, as in `einsum`, contracted in a given order."""
+"""Sums of products of arrays, contracted in a given order. Dimensions are named by letters, as in `einsum`."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,14 +1,13 @@
-"""masks: selects between a cotangent and zero, which keep a branch that is not chosen out of the gradient.
+"""masks: selects between a cotangent and zero, by which a branch that is not chosen does not affect the gradient.
 
     y = select(p, log x, 0)     the cotangent of log x is select(p, c, 0); that of x is select(p, c / x, 0)
-                                rather than select(p, c, 0) / x, which is 0 / 0 at x = 0
+                                not select(p, c, 0) / x, which is 0 / 0 at x = 0
 
-A mask moves behind the elementwise ops of its branch if the slope of one of these ops may be infinite. Otherwise the
-mask stays, because a moved mask costs one select per operand.
+If the slope of an elementwise op of the branch may be infinite, the mask moves behind the elementwise ops of the
+branch. Otherwise the mask stays, because a moved mask costs one select per operand.
 
-If a branch or a loop does not read a value from outside, the value's cotangent is zero. If an op outside may multiply
-this cotangent by an infinite slope, the transposed graph also returns a mask, which is true where the graph reads the
-value.
+A branch or a loop may not read a value from outside, whose cotangent is then zero. If an op outside may multiply this
+cotangent by an infinite slope, the transposed graph also returns a mask: true where the graph reads the value.
 """
 
 import functools
@@ -104,7 +103,7 @@ def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) 
             elif (one := z if x is None else x) is not None:
                 y = apply_mask(b, replace(mask, x=one), moves(b, y))
         summands.append(y)
-    # `masked` does not recognise a zero of dynamic shape, so a mask with such a zero stays.
+    # `masked` does not recognize a zero of dynamic shape, so a mask with such a zero stays.
     if len(summands) > 1 and all([moves(b, y) and masked(y) is not None for y in summands]):
         own = [in_shape(b, kept, y) for y in summands if (kept := mask_of(b, y)) is not None]
         either = functools.reduce(b.or_, own)
@@ -132,7 +131,7 @@ def in_shape(b: RecordEmitter, scalar: Value, like: Value) -> Value:
 
 
 def set_steep(b: RecordEmitter, inputs: Iterable[Value]) -> None:
-    """Records the inputs of the transposed graph whose cotangents an op outside may multiply by an infinite slope."""
+    """Records the inputs whose cotangents an op outside of the transposed graph may multiply by an infinite slope."""
     b.notes.steep = set(inputs)
 
 
@@ -179,9 +178,9 @@ def _joined(b: RecordEmitter, predicate: Value, x: Value, y: Value) -> Value:
 
 
 def has_infinite_slope(b: RecordEmitter, branch: Value) -> bool:
-    """Whether an elementwise linear op that computes the tangent `branch` may have an infinite slope.
+    """Whether one of the elementwise linear ops that compute the tangent `branch` may have an infinite slope.
 
-    An op outside the graph counts, too, if it may multiply a cotangent by an infinite slope (`steep`).
+    Ops outside of the graph count, too: those that may multiply the cotangent of an input in `steep` by such a slope.
     """
     known = b.notes.infinite
     waiting, seen, steep = [branch], set[Definition](), b.notes.steep

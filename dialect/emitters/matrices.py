@@ -20,7 +20,7 @@ from tiduc.dialect.shapes.types import element, is_complex, predicate, rank, sha
 def solve(
     b: StablehloOps[V, Never], a: V, y: V, left: bool, lower: bool, adjoint: bool, unit: bool = False
 ) -> V:
-    """The solution x of op(a) x = y if `left`, otherwise of x op(a) = y.
+    """The solution x of op(a) x = y if `left`, else of x op(a) = y.
 
     op(a) is the lower or upper triangle of a, or its adjoint. With `unit`, the diagonal of a counts as ones.
     """
@@ -94,12 +94,12 @@ def inverse(b: StablehloOps[V, Never], x: V, margin: V) -> V:
 
 
 def is_within(b: StablehloOps[V, Never], size: V, margin: V) -> V:
-    """Whether each size is at most the margin, which has one number per matrix or vector of sizes."""
+    """Whether each size is at most the margin. `margin` has one number per matrix or vector in `size`."""
     return b.compare(size, b.broadcast_in_dim(margin, range(rank(margin)), size.type), "LE")
 
 
 def inverse_gaps(b: StablehloOps[V, Never], w: V, margin: V) -> V:
-    """1 / (w_j - w_i) in row i and column j, but 0 where w_i and w_j differ by at most the margin."""
+    """1 / (w_j - w_i) in row i and column j; 0 where w_i and w_j differ by at most the margin."""
     return inverse(b, gaps(b, w), margin)
 
 
@@ -116,7 +116,7 @@ def largest(b: StablehloOps[V, Never], w: V) -> V:
 
 
 def epsilon(x: V) -> float:
-    """The unit in the last place of 1 for an element type of 32 or 64 bits, or for the parts of a complex one."""
+    """The machine epsilon of the element type of x, or of its parts if it is complex. The type has 32 or 64 bits."""
     type_ = element(x)
     width = (type_.element_type if isinstance(type_, ir.ComplexType) else type_).width
     return float(2.0 ** (-52 if width == 64 else -23))
@@ -128,7 +128,7 @@ def some(b: StablehloOps[V, Never], flags: V, dimensions: list[int]) -> V:
 
 
 def successive(b: StablehloOps[V, Never], flags: V, like: V) -> tuple[V, V, V]:
-    """Unit vectors of the first and the last flag that is set, and a mask of the pairs of successive ones."""
+    """Unit vectors of the first and the last set flag, and a mask of pairs of successive set flags."""
     last, of = rank(flags) - 1, element(like)
     ones = b.convert(flags, of)
     before = triangle(b, columns(b, ones, like.type), lower=True)
@@ -174,7 +174,7 @@ def without_last(b: StablehloOps[V, Never], x: V) -> V:
 
 
 def corner(b: StablehloOps[V, Never], x: V, m: int, n: int) -> V:
-    """The first m rows and n columns of the matrices in x, with zeros where x has fewer."""
+    """The first m rows and n columns of the matrices in x. Zeros replace missing rows and columns."""
     if shape(x)[-2:] == [m, n]:
         return x
     none = [0] * (rank(x) - 2)
@@ -197,12 +197,12 @@ def rows_taken(b: StablehloOps[V, Never], x: V, at: V) -> V:
 
 
 def rows_exchanged(b: StablehloOps[V, Never], x: V, pivots: V) -> V:
-    """The matrices in x after swapping rows i and pivots[i] - 1, for each i in order, as LAPACK's LU does."""
+    """The matrices in x after row i was swapped with row pivots[i] - 1, for each i in order, as in LAPACK's LU."""
     return rows_taken(b, x, exchanged(b, b.subtract(pivots, b.constant(1, pivots)), shape(x)[-2]))
 
 
 def solve_by_lu(b: StablehloOps[V, Never], a: V, y: V) -> V:
-    """The solution x of a x = y, for one square matrix a, by LAPACK's LU factorization with pivots."""
+    """The solution x of a x = y for one square matrix a, by LAPACK's LU factorization."""
     integer = ir.IntegerType.get_signless(32)
     of_pivots, of_status = (with_element(with_shape(a.type, n), integer) for n in (shape(a)[:1], []))
     call = lapack_call("getrf", element(a), [2], [2, 1, 0])
@@ -212,7 +212,7 @@ def solve_by_lu(b: StablehloOps[V, Never], a: V, y: V) -> V:
 
 
 def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:
-    """The numbers 0 to `count` - 1 after swapping entries i and pivots[i], for each i in order."""
+    """The numbers 0 to `count` - 1 after entry i was swapped with entry pivots[i], for each i in order."""
     numbers = with_shape(pivots.type, [*shape(pivots)[:-1], count])
     scalar = with_shape(pivots.type, [])
     operands = (b.zero(scalar), b.iota(rank(pivots) - 1, numbers), pivots)
@@ -226,7 +226,7 @@ def _exchange(
 ) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
     """Functions that fill the condition and the body of the loop over i.
 
-    The body swaps entries by selects rather than by updates, because the pivots of a batch differ.
+    The body swaps entries by selects, not by updates, because the pivots of a batch differ.
     """
     last = pivots.rank - 1
     types = [with_shape(pivots, []), numbers, pivots]

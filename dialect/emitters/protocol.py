@@ -6,8 +6,8 @@
     Builder                 emits records into a graph           the carriers
     IrEmitter               emits operations at a place in MLIR
 
-A rule or a pass takes an emitter with a carrier: `StablehloBuilder`, whose values are `Value`s, or `IrEmitter`, whose
-values are `IrValue`s and whose operands may be numbers, too. A function for both takes `StablehloOps[V, Never]`.
+A rule or a pass takes an emitter for one carrier. The values of `StablehloBuilder` are `Value`s. Those of `IrEmitter`
+are `IrValue`s, and its operands may be numbers, too. A function for both takes `StablehloOps[V, Never]`.
 """
 
 from abc import abstractmethod

@@ -22,13 +22,13 @@ def reals(x: Value) -> int:
 
 
 def real_type(like: Sequence[Value], sizes: Sequence[int]) -> ir.RankedTensorType:
-    """The type of an array of these sizes that holds the real numbers of arrays like these."""
+    """The type of an array of `sizes` for the real numbers of arrays such as those in `like`."""
     own = element(like[0])
     return with_element(with_shape(like[0].type, sizes), own.element_type if is_complex(like[0]) else own)
 
 
 def flattened(b: StablehloBuilder, values: Sequence[Value], batch: Sequence[int] = ()) -> Value:
-    """The real numbers of the values in one dimension, after the dimensions `batch` that all values begin with."""
+    """The real numbers of all values in one dimension, after the dimensions `batch` that all values begin with."""
     count, parts = prod(batch), list[Value]()
     for v in values:
         rows = b.reshape(v, [*batch, prod(shape(v)) // count])
@@ -37,7 +37,7 @@ def flattened(b: StablehloBuilder, values: Sequence[Value], batch: Sequence[int]
 
 
 def unflattened(b: StablehloBuilder, x: Value, like: Sequence[Value]) -> list[Value]:
-    """The arrays whose real numbers the last dimension of x holds, each in the type and shape of one in `like`."""
+    """The inverse of `flattened`: arrays with the types and shapes of those in `like`, from the last dimension of x."""
     last, ends = rank(x) - 1, accumulate(map(reals, like), initial=0)
     found = []
     for y, (start, end) in zip(like, pairwise(ends), strict=True):

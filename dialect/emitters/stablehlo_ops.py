@@ -45,7 +45,7 @@ def _contraction(
     contracting: tuple[tuple[int, ...], ...],
     given: tuple[tuple[str, ir.Attribute], ...],
 ) -> tuple[ir.Type, dict[str, ir.Attribute]]:
-    """The result type of a `dot_general`, and its attributes: the given ones and the dimension numbers."""
+    """The result type of a `dot_general`, and its attributes: `given` and the dimension numbers."""
     of_x, of_y = zip(batching, contracting, strict=True)
     sizes = [sizes_in(x_type)[i] for i in of_x[0]]
     for type_, taken in ((x_type, of_x), (y_type, of_y)):
@@ -166,8 +166,8 @@ class StablehloOps(Elementwise[V, N]):
     def reshape(self, x: V, sizes: Sequence[Extent]) -> V:
         """x reshaped to these sizes; x itself if it has them.
 
-        The op reads x even if x is a reshape: a rule that linearizes an expansion knows the tangent of x, but not the
-        tangent of the operand of x. Merging composes the two reshapes.
+        The op reads x even if x is a reshape. A rule that linearizes an expansion knows the tangent of x, but not that
+        of the operand of x. Merging composes the two reshapes.
         """
         type_ = with_shape(x.type, sizes)
         if is_dynamic(type_) or is_dynamic(x.type):
@@ -257,7 +257,7 @@ class StablehloOps(Elementwise[V, N]):
         type_: ir.Type,
         sorted_: bool = False,
     ) -> V:
-        """The slices of the operand with these sizes, at indices that are clamped so that slices are in bounds."""
+        """The slices of the operand with these sizes. Indices are clamped, so that slices are in bounds."""
         attributes: dict[str, ir.Attribute] = {
             "dimension_numbers": numbers,
             "indices_are_sorted": ir.BoolAttr.get(sorted_),

@@ -32,7 +32,7 @@ def seconds(op: Definition) -> float:
 
 
 def computed(op: Definition) -> tuple[int, int] | None:
-    """The number of transcendental values and the number of other FLOPs in one run of an op. None if not known."""
+    """The number of transcendental values and of other FLOPs in one run of an op. None if unknown."""
     flops = traits_of(op.name).flops
     if flops == "function":
         return _real_size(op.result), 0

@@ -61,7 +61,7 @@ without_zero = neutral("stablehlo.add")
 
 
 def add(op: AnyOp, operands: Operands) -> Replacement:
-    """x + 0 is x, x + (-y) is x - y, and the sum of a real and of an imaginary number is the complex number of both."""
+    """x + 0 is x; x + (-y) is x - y; and x + i y is a complex number with the parts x and y."""
     if (y := defined_by(operands[1], "stablehlo.negate")) is not None:
         return instead(op, "stablehlo.subtract", (operands[0], y.operands[0]))
     if defined_by(operands[0], "stablehlo.complex") is not None and (parts := _added_parts(operands)):
@@ -70,7 +70,7 @@ def add(op: AnyOp, operands: Operands) -> Replacement:
 
 
 def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
-    """x and y, if the sum is (x + 0i) + (0 + y i) in either order; else None."""
+    """The pair x, y if the sum is (x + 0i) + (0 + y i) in either order; else None."""
     terms = [op for x in operands if (op := defined_by(x, "stablehlo.complex")) is not None]
     for first, second in (terms, terms[::-1]) if len(terms) == 2 else ():
         if is_zeros(first.operands[1]) and is_zeros(second.operands[0]):
@@ -81,7 +81,7 @@ def _added_parts(operands: Operands) -> tuple[Typed, Typed] | None:
 def complex_(op: AnyOp, operands: Operands) -> Replacement:
     """real z + i imag z is z, and real z - i imag z is the conjugate of z.
 
-    The conjugate is found in graphs only. It is a CHLO op, and passes on functions also run after CHLO ops are
+    The conjugate is emitted in graphs only. It is a CHLO op, and passes on functions may run after CHLO ops are
     expanded.
     """
     real = defined_by(operands[0], "stablehlo.real")

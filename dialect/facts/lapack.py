@@ -1,8 +1,7 @@
 """The linear-algebra calls that tiduc knows, as JAX exports them for LAPACK, cuSOLVER, hipSOLVER, MAGMA and TPUs.
 
-A row of the table `ROUTINES` has the call targets of a routine, the types of its operands and results (see
-signatures.py), and the letters that its settings may be. A call that contradicts its row is an error before any rule
-reads it.
+A row of the table `ROUTINES` has the call targets of a routine, the types of its operands and results (signatures.py),
+and the letters that its settings may be. Import refuses a call that contradicts its row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ Setting = bool | int | float | str | ir.Attribute
 
 @dataclass(frozen=True)
 class Routine:
-    """A routine's call targets, its signature, which may depend on settings, and the letters allowed for settings."""
+    """A routine: its call targets, its signature (perhaps a function of settings), and the letters for settings."""
 
     targets: tuple[str, ...]
     signature: str | Callable[[Mapping[str, Setting]], str]
@@ -177,7 +176,7 @@ def check_call(op: AnyOp) -> None:
 
 
 def _wrong_precision(target: str, op: AnyOp) -> str | None:
-    """A message if the first operand's element type is not the type in the name of a LAPACK routine; else None."""
+    """A message if the first operand does not have the element type of a LAPACK routine; else None."""
     if not target.startswith("lapack_") or not len(op.operands):
         return None
     expected = _ELEMENTS[target[len("lapack_")]]

@@ -34,8 +34,8 @@ KEEP_SPLATS = frozenset(
 def compares_equal(op: AnyOp) -> bool:
     """Whether an op compares floating-point numbers by EQ or NE, as gradients of maxima do.
 
-    Its operands must not be recomputed. A compiler may fuse the recomputed operand differently and round it
-    differently; the element that was equal to the maximum would then differ from it.
+    Its operands must not be recomputed. A compiler may fuse and round the recomputed operand in another way. The
+    element that was equal to the maximum would then differ from it.
     """
     if op.name != "stablehlo.compare" or not is_float(op.operands[0]):
         return False
@@ -43,7 +43,7 @@ def compares_equal(op: AnyOp) -> bool:
 
 
 def splat(x: Typed) -> float | None:
-    """The number that all elements of a real x equal, if x is known to be a splat; else None."""
+    """The number that all elements of x equal, if x is real and known to be a splat; else None."""
     op = definition(_moved(x))
     if op is None or not is_float(x):
         return None
@@ -56,9 +56,9 @@ def splat(x: Typed) -> float | None:
 
 
 def _converted(op: AnyOp) -> float | None:
-    """The number that all results of a `convert` to floats equal; None if it is not known.
+    """The number that all elements of the result of a `convert` equal; None if unknown.
 
-    Narrow floats, of fewer than 16 bits, are left out, because their overflow is not always infinite.
+    Conversions from floats of fewer than 16 bits are left out, because their overflow is not always infinite.
     """
     x, of = op.results[0], _moved(op.operands[0])
     scalar = ir.RankedTensorType.get([], x.type.element_type)
@@ -94,9 +94,9 @@ def logistic(op: AnyOp) -> Typed | None:
 
 
 def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
-    """u, v and u - v, if op is the sum max(u, v) + log1p(exp(-|u - v|)); else None.
+    """The tuple (u, v, u - v) if op is the sum max(u, v) + log1p(exp(-|u - v|)); else None.
 
-    With v = 0, u instead of u - v matches too, as in softplus.
+    With v = 0, as in softplus, u may be in place of u - v.
     """
     for x, y in (op.operands, op.operands[::-1]):
         if (larger := defined_by(x, "stablehlo.maximum")) is None:
@@ -118,9 +118,9 @@ def log_add_exp(op: AnyOp) -> tuple[Any, Any, Any] | None:
 
 
 def guards_call(op: AnyOp) -> bool:
-    """Whether a select replaces a result of a custom call by NaN where another result of the call reports failure.
+    """Whether a select replaces a result of a custom call by NaN if another result of the call reports failure.
 
-    JAX exports each factorization with such selects.
+    JAX exports such a select with each factorization.
     """
     predicate, x, other = op.operands
     compare, constant = (definition(_moved(y)) for y in (predicate, other))
@@ -133,17 +133,17 @@ def guards_call(op: AnyOp) -> bool:
 
 
 def is_lowest(x: Typed) -> bool:
-    """Whether x is known to be a splat of -inf, or of a complex number with -inf as its real part."""
+    """Whether x is known to be a splat of -inf, or of complex numbers with real part -inf."""
     return _begins(definition(_moved(x)), _LOWEST)
 
 
 def _is_nan(op: AnyOp | None) -> bool:
-    """Whether an op is a constant that is a splat of NaN, or of a complex number with NaN as its real part."""
+    """Whether an op is a splat constant of NaN, or of complex numbers with real part NaN."""
     return _begins(op, _NAN)
 
 
 def _begins(op: AnyOp | None, pattern: re.Pattern[str]) -> bool:
-    """Whether an op is a constant that is a splat, and its text begins with the pattern."""
+    """Whether an op is a splat constant whose text begins with the pattern."""
     if op is None or op.name != "stablehlo.constant" or not is_splat(op.attributes["value"]):
         return False
     return pattern.match(str(op.attributes["value"])) is not None

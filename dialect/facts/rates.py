@@ -2,9 +2,9 @@
 
     {"bytes": 1e10, "flops": 1e11, "functions": 1e9, "launches": 2e5}        per second
 
-`tiduc calibrate` measures the rates of a machine and writes them to such a file, and a user may write one for another
-machine. The environment variable TIDUC_COSTS names the file. Without the variable, the rates are those of one core of a
-current CPU, so that every machine plans a program in the same way.
+`tiduc calibrate` measures the rates of a machine and writes such a file; a user may also write one by hand. The
+environment variable TIDUC_COSTS names the file. Without the variable, the rates are those of one core of a current CPU.
+Every machine then plans a program in the same way.
 """
 
 import functools

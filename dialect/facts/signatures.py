@@ -1,4 +1,4 @@
-"""Signatures of custom calls: the types of operands and results with symbolic sizes, and their check on a call.
+"""Signatures of custom calls: types of operands and results, with symbolic sizes. Checks calls against them.
 
     "T[m n] -> T[m n] i32[k] i32[]"     the factors of an m by n matrix, k pivots, and one integer per matrix
 

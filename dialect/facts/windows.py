@@ -59,12 +59,12 @@ class Window:
         return [dilated(n, a) + lo + hi for n, a, lo, hi in ends]
 
     def adjoint(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """The transposed window, which moves over an array of sizes `places`.
+        """The transposed window: it moves over an array of sizes `places`, and has a position for each element of
+        `sizes` > 0.
 
-        It has one position for each element i of an array of `sizes` > 0. With j' = size - 1 - j, which reverses a
-        kernel, stride and base exchange roles: i * base + j' * dilation = o * stride + (size - 1) * dilation - low. The
-        high padding makes the last element the last position, so that elements after the last stride have positions,
-        too.
+        With j' = size - 1 - j, which reverses a kernel, stride and base exchange roles: i * base + j' * dilation = o *
+        stride + (size - 1) * dilation - low. The high padding makes the last element the last position, so that
+        elements after the last stride have positions, too.
         """
         low = [e - 1 - lo for e, lo in zip(self.extent, self.low, strict=True)]
         return replace(self, strides=self.base, base=self.strides, low=tuple(low)).ending(places, sizes)
@@ -75,7 +75,7 @@ class Window:
         return turned.ending(sizes, self.sizes)
 
     def ending(self, sizes: Sequence[int], places: Sequence[int]) -> "Window":
-        """This window, with the high padding that gives it exactly `places` positions over an array of these sizes."""
+        """This window, with high padding such that it has exactly `places` positions over an array of these sizes."""
         plain = replace(self, high=(0,) * len(sizes)).padded(sizes)
         ends = zip(places, self.strides, self.extent, plain, strict=True)
         return replace(self, high=tuple((m - 1) * s + e - n for m, s, e, n in ends))
@@ -92,7 +92,7 @@ class Window:
         return bare and self.strides == self.sizes == tuple(self.extent)
 
     def cumulative(self, sizes: Sequence[int]) -> int | None:
-        """The dimension along which this window is cumulative, forwards or backwards; None for other windows.
+        """The dimension along which this window is cumulative, forwards or backwards; None for any other window.
 
         At position o, a cumulative window covers all elements up to o, or all elements from o on.
         """
@@ -117,7 +117,7 @@ class Window:
         return holes or any(known_equal(n, 0) or lo >= k or (m - 1) * s - lo >= n for m, n, s, lo, k in over)
 
     def elements(self, sizes: Sequence[int]) -> NDArray[np.int64]:
-        """The number of elements, not counting padding, that the window covers at each position over these sizes."""
+        """The number of elements, without padding, that the window covers at each position over these sizes."""
         total = np.ones([], np.int64)
         for d, (n, m) in enumerate(zip(sizes, self.outputs(sizes), strict=True)):
             at = (

@@ -29,7 +29,7 @@ class GraphsByName(Protocol):
 
 
 def check_control(view: GraphsByName, op: Definition) -> None:
-    """Checks that the attributes are present, and that operands and results have the types of the called graphs.
+    """Checks that attributes are present, and that types of operands and results match the called graphs.
 
     Raises `ResolveError` for the first violation, or for an unknown graph.
     """

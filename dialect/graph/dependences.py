@@ -39,7 +39,7 @@ def behind(x: IrValue) -> tuple[IrValue, ...]:
 
 
 def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[[IrOp], bool]) -> bool:
-    """Whether an op for which `wanted` holds computes the value, directly or through ops for which `through` holds."""
+    """Whether an op with `wanted` computes the value x, directly or through ops with `through`."""
 
     def followed(y: IrValue) -> Iterable[IrValue]:
         op = y.owner
@@ -50,7 +50,7 @@ def computed_from(x: IrValue, wanted: Callable[[IrOp], bool], through: Callable[
 
 
 def is_constant(x: IrValue, sources: Collection[str] = ("stablehlo.constant",)) -> bool:
-    """Whether a value is computed only from results of ops named in `sources`, which have no operands."""
+    """Whether x is computed only from results of ops named in `sources`. These ops have no operands."""
     owners = ((y.owner, y) for y in reached([x], behind))
     return all(not isinstance(op, ir.Block) and (op.name in sources or behind(y)) for op, y in owners)
 
@@ -67,7 +67,7 @@ def awaited_by(op: IrOp) -> set[ir.Operation]:
 
 
 def in_block(op: IrOp, block: ir.Block) -> ir.Operation | None:
-    """The op of a block that is the given op or contains it; None if the given op is outside the block."""
+    """The op of a block that is `op` or contains it; None if `op` is outside the block."""
     while op.operation.block != block:
         op = op.operation.block.owner
         if op.operation.name in ("func.func", "builtin.module"):

@@ -1,4 +1,4 @@
-"""Minimum cuts: the cheapest values from which some wanted values can be computed without reading anything else.
+"""Minimum cuts: the cheapest values that suffice to compute some wanted values.
 
     x (1000) -> h (8) -> y (1000)        the minimum cut between the sources of y and y is h
 
@@ -28,11 +28,12 @@ def minimum_cut(
     wanted: Iterable[Value],
     price: Callable[[Value], int] | None = None,
 ) -> list[Value]:
-    """The minimum cut: the values of least total capacity without which no path leads from a source to a wanted value.
+    """The minimum cut: values of least total capacity that interrupt all paths from sources to wanted values.
 
-    Among several minimum cuts, returns the nearest to the wanted values. `before` maps each value to the values that it
-    is computed from; the list of a source is empty. Wanted values that are not in `before` are ignored. With `price`,
-    the total includes the prices of the values between the cut and the wanted values, because they are recomputed.
+    Of several minimum cuts, returns the one nearest to the wanted values. `before` maps each value to the values from
+    which it is computed, and a source to an empty list. Wanted values that are not in `before` are ignored. With
+    `price`, the total includes the prices of the values between the cut and the wanted values, because they are
+    recomputed.
     """
     left = _network(before, capacity)
     for x in before if price is not None else ():
@@ -59,7 +60,7 @@ def _network(before: Mapping[Value, Sequence[Value]], capacity: Callable[[Value]
 
 
 def _augmenting_path(left: Network, wanted: Node, unreachable: dict[Node, None]) -> list[Node]:
-    """A path from the source to a wanted node along which more can flow; empty if no such path exists."""
+    """A path with spare capacity from the source to a wanted node; empty if there is none."""
     after: dict[Node, Node | None] = {wanted: None} if wanted in left else {}
     stack = list(after)
     while stack:

@@ -12,12 +12,12 @@ _ADVANCE = ir.WalkResult.ADVANCE
 
 
 def within(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
-    """An op and the ops nested in it, inner ops first. If names are given, only ops of these names."""
+    """An op and the ops nested in it, inner ops first. With `names`, only ops with these names."""
     return _walked(op, names, ir.WalkOrder.POST_ORDER)
 
 
 def outer_first(op: IrOp, names: Collection[str] = ()) -> list[ir.Operation]:
-    """An op and the ops nested in it, outer ops first. If names are given, only ops of these names."""
+    """An op and the ops nested in it, outer ops first. With `names`, only ops with these names."""
     return _walked(op, names, ir.WalkOrder.PRE_ORDER)
 
 
@@ -50,7 +50,7 @@ def callee(call: IrOp) -> str:
 
 
 def unused_symbol(body: ir.Block, names: Iterable[str]) -> str:
-    """The first of the names that is not the symbol of an op in a module's body."""
+    """The first of `names` that is not the symbol of an op in a module's body."""
     taken = {symbol(op) for op in operations(body)}
     return next(name for name in names if name not in taken)
 
@@ -77,7 +77,7 @@ def new_function(
 
 
 def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
-    """Adds to a module's end a private function that runs a copy of an op, which captures nothing.
+    """Adds a private function that runs a copy of an op to the end of a module. The op captures nothing.
 
     Returns the function.
     """

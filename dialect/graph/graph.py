@@ -1,8 +1,8 @@
 """Graphs as Python records: values, their definitions, and their conversion to MLIR.
 
-A `tidu.graph` is read into these records once. A graph that a stage makes is written as MLIR only when the module is
-printed or lowered. In between, stages work on plain Python objects, which are much cheaper than MLIR operations. Most
-intermediate graphs of a derivative, such as a JVP that is then transposed, are never printed.
+A `tidu.graph` is read into these records once. Stages then work on Python objects, which are much cheaper than MLIR
+operations. A new graph is written as MLIR only when the module is printed or lowered. Most intermediate graphs of a
+derivative, such as a JVP that is then transposed, are never written.
 """
 
 import functools
@@ -41,7 +41,7 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
-        """Whether an op without operands and regions computes the value, such as a constant or an iota."""
+        """Whether an op without operands and regions computes the value: a constant, or for example an iota."""
         return self.definition is not None and not self.definition.operands and self.definition.source is None
 
     @property
@@ -62,9 +62,8 @@ class Definition:
     outside. `active` flags the operands that depend on the inputs of a linear graph; it is None if no operand does.
 
     `source` is the `ir.Operation` that holds the regions. It is None for an op without regions, whose attributes are in
-    `given`. The source of an op that a rule emitted holds the regions only. The source of an op that was read is the
-    original op; `given` overrides its attributes. An op that a rule emits has the location of the op that the rule was
-    called for.
+    `given`. The source of an op that was read is the original op, and `given` overrides its attributes. The source of
+    an op that a rule emitted holds regions only; such an op has the location of the op that the rule differentiates.
     """
 
     __slots__ = ("active", "captures", "given", "graph", "location", "name", "operands", "results", "source")
@@ -131,8 +130,8 @@ class Definition:
     ) -> "Definition":
         """A new op in place of this op, which must have one result. The new op has a result of the same type.
 
-        For the active mask, `of` has, for each entry of `operands`, the index of the old operand whose flag the entry
-        gets. By default, the flags of the old operands are kept.
+        `of` maps each entry of `operands` to the old operand whose active flag it gets. By default, the flags do not
+        change.
         """
         active = self.active if operands else None
         if active is not None and of is not None:
@@ -224,8 +223,8 @@ class Graph:
     """The records of a graph; `op` is its `tidu.graph`, once the graph is written.
 
     A `linear` graph has tangent inputs. `input_of` and `output_of` are the primal values of its inputs and outputs.
-    `outputs` aligns with `output_of`, and has None for an inactive output. `tangent_of` maps primal values to their
-    tangents, if `linearize` made the graph in this process.
+    `outputs` aligns with `output_of`, and has None for an inactive output. If `linearize` created the graph in this
+    process, `tangent_of` maps primal values to their tangents.
     """
 
     def __init__(self, name: str, location: ir.Location | None = None) -> None:
@@ -297,8 +296,8 @@ class Graph:
     def write_names(self) -> None:
         """Writes the names that were given since the last call, as `tidu.name` ops.
 
-        A `tidu.name` op uses its value, so native passes keep the name: when they replace the value, they replace the
-        use, too.
+        A `tidu.name` op reads its value. When a native pass replaces the value, it also replaces the operand of this
+        op, so the name is kept.
         """
         if not self._unwritten_names:
             return

@@ -3,8 +3,8 @@
     key(input)  = its input key
     key(result) = (op name, role, result types, operands, attributes, regions), result number
 
-Keys are built bottom-up, as in hash-consing: each operand has already been replaced by the representative of its key.
-Building a key therefore takes as long as reading its op, without recursion over the depth of the graph.
+Keys are built bottom-up, as in hash-consing: operands are first replaced by the representatives of their keys. Building
+a key therefore takes as long as reading its op, and needs no recursion.
 
 The role is the active mask: a linear op never equals a primal op. The two operands of a `commutative` op are
 unordered. A `stateful` op equals no other op.
@@ -43,9 +43,9 @@ class KeyTable:
     def results(
         self, op: Definition, operands: tuple[Value, ...], captures: Sequence[Value] = ()
     ) -> tuple[Value, ...]:
-        """The results of the first op that is equal to this op with these operands and captures.
+        """The results of the first op that equals this op on these operands and captures.
 
-        `operands` and `captures` replace those of the op; each must be a representative.
+        `operands` and `captures` replace those of the op. Each must be a representative.
         """
         key, results = self._key(op, operands, captures), op.results
         existing = self._results.setdefault(key, results)

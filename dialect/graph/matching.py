@@ -4,9 +4,9 @@
     traced(x, ("stablehlo.reshape",))                       x, the value that x is a reshape of, and so on
     instead(op, "stablehlo.subtract", (x, y))               another op in the place of `op`
 
-A value is a `Value` of a graph or an `ir.Value`; both are `Typed`. An op is a `Definition` or an `ir.Operation`; both
-are an `AnyOp`. A pattern is therefore written once: the identities (`facts/identities.py`) and the formulas
-(`facts/matchers.py`) apply to graphs when graphs are merged, and to functions when a program is lowered.
+A value (`Typed`) is a `Value` of a graph or an `ir.Value`. An op (`AnyOp`) is a `Definition` or an `ir.Operation`. Thus
+one pattern serves graphs, when they are merged, and functions, when a program is lowered. Examples are the identities
+(`facts/identities.py`) and the formulas (`facts/matchers.py`).
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -8,9 +8,10 @@ from tiduc.dialect.graph.view import View
 
 
 class ValueNumbers:
-    """Numbers values: the number of a value is the first equal value in any graph. Inputs at equal positions are equal.
+    """Finds equal values of several graphs: the number of a value is the first value that equals it, in any graph.
 
-    Results of stateful ops are equal only if `copied` is set and both ops are copies of one op.
+    Inputs at equal positions are equal. Results of stateful ops are equal only if `copied` is set and both ops are
+    copies of one op.
     """
 
     def __init__(self, stateful: frozenset[str], commutative: frozenset[str], copied: bool) -> None:

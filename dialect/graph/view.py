@@ -29,8 +29,7 @@ BINDING = "tidu.bind"
 class View:
     """Graphs by symbol name, and values by reference and by input key.
 
-    `search` maps the name of a graph that the view lacks to the `tidu.graph` and its module; to None if there is no
-    such graph.
+    `search` finds graphs that the view lacks: it maps a name to the `tidu.graph` and its module, or to None.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class View:
 
     @stage
     def write(self) -> AnyModule:
-        """Writes graphs, names and bindings that are new since the last call to the module, and returns the module."""
+        """Writes new graphs, names and bindings to the module, and returns the module."""
         for graph in self._unwritten:
             write_graph(graph, self._module)
         self._unwritten.clear()
@@ -85,9 +84,9 @@ class View:
 
     @in_turn
     def add(self, op: IrOp, module: AnyModule) -> Graph:
-        """Adds a `tidu.graph` of a module, whose body is read when needed.
+        """Adds a `tidu.graph` of a module. Its body is read when needed.
 
-        Raises `ResolveError` if another graph has its name, or an input with an equal key has another type.
+        Raises `ResolveError` if another graph has its name, or if an input with an equal key has another type.
         """
         graph = Graph(ir.StringAttr(op.attributes["sym_name"]).value, op.location)
         graph.op, graph.module = op, module
@@ -109,7 +108,7 @@ class View:
 
     @in_turn
     def discard(self, graph: Graph) -> None:
-        """Removes a graph that a builder made and that is not written. Other graphs hold the values that they need."""
+        """Removes a graph that a builder created and that is not written. Other graphs keep the values they need."""
         del self.graphs[graph.name], self._outputs[graph.name]
         del self._unwritten[graph]
         for key, x in graph.inputs.items():
@@ -139,7 +138,7 @@ class View:
     def holder(
         self, name: str, fills: tuple[Callable[[ir.Region], None], ...], location: ir.Location
     ) -> ir.Operation:
-        """An op in a scratch module that holds the regions of an emitted op until the emitted op is written.
+        """An op in a scratch module. It holds the regions of an emitted op until that op is written.
 
         The functions `fills` fill the regions. Calls with equal arguments return one op.
         """
@@ -180,7 +179,7 @@ class View:
 
     @in_turn
     def bind(self, key: str, value: Value, location: ir.Location | None = None) -> None:
-        """Binds an input to a value, which replaces the input from now on.
+        """Binds an input to a value, which from now on replaces the input.
 
         Raises `ResolveError` if the graph has no input of this name, if the input is already bound, or if the types
         differ.
@@ -371,7 +370,7 @@ class View:
 
 
 def _names(ref: Reference) -> tuple[str, str]:
-    """The names of a graph and of a value in it, from a reference or a pair."""
+    """The names of a graph and of a value in the graph, from a reference or a pair of names."""
     graph_name, name = ref.value if isinstance(ref, ir.SymbolRefAttr) else ref
     return graph_name, name
 

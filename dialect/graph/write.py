@@ -51,8 +51,8 @@ def write_block(
 ) -> None:
     """Writes the graph's inputs and definitions into an empty block, and records their `ir.Value`s in `local`.
 
-    `own`, a function of (definition, operands, insertion point), creates the ops that replace `tidu.call`,
-    `tidu.case` and `tidu.loop`; without it, these ops are written as they are.
+    `own` is a function of (definition, operands, insertion point). It creates the ops that replace `tidu.call`,
+    `tidu.case` and `tidu.loop`. Without `own`, these ops are written unchanged.
     """
     for x in graph.inputs.values():
         local[x] = block.add_argument(x.type, x.location)

@@ -24,7 +24,7 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|(module |func\.func )|([#!][\
 
 
 class _Place:
-    """A location with a hash, so that it can be a key of a dictionary like attributes and types."""
+    """A location with a hash, so that it can be a key of a dictionary, as attributes and types can."""
 
     __match_args__ = ("location",)
 
@@ -43,7 +43,7 @@ _Part = bytes | _Place | ir.Type | ir.Attribute
 
 
 def may_share(source: str | bytes) -> bool:
-    """Whether an attribute in a text may expand to more than `MOST` parts, through aliases that name other aliases.
+    """Whether aliases that refer to other aliases may expand to more than `MOST` parts when a text is parsed.
 
     Always true for bytecode, which stores each attribute once.
     """

@@ -1,7 +1,7 @@
-"""Reads bytecode that holds Shardy's ops: jaxlib, which has their dialect, writes the module as text.
+"""Reads bytecode that contains Shardy's ops. jaxlib, which has Shardy's dialect, converts it to text.
 
-The Python wheel of torch-mlir lacks Shardy's dialect, and MLIR cannot read a dialect's attributes in bytecode without
-the dialect. jaxlib runs in a process of its own, because the caller's process may use another MLIR.
+The Python wheel of torch-mlir lacks this dialect. Without a dialect, MLIR cannot read the dialect's attributes in
+bytecode. jaxlib runs in another process, because the caller's process may use another MLIR.
 """
 
 import subprocess

@@ -1,7 +1,7 @@
 """Chooses the package of MLIR's Python bindings: torch_mlir, or the package that `TIDUC_MLIR` names.
 
-The sources import `torch_mlir`. With `TIDUC_MLIR=mlir`, a finder gives them the modules of `mlir` instead, after it has
-checked that these bindings have the modules and passes that tiduc uses.
+The sources import `torch_mlir`. With `TIDUC_MLIR=mlir`, a finder provides the modules of `mlir` instead. It first
+checks that these bindings have the modules and passes that tiduc uses.
 """
 
 import os

@@ -64,7 +64,7 @@ def integer_in(value: ir.Attribute) -> int | None:
 
 @functools.cache
 def as_floats(value: ir.Attribute, integers: ir.RankedTensorType, floats: ir.RankedTensorType) -> Any | None:
-    """A splat constant with the type `floats`. None for a constant that is not a splat of type `integers`.
+    """A splat constant converted to the type `floats`. None for a constant that is not a splat of type `integers`.
 
     Also None for integers that may be rounded twice, and for floats of fewer than 16 bits, whose overflow differs.
     """

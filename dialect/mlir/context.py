@@ -111,9 +111,9 @@ def _read_complex_elements() -> None:
 def stage(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a function to run inside the context, in its turn, with the cyclic garbage collector paused.
 
-    The bindings make millions of small objects without cycles. The collector would visit them repeatedly, which
-    doubles the time of a stage. `ir.MLIRError` and `RecursionError` become `TiducError`s. The stage is recorded
-    under the function's name, for crash reports.
+    The bindings create millions of small objects without cycles. The collector would visit them repeatedly, and double
+    the time of a stage. `ir.MLIRError` and `RecursionError` become `TiducError`s. The stage is recorded under the
+    function's name, for crash reports.
     """
     name = function.__qualname__.removesuffix(".__init__").lstrip("_")
 
@@ -251,7 +251,7 @@ def _check(source: str | bytes, file: str | None) -> None:
 
 
 def _check_module(module: ir.Module, source: str | bytes, file: str | None) -> None:
-    """Raises `ParseError` if a module's resources are invalid, or if the module's text would take exponential space."""
+    """Raises `ParseError` if a module's resources are invalid, or if its text would take exponential space."""
     check_resources(module, source, file)
     if may_share(source):
         check_sizes(module, file)
@@ -307,7 +307,7 @@ def _with(dialects: Collection[str], name: str) -> Collection[str]:
 
 
 def _parsed(parser: Callable[[Any], Any], source: str | bytes, dialects: Collection[str], size: int) -> Any:
-    """The source parsed by MLIR; `size` is its length in bytes.
+    """Parses the source by MLIR. `size` is its length in bytes.
 
     Attributes of unregistered dialects, such as Shardy's, are kept. If the module has unregistered ops, the context
     allows them from then on, because copying an op creates one.

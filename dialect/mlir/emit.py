@@ -33,7 +33,7 @@ def bytecode(module: ir.Module | IrOp) -> bytes:
 
 
 def artifact(module: ir.Module) -> bytes:
-    """A StableHLO portable artifact, for tools from the last twelve weeks and for future tools, for years."""
+    """A StableHLO portable artifact. Tools from the last twelve weeks can read it, and future tools for years."""
     portable = ir.Module.parse(inlined(str(module)))  # an artifact has no resources
     run_passes(portable.operation, "builtin.module(func.func(chlo-legalize-to-stablehlo))")
     twelve_weeks = _stablehlo.StablehloCompatibilityRequirement.WEEK_12

@@ -38,7 +38,10 @@ _REST = re.compile(r"([^\[\]]*)\]->\[([^\[\]]*)\]")
 
 
 def without_words(source: str) -> tuple[str, int] | None:
-    """The reason and the offset if MLIR would reject the text without a message, because of an unquoted `tidu.` op."""
+    """The reason and the offset if MLIR would reject the text without a message; else None.
+
+    The reason is an unquoted `tidu.` op.
+    """
     if match := _DIALECT_OP.search(source):
         return f'{match[1]} must be written in generic form: "{match[1]}"(...)', match.start(1)
     if match := _DIALECT_WORD.search(source):
@@ -73,8 +76,8 @@ def of_python(source: str) -> str | None:
 def oversized(source: str) -> tuple[str, int] | None:
     """A message and an offset if a dimension number is so large that the parser would exhaust memory; else None.
 
-    The dimension numbers are those of a convolution, such as `[b, 0, f]x[0, i, o]->[b, 0, f]`: the parser allocates
-    as many dimensions as the largest number says.
+    In the dimension numbers of a convolution, such as `[b, 0, f]x[0, i, o]->[b, 0, f]`, the largest number determines
+    how many dimensions the parser allocates.
     """
     at = source.find("]x[")
     while at >= 0:

@@ -86,7 +86,7 @@ _SUFFIXES: Mapping[str, Format] = {
 
 
 def format_at(path: str) -> Format | None:
-    """The format of the file or folder at a path, by its first and last bytes or else by its suffix.
+    """The format of a file or folder, recognized by its first and last bytes, or else by its suffix.
 
     None for a path that cannot be read, and for a format that is not in the tables.
     """
@@ -103,9 +103,9 @@ def format_at(path: str) -> Format | None:
 
 
 def format_of(contents: bytes) -> Format | None:
-    """The format that the bytes of a file show, or None.
+    """The format that the bytes of a file show; None if unknown.
 
-    The format of a zip archive shows in the names of its members, which are in the directory at its end.
+    A zip archive is recognized by the names of its members, which are in the directory at its end.
     """
     if contents.startswith(_ZIP):
         members = contents[-_ENDS:]

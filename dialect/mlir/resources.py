@@ -50,7 +50,7 @@ def inlined(text: str) -> str:
 
 
 def contents_by_name(text: str) -> dict[str, bytes]:
-    """The bytes of the resources in the text of a module, by the name that the text uses."""
+    """Maps the names of resources in the text of a module to their bytes."""
     section = text.partition(_SECTION)[2]
     return {name: bytes.fromhex(digits[_ALIGNMENT:]) for name, digits in _BYTES.findall(section)}
 
@@ -59,9 +59,9 @@ def contents_by_name(text: str) -> dict[str, bytes]:
 
 
 def check_resources(module: ir.Module, source: str | bytes, file: str | None = None) -> None:
-    """Raises `ParseError` if a resource in a module has no bytes, or not as many bytes as its type needs.
+    """Raises `ParseError` if a resource in a module has no bytes, or another number of bytes than its type needs.
 
-    `source` is the text or bytecode of the module; modules without resources are not searched. `file` is the name of
+    `source` is the text or bytecode of the module. A module without resources is not searched. `file` is the name of
     the source in locations.
     """
     if not _may_hold(source):

@@ -20,8 +20,8 @@ _POSITIONAL = re.compile(r"arg\d+")
 def name_arguments(module: ir.Module, text: bytes, file: str) -> None:
     """Names the location of each argument of a function after the argument's name in the text.
 
-    `file` is the name that locations in the text have. An argument keeps its location if the location has a name
-    already or is in another file, or if the text has no argument name there.
+    `file` is the file name in locations of the text. A location stays if it has a name already, if it is in another
+    file, or if the text has no argument name at the location.
     """
     prefix = str(ir.Location.file(file, 0, 0)).removesuffix("0:0)")
     placed = []
@@ -47,7 +47,7 @@ def _line_starts(text: bytes, count: int) -> list[int]:
 
 
 def _functions(block: ir.Block) -> Iterator[Any]:
-    """The functions with a body in a module's block and in the modules nested in it, at any depth."""
+    """The functions with a body in a module's block, and in modules nested in it, at any depth."""
     waiting = list(block.operations)[::-1]
     while waiting:
         op = waiting.pop().operation

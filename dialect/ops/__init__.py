@@ -1,1 +1,1 @@
-"""The ops: those of the dialect `tidu`, the calls that stand for Shardy's ops, and the table of facts about all ops."""
+"""The ops: those of the dialect `tidu`, calls that represent Shardy's ops, and the table of facts about all ops."""

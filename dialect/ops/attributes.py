@@ -16,8 +16,8 @@ _NO_TEXT = re.compile(r'"[^"]*\\[89A-F][0-9A-F][^"]*" = ')
 def named_attributes(attribute: ir.Attribute) -> dict[str, Any]:
     """The entries of a `DictAttr` by name.
 
-    Raises `ParseError` for a name that is not UTF-8, and for an array of elements such as f128. The bindings abort on
-    such a name, and abort if they read such an array while iterating.
+    Raises `ParseError` for a name that is not UTF-8, and for an array of elements such as f128. The bindings would
+    abort the process on them.
     """
     attribute = ir.DictAttr(attribute)
     if _NO_TEXT.search(str(attribute)):

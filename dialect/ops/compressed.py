@@ -1,9 +1,10 @@
-"""`tidu.compressed`, an attribute of a function's result: where a sparse matrix has the nonzeros that the result holds.
+"""`tidu.compressed`: an attribute of a function's result that holds the nonzeros of a sparse matrix. States their
+places.
 
     format = "csr", shape = array<i64: 2, 3>, indptr = dense<[0, 1, 3]>, indices = dense<[0, 1, 2]>
 
-The form is that of scipy's `csr_array` and `csc_array`: `indices` has the column of each nonzero, row by row, and row i
-has the nonzeros from `indptr[i]` to `indptr[i + 1]`. With "csc", rows and columns change places.
+The form is that of scipy's `csr_array` and `csc_array`. For "csr", `indices` has the column of each nonzero, row by
+row, and row i has the nonzeros from `indptr[i]` to before `indptr[i + 1]`. For "csc", rows and columns are exchanged.
 """
 
 from dataclasses import dataclass

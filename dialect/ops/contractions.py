@@ -50,7 +50,7 @@ class Contraction:
         return [d for d in range(count) if d not in self.batches[side] and d not in self.summed[side]]
 
     def places(self, side: int, ranks: Sequence[int]) -> dict[int, int]:
-        """Maps the dimensions of operand 0 or 1 that are not contracted to dimensions of the result.
+        """Maps the dimensions of operand 0 or 1, except contracted ones, to dimensions of the result.
 
         `ranks` are the ranks of both operands.
         """

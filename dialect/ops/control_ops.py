@@ -6,9 +6,9 @@
 
 A loop calls `@body (carry..., element..., invariant...) -> (carry..., element...)` while `@cond (carry...,
 invariant...)` holds. A loop without a condition calls `@body` once for each element of its sequences, like
-`jax.lax.scan`; a reversed loop goes from the last element to the first. The results of a loop are its final carries
-and the sequences of the elements that `@body` returned. A sequence has one leading dimension more than its elements;
-that dimension is dynamic if the trip count is not known at compile time.
+`jax.lax.scan`. A reversed loop begins with the last element. The results of a loop are its final carries and the
+sequences of the elements that `@body` returned. A sequence has one leading dimension more than its elements; that
+dimension is dynamic if the trip count is not known at compile time.
 
 Only graphs contain these ops. Lowering turns them into StableHLO control flow or function calls. The file
 `graph/check_control.py` verifies them, and `control/control.py` reads and emits them.

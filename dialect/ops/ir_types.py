@@ -1,7 +1,7 @@
 """Names for types of MLIR's bindings, for signatures.
 
-The bindings give each type and attribute its own class, such as `RankedTensorType`, which has the fields. A type
-checker does not know this class, so signatures use the names below.
+In the bindings, each type and attribute is an object of its own class, such as `RankedTensorType`. A type checker knows
+only the base class, so signatures use the names below.
 """
 
 from collections.abc import Mapping

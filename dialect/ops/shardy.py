@@ -42,7 +42,7 @@ class Shardy(ext.Dialect, name="shardy"):
 
 
 class ManualBody(Shardy.Operation, name="body", traits=[ir.IsIsolatedFromAboveTrait]):
-    """Holds the region of the next manual computation, because MLIR looks up no symbols inside an unregistered op."""
+    """Holds the region of the next manual computation. MLIR looks up no symbols inside an unregistered op."""
 
     body: ir.Region
 
@@ -203,9 +203,9 @@ def per_value(some: Sequence[ir.Attribute]) -> Any:
 
 
 def _crossing(sharding: ir.Attribute, axes: ir.Attribute, meshes: Attributes, op: IrOp) -> dict[str, Any]:
-    """The attributes of a `TO_PARTS` or `TO_WHOLE` call, which splits an array into its parts or joins the parts.
+    """The attributes of a `TO_PARTS` or `TO_WHOLE` call, which split an array into parts or join the parts.
 
-    Raises `Unsupported` for a sharding that is not understood, `ParseError` for a mesh that lacks the axes.
+    Raises `Unsupported` for a sharding that is not understood, and `ParseError` for a mesh that lacks the axes.
     """
     text = str(sharding)
     match = re.fullmatch(r'#sdy\.sharding<@("?)([^",]*)\1, \[(.*?)\](, replicated=\{[^}]*\})?>', text)

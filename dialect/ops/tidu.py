@@ -33,8 +33,8 @@ class GraphOp(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]
     `inputs` holds an input key for each block argument. Equal keys in two graphs denote one input.
 
     A *linear* graph has three more attributes. `tidu.input_of` and `tidu.output_of` refer to the primal values of its
-    inputs and outputs, which are tangents or cotangents. `tidu.active_outputs` says which of its outputs are active;
-    only active outputs are operands of its `stablehlo.return`.
+    inputs and outputs, which are tangents or cotangents. `tidu.active_outputs` flags the active outputs. Only these are
+    operands of its `stablehlo.return`.
     """
 
     sym_name: ir.StringAttr

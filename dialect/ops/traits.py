@@ -14,7 +14,7 @@
 | | formula | a formula in `dialect/facts/costs.py` |
 | | ? | not known |
 | bytes | none | the result need not be written, so that no bytes are moved |
-| | part | reads as many bytes as it writes, however large its first operand is |
+| | part | reads as many bytes as it writes, even if its first operand is larger |
 | | formula | a formula in `dialect/facts/costs.py` |
 | | . | the op reads all its operands and writes all its results |
 | sizes | alike | the sizes of a result are those of an operand of equal rank |
@@ -31,15 +31,15 @@
 | | cheap | cheaper to recompute than to store |
 | | double | takes the time of two functions: compilers compute it by an exponential and a division |
 | | draws | results differ between executions: random numbers, and data from outside |
-| | moves | does no arithmetic on elements itself, though a region or a callee may |
+| | moves | does no arithmetic on elements, except perhaps in a region or a callee |
 | | neutral=n | `op(x, n)` is x for all floats x |
-| | parts | makes complex numbers of their parts, or takes a part of complex numbers |
+| | parts | joins parts to complex numbers, or extracts a part of complex numbers |
 | | sizes_in=i,j | the operands that are vectors of sizes |
 | | stateful | results may differ for equal operands, so that two ops are never merged |
-| | vectorized | a function that compilers have vector code for: as fast as reading and writing the array |
+| | vectorized | a function with vector code in compilers: as fast as reading and writing the array |
 
-Elsewhere, `.` is an empty cell. StableHLO's dialect itself declares the ops with an `order` to be commutative.
-Exponentials and other functions are not cheap: a loop of tanh took a fifth longer when it recomputed them.
+In other columns, `.` is an empty cell. StableHLO's dialect declares the ops with an `order` to be commutative.
+Exponentials and other functions are not cheap: a loop took a fifth longer when it recomputed a tanh.
 """
 
 from dataclasses import dataclass

@@ -111,7 +111,7 @@ def _fail(op: IrOp, message: str) -> bool:
 
 
 def _keys(op: IrOp, block: ir.Block, body: list[ir.Operation]) -> bool:
-    """Checks that there are as many input keys as block arguments, and that keys and names are distinct."""
+    """Checks that there is one input key per block argument, and that keys and names are distinct."""
     if _symbol(op) is None:
         return _fail(op, f"expects a name in sym_name, has {readable(op.attributes, 'sym_name')}")
     keys: list[Any] | None = readable_entries(readable(op.attributes, "inputs"))
@@ -160,7 +160,7 @@ def _linear(op: IrOp, block: ir.Block, body: list[ir.Operation]) -> bool:
 
 
 def _masks(block: ir.Block, body: list[ir.Operation]) -> bool:
-    """Checks that each mask follows from the tangent inputs, and that each output depends on a tangent input."""
+    """Checks that the active masks follow from the tangent inputs, and that each output depends on a tangent input."""
     active = set[IrValue](block.arguments)
     for inner in body[:-1]:
         mask = [x in active for x in inner.operands]

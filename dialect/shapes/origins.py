@@ -1,9 +1,9 @@
-"""Shape rules: which sizes determine the size of each dimension of a result.
+"""Shape rules: trace the size of each dimension of a result to the sizes that determine it.
 
 An op without a rule is itself the origin of its result's sizes.
 
-`size_of(x, d)` follows dimension d of x through these rules to the atoms of `sizes.py`. It is a loop with one
-cache per graph, so the depth and the sharing of a graph do not matter.
+`size_of(x, d)` follows dimension d of x through these rules to the atoms of `sizes.py`. It is a loop, and each graph
+has one cache, so deep graphs and values with many readers are no problem.
 """
 
 import functools
@@ -71,8 +71,8 @@ def sizes_in(type_: ir.RankedTensorType) -> tuple[int, ...]:
 def _origin(x: Value, d: int) -> Origin:
     """The origin of a dimension.
 
-    An input of a linear graph has the sizes of its primal value, and a bound input has those of the value that
-    replaces it. The rule of an op gives the origins of its results. Otherwise, a dimension is its own origin.
+    An input of a linear graph has the sizes of its primal value. A bound input has the sizes of the value that replaces
+    it. The rule of an op gives the origins of its results. Otherwise, a dimension is its own origin.
     """
     primal = x.graph.primal_of(x)
     if primal is not None:
@@ -136,7 +136,7 @@ def entries(x: Value) -> list[Any]:
 
 
 def entry(x: Value, i: int) -> Origin:
-    """The origin of the size in entry i of a shape vector, through the ops that build the vector."""
+    """The origin of the size in entry i of a shape vector. Follows the ops that build the vector."""
     while (op := x.definition) is not None:
         if op.name in ("stablehlo.convert", "arith.index_cast"):
             x = op.operands[0]

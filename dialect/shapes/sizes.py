@@ -3,12 +3,12 @@
     %0 = stablehlo.tanh %x : tensor<?x4xf64>             sizes of %1: the size of dimension 0 of %x, then 3
     %1 = stablehlo.dot_general %0, %w : tensor<?x3xf64>
 
-The shape rules of `origins.py` trace a dynamic size back to the place where it is read: an input of the program, an op
-whose result has sizes of its own, or an operand that holds a shape. They trace the size of a linear value to its
-primal, so a transposed graph never reads the size of a tangent. Nothing is emitted until a builder emits the size.
+The shape rules of `origins.py` trace a dynamic size to the place where it is read: an input of the program, an op that
+determines the sizes of its result, or an operand that holds a shape. The size of a linear value is traced to its
+primal, so a transposed graph never reads the size of a tangent. No op is emitted until a builder emits the size.
 
 A `Size` is a sum of integer multiples of atoms, plus a constant. Atoms are sizes that are read, and products,
-quotients, maxima and broadcasts of two sizes. This normal form makes most equal sizes compare equal. A rule that needs
+quotients, maxima and broadcasts of two sizes. In this normal form, most equal sizes compare equal. A rule that needs
 the value of a dynamic size raises `UnknownSize`.
 """
 

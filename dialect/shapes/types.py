@@ -1,7 +1,7 @@
 """Tensor types and their parts, and dimension numbers as attributes.
 
-Types and attributes are unique in their context, and a program of many layers queries the same type many times. A
-cached answer takes a tenth of the time of the bindings.
+Types and attributes are unique in their context, and programs query few types many times. A cached answer takes a tenth
+of the time of the bindings.
 """
 
 import functools
