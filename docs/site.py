@@ -1,4 +1,4 @@
-"""Files of the documentation site besides its pages: the Python reference, and files that pages link to.
+"""Files of the documentation site that docs/ does not contain: the Python reference, and files to which pages link.
 
     reference/NAME.md     a page for each part of the package, from docstrings
     source/PATH           a file of the repository outside docs/ that some page links to
@@ -66,7 +66,7 @@ if _more := sorted({module for module in tiduc._MODULE_OF.values()} - _listed - 
 
 
 def on_config(config: Any) -> Any:
-    """Adds the pages of the reference to the navigation, and all pages that the navigation lacks to its guides."""
+    """Adds the pages of the reference to the navigation. Adds pages that the navigation lacks to its guides."""
     sections = {
         title: pages
         for section in config.nav

@@ -35,8 +35,8 @@ _WRITTEN = 200
 class Search:
     """A search for a public report of a fault: an entry of docs/upstream/searches.toml.
 
-    `nearest` is the address of the thread that is nearest to the fault, empty if no thread is near; `reason` says why
-    the thread describes another fault.
+    `nearest` is the address of the most similar thread; it is empty if no thread is similar. `reason` says why the
+    thread describes another fault.
     """
 
     date: date
@@ -173,7 +173,7 @@ _DEVICES = {"cpu": "local-sync", "cpu-threads": "local-task", "vmvx": "local-syn
 
 
 def _is_on_command_line(array: Any) -> bool:
-    """Whether iree-run-module reads the values from the command line, which has no complex numbers and one NaN."""
+    """Whether iree-run-module can read the values from the command line: not complex numbers, nor NaN in 8-bit floats."""
     is_nan = array.dtype.name.startswith("float8") and np.isnan(array.astype(np.float32)).any()
     return bool(array.size <= _SHOWN and array.dtype.kind != "c" and not is_nan)
 

@@ -2,7 +2,7 @@
 
     python examples/eager_mlp.py
 
-A rehearsal of one step compiles all of its ops, forward and reverse, at once.  Later steps compile nothing.
+A rehearsal of one step compiles all ops of the forward and the reverse pass together. Later steps compile nothing.
 """
 
 import numpy as np

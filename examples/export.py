@@ -2,7 +2,7 @@
 
 Writes to this folder, for each model and for f32 and f64:
 
-    NAME_TYPE.mlir  the loss as JAX lowers it, the arguments named by locations, no other locations
+    NAME_TYPE.mlir  the loss as JAX lowers it; only arguments have locations, which are their names
     NAME_TYPE.npz   inputs and tangents, the loss, its gradient, JVP and Hessian-vector product
 
 Needed only to recreate these files: `python examples/export.py [NAME ...]`.  README.md has the details.
@@ -34,7 +34,7 @@ def cast(tree: Any, dtype: Any) -> Any:
 
 
 def draw(model: Model) -> tuple[tuple[Any, ...], np.random.Generator]:
-    """Arguments from the first seed that keeps them away from kinks, and the generator for further numbers."""
+    """Arguments from the first seed that keeps them away from kinks, and the random generator for further numbers."""
     for seed in range(1000):
         rng = np.random.default_rng(seed)
         args = model.inputs(rng)
@@ -53,9 +53,9 @@ def stablehlo(loss: Callable[..., Any], args: tuple[Any, ...], dtype: Any) -> st
 
 
 def references(loss: Callable[..., Any], args: tuple[Any, ...], tangents: list[Any]) -> dict[str, Any]:
-    """The loss and its derivatives at `args`, all computed in f64 whatever the type of `args`.
+    """The loss and its derivatives at `args`, all computed in f64.
 
-    Keys carry the position among the flat arguments; `tangents` holds one entry a float argument.
+    Keys carry the position among the flat arguments. `tangents` holds one entry per float argument.
     """
     leaves, tree = jax.tree.flatten(cast(args, np.float64))
     where = [i for i, leaf in enumerate(leaves) if is_float(leaf)]

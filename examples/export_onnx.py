@@ -17,7 +17,7 @@ BATCH = 64
 STEPS = 10
 RATE = 1e-2
 
-# Which of the segments a to g are lit, clockwise from the top, the middle one last.
+# For each digit, the segments that are lit: a to f clockwise from the top, and g in the middle.
 LIT = ("abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg")
 PLACES = {
     "a": (slice(0, 1), slice(1, 5)),

@@ -32,7 +32,10 @@ def by_matrix(linear: Function, right: Any) -> Any:
 
 @dataclass(frozen=True)
 class Layer:
-    """An equation f(parameters, y) = 0, a start, one step of its solver, and how tangents are solved for."""
+    """A layer that solves f(parameters, y) = 0: the equation, a start, and one step of the solver.
+
+    `tangent_solve` solves the linear equation for the tangents.
+    """
 
     equation: Function
     start: Function
@@ -98,7 +101,10 @@ def ode_step(n: int, draw: Function) -> Layer:
 
 
 def quadratic_program(n: int, draw: Function) -> Layer:
-    """The x of least x'Qx/2 + q'x with A x = b and x >= -1, by an interior point method; its KKT conditions."""
+    """The x that minimizes x'Qx/2 + q'x subject to A x = b and x >= -1, by an interior point method.
+
+    The equation is the KKT conditions.
+    """
     m = n // 4
     a, factor = draw(m, n), draw(n, n)
     base = factor @ factor.T / n + np.eye(n)

@@ -1,7 +1,7 @@
 """Three small models, each a scalar loss of its parameters and one batch of data.
 
-They are written as their authors would write them in JAX, with nothing done for the sake of a
-differentiator: parameters are a dict of arrays, types follow the inputs, and the loss is plain `jnp`.
+They are written as in any JAX program, without regard to differentiation: parameters are a dict of arrays, types follow
+the inputs, and the loss is plain `jnp`.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Model(NamedTuple):
 
 
 def dense_init(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Normal weights, divided by the root of the fan-in, which is the product of all axes but the last."""
+    """Normal weights, divided by the root of the fan-in: the product of all axes except the last."""
     return rng.standard_normal(shape) / np.sqrt(np.prod(shape[:-1]))
 
 

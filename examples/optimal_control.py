@@ -1,4 +1,4 @@
-"""Swings a pendulum up with the least effort: an optimal control problem whose derivatives go to `scipy.optimize`.
+"""Swings a pendulum up with the least effort: an optimal control problem, solved by `scipy.optimize`.
 
     python examples/optimal_control.py                    # scipy's trust-constr, with sparse derivatives
     python examples/optimal_control.py --save kkt.mlir    # a program with all derivatives that an SQP method needs
@@ -63,14 +63,17 @@ func.func @main(%z: tensor<{STEPS + 1}x3xf64> {{tidu.name = "z"}}) -> (
 
 
 def derivatives() -> tiduc.Program:
-    """(z, multipliers) -> (cost, gap, their Jacobians, the Hessian of the Lagrangian), the last three as nonzeros."""
+    """(z, multipliers) -> (cost, gap, their Jacobians, the Hessian of the Lagrangian).
+
+    The Jacobians and the Hessian are vectors of nonzeros.
+    """
     problem = tiduc.load(PENDULUM)
     hessian = problem.lagrangian().hessian("z", compressed="csr")
     return problem.together(problem.jacobian("z", compressed="csr"), hessian)
 
 
 class Problem:
-    """The functions that `scipy.optimize` asks for."""
+    """The functions that `scipy.optimize` calls."""
 
     def __init__(self) -> None:
         program = derivatives()

@@ -40,8 +40,8 @@ func.func @main(%w1: tensor<32xf32>, %b1: tensor<32xf32>, %w2: tensor<32x32xf32>
 }
 """
 
-# x moves with speed 1, so that the coefficient of order k is the k-th derivative over k!. The first and the last point
-# are the ends of the beam, where u and u'' are 0.
+# x moves with speed 1, so the coefficient of order k is the k-th derivative over k!. The first and the last point are
+# the ends of the beam, where u and u'' are 0.
 LOSS = """
 func.func @main(%w1: tensor<32xf32>, %b1: tensor<32xf32>, %w2: tensor<32x32xf32>, %b2: tensor<32xf32>,
                 %w3: tensor<32xf32>, %x: tensor<64xf32>) -> tensor<f32> {
@@ -81,7 +81,7 @@ def gradient() -> tiduc.Program:
 
 
 def jax_gradient() -> Callable[..., Any]:
-    """The loss and its gradient by four nested gradients of u in x, at one point each, and `vmap`."""
+    """The loss and its gradient in JAX: u is differentiated by four nested gradients at each point, and `vmap`."""
     import jax
     import jax.numpy as jnp
 

@@ -45,7 +45,7 @@ func.func @main(%u: tensor<3xf64> {tidu.name = "u"}) -> tensor<3xf64> {
 
 
 def step_size(series: Array, tolerance: float) -> float:
-    """The step for which each of the last two terms of the series is as small as the tolerance."""
+    """The step size for which each of the last two terms of the series is as small as the tolerance."""
     order = len(series)
     sizes = np.max(np.abs(series[-2:]), axis=1)
     return float(

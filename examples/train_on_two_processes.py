@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def train(rank: int, address: str, steps: int) -> list[str]:
-    """The losses of one of the processes, which runs the program on all devices together with the others."""
+    """The losses of one process. It runs the program on all devices, together with the other processes."""
     import jax
 
     from tiduc.sharding import shard
