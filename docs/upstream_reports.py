@@ -173,7 +173,7 @@ _DEVICES = {"cpu": "local-sync", "cpu-threads": "local-task", "vmvx": "local-syn
 
 
 def _is_on_command_line(array: Any) -> bool:
-    """Whether iree-run-module can read the values from the command line: not complex numbers, nor NaN in 8-bit floats."""
+    """Whether iree-run-module reads the values from the command line: not complex numbers, nor 8-bit NaN."""
     is_nan = array.dtype.name.startswith("float8") and np.isnan(array.astype(np.float32)).any()
     return bool(array.size <= _SHOWN and array.dtype.kind != "c" and not is_nan)
 

@@ -50,9 +50,9 @@ def materialize_merge(
 ) -> Graph:
     """Merges graphs into one flat graph whose outputs are the wanted values (or `Zero`s), in order.
 
-    The first inputs are those with the keys `inputs`, in that order. Other required inputs follow: those of a graph
-    come after those of the graphs to which it refers. Without `keep_dead_inputs`, inputs on which no wanted value
-    depends are omitted.
+    The first inputs are those with the keys `inputs`, in that order. Other required inputs follow in order of
+    creation; those of a graph come after those of the graphs to which it refers. Without `keep_dead_inputs`, inputs on
+    which no wanted value depends are omitted.
     """
     values = _with_sizes(view, opset, wanted)
     read = {x for x in values if not isinstance(x, Zero)}
