@@ -74,14 +74,16 @@ def _part(
         replaced = {}
         for i, (x, flag) in enumerate(zip(op.operands, op.active, strict=True)):
             if flag and x not in local:
-                raise RequestError(f"graph @{linear.name} has a path around the values that it is cut at")
+                raise RequestError(
+                    f"graph @{linear.name} has a path from inputs to outputs that avoids the cut"
+                )
             if flag:
                 replaced[i] = local[x]
         b.location = op.location
         local.update(zip(op.results, b.reapply(op, replaced), strict=True))
     outputs = [None if y is None else local.get(y) for y in wanted]
     if any(y is not None and z is None for y, z in zip(wanted, outputs, strict=True)):
-        raise RequestError(f"graph @{linear.name} has a path around the values that it is cut at")
+        raise RequestError(f"graph @{linear.name} has a path from inputs to outputs that avoids the cut")
     graph: Graph = b.finish_linear(outputs, [given[t] for t in local if t in given], primals)
     return graph
 

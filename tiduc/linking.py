@@ -124,7 +124,7 @@ def _rename(module: ir.Operation, op: IrOp, name: str) -> None:
 
 
 def _drop_declarations(linked: ir.Module) -> None:
-    """Erases declarations; raises `ResolveError` if a function is not defined, or has another type."""
+    """Erases declarations. Raises `ResolveError` if no file defines the function, or if its type differs."""
     defined = {
         symbol(op): op for op in operations(linked.body) if op.name == "func.func" and not _is_declaration(op)
     }

@@ -4,9 +4,9 @@
     stablehlo.slice %x [1:3] : tensor<?xf32>          3 <= size of %x
 
 `requirements(op)` derives most relations from the table `ORIGINS`, which gives the size of each dimension of a result.
-It must equal a static size in the result's type, and must not be negative. `EQUAL_OPERANDS` lists the pairs of operand
-dimensions that must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, has the other relations: those of slices,
-indices and broadcasts.
+This size must equal a static size in the result's type, and must not be negative. `EQUAL_OPERANDS` lists the pairs of
+operand dimensions that must be equal. `BOUNDS`, in `dialect/dynamic/bounds.py`, has the other relations: those of
+slices, indices and broadcasts.
 """
 
 from collections.abc import Callable, Iterable, Iterator

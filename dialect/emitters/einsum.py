@@ -17,9 +17,10 @@ def along_path(
     path: Path,
     attributes: Attributes,
 ) -> tuple[V, str]:
-    """The contraction of the terms, each an array and its distinct letters, and its letters: some order of `result`.
+    """Contracts terms, which are pairs of an array and its distinct letters.
 
-    The attributes are those of each `dot_general`.
+    Returns such a pair, whose letters are those of `result` in some order. `attributes` are those of each
+    `dot_general`.
     """
     left, wanted = list(terms), set(result)
     for step in path:

@@ -22,7 +22,7 @@ def reals(x: Value) -> int:
 
 
 def real_type(like: Sequence[Value], sizes: Sequence[int]) -> ir.RankedTensorType:
-    """The type of an array of `sizes` for the real numbers of arrays such as those in `like`."""
+    """A tensor type of the sizes `sizes`, for the real numbers in arrays such as those in `like`."""
     own = element(like[0])
     return with_element(with_shape(like[0].type, sizes), own.element_type if is_complex(like[0]) else own)
 

@@ -62,7 +62,9 @@ def _read(path: str) -> Rates:
         raise RequestError(f"cannot read the rates that {VARIABLE} names: {why}", path) from None
     is_complete = isinstance(data, dict) and {*data, "launches"} == set(names)
     if not is_complete or not all(map(_is_rate, data.values())):
-        raise RequestError(f"{VARIABLE} names a file of positive numbers {', '.join(names)}", path)
+        raise RequestError(
+            f"the file that {VARIABLE} names must hold positive numbers {', '.join(names)}", path
+        )
     return Rates(**data)
 
 

@@ -78,5 +78,5 @@ def _read(stored: ir.DictAttr) -> Compressed:
     many, few = shape if format == CSR else shape[::-1]
     is_range = len(indptr) == many + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
     if not is_range or (np.diff(indptr) < 0).any() or ((indices < 0) | (indices >= few)).any():
-        raise ValueError("its numbers are not those of a matrix of its shape")
+        raise ValueError("its indptr and indices do not fit its shape")
     return Compressed(format, (shape[0], shape[1]), indptr, indices)

@@ -215,7 +215,7 @@ def _crossing(sharding: ir.Attribute, axes: ir.Attribute, meshes: Attributes, op
     sizes = {name: int(size) for name, size in re.findall(r'"([^"]+)"=(\d+)', mesh)}
     unknown = {*manual_axes(axes)} - {*sizes}
     if unknown or not 0 < prod(sizes.values()) <= _MOST_DEVICES:
-        raise ParseError(f"the mesh {mesh} has no such axes, or no such number of devices", op.location)
+        raise ParseError(f"the mesh {mesh} lacks the axes, or has too many devices", op.location)
     listed = re.search(r"device_ids=\[([\d, ]*)\]", mesh)
     ids = np.array(listed[1].split(","), np.int64) if listed else np.arange(prod(sizes.values()))
     used = set(re.findall(r'"([^"]+)"', match[3]))

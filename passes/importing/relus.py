@@ -57,6 +57,6 @@ _KINKS = frozenset(name for extrema in _EXTREMA.values() for name, _ in extrema)
 
 
 def _constant(op: IrOp) -> float | None:
-    """The number that all elements of one operand equal; None if such a number is known for neither operand or both."""
+    """The number that fills the only operand known to be a splat. None if no operand or both operands are splats."""
     known = [number for x in op.operands if (number := splat(x)) is not None]
     return known[0] if len(known) == 1 else None

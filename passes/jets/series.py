@@ -190,7 +190,7 @@ class Series:
     def copy_results(self, op: Definition) -> None:
         """Sets the coefficients of order 0 to the results of the op.
 
-        If other values replace the op's operands, they are the results of a copy of the op that reads these values.
+        If other values replace the op's operands, copies the op so that it reads these values.
         """
         results: Sequence[Any] = op.results
         if op.graph in self._rule_graphs or self._is_moved(op):

@@ -128,7 +128,10 @@ def _identity(op: IrOp, _: IrOp) -> IrValue | None:
 
 
 def _accumulated(op: IrOp, update: IrOp) -> IrValue | None:
-    """A copy of `update` that adds to the other term of the sum `op` instead of to zeros. Returns its result."""
+    """Adds to the other term of the sum `op`, instead of to zeros, by a copy of `update`. Returns the copy's result.
+
+    None if the update does not have this form.
+    """
     if not _can_accumulate(op, update):
         return None
     x, ip = products.other_operand(op, update), ir.InsertionPoint(op)

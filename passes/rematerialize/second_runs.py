@@ -34,7 +34,7 @@ class RerunSchedule:
 
 
 def unchanged(model: Liveness) -> RerunSchedule:
-    """The given schedule without recomputation."""
+    """The schedule `model`, without second runs."""
     return RerunSchedule(model, 0.0)
 
 

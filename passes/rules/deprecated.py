@@ -23,7 +23,7 @@ def broadcast(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value]:
 @linearize("stablehlo.einsum")
 @linearize("stablehlo.unary_einsum")
 def einsum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Sums over the labels of a single operand, then multiplies by dot_general, then transposes."""
+    """Sums over labels that only one operand has, then multiplies by `dot_general`, then transposes."""
     config = ir.StringAttr(op.attributes["einsum_config"]).value.replace(" ", "")
     sources, arrow, target = config.partition("->")
     labels = sources.split(",")

@@ -45,7 +45,7 @@ def dynamic_reduce_window(b: StablehloBuilder, op: Definition, dx: Tangents) -> 
 def dynamic_reduce_window_transpose(
     b: StablehloBuilder, op: Definition, ct: Tangents, active: Sequence[bool]
 ) -> list[Value | None]:
-    """The call over the adjoint window, on the cotangents. `Window.adjoint` computes this window for static windows."""
+    """Applies the call to the cotangents, over the adjoint window. For static windows, see `Window.adjoint`."""
     count = len(op.results)
     xs, inits, window = op.operands[:count], op.operands[count : 2 * count], op.operands[2 * count :]
     first = next(i for i in range(count) if ct[i] is not None)

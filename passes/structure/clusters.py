@@ -220,8 +220,8 @@ def _graphs(record: Branches | Loop) -> tuple[Graph, ...]:
 def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Branches | Loop) -> bool:
     """Whether the results of one op are the first results of the other, so that one op can replace both.
 
-    Two ops with one base (`passes/rules/sites.py`) are such a pair if one was linearized after the other. If they were
-    linearized separately, with respect to different inputs, their residuals differ. Raises `Unsupported` if such ops
+    This holds for two ops with one base (`passes/rules/sites.py`) if one was linearized after the other. Ops that were
+    linearized separately, with respect to different inputs, have different residuals. Raises `Unsupported` if such ops
     draw random numbers, because they would draw different numbers.
     """
     same = first.base == second.base
@@ -233,7 +233,9 @@ def _can_be_one_op(view: View, opset: OpSet, first: Branches | Loop, second: Bra
             one, other = (numbers.of(view, graph) for graph in graphs)
             if any(x is not y for x, y in zip(one, other, strict=False)):
                 if same and any(draws(view, graph) for graph in graphs):
-                    message = "draws random numbers, or has effects, and is linearized twice, in other inputs"
+                    message = (
+                        "draws random numbers or has effects, and is linearized twice, in different inputs"
+                    )
                     raise Unsupported(f"@{first.base} {message}", graphs[0].location)
                 return False
     return True

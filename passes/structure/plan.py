@@ -298,7 +298,10 @@ def _bound(cluster: Cluster) -> int | None:
 
 
 def _trip_count_source(fusion: Fusion, cluster: Cluster, read: Sequence[Value]) -> Cluster | None:
-    """A cluster with the trip count of this cluster: it computes the sequences `read`, directly or through ops."""
+    """A cluster with a bound that computes the sequences `read`, directly or through ops. None if there is none.
+
+    Such a cluster has the trip count of `cluster`.
+    """
     unread, seen = list(read), set(read)
     while unread:
         x = unread.pop()

@@ -316,7 +316,7 @@ def test_grad_refuses() -> None:
     x = torch.randn(3)
     with pytest.raises(RequestError, match=r"real scalar tensor, not \[3\]"):
         tiduc.grad(torch.sin)(x)
-    with pytest.raises(RequestError, match="argument 0 has a leaf that is no tensor of floats: 1"):
+    with pytest.raises(RequestError, match="argument 0 has a leaf that is not a tensor of floats: 1"):
         tiduc.grad(lambda n: n)(1)
     with pytest.raises(RequestError, match="compile the whole transform"):
         torch.func.vmap(tiduc.grad(lambda x: x.sum()))(torch.randn(2, 3))

@@ -67,7 +67,7 @@ class _WantedKeys:
 def _seed_of_scalar(i: int, y: EagerInput) -> EagerInput:
     dtype, shape = y.data.dtype, y.data.shape
     if y.data.size != 1 or dtype.kind == "c":
-        raise RequestError(f"output {i} is {dtype}{list(shape)}: only one real number needs no seed")
+        raise RequestError(f"output {i} is {dtype}{list(shape)}: without a seed, it must be one real number")
     return constant(np.ones(shape, dtype))
 
 

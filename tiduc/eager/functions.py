@@ -168,7 +168,7 @@ def pad(
     x: ArrayLike, pad_width: ArrayLike, mode: str = "constant", *, constant_values: ArrayLike = 0
 ) -> Array:
     if mode != "constant" or np.ndim(constant_values):
-        raise ValueError("np.pad of eager arrays is with one constant")
+        raise ValueError("np.pad of eager arrays pads with a single constant only")
     widths = np.broadcast_to(np.asarray(pad_width), (array(x).ndim, 2)).tolist()
     return Array.of(movement.pad(valued(x), tuple(map(tuple, widths)), valued(constant_values)))
 

@@ -139,7 +139,10 @@ def _path(
 
 
 def _distinct(b: StablehloBuilder, x: Value, of: str, sizes: Mapping[str, int]) -> tuple[Value, str]:
-    """The operand without dimensions that are broadcast, and with the diagonals of dimensions of one letter."""
+    """Drops the broadcast dimensions of an operand, and takes the diagonals of dimensions with equal letters.
+
+    Returns the array and its letters.
+    """
     kept = [d for d, letter in enumerate(of) if not (shape(x)[d] == 1 and sizes[letter] > 1)]
     x, of = b.reshape(x, [shape(x)[d] for d in kept]), "".join(of[d] for d in kept)
     while repeated := next((letter for letter in of if of.count(letter) > 1), ""):

@@ -91,7 +91,7 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdi
     array: Any = Array.of(convert(value, np.dtype("f8")) if value.data.dtype.kind in "iub" else value)
     axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
     if ord is None and axis is not None and len(axes) not in (1, 2):
-        raise ValueError(f"np.linalg.norm over {len(axes)} axes: it is of vectors or of matrices")
+        raise ValueError(f"np.linalg.norm takes one axis or two axes, not {len(axes)}")
     size: Any = np.abs(array)
     if ord is None or (ord == 2 and len(axes) == 1) or (ord in ("fro", "f") and len(axes) == 2):
         result: Any = np.sqrt(np.sum(np.square(size), axis=axes, keepdims=keepdims))
@@ -99,8 +99,8 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdi
         result = _NORMS[ord](size, axis=axes, keepdims=keepdims)
     else:
         raise ValueError(
-            f"np.linalg.norm of eager arrays has no ord={ord!r} over {len(axes)} axes:"
-            " it is 1, 2, inf or -inf over one, 'fro' over two, or None"
+            f"np.linalg.norm of eager arrays has no ord={ord!r} over {len(axes)} axes; "
+            "ord may be 1, 2, inf or -inf over one axis, 'fro' over two axes, or None"
         )
     return result  # type: ignore[no-any-return]
 

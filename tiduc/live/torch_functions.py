@@ -21,7 +21,7 @@ def gradient(function: Differentiable, argnums: int | Sequence[int], has_aux: bo
     def call(*arguments: object, **keywords: object) -> object:
         if torch._C._functorch.peek_interpreter_stack() is not None:
             raise RequestError(
-                "tiduc.grad has no transforms of torch.func; compile the whole transform: "
+                "tiduc.grad cannot run inside transforms of torch.func; compile the whole transform: "
                 'torch.compile(torch.func.vmap(torch.func.grad(f)), backend="tiduc")'
             )
         given = list(arguments)
@@ -57,7 +57,7 @@ def _tracked(x: object, i: int, tracked: list[torch.Tensor]) -> torch.Tensor:
     """
     if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
         raise RequestError(
-            f"argument {i} has a leaf that is no tensor of floats: {x!r}; leave it out of argnums"
+            f"argument {i} has a leaf that is not a tensor of floats: {x!r}; leave it out of argnums"
         )
     tracked.append(x.view_as(x) if x.requires_grad else x.detach().requires_grad_())
     return tracked[-1]
@@ -66,9 +66,9 @@ def _tracked(x: object, i: int, tracked: list[torch.Tensor]) -> torch.Tensor:
 def _check(result: object) -> None:
     if not isinstance(result, torch.Tensor) or result.numel() != 1 or result.dim() or result.is_complex():
         shape = list(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
-        raise RequestError(f"the function of a gradient returns a real scalar tensor, not {shape}")
+        raise RequestError(f"the function must return a real scalar tensor to have a gradient, not {shape}")
     if not result.requires_grad:
-        raise RequestError("the result of the function does not depend on its arguments by a derivative")
+        raise RequestError("the result of the function has no derivative in its arguments")
 
 
 def _reads_others(result: torch.Tensor, tracked: Sequence[torch.Tensor]) -> bool:

@@ -138,7 +138,7 @@ class _Views:
             or tensor.is_conj() != base.is_conj()
             or tensor.is_neg() != base.is_neg()
         ):
-            raise Unsupported("an output of the graph shows the memory of another value as another type")
+            raise Unsupported("an output of the graph views the memory of another value as another type")
         if tensor.requires_grad and not base.requires_grad:
             raise Unsupported(
                 "an output of the graph has a derivative, and the value whose memory it shares has none"

@@ -83,8 +83,8 @@ def from_onnx(
     `INPUT.AXIS`, or as `RESULT.AXIS`. Other dimensions stay dynamic. `constants` gives the values of inputs by name,
     and removes these inputs. Some ops need constant axes, shapes or counts. With `straight_through`, the rounding of a
     quantization has derivative one instead of zero, so that only the clipping counts. `limits` bound the import, which
-    runs in a separate process. Raises `TiducError` if the file cannot be read, `Unsupported` if an op has no StableHLO,
-    and `CompileError` if the import exceeds its limits.
+    runs in a separate process. Raises `TiducError` if the file cannot be read, `Unsupported` if StableHLO cannot
+    express an op, and `CompileError` if the import exceeds its limits.
     """
     warm_up(__name__, "onnx.shape_inference", "onnx.version_converter", "torch_mlir.extras.onnx_importer")
     onnx = _onnx()
@@ -210,7 +210,7 @@ def _weights_to_inputs(
     Returns their arrays by name.
     """
     if graph.sparse_initializer:
-        raise Unsupported("sparse initializers have no StableHLO")
+        raise Unsupported("sparse initializers have no lowering to StableHLO")
     static = constants.union(_read_statically(graph))
     kept, weights, values = [], {}, []
     for tensor in graph.initializer:

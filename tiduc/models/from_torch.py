@@ -46,7 +46,8 @@ def from_torch(
     `dynamic_shapes` are those of `torch.export.export`; these dimensions stay dynamic. `limits` bound torch-mlir's
     pipelines, which run in a separate process. Without `trust`, that process also builds the program of a `.pt2` file,
     without evaluating any part of the file. With `trust`, PyTorch reads the file. Raises `TiducError` if PyTorch cannot
-    export the module, `Unsupported` if an op has no StableHLO, and `CompileError` if torch-mlir exceeds its limits.
+    export the module, `Unsupported` if StableHLO cannot express an op, and `CompileError` if torch-mlir exceeds its
+    limits.
     """
     if isinstance(module, str | Path) and not trust:
         return read_file(str(module), lift_constants, limits)

@@ -84,7 +84,7 @@ def legalize(module: ir.Module, dialects: Collection[str] = ()) -> None:
     for op in foreign:
         rule = _RULES.get(op.name)
         if rule is None:
-            raise Unsupported(f"no StableHLO is known for {op.name}", op.location)
+            raise Unsupported(f"{op.name} has no lowering to StableHLO", op.location)
         b = _Sizes(ir.InsertionPoint(op), op.location, known)
         tensors[op.result] = rule(b, op, [tensors.get(x, x) for x in op.operands])
     for op in foreign:
@@ -201,7 +201,7 @@ _PREDICATES = ("EQ", "NE", "LT", "LE", "GT", "GE")  # later predicates are unsig
 def _compare(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     predicate = ir.IntegerAttr(op.attributes["predicate"]).value
     if predicate >= len(_PREDICATES):
-        raise Unsupported(f"no StableHLO is known for an unsigned {op.name}", op.location)
+        raise Unsupported(f"an unsigned {op.name} has no lowering to StableHLO", op.location)
     x, y = operands
     return b.compare(x, y, _PREDICATES[predicate])
 
@@ -244,9 +244,7 @@ def _extract(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
 def _cast(b: _Sizes, op: IrOp, operands: list[IrValue]) -> IrValue:
     """The operand itself: casts to more or less static types are accepted only if the shape stays equal."""
     if list(operands[0].type.shape) != list(op.result.type.shape):
-        raise Unsupported(
-            "no StableHLO is known for a tensor.cast that changes the shape's type", op.location
-        )
+        raise Unsupported("a tensor.cast that changes the shape has no lowering to StableHLO", op.location)
     return operands[0]
 
 

@@ -133,7 +133,7 @@ def _attributes(name: str, call: IrOp) -> dict[str, Any]:
             given[key] = getattr(attribute, "value", None)
     for key in ("clip", "input_forget"):
         if given.get(key):
-            raise Unsupported(f"{name} with {key} has no StableHLO")
+            raise Unsupported(f"{name} with {key} cannot be expressed in StableHLO")
     count = 2 if given.get("direction") == "bidirectional" else 1
     given["activations"] = [x.lower() for x in given.get("activations") or _KINDS[name].activations * count]
     unknown = [x for x in given["activations"] if x not in _ACTIVATIONS]

@@ -52,7 +52,7 @@ def profile(
     `Program.compile`.
     """
     if options.lapack != LOOPS:
-        raise RequestError("a profile has no factorizations by callbacks: use --lapack loops")
+        raise RequestError("programs with factorizations by callbacks cannot be profiled: use --lapack loops")
     if not usual_device(options.target).startswith("local-"):
         raise RequestError(f"a profile is for CPUs, not for {options.target}")
     module, places = numbered(program.lower())

@@ -71,7 +71,7 @@ def reduce(module: ir.Module, test: Test, seconds: float = 600) -> Reduction:
     """
     reduction = Reduction(module.operation, test, time.monotonic() + seconds)
     if not reduction.keep_if_interesting(module.operation.clone().operation):
-        raise RequestError("the test does not find the module interesting, as MLIR prints it")
+        raise RequestError("the test does not find the module interesting once MLIR has printed it")
     succeeded = True
     while succeeded and not reduction.is_over:
         succeeded = any([_reduced_by(reduction, edit) for edit in EDITS])

@@ -75,7 +75,7 @@ def _fitted(data: Mapping[str, Array], value: SignatureValue) -> NDArray[Any]:
     if array.ndim != len(type_.shape) or not type_.accepts((type_.shape[0] or 0, *array.shape[1:])):
         if type_.shape[0] is not None or not type_.accepts(array.shape):
             raise InputError(
-                f"the data {value.name!r} has the shape {list(array.shape)}, for batches {type_}"
+                f"the data {value.name!r} has the shape {list(array.shape)}, but batches are {type_}"
             )
     assert type_.dtype is not None
     return _converted(value.name, array, type_.dtype)

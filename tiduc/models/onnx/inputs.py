@@ -64,7 +64,7 @@ def modernize(onnx: ModuleType, model: "onnx.ModelProto") -> "onnx.ModelProto":
         model.opset_import.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
     if versions and versions[0] < _SCAN and any(node.op_type == "Scan" for node in model.graph.node):
         raise Unsupported(
-            "Scan of opset 8 means another loop than later ones; export the model with opset 9 or later"
+            "Scan of opset 8 differs from that of later opsets; export the model with opset 9 or later"
         )
     if not versions or versions[0] >= _OLDEST or model.functions:
         return model

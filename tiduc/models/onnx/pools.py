@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def largest(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
-    """MaxPool without ceil_mode, with more padding, which does not change a maximum: its value is the lowest."""
+    """MaxPool with `ceil_mode`, as one without it and with more padding.
+
+    Padding has the lowest value, so it does not change a maximum.
+    """
     given = nodes.attributes(node)
     if nodes.like(node, 0).dtype == np.uint8 and len(node.output) == 1:
         kinds = nodes.onnx.TensorProto
@@ -29,14 +32,14 @@ def largest(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
         return nodes.emit("Cast", whole, to=kinds.UINT8)
     if nodes.like(node, 0).dtype.kind == "u":
         raise Unsupported(
-            "of unsigned integers with indices ends torch-mlir's process; cast the operand to float before"
+            "of unsigned integers that gives indices crashes torch-mlir; cast the operand to float before"
         )
     if not given.pop("ceil_mode", 0):
         return None
     before, after = _pads(nodes, node, True)
     if len([y for y in node.output if y]) > 1:
         raise Unsupported(
-            "with ceil_mode that gives indices has no StableHLO; leave out ceil_mode and pad the operand"
+            "with ceil_mode and indices cannot be expressed in StableHLO; leave out ceil_mode and pad the operand"
         )
     given.pop("auto_pad", None)
     return nodes.emit("MaxPool", node.input[0], **(given | {"pads": [*before, *after]}))

@@ -89,7 +89,7 @@ def _nodes(
 
 
 def _fix(onnx: ModuleType, model: "onnx.ModelProto") -> None:
-    """Replaces operands by constants if they follow from the declared shapes, before functions are expanded."""
+    """Replaces operands by constants where the declared shapes determine the operands."""
     nodes = _nodes(onnx, model, [])
     for node in model.graph.node:
         fix_operands(nodes, node)

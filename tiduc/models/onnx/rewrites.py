@@ -93,7 +93,7 @@ def _recurrent(nodes: Nodes, node: "onnx.NodeProto") -> None:
 def _fatal(what: str, ends: "Callable[[Nodes, onnx.NodeProto], bool]") -> Rewrite:
     def refuse(nodes: Nodes, node: "onnx.NodeProto") -> None:
         if ends(nodes, node):
-            raise Unsupported(f"{node.op_type} of {what}: torch-mlir ends the process")
+            raise Unsupported(f"torch-mlir crashes on {node.op_type} of {what}")
 
     return refuse
 

@@ -95,7 +95,7 @@ def _folder(
 ) -> dict[str, Payload]:
     config, pickle = archive.CONFIGS[folder], archive.PICKLED[folder]
     if config in documents and pickle in documents:
-        raise Refused(f"the archive has {config} and {pickle}")
+        raise Refused(f"the archive has both {config} and {pickle}")
     if pickle in documents:
         return _pickled(pickle.rpartition("/")[0], documents[pickle], sizes)
     if config not in documents:

@@ -40,7 +40,7 @@ def _lower(module: torch.fx.GraphModule, numbers: Iterator[int]) -> None:
         elif isinstance(node.target, torch._ops.HigherOrderOperator):
             emit = _OPERATORS.get(node.target.name())
             if emit is None:
-                raise Unsupported(f"torch.ops.higher_order.{node.target.name()} has no StableHLO")
+                raise Unsupported(f"torch.ops.higher_order.{node.target.name()} has no lowering to StableHLO")
             _replace(module.graph, node, emit, set(names.values()))
     module.graph.eliminate_dead_code()
 

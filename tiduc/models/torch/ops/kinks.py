@@ -36,7 +36,7 @@ _BELOW, _ABOVE = (torch.lt, torch.gt) if _slope_at_bound() else (torch.le, torch
 
 @decomposes(*(getattr(op, kind) for op in (aten.clamp, aten.clamp_min) for kind in ("default", "Tensor")))
 def clamp(x: torch.Tensor, low: int | None = None, high: int | None = None) -> Any:
-    """x between two bounds. A tensor `low` has derivative zero where it equals `high`."""
+    """x clamped to two bounds. A tensor `low` has derivative zero where it equals `high`."""
     if isinstance(low, torch.Tensor) and isinstance(high, torch.Tensor):
         low = where(low == high, low.detach(), low)
     x = x if low is None else where(_BELOW(x, low), low, x)

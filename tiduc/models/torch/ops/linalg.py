@@ -287,7 +287,7 @@ def matrix_exp(x: torch.Tensor) -> torch.Tensor:
 
 @decomposes(aten.linalg_ldl_factor.default, aten.linalg_ldl_factor_ex.default, aten.linalg_ldl_solve.default)
 def ldl(*arguments: object, **keywords: object) -> Any:
-    raise Unsupported("torch.linalg.ldl_factor has no StableHLO; torch.linalg.lu_factor has")
+    raise Unsupported("torch.linalg.ldl_factor has no lowering to StableHLO; use torch.linalg.lu_factor")
 
 
 def tensorinv(x: torch.Tensor, ind: int = 2) -> torch.Tensor:

@@ -42,7 +42,9 @@ def _with_indices(pool: torch._ops.OpOverload, rank: int) -> Callable[..., Any]:
         ceil_mode: bool = False,
     ) -> Any:
         if ceil_mode and any(_beyond(x.shape[-rank:], *_of_rank(rank, size, stride, padding, dilation))):
-            raise Unsupported("max pooling that returns indices, with ceil_mode, has no StableHLO")
+            raise Unsupported(
+                "max pooling that returns indices, with ceil_mode, cannot be expressed in StableHLO"
+            )
         if not stride:  # torch-mlir passes no stride for a stride of 1
             return pool(x, size, size, padding, dilation, ceil_mode)
         return NotImplemented

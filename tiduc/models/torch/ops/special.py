@@ -39,7 +39,7 @@ TABLE[aten.special_ndtri.default] = lambda p: unary("chlo.erf_inv", 2.0 * p - 1)
 
 @decomposes(aten.digamma.default)
 def digamma(x: torch.Tensor) -> torch.Tensor:
-    """digamma(x); at 0, -inf, and at -0, inf."""
+    """digamma(x), which is -inf at 0 and inf at -0."""
     x = x if x.is_floating_point() else x.float()
     is_zero = x == 0
     return where(is_zero, -1 / where(is_zero, x, 1), unary("chlo.digamma", where(is_zero, 1, x)))
