@@ -66,7 +66,7 @@ def _tracked(x: object, i: int, tracked: list[torch.Tensor]) -> torch.Tensor:
 def _check(result: object) -> None:
     if not isinstance(result, torch.Tensor) or result.numel() != 1 or result.dim() or result.is_complex():
         shape = list(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
-        raise RequestError(f"the function must return a real scalar tensor to have a gradient, not {shape}")
+        raise RequestError(f"the function must return a real scalar tensor, not {shape}")
     if not result.requires_grad:
         raise RequestError("the result of the function has no derivative in its arguments")
 
