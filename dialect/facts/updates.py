@@ -21,5 +21,5 @@ def updated(op: Definition) -> Value | None:
 
 
 def is_update_of_zeros(op: Definition) -> bool:
-    """Whether an op writes into an array of zeros, as the cotangent of a slice does."""
+    """Whether an op writes into an array of zeros. Such an op computes the cotangent of a slice."""
     return op.name in UPDATES and is_zeros(op.operands[0])
