@@ -1,7 +1,7 @@
 """Fault: the record of one fault of IREE that a pattern, a pass or an edit of VM code works around.
 
     @legalize("stablehlo.add")
-    @wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
+    @wrong("IREE adds predicates modulo two; tiduc emits their disjunction.", "add_predicates")
     def add(b, op): ...
 
 docs/iree.md lists these records. For each record, a test expects IREE alone to fail. `test/sweep/faults.py` prints the

@@ -17,7 +17,7 @@ from tiduc.dialect.ops.ir_types import IrOp
 
 
 @wrong(
-    "Merges two inputs of a function if they are equal in the last call; lets IREE inline the function.",
+    "IREE merges two inputs of a function that are equal in the last call; tiduc lets IREE inline the function.",
     "inputs_of_calls",
 )
 @stage

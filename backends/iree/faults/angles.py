@@ -32,7 +32,7 @@ _WORDS = np.frombuffer((TURN >> 32).to_bytes(32), ">i4").tolist()
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_OTHERS)
 @wrong(
-    "On GPUs, errors grow with the argument, or are 2^-11; emits a range reduction and polynomials. tan is sin / cos.",
+    "On GPUs, errors grow with the argument, or are 2^-11; tiduc emits a range reduction and polynomials.",
     "vulkan/{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

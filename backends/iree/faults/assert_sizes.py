@@ -32,11 +32,11 @@ from tiduc.dialect.shapes.types import element, is_dynamic
 
 
 @wrong(
-    "Does not compare dynamic dimensions, and reads beyond the ends of arrays; asserts that sizes fit.",
+    "IREE does not compare dynamic dimensions, and reads beyond the ends of arrays; tiduc asserts that sizes fit.",
     "sizes_that_differ",
 )
 @wrong(
-    "Also slices arrays of static shape at computed places beyond their end; asserts the places.",
+    "IREE also slices arrays of static shape at computed places beyond their end; tiduc asserts the places.",
     "slice_beyond",
 )
 @stage

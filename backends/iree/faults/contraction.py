@@ -15,9 +15,9 @@ from tiduc.passes.rules.batch_norm import gradient
 
 
 @legalize("stablehlo.dot_general")
-@crash("Crashes on dimensions of size 0; emits 0.", "dot_empty")
+@crash("IREE crashes on dimensions of size 0; tiduc emits 0.", "dot_empty")
 @crash(
-    "Some forms with an `algorithm` do not compile; drops it, which makes no product less precise.",
+    "Some forms with an `algorithm` do not compile; tiduc drops the algorithm, which makes no product less precise.",
     "dot_algorithm",
     upstream="https://github.com/iree-org/iree/issues/22954",
 )
@@ -29,25 +29,28 @@ def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.convolution")
-@crash("Crashes on dimensions of size 0; emits 0.", "convolution_empty")
+@crash("IREE crashes on dimensions of size 0; tiduc emits 0.", "convolution_empty")
 @crash(
-    "Crashes on padded convolutions of complex numbers; emits four real ones.",
+    "IREE crashes on padded convolutions of complex numbers; tiduc emits four real ones.",
     "convolution_complex",
     upstream="https://github.com/iree-org/iree/issues/14072",
 )
-@crash("Elements that the only window does not reach do not compile; slices them off.", "convolution_excess")
+@crash(
+    "Elements that the only window does not reach do not compile; tiduc slices them off.",
+    "convolution_excess",
+)
 @wrong(
-    "Ignores the reversal of windows if there are groups; reverses the kernel.",
+    "IREE ignores the reversal of windows if there are groups; tiduc reverses the kernel.",
     "convolution_reversed_groups",
 )
-@crash("Some reversed windows do not compile; reverses the kernel.", "convolution_reversed")
+@crash("Some reversed windows do not compile; tiduc reverses the kernel.", "convolution_reversed")
 @crash(
-    "Depthwise convolutions do not compile if their results have another type; converts the operands.",
+    "Depthwise convolutions do not compile if their results have another type; tiduc converts the operands.",
     "convolution_depthwise_widening",
 )
-@wrong("On GPUs, adds wrong products if there is one window; emits a product.", "cuda/one_window")
+@wrong("On GPUs, IREE adds wrong products if there is one window; tiduc emits a product.", "cuda/one_window")
 @wrong(
-    "On GPUs, grouped convolutions give zeros; emits products of slices.",
+    "On GPUs, grouped convolutions give zeros; tiduc emits products of slices.",
     "vulkan/convolution_groups",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -103,7 +106,7 @@ def _empty_sum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.batch_norm_grad")
-@missing("Does not compile; emits the formulas of its definition.", "batch_norm_grad")
+@missing("The op does not compile; tiduc emits the formulas of its definition.", "batch_norm_grad")
 def batch_norm_grad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Expands the op to the formulas of its definition."""
     if has_dynamic_shape(op):

@@ -39,37 +39,37 @@ _UNKNOWN = ("stablehlo.optimization_barrier", "func.call")
 
 @legalize("stablehlo.while")
 @crash(
-    "Crashes, or exhausts memory, on a loop-carried value that the body ignores; a barrier makes the body read it.",
+    "IREE crashes, or exhausts memory, on a carry that a loop's body ignores; a barrier makes the body read it.",
     "while",
 )
 @crash(
-    "Hoists a new loop-invariant value, and then does not find it; puts it behind a barrier.",
+    "IREE hoists a new loop-invariant value, and then does not find it; tiduc puts the value behind a barrier.",
     "while_unread",
     untested="takes all memory on some machines",
 )
 @crash(
-    "Drops half of a loop-carried value whose new value folds to a constant; puts the new value behind a barrier.",
+    "IREE drops half of a carry whose new value folds to a constant; tiduc puts the new value behind a barrier.",
     "while_folded",
 )
 @crash(
-    "Does not compile a loop over constants alone that gives a scalar; starts it behind a barrier.",
+    "A loop over constants alone that gives a scalar does not compile; tiduc starts it behind a barrier.",
     "while_constant",
 )
 @crash(
-    "Finds a cycle of dependences where one loop follows another; copies initial values that have other readers.",
+    "IREE finds a cycle of dependences where one loop follows another; tiduc copies shared initial values.",
     "while_after_another",
 )
 @crash(
-    "In a loop, does not compile a constant array that is an initial or returned value; copies the array.",
+    "In a loop, a constant array that is an initial or returned value does not compile; tiduc copies the array.",
     "while_table",
 )
 @crash(
-    "Does not resolve the size of a dynamic array that becomes another loop-carried array; a barrier copies the array.",
+    "IREE does not resolve the size of a dynamic array that becomes another carry; a barrier copies the array.",
     "dynamic/while_of_swapped",
     upstream="https://github.com/iree-org/iree/issues/19474",
 )
 @wrong(
-    "Mixes up two loop-carried arrays of several dynamic dimensions; copies their initial values.",
+    "IREE mixes up two carries of several dynamic dimensions; tiduc copies their initial values.",
     "dynamic/while_of_matrices",
 )
 def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -104,10 +104,13 @@ def while_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.optimization_barrier")
 @wrong(
-    "May drop, or not await, the producer of a loop-carried operand; emits a copy of the operand.",
+    "IREE may drop, or not await, the producer of an operand that is a carry; tiduc emits a copy of the operand.",
     untested="a race of threads: random_loops.py --target cpu-threads, program:5, is wrong in most runs without it",
 )
-@crash("Loses dynamic sizes, and does not compile; ties the results to their sizes.", "dynamic/barrier")
+@crash(
+    "IREE loses dynamic sizes, and rejects the program; tiduc ties the results to their sizes.",
+    "dynamic/barrier",
+)
 def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The barrier, with copies of loop-carried operands and with results tied to their sizes."""
     for i, x in enumerate(list(op.operands)):
@@ -118,8 +121,8 @@ def optimization_barrier(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.if", "stablehlo.case")
 @crash(
-    "Does not compile a constant array that a branch returns, if a branch returns one array twice or a view of it; "
-    "copies the constant.",
+    "A constant array that a branch returns does not compile if a branch returns an array twice or a view of it; "
+    "tiduc copies the constant.",
     "table_of_a_branch",
 )
 def branches(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -207,7 +210,8 @@ def _without_tables(b: Emitter, op: IrOp) -> None:
 
 @legalize("stablehlo.custom_call")
 @missing(
-    "Does not compile; expands calls of linear algebra, and drops hints to other compilers.", "custom_call"
+    "IREE rejects the call; tiduc expands calls of linear algebra, and drops hints to other compilers.",
+    "custom_call",
 )
 def custom_call(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
     """Expands the calls in `CALLS`. Replaces hints for other compilers by their operands."""
@@ -221,21 +225,21 @@ def custom_call(b: Emitter, op: ir.Operation) -> Sequence[IrValue] | None:
 
 
 @legalize("sdy.mesh")
-@missing("Does not know meshes of devices; drops them, since a module runs on one device.", "mesh")
+@missing("IREE does not know meshes of devices; tiduc drops them, since a module runs on one device.", "mesh")
 def mesh(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Removes the op."""
     return []
 
 
 @legalize("stablehlo.replica_id")
-@missing("Needs several processes; emits 0, since a module runs in one.", "replica_id")
+@missing("The op needs several processes; tiduc emits 0, since a module runs in one process.", "replica_id")
 def process_id(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Replaces the op by 0."""
     return [b.constant(0, op.results[0].type)]
 
 
 @legalize("stablehlo.rng")
-@missing("Gives the same numbers in each call on CPUs; refused.", untested="refused")
+@missing("On CPUs, each call gives the same numbers; tiduc refuses the op.", untested="refused")
 def rng(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Refuses the op. Imported programs do not have it, because the import replaces it."""
     raise refused(

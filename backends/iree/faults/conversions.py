@@ -13,33 +13,35 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, shap
 
 
 @legalize("stablehlo.convert")
-@wrong("Float to integer does not saturate; clamps, and maps NaN to 0.", "convert_i32")
-@wrong("On vmvx, a float becomes the nearest integer; drops the digits after the point.", "vmvx/convert")
-@wrong("Reads 0xFF of f8E4M3FN, which is NaN, as -480; selects NaN.", "float8_nan")
+@wrong("Conversions of floats to integers do not saturate; tiduc clamps, and maps NaN to 0.", "convert_i32")
+@wrong(
+    "On vmvx, a float becomes the nearest integer; tiduc drops the digits after the point.", "vmvx/convert"
+)
+@wrong("IREE reads 0xFF of f8E4M3FN, which is NaN, as -480; tiduc selects NaN.", "float8_nan")
 @crash(
-    "A scalar integer in a loop does not become a float; puts it behind a barrier.",
+    "A scalar integer in a loop does not become a float; tiduc puts the integer behind a barrier.",
     "convert_counter",
     upstream="https://github.com/iree-org/iree/issues/19375",
 )
 @crash(
-    "A scalar integer in a loop does not become unsigned; converts to signless integers, and bitcasts.",
+    "A scalar integer in a loop does not become unsigned; tiduc converts to signless integers, and bitcasts.",
     "convert_unsigned_counter",
 )
 @crash(
-    "A scalar that depends on a dimension's size does not become unsigned; converts and bitcasts, too.",
+    "A scalar that depends on a dimension's size does not become unsigned; tiduc converts and bitcasts, too.",
     "dynamic/unsigned_size",
 )
 @crash(
-    "A size that becomes a wider integer, and then a float, does not compile, either; a barrier separates the two.",
+    "A size that becomes a wider integer, and then a float, does not compile; a barrier separates the conversions.",
     "dynamic/size_in_floats",
     upstream="https://github.com/iree-org/iree/issues/19375",
 )
 @crash(
-    "Calls a function of compilers that is missing at run time where a CPU does not convert integers to bf16; "
+    "Where a CPU does not convert integers to bf16, IREE calls a function that is missing at run time; tiduc "
     "converts by way of f32.",
     untested="IREE's code depends on the CPU; test_iree_half_calls.py looks at the calls.",
 )
-@missing("On SPIR-V, integers do not become bf16; converts by way of f32, too.", "vulkan/convert")
+@missing("On SPIR-V, integers do not become bf16; tiduc converts by way of f32.", "vulkan/convert")
 def convert(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The conversion, saturated for integers. Conversions of 8-bit floats, and of integers to bf16, go through f32."""
     x, type_ = op.operands[0], op.results[0].type
@@ -103,7 +105,7 @@ def _is_signed(x: IrValue) -> bool:
 
 @legalize("stablehlo.bitcast_convert")
 @crash(
-    "Complex types crash the compiler; bitcasts the parts, along a trailing dimension of size 2.",
+    "Complex types crash the compiler; tiduc bitcasts the parts, along a trailing dimension of size 2.",
     "bitcast_convert",
     upstream="https://github.com/openxla/stablehlo/pull/2989",
 )

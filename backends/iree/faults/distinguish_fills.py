@@ -29,12 +29,12 @@ from tiduc.dialect.shapes.types import bits
 
 
 @wrong(
-    "Fills one array for paddings by equal 64-bit numbers, and branches update it; makes the numbers distinct.",
+    "IREE fills one array for paddings by equal 64-bit numbers, which branches update; tiduc makes them distinct.",
     "pads_in_branches",
     upstream="https://github.com/iree-org/iree/pull/23665",
 )
 @crash(
-    "Fills one array for paddings by equal 64-bit numbers, and does not compile; makes the numbers distinct.",
+    "IREE fills one array for paddings by equal 64-bit numbers, and rejects it; tiduc makes them distinct.",
     "pads_by_one_number",
 )
 def distinguish_fills(module: ir.Module) -> None:

@@ -33,7 +33,7 @@ _LONGEST = 16
 
 
 @wrong(
-    "Merges equal beginnings of two concatenations into one array, and may not copy it; a mark separates them.",
+    "IREE merges equal beginnings of two concatenations into one array, and may not copy it; a mark separates them.",
     "concatenations",
 )
 def distinguish_starts(module: ir.Module | IrOp) -> None:

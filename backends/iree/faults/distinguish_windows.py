@@ -14,7 +14,7 @@ from tiduc.dialect.graph.functions import outer_first
 
 
 @crash(
-    "Fills one array for windows with equal initial values and sizes, and keeps it on the stack; marks one of them.",
+    "IREE fills one array for windows of equal initial values and sizes, on the stack; tiduc marks one initial value.",
     "pools_of_equal_sizes",
 )
 def distinguish_windows(module: ir.Module) -> None:

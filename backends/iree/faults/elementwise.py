@@ -26,7 +26,7 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_f64, is_flo
 
 
 @legalize("stablehlo.add")
-@wrong("Adds predicates modulo two; emits their disjunction.", "add_predicates")
+@wrong("IREE adds predicates modulo two; tiduc emits their disjunction.", "add_predicates")
 def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Adds predicates by `or`."""
     return [b.or_(*op.operands)] if is_boolean(op.results[0]) else None
@@ -34,12 +34,12 @@ def add(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.constant")
 @crash(
-    "Constants of complex<f64>, with 128-bit elements, crash the compiler; emits a constant for each part.",
+    "Constants of complex<f64>, with 128-bit elements, crash the compiler; tiduc emits a constant for each part.",
     "constant_c128",
 )
 @crash(
-    "Constants of unsigned integers and 8-bit floats whose bytes are stored apart do not compile; stores signless "
-    "integers, and bitcasts.",
+    "Constants of unsigned integers and 8-bit floats whose bytes are stored apart do not compile; tiduc stores "
+    "signless integers, and bitcasts.",
     untested="resources follow the functions of a file, so no other program fits beside it; test_resources.py has it",
 )
 def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -88,7 +88,7 @@ def _resource(array: NDArray[Any], name: str, type_: ir.RankedTensorType) -> ir.
 
 @legalize("stablehlo.power")
 @wrong(
-    "Computes exp(y log x), so x < 0 and 0^0 give NaN; emits abs(x)^y, then selects signs and special cases.",
+    "IREE computes exp(y log x), so x < 0 and 0^0 give NaN; tiduc emits abs(x)^y, then selects special cases.",
     "power",
 )
 def power(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -141,7 +141,7 @@ def _power_of_size(b: Emitter, size: IrValue, y: IrValue) -> IrValue:
 
 @legalize("stablehlo.atan2")
 @wrong(
-    "Divides first, so 0/0 and inf/inf give NaN; emits the angles of 0/1 and 1/1, with the signs kept.",
+    "IREE divides first, so 0/0 and inf/inf give NaN; tiduc emits the angles of 0/1 and 1/1, with the signs kept.",
     "atan2",
 )
 def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -160,7 +160,7 @@ def atan2(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.ceil", "stablehlo.floor")
-@wrong("Treats denormal numbers as 0; selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
+@wrong("IREE treats denormal numbers as 0; tiduc selects 1 (ceil) or -1 (floor) by their bits.", "{op}_f32")
 def next_whole(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """ceil or floor. Selects 1 for the ceil of a positive denormal number, and -1 for the floor of a negative one."""
     x = op.operands[0]
@@ -180,8 +180,10 @@ MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 
 
 @legalize("stablehlo.cbrt")
-@missing("Does not compile for f64 and complex types; emits logarithms and exponentials.", "cbrt_f64")
-@wrong("Infinities give NaN; selects them.", "cbrt_infinity")
+@missing(
+    "The op does not compile for f64 and complex types; tiduc emits logarithms and exponentials.", "cbrt_f64"
+)
+@wrong("Infinities give NaN; tiduc selects the right values for them.", "cbrt_infinity")
 def cbrt(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The cube root, with a select for infinities and zeros."""
     x = op.operands[0]
@@ -213,7 +215,9 @@ def _complex_cbrt(b: Emitter, x: IrValue) -> IrValue:
 
 
 @legalize("stablehlo.log_plus_one")
-@wrong("Loses 11 bits of f64; emits log(u) + (rounding error of u) / u, u = 1 + x.", "log_plus_one")
+@wrong(
+    "IREE loses 11 bits of f64; tiduc emits log(u) + (rounding error of u) / u, u = 1 + x.", "log_plus_one"
+)
 def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """log(u) + (rounding error of u) / u, where u = 1 + x.
 
@@ -230,7 +234,7 @@ def log_plus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.exponential_minus_one")
-@wrong("Loses 12 bits of f64; emits a polynomial.", "exponential_minus_one")
+@wrong("IREE loses 12 bits of f64; tiduc emits a polynomial.", "exponential_minus_one")
 def exponential_minus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """e^x - 1 by a polynomial, for f64."""
     (x,) = op.operands
@@ -239,7 +243,7 @@ def exponential_minus_one(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.maximum", "stablehlo.minimum")
 @wrong(
-    "Results of complex operands mix their parts; compares real parts, then imaginary parts, and selects.",
+    "Results of complex operands mix their parts; tiduc compares real parts, then imaginary parts, and selects.",
     "maximum_complex",
 )
 def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -254,7 +258,7 @@ def extremum(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.clamp")
-@wrong("Complex operands give other numbers; takes the maximum, then the minimum.", "clamp_complex")
+@wrong("Complex operands give other numbers; tiduc takes the maximum, then the minimum.", "clamp_complex")
 def clamp(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Clamps complex numbers: the maximum with the lower bound, then the minimum with the upper bound."""
     low, x, high = op.operands
@@ -265,7 +269,7 @@ def clamp(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.compare")
-@wrong("On vmvx x >= y holds for NaN, since x < y does not; emits y <= x.", "vmvx/compare")
+@wrong("On vmvx, x >= y holds for NaN, since x < y does not; tiduc emits y <= x.", "vmvx/compare")
 def at_least(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """x >= y, computed as y <= x."""
     x, y = op.operands
@@ -278,7 +282,7 @@ def at_least(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.is_finite")
-@wrong("On vmvx NaN is finite, since it is not infinite; emits abs(x) < infinity.", "vmvx/is_finite")
+@wrong("On vmvx, NaN is finite, since it is not infinite; tiduc emits abs(x) < infinity.", "vmvx/is_finite")
 def finite(b: Emitter, op: IrOp) -> Sequence[IrValue]:
     """Computes the op as abs(x) < infinity."""
     x = op.operands[0]
@@ -286,7 +290,7 @@ def finite(b: Emitter, op: IrOp) -> Sequence[IrValue]:
 
 
 @legalize("stablehlo.remainder")
-@wrong("On vmvx rounds the quotient to nearest; corrects the sign.", "vmvx/remainder")
+@wrong("On vmvx, IREE rounds the quotient to nearest; tiduc corrects the sign.", "vmvx/remainder")
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The remainder of floats. If IREE's result has another sign than x, abs(y) with the sign of x is added."""
     x, y = op.operands
@@ -298,9 +302,9 @@ def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.reduce_precision")
-@wrong("With 0 mantissa bits, NaN must become infinity; selects it.", "reduce_precision")
+@wrong("With 0 mantissa bits, NaN must become infinity; tiduc selects infinity.", "reduce_precision")
 @crash(
-    "Excess bits for bf16 crash the compiler; caps them.",
+    "Excess bits for bf16 crash the compiler; tiduc caps them.",
     "reduce_precision_bf16",
     untested="does not crash on every machine",
 )

@@ -31,7 +31,7 @@ def clamped(b: Emitter, x: IrValue, limits: Sequence[int], dimension: int | None
 
 @legalize("stablehlo.dynamic_slice")
 @wrong(
-    "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
+    "IREE misreads starts that are unsigned or narrower than 32 bits; tiduc emits starts of i32 or i64.",
     "dynamic_slice_i8",
 )
 def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -42,11 +42,11 @@ def dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.dynamic_update_slice")
 @wrong(
-    "Misreads starts that are unsigned or narrower than 32 bits; emits starts of i32 or i64.",
+    "IREE misreads starts that are unsigned or narrower than 32 bits; tiduc emits starts of i32 or i64.",
     "dynamic_update_slice_ui64",
 )
 @wrong(
-    "Copies between overlapping parts of an array if the update is a part of it; copies the update first.",
+    "IREE copies between overlapping parts of an array if the update is a part of it; tiduc copies the update first.",
     "update_by_part",
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -87,20 +87,20 @@ def _is_part(op: IrOp) -> bool:
 
 @legalize("stablehlo.gather")
 @wrong(
-    "Gathers of full rows do not clamp indices, and misread unsigned ones; clamps the indices first.",
+    "Gathers of full rows do not clamp indices, and misread unsigned ones; tiduc clamps the indices first.",
     "gather",
     upstream="https://github.com/iree-org/iree/issues/24881",
 )
 @wrong(
-    "Numbers the batch dimensions as if index vectors were last; moves the vectors there.",
+    "IREE numbers the batch dimensions as if index vectors were last; tiduc moves the vectors there.",
     "gather_vectors_first",
 )
 @crash(
-    "On CPUs, a gather from a strided slice does not compile; puts the slice behind a barrier.",
+    "On CPUs, a gather from a strided slice does not compile; tiduc puts the slice behind a barrier.",
     "gather_of_steps",
 )
 @wrong(
-    "Computes an array only at the constant indices of a gather, though others read it; a barrier stores it.",
+    "IREE computes an array only at a gather's constant indices, though others read it; a barrier stores the array.",
     "gather_at_constant_places",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -19,7 +19,7 @@ from tiduc.dialect.shapes.types import is_complex, shape
 
 @legalize("stablehlo.reduce", where=ON_OTHERS)
 @crash(
-    "Rejects sums of negated values on GPUs; negates the sum.",
+    "IREE rejects sums of negated values on GPUs; tiduc negates the sum.",
     "cuda/negated_sum",
     upstream="https://github.com/llvm/llvm-project/pull/214033",
 )

@@ -32,7 +32,7 @@ _RESHAPES = "stablehlo.reshape", "stablehlo.transpose"
 
 @legalize("stablehlo.reduce", where=ON_CPUS)
 @crash(
-    "Rejects sums along several dimensions of products with a broadcast; sums along the last dimension first.",
+    "IREE rejects sums along several dimensions of products with a broadcast; tiduc sums along the last one first.",
     "sum_of_broadcast_products",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -56,10 +56,11 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.convolution", where=ON_CPUS)
 @crash(
-    "Rejects broadcast operands if there is one window; a barrier stores them.", "convolution_of_broadcast"
+    "IREE rejects broadcast operands if there is one window; a barrier stores them.",
+    "convolution_of_broadcast",
 )
 @crash(
-    "Rejects elementwise functions of broadcasts if there is one window; a barrier stores them.",
+    "IREE rejects elementwise functions of broadcasts if there is one window; a barrier stores them.",
     "convolution_of_broadcast_sums",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

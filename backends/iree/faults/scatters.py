@@ -23,19 +23,19 @@ from tiduc.dialect.shapes.types import element, i64, is_complex, is_empty, shape
 
 @legalize("stablehlo.scatter")
 @wrong(
-    "Out-of-range updates write out of bounds; sends them to a spare row.",
+    "Out-of-range updates write out of bounds; tiduc sends them to a spare row.",
     "scatter_out_of_range",
     untested="writes out of bounds",
     upstream="https://github.com/iree-org/iree/issues/13580",
 )
-@missing("Windows do not compile; scatters rows.", "scatter_window")
-@missing("Several operands do not compile; loops over the elements.", "scatter_two_operands")
+@missing("Windows do not compile; tiduc scatters rows.", "scatter_window")
+@missing("Several operands do not compile; tiduc loops over the elements.", "scatter_two_operands")
 @wrong(
-    "On GPUs, one thread applies all updates, and may end after 65,535; scatters many updates in parts.",
+    "On GPUs, one thread applies all updates, and may end after 65,535; tiduc scatters many updates in parts.",
     "vulkan/counts",
 )
 @crash(
-    "Two scatters by the same reshaped 64-bit indices do not compile; computes 32-bit indices.",
+    "Two scatters by the same reshaped 64-bit indices do not compile; tiduc computes 32-bit indices.",
     "dynamic/scatters_by_equal_indices",
 )
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

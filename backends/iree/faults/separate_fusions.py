@@ -80,29 +80,32 @@ _SUMS = _Fusion(
 """On SPIR-V, threads reduce without waiting for each other: half of the calls of a softmax were wrong."""
 
 
-@wrong("Sums only some elements of a constant, such as a count of ones; a barrier hides it.", "reduce_ones")
 @wrong(
-    "Uses only some elements of a constant in windows; a barrier hides it.",
+    "IREE sums only some elements of a constant, such as a count of ones; a barrier hides the constant.",
+    "reduce_ones",
+)
+@wrong(
+    "IREE uses only some elements of a constant in windows; a barrier hides the constant.",
     "reduce_window_ones",
 )
 @wrong(
-    "Treats unsigned numbers as signed ones when products widen them; a barrier puts the conversion first.",
+    "IREE treats unsigned numbers as signed ones when products widen them; a barrier separates the conversion.",
     "product_of_unsigned",
 )
 @wrong(
-    "Treats predicates as 0 and -1 when products widen them; a barrier puts the conversion first.",
+    "IREE treats predicates as 0 and -1 when products widen them; a barrier separates the conversion.",
     "product_of_predicates",
 )
 @wrong(
-    "On GPUs, windows over widened numbers are wrong; a barrier puts the conversion first.",
+    "On GPUs, windows over widened numbers are wrong; a barrier separates the conversion.",
     "vulkan/sums_of_i8",
 )
 @wrong(
-    "On GPUs, convolutions of widened numbers are wrong; a barrier puts the conversion first.",
+    "On GPUs, convolutions of widened numbers are wrong; a barrier separates the conversion.",
     "vulkan/convolution_of_i8",
 )
 @wrong(
-    "On SPIR-V, a broadcast reads a reduction before all threads wrote it; puts a barrier between.",
+    "On SPIR-V, a broadcast reads a reduction before all threads wrote it; tiduc puts a barrier between them.",
     "vulkan/softmax",
 )
 def separate_fusions(module: ir.Module | IrOp, settings: Settings) -> None:

@@ -26,12 +26,12 @@ _UNTESTED = "no test runs on such a GPU"
 
 
 @wrong(
-    "On NVIDIA's GPUs, some batches of products, and convolutions, of f16 and bf16 are wrong; multiplies in f32.",
+    "On NVIDIA's GPUs, some batches of products, and convolutions, of f16 and bf16 are wrong; tiduc uses f32.",
     "cuda/half_batches",
     untested=_UNTESTED,
 )
 @crash(
-    "On SPIR-V, some products of f16 and bf16 do not compile; multiplies in f32.",
+    "On SPIR-V, some products of f16 and bf16 do not compile; tiduc multiplies in f32.",
     "vulkan/half_product",
     untested=_UNTESTED,
 )

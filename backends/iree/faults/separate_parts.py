@@ -24,11 +24,11 @@ _BY_PARTS = COMPLEX_PARTS | PRODUCTS
 
 
 @wrong(
-    "Reads another array in place of a part of complex numbers that two products read; a barrier stores the numbers.",
+    "IREE reads another array in place of a part of complex numbers that two products read; a barrier stores them.",
     "parts_in_two_products",
 )
 @wrong(
-    "Mixes up the parts of complex numbers that several ops read; a barrier stores the numbers.",
+    "IREE mixes up the parts of complex numbers that several ops read; a barrier stores the numbers.",
     "parts_of_products",
 )
 def separate_parts(module: ir.Module | IrOp) -> None:

@@ -52,7 +52,7 @@ _Reads = Mapping[int, _Read]  # keyed by the number of the reduction
 
 
 @wrong(
-    "Confuses rows and columns of a reduction that one op reads along both; a barrier stores the reduction.",
+    "IREE confuses rows and columns of a reduction that one op reads along both; a barrier stores the reduction.",
     "sums_along_rows_and_columns",
 )
 def separate_reads(module: ir.Module | IrOp) -> None:

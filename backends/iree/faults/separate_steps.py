@@ -28,7 +28,7 @@ _MOVES = VIEWS | COMPLEX_PARTS | {"stablehlo.bitcast_convert", "stablehlo.conver
 
 
 @wrong(
-    "Merges two pads into one, and forgets the padding between elements; a barrier stores the array between.",
+    "IREE merges two pads, and forgets the padding between elements; a barrier stores the array between them.",
     "pads_of_pads",
 )
 def separate_steps(module: ir.Module) -> None:

@@ -77,7 +77,7 @@ class _Tree:
 
 
 @crash(
-    "Does not load dispatches of more than 32 arrays, or 16 on CUDA; puts barriers into large elementwise trees.",
+    "IREE does not load dispatches of more than 32 arrays, or 16 on CUDA; tiduc puts barriers into large trees.",
     "sum_of_many_arrays",
 )
 def separate_wide_fusions(module: ir.Module | IrOp, settings: Settings) -> None:

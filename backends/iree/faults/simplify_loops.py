@@ -26,12 +26,12 @@ _WHOLE = {"stablehlo.dynamic_slice": 0, "stablehlo.dynamic_update_slice": 1}
 
 
 @crash(
-    "Crashes, or exhausts memory, on a loop that runs once; inlines the iteration.",
+    "IREE crashes, or exhausts memory, on a loop that runs once; tiduc inlines the iteration.",
     "while_once",
     untested="takes all memory on some machines",
 )
 @crash(
-    "Replaces a slice that is the whole array, and then does not find the replaced value; removes such slices.",
+    "IREE replaces a slice that is the whole array, and then does not find the value; tiduc removes such slices.",
     "while_whole_updates",
 )
 def simplify_loops(module: ir.Module | IrOp) -> None:

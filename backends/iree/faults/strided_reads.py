@@ -20,10 +20,12 @@ _SLICES = "stablehlo.slice", "stablehlo.dynamic_slice"
 
 @legalize("stablehlo.slice", where=ON_OTHERS)
 @wrong(
-    "On GPUs, loses the stride where a dimension has size 1; drops the dimension before.",
+    "On GPUs, IREE loses the stride where a dimension has size 1; tiduc drops the dimension first.",
     "cuda/strided_slice",
 )
-@wrong("On SPIR-V, sums wrong rows of a strided slice; a barrier stores the slice.", "vulkan/strided_rows")
+@wrong(
+    "On SPIR-V, IREE sums wrong rows of a strided slice; a barrier stores the slice.", "vulkan/strided_rows"
+)
 def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The slice without dimensions of size 1. A barrier keeps IREE from merging the slice with earlier slices."""
     x, strides = op.operands[0], list(op.attributes["strides"])

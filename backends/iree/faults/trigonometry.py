@@ -36,7 +36,7 @@ _SINE = hexadecimal("""
 
 @legalize("stablehlo.sine", "stablehlo.cosine", "stablehlo.tan", where=ON_CPUS)
 @wrong(
-    "The error grows with the argument; emits an exact range reduction and a polynomial. tan is sin / cos.",
+    "The error grows with the argument; tiduc emits an exact range reduction and a polynomial (tan: sin / cos).",
     "{op}",
 )
 def trigonometric(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -26,7 +26,7 @@ _FEW = 16
 
 @legalize("stablehlo.slice", "stablehlo.dynamic_slice", where=ON_SPIRV)
 @wrong(
-    "A contiguous slice whose offset may not be a multiple of 4 elements reads wrong elements; emits a gather.",
+    "A contiguous slice reads wrong elements if its offset may not be a multiple of 4 elements; tiduc emits a gather.",
     "vulkan/slices",
 )
 def slice_(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -95,7 +95,7 @@ def _offset(x: IrValue) -> int:
 
 @legalize("stablehlo.concatenate", where=ON_SPIRV)
 @wrong(
-    "An operand whose offset is not a multiple of 4 elements overwrites its neighbours; a barrier copies each operand.",
+    "An operand whose offset is not a multiple of 4 elements overwrites its neighbours; barriers copy the operands.",
     "vulkan/concatenated",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

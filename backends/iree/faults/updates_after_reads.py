@@ -58,16 +58,16 @@ DONATED = "iree.abi.output"
 
 
 @wrong(
-    "Updates an argument, or an array from outside a loop, in place; copies the array.",
+    "IREE updates an argument, or an array from outside a loop, in place; tiduc copies the array.",
     "update_of_argument",
     upstream="https://github.com/iree-org/iree/issues/16168",
 )
 @wrong(
-    "Updates an array in place before another op has read it; the update gets a copy of the array.",
+    "IREE updates an array in place before another op has read it; tiduc updates a copy.",
     "reads_before_updates",
 )
 @wrong(
-    "Updates one of two results that a branch returns as one array; the update gets a copy of the array.",
+    "IREE updates one of two results that a branch returns as one array; tiduc updates a copy.",
     "update_of_a_result_of_two",
 )
 def updates_after_reads(module: ir.Module) -> None:

@@ -28,9 +28,10 @@ _LEAST = {"f8E4M3FN": (-6, 3), "f8E4M3FNUZ": (-7, 3), "f8E5M2": (-14, 2), "f8E5M
 
 
 @wrong(
-    "Rounds products of f8E4M3FN just below the least normal number to 0; computes in f32.", "float8_small"
+    "IREE rounds products of f8E4M3FN just below the least normal number to 0; tiduc computes in f32.",
+    "float8_small",
 )
-@missing("Lacks `abs` and other ops of 8-bit floats; computes in f32.", "float8_abs")
+@missing("IREE lacks `abs` and other ops of 8-bit floats; tiduc computes in f32.", "float8_abs")
 def widen_float8(module: ir.Module | IrOp) -> None:
     """Rewrites a module's arithmetic on 8-bit floats as arithmetic in f32, in place."""
     for op in outer_first(module.operation):

@@ -26,19 +26,22 @@ _ROUNDED = "stablehlo.add", "stablehlo.multiply"
 
 
 @wrong(
-    "Adds f16 and bf16 in their own type, so that long sums stop growing; adds in f32.",
+    "IREE adds f16 and bf16 in their own type, so that long sums stop growing; tiduc adds in f32.",
     "half_sum",
     upstream="https://github.com/iree-org/iree/issues/12606",
 )
 @wrong(
-    "Adds products of f16 and bf16 in their own type; computes the result in f32.",
+    "IREE adds products of f16 and bf16 in their own type; tiduc computes the result in f32.",
     "half_product",
     upstream="https://github.com/iree-org/iree/issues/19347",
 )
 @wrong(
-    "Adds the products of convolutions of f16 and bf16 in their own type; adds in f32.", "half_convolution"
+    "IREE adds the products of convolutions of f16 and bf16 in their own type; tiduc adds in f32.",
+    "half_convolution",
 )
-@wrong("Adds the elements of windows of f16 and bf16 in their own type; adds in f32.", "half_window")
+@wrong(
+    "IREE adds the elements of windows of f16 and bf16 in their own type; tiduc adds in f32.", "half_window"
+)
 def widen_sums(module: ir.Module | IrOp) -> None:
     """Rewrites a module's sums and products of f16 and bf16, in place."""
     rewrite(module, dict.fromkeys((*_CONTRACTIONS, *_REDUCTIONS), _wide))

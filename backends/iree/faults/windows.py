@@ -22,7 +22,7 @@ from tiduc.passes.rules.selection import selected
 
 @legalize("stablehlo.select_and_scatter")
 @crash(
-    "Only adjacent windows compile, and ties go wrong; finds the index of each window's element, then scatters.",
+    "Only adjacent windows compile, and ties go wrong; tiduc finds the selected indices, then scatters.",
     "select_and_scatter",
     upstream="https://github.com/iree-org/iree/issues/10841",
 )
@@ -55,7 +55,7 @@ def select_and_scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.reduce")
 @wrong(
-    "On GPUs, one thread computes a reduction of several arrays or complex numbers, and may end early; emits stages.",
+    "On GPUs, one thread reduces several arrays or complex numbers, and may end early; tiduc emits stages.",
     "vulkan/greatest",
 )
 def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -71,12 +71,13 @@ def reduce(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.reduce_window")
-@crash("Padded windows of unsigned and complex types do not compile; pads first.", "cumsum_unsigned")
+@crash("Padded windows of unsigned and complex types do not compile; tiduc pads first.", "cumsum_unsigned")
 @crash(
-    "Elements that the only window does not reach do not compile; slices them off.", "reduce_window_excess"
+    "Elements that the only window does not reach do not compile; tiduc slices them off.",
+    "reduce_window_excess",
 )
 @crash(
-    "In windows over empty arrays, results get the initial values of other results; emits the initial values.",
+    "In windows over empty arrays, results get other results' initial values; tiduc emits the initial values.",
     "windows_over_nothing",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -135,7 +136,10 @@ def drop_excess(b: Emitter, op: IrOp) -> None:
 
 
 @legalize("stablehlo.reverse")
-@crash("Does not compile for unsigned integers; reverses them as signed integers.", "reverse_unsigned")
+@crash(
+    "The op does not compile for unsigned integers; tiduc reverses them as signed integers.",
+    "reverse_unsigned",
+)
 def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Reverses unsigned integers as signed ones."""
     return _as_signed(b, op)
@@ -143,14 +147,15 @@ def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.pad")
 @crash(
-    "Does not compile for complex and unsigned types; pads the parts, or the bits as signed integers.",
+    "The op does not compile for complex and unsigned types; tiduc pads the parts, or the bits as signed integers.",
     "pad_c128",
 )
 @crash(
-    "Does not compile for a single element that is part of an array; a barrier hides it.", "pad_one_element"
+    "The op does not compile for a single element that is part of an array; a barrier hides the element.",
+    "pad_one_element",
 )
 @wrong(
-    "Two single elements with padding between elements become one; leaves out padding that adds nothing.",
+    "Two single elements with padding between elements become one; tiduc omits padding that adds nothing.",
     "pad_between_parts",
 )
 def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -30,7 +30,7 @@ from tiduc.dialect.shapes.types import is_dynamic
 
 
 @wrong(
-    "Writes a result into an argument's memory before others have read it; a barrier computes all results first.",
+    "IREE writes a result into an argument's memory before others have read it; a barrier computes all first.",
     "donation",
 )
 def write_results_last(module: ir.Module | IrOp, settings: Settings) -> None:

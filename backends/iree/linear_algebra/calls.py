@@ -27,7 +27,7 @@ from tiduc.passes.rules.trsm import solve_attributes
 
 @legalize("stablehlo.cholesky")
 @missing(
-    "IREE lacks it; emits L with a = L L^H, in one dispatch.",
+    "IREE lacks the op; tiduc emits L with a = L L^H, in one dispatch.",
     "cholesky",
     upstream="https://github.com/iree-org/iree/issues/10816",
 )
@@ -67,7 +67,7 @@ def pivots_to_permutation(b: Emitter, op: IrOp, pivots: IrValue) -> Sequence[IrV
 
 @legalize("stablehlo.triangular_solve")
 @missing(
-    "IREE lacks it; substitutes row by row, in one dispatch.",
+    "IREE lacks the op; tiduc substitutes row by row, in one dispatch.",
     "triangular_solve",
     upstream="https://github.com/iree-org/iree/issues/11018",
 )

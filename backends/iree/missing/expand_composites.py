@@ -18,9 +18,9 @@ _NATIVE = (
 _NATIVE_FOR_GPUS = ("stablehlo-legalize-quantized-op-to-qdq",)
 
 
-@missing("Lacks deprecated ops and some of CHLO; StableHLO's own passes expand them.", "unary_einsum")
+@missing("IREE lacks deprecated ops and some of CHLO; StableHLO's own passes expand them.", "unary_einsum")
 @wrong(
-    "On GPUs, convolves quantized numbers wrongly; StableHLO's own pass convolves the floats that they stand for.",
+    "On GPUs, convolutions of quantized numbers are wrong; StableHLO's own pass convolves floats instead.",
     "vulkan/convolution_of_quantized",
 )
 def expand_composites(module: ir.Module | IrOp, settings: Settings) -> None:
@@ -38,7 +38,7 @@ def assume_broadcastable(module: ir.Module | IrOp) -> None:
 
 
 @crash(
-    "Einsums do not compile if they sum along a label that only one operand has; sums first.",
+    "Einsums do not compile if they sum along a label that only one operand has; tiduc sums first.",
     "einsum_of_sums",
 )
 def sum_labels_first(module: ir.Module | IrOp) -> None:

@@ -27,7 +27,7 @@ _PRIME = 256
 
 @legalize("stablehlo.fft")
 @missing(
-    "Compiles only for f32, along one dimension of 2^k elements; emits real arithmetic for each dimension.",
+    "The op compiles only for f32, along one dimension of 2^k elements; tiduc emits arithmetic for each dimension.",
     "fft_5",
     upstream="https://github.com/iree-org/iree/issues/12263",
 )

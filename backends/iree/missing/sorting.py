@@ -14,13 +14,13 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 
 @legalize("stablehlo.sort")
 @wrong(
-    "The sort is unstable, and takes O(n^2); on CPUs, emits a merge sort.",
+    "The sort is unstable, and takes O(n^2); on CPUs, tiduc emits a merge sort.",
     "sort_stable",
     upstream="https://github.com/iree-org/iree/issues/13865",
 )
-@wrong("On GPUs, one thread sorts a row, and may end early; emits a sorting network.", "vulkan/sort")
+@wrong("On GPUs, one thread sorts a row, and may end early; tiduc emits a sorting network.", "vulkan/sort")
 @crash(
-    "On GPUs, rows of dynamic shapes crash the compiler; emits a sorting network.",
+    "On GPUs, rows of dynamic shapes crash the compiler; tiduc emits a sorting network.",
     "vulkan/dynamic/sort_along_rows",
 )
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -15,7 +15,8 @@ from tiduc.dialect.shapes.types import bits, element, is_complex, is_float, with
 
 @legalize(*sorted(name for name in FUNCTIONS if name.startswith("stablehlo.")), where=ON_SPIRV)
 @missing(
-    "For f64, SPIR-V has only square roots of real numbers; other functions are refused.", untested="refused"
+    "For f64, SPIR-V has only square roots of real numbers; tiduc refuses other functions.",
+    untested="refused",
 )
 def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Refuses functions of f64 other than real square roots. Returns None for all other ops."""
@@ -28,7 +29,7 @@ def elementary(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.count_leading_zeros", where=ON_SPIRV)
 @missing(
-    "Does not compile for 64 bits; counts in the upper half, and in the lower half if the upper one is 0.",
+    "The op does not compile for 64 bits; tiduc counts in the upper half, and in the lower half if the upper one is 0.",
     "vulkan/leading_zeros",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -58,7 +59,7 @@ def constant(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.iota", where=ON_SPIRV)
-@missing("Does not compile for bf16; converts an iota of integers.", "vulkan/iota")
+@missing("The op does not compile for bf16; tiduc converts an iota of integers.", "vulkan/iota")
 def iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """An iota of integers, converted to bf16."""
     type_ = op.results[0].type

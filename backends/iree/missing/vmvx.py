@@ -10,11 +10,11 @@ from tiduc.dialect.shapes.types import bits, element, is_float
 
 @legalize("stablehlo.count_leading_zeros")
 @wrong(
-    "On vmvx, counts the zeros of narrow integers in 32 bits; subtracts the bits that they lack.",
+    "On vmvx, IREE counts the zeros of narrow integers in 32 bits; tiduc subtracts the bits that they lack.",
     "vmvx/leading_zeros",
 )
 @crash(
-    "On SPIR-V, integers narrower than 32 bits do not compile; counts in 32 bits.",
+    "On SPIR-V, integers narrower than 32 bits do not compile; tiduc counts in 32 bits.",
     "vulkan/leading_zeros_of_bytes",
 )
 def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -28,7 +28,8 @@ def count_leading_zeros(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.shift_right_logical")
 @wrong(
-    "On vmvx, shifts copies of the sign into narrow integers; shifts in 32 bits.", "vmvx/shift_right_logical"
+    "On vmvx, IREE shifts copies of the sign into narrow integers; tiduc shifts in 32 bits.",
+    "vmvx/shift_right_logical",
 )
 def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Extends a narrow integer with leading zeros, and shifts it."""
@@ -41,7 +42,8 @@ def shift_right_logical(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.popcnt")
 @missing(
-    "Does not compile on vmvx; adds the bits of pairs, of fours, of bytes, then all bytes.", "vmvx/popcnt"
+    "The op does not compile on vmvx; tiduc adds the bits of pairs, of fours, of bytes, then all bytes.",
+    "vmvx/popcnt",
 )
 def count_ones(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Sums the bits, in parts of 2, 4 and 8 bits that are added in parallel."""
@@ -74,7 +76,10 @@ def _widened(b: Emitter, x: IrValue) -> IrValue:
 
 
 @legalize("stablehlo.sign")
-@missing("Does not compile for floats on vmvx; selects 1 and -1, and leaves zeros and NaN.", "vmvx/sign")
+@missing(
+    "The op does not compile for floats on vmvx; tiduc selects 1 and -1, and leaves zeros and NaN.",
+    "vmvx/sign",
+)
 def sign(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """1 for x > 0, -1 for x < 0, and x itself for zeros and NaN."""
     (x,) = op.operands

@@ -109,7 +109,10 @@ class _Region(NamedTuple):
     steps: Mapping[ir.Operation | None, int]
 
 
-@slow("Places no array in memory of results that are written later; hosts arrays there.", "suite.py: convnet")
+@slow(
+    "IREE places no array in the memory of results that are written later; tiduc hosts arrays there.",
+    "suite.py: convnet",
+)
 def host_arrays(module: ir.Operation) -> bool:
     """Places arrays in the memory of results, in a module whose packs are not laid out yet.
 

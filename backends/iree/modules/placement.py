@@ -52,7 +52,7 @@ class Slice(NamedTuple):
 
 
 @slow(
-    "Leaves gaps between the arrays of an execution region; searches for a smaller allocation.",
+    "IREE leaves gaps between the arrays of an execution region; tiduc searches for a smaller allocation.",
     "suite.py: convnet",
 )
 def place_arrays(module: ir.Operation) -> bool:

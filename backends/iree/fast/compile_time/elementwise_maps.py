@@ -44,7 +44,7 @@ _ROUNDED: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
 
 
 @slow(
-    "Compiles one loop nest for each elementwise op, and fuses the loop nests late; maps of several ops instead.",
+    "IREE compiles one loop nest for each elementwise op, and fuses the nests late; tiduc emits maps of several ops.",
     "flags.py: softmax of rows",
 )
 @stage

@@ -83,7 +83,7 @@ class RepeatFunction(NamedTuple):
 
 
 @slow(
-    "Compiles equal layers one by one until it has made dispatches; functions of equal layers, inlined after that.",
+    "IREE compiles equal layers one by one until it has made dispatches; tiduc emits functions of equal layers.",
     "compile_time.py: bert",
 )
 @stage

@@ -66,7 +66,7 @@ _WORK_DILATED = 2**14
 
 
 @slow(
-    "Is slow at convolutions with channels first, large windows or holes; kernels of vectors instead.",
+    "IREE is slow at convolutions with channels first, large windows or holes; tiduc emits kernels of vectors.",
     "convolutions.py: resnet, 56: forward",
 )
 @stage

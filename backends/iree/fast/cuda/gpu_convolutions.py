@@ -27,7 +27,7 @@ _MOST_BYTES = 2**28
 
 
 @slow(
-    "Reads images from global memory for each product of a convolution; copies windows, computes one product.",
+    "IREE reads images from global memory for each product of a convolution; tiduc copies windows for one product.",
     "gpu_networks.py: resnet18",
 )
 @stage

@@ -38,7 +38,7 @@ _INSTRUCTION_TERMS = 16
 
 
 @slow(
-    "Reads operands from global memory, and does not divide long sums; tiles in shared memory and partial sums.",
+    "IREE reads operands from global memory and does not divide long sums; tiduc uses shared memory and partial sums.",
     "gpu_networks.py: bert",
 )
 @stage

@@ -29,9 +29,7 @@ _FEWEST, _MANY = 64, 512
 _EVEN = 32
 
 
-@slow(
-    "Sums along the first dimensions take one thread for each result; adds up parts.", "gpu_networks.py: vit"
-)
+@slow("One thread computes each sum along the first dimensions; tiduc adds up parts.", "gpu_networks.py: vit")
 @stage
 def gpu_sums(module: ir.Module | IrOp) -> int:
     """Rewrites the sums of a module in place. Returns the number of rewritten sums."""

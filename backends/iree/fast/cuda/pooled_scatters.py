@@ -45,7 +45,7 @@ class Chosen(NamedTuple):
 
 @legalize("stablehlo.scatter", where=ON_OTHERS)
 @slow(
-    "Applies the updates of a scatter by one thread of a GPU; those of a max-pool's gradient become a sum.",
+    "One thread of a GPU applies all updates of a scatter; tiduc turns a max-pool's gradient into a sum.",
     "gpu_networks.py: resnet18",
 )
 def scatter_of_pool(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

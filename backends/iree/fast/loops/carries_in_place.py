@@ -41,7 +41,7 @@ _ONE_DEVICE = (
 
 
 @slow(
-    "Copies a carry before each read or update of it; loops on the host update carries in place.",
+    "IREE copies a carry before each read or update; tiduc makes loops on the host update carries in place.",
     "suite.py: lstm",
 )
 @stage

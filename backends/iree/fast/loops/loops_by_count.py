@@ -22,7 +22,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 @slow(
-    "Keeps counters on the device unless they rise to a limit; loops count their iterations instead.",
+    "IREE keeps counters on the device unless they rise to a limit; tiduc makes loops count their iterations.",
     "flags.py: countdown",
 )
 @stage

@@ -35,7 +35,7 @@ from tiduc.dialect.shapes.types import element, shape
 
 
 @slow(
-    "Runs loops over small arrays on the host, with dispatches in each iteration; one dispatch instead.",
+    "IREE runs loops over small arrays on the host, with dispatches in each iteration; tiduc emits one dispatch.",
     "flags.py: ode",
 )
 @stage
@@ -205,7 +205,7 @@ def _in_place(loop: IrOp, never: IrValue) -> None:
 
 
 @wrong(
-    "Computes two products of a dispatch in the part of an array that their sum updates; stores each product.",
+    "IREE computes both products of a sum in the array that the sum updates; tiduc stores each product.",
     "products_in_a_dispatch",
 )
 def store_terms(loop: IrOp) -> None:

@@ -33,7 +33,10 @@ _BARRIER = "stablehlo.optimization_barrier"
 _ENDS_REGIONS = CONTROL | {"func.call"}
 
 
-@slow("Allocates the results of an execution region before the region runs.", "memory.py: gpt2 layer")
+@slow(
+    "IREE allocates the results of an execution region before the region runs; tiduc ends the region early.",
+    "memory.py: gpt2 layer",
+)
 @stage
 def late_results(module: ir.Module | IrOp) -> int:
     """Ends a region early in each function, in place, if this lowers the peak. Returns the number of functions."""

@@ -35,7 +35,7 @@ from tiduc.dialect.ops.verify import RECOMPUTED
 
 
 @slow(
-    "Keeps values that pass a barrier, and other values of the execution region, in memory.",
+    "IREE keeps all values that pass a barrier in memory together; tiduc emits marks instead of barriers.",
     "suite.py: transformer",
 )
 @stage

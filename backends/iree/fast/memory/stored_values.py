@@ -32,7 +32,7 @@ _RESHAPE = "flow.tensor.reshape"
 
 
 @slow(
-    "Plans the memory of the values of one execution region only, and ends a region at each barrier.",
+    "IREE ends an execution region at each barrier, and plans the memory of each region alone; tiduc emits reshapes.",
     "suite.py: convnet",
 )
 @stage

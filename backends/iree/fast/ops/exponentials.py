@@ -37,7 +37,8 @@ def of_f64(name: str, text: str) -> Callable[[Function], Function]:
 
 
 @of_f64(
-    "exponential", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code."
+    "exponential",
+    "For f64, IREE calls the C library for each element; tiduc emits a polynomial as vector code.",
 )
 def exponential(b: Emitter, x: IrValue) -> IrValue:
     """e^x by a polynomial, as vector code."""
@@ -48,7 +49,7 @@ def exponential(b: Emitter, x: IrValue) -> IrValue:
 
 @of_f64(
     "logistic",
-    "For f64 IREE calls the C library for each element: 1 / (1 + e^-x) instead, with a polynomial for e^-x.",
+    "For f64, IREE calls the C library for each element; tiduc emits 1 / (1 + e^-x), with a polynomial for e^-x.",
 )
 def logistic(b: Emitter, x: IrValue) -> IrValue:
     """1 / (1 + e^-x), with a polynomial for e^-x."""
@@ -57,7 +58,7 @@ def logistic(b: Emitter, x: IrValue) -> IrValue:
 
 @of_f64(
     "tanh",
-    "For f64 IREE calls the C library for each element: -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x.",
+    "For f64, IREE calls the C library; tiduc emits -m / (2 + m) with m = e^(-2 abs(x)) - 1, and the sign of x.",
 )
 def tanh(b: Emitter, x: IrValue) -> IrValue:
     """-m / (2 + m) with m = e^(-2 |x|) - 1, and with the sign of x."""

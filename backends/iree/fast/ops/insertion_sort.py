@@ -22,7 +22,7 @@ from tiduc.dialect.shapes.types import is_dynamic, shape
 
 @legalize("stablehlo.sort", where=ON_CPUS)
 @slow(
-    "Merge sort is slow for short rows, and where only the first few elements are read: insertion sort instead.",
+    "Merge sort is slow for short rows, and if only the first elements are read; tiduc emits an insertion sort.",
     "flags.py: short rows",
 )
 def sort(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

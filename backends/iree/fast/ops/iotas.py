@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.types import is_dynamic
 
 @legalize("stablehlo.broadcast_in_dim", where=ON_CPUS)
 @slow(
-    "IREE stores a broadcast iota and reads it from memory for each element: an iota of the full shape instead.",
+    "IREE stores a broadcast iota and reads it for each element; tiduc emits an iota of the full shape.",
     "flags.py: argmax",
 )
 def broadcast_iota(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -24,7 +24,7 @@ _ROOT = int(np.float64(0.5**0.5).view(np.int64))
 _WHOLE = int(np.float64(WHOLE).view(np.int64))
 
 
-@of_f64("log", "For f64 IREE calls the C library for each element: a polynomial instead, as vector code.")
+@of_f64("log", "For f64, IREE calls the C library for each element; tiduc emits a polynomial as vector code.")
 def log(b: Emitter, x: IrValue) -> IrValue:
     """log(x) by a polynomial, as vector code."""
     bits = b.bitcast(x, signless(64))

@@ -28,7 +28,7 @@ _LARGE = 2.0**200
 
 @legalize("stablehlo.remainder")
 @slow(
-    "IREE calls the C library for each element: up to f32, CPUs with fused multiply-add take exact steps in f64.",
+    "IREE calls the C library for each element; up to f32, CPUs with fused multiply-add take exact steps in f64.",
     "flags.py: remainder",
 )
 def remainder(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

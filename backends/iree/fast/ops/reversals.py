@@ -15,7 +15,7 @@ from tiduc.dialect.shapes.types import element, shape
 
 @legalize("stablehlo.reverse", where=ON_CPUS)
 @slow(
-    "IREE moves one element at a time and computes where each is: loops in one dispatch instead.",
+    "IREE moves one element at a time and computes each place; tiduc emits loops in one dispatch.",
     "flags.py: reverse",
 )
 def reverse(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

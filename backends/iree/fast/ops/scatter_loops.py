@@ -33,11 +33,11 @@ from tiduc.dialect.shapes.types import element, shape, with_element
 
 @legalize("stablehlo.scatter", where=ON_CPUS)
 @slow(
-    "In a loop, a scatter of one update copies the array to append a row: a slice is updated instead.",
+    "In a loop, a scatter of one update copies the array to append a row; tiduc updates a slice.",
     "flags.py: recurrence",
 )
 @slow(
-    "Appends a row, for updates out of range, and removes it: loops in one dispatch instead.",
+    "IREE appends a row for updates out of range, and removes it; tiduc emits loops in one dispatch.",
     "flags.py: look-up",
 )
 def scatter(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -28,7 +28,7 @@ _VECTOR = 8
 
 @legalize("stablehlo.reduce_window", where=ON_CPUS)
 @slow(
-    "Windows over several arrays are computed element by element: loops over vectors of channels instead.",
+    "IREE computes windows over several arrays element by element; tiduc emits loops over vectors of channels.",
     "flags.py: pooling by JAX",
 )
 def reduce_window(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

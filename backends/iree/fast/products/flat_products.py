@@ -38,7 +38,7 @@ _PRODUCT = "stablehlo.dot_general"
 
 
 @slow(
-    "Uses its own tiles for products of arrays that are not matrices; reshapes the arrays for `products_in_tiles`.",
+    "IREE's own tiles are for products of matrices only; tiduc reshapes other arrays for `products_in_tiles`.",
     "flags.py: layer",
 )
 @stage

@@ -38,7 +38,7 @@ _MOST = 2**31
 
 
 @slow(
-    "Computes tiles that leave the registers and caches unused; tiles of other sizes, in dispatches of their own.",
+    "IREE's tiles leave registers and caches unused; tiduc emits tiles of other sizes, in dispatches of their own.",
     "flags.py: layer",
 )
 @stage

@@ -37,7 +37,7 @@ class _Part(NamedTuple):
 
 @legalize(_ADD, where=ON_CPUS)
 @slow(
-    "Writes each padded array of a sum to memory; one concatenation instead.",
+    "IREE writes each padded array of a sum to memory; tiduc emits one concatenation.",
     "flags.py: bundle",
 )
 def sum_of_padded(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

@@ -43,11 +43,14 @@ _SUMS = 32
 
 
 @slow(
-    "Adds the elements of a sum one after the other; up to 256 sums side by side instead.",
+    "IREE adds the elements of a sum one after the other; tiduc adds up to 256 sums side by side.",
     "flags.py: squares",
 )
-@slow("Subtracts negated values one after the other; a sum that is negated instead.", "suite.py: kmeans")
-@slow("Treats sums of products as products of matrices; sums of multiply-adds instead.", "flags.py: squares")
+@slow("IREE subtracts negated values one after the other; tiduc negates their sum.", "suite.py: kmeans")
+@slow(
+    "IREE treats sums of products as products of matrices; tiduc emits sums of multiply-adds.",
+    "flags.py: squares",
+)
 @stage
 def reductions_in_lanes(module: ir.Module | IrOp) -> int:
     """Rewrites, in place, reductions so that they run in vector lanes. Returns the number of these reductions."""

@@ -48,7 +48,7 @@ _BLOCK, _BLOCKS = 32, range(8, 513)
 
 
 @slow(
-    "Adds the elements of a column sequentially, which is slow and inexact; adds in blocks instead.",
+    "IREE adds the elements of a column in sequence, which is slow and inexact; tiduc adds in blocks.",
     "flags.py: columns",
 )
 @stage

@@ -18,16 +18,16 @@ _REPEATED, _KEPT = "known_expanding_dimensions", "known_nonexpanding_dimensions"
 
 @legalize("stablehlo.dynamic_broadcast_in_dim")
 @crash(
-    "Requires a list of the dimensions that it expands; adds the list, or computes the result element by element.",
+    "IREE requires a list of the expanded dimensions; tiduc adds the list, or computes the result by element.",
     "dynamic/widened",
     upstream="https://github.com/iree-org/iree/issues/7898",
 )
 @crash(
-    "Some uses of a result whose size is read from an array do not compile; reads the size behind a barrier.",
+    "Some uses of a result whose size is read from an array do not compile; tiduc reads the size behind a barrier.",
     "dynamic/widened_then_converted",
 )
 @crash(
-    "Reads sizes of arrays from a vector in dispatches, some of which do not compile; reads the sizes of the arrays.",
+    "Some dispatches that read sizes of arrays from a vector do not compile; tiduc reads the sizes of the arrays.",
     "dynamic/sizes_in_vectors",
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
@@ -76,7 +76,7 @@ def _by_element(b: Emitter, op: IrOp, dimensions: Sequence[int]) -> IrValue:
 
 @legalize("stablehlo.dynamic_conv")
 @missing(
-    "Does not compile with dynamic dimensions; refused.",
+    "The op does not compile with dynamic dimensions; tiduc refuses it.",
     untested="refused",
     upstream="https://github.com/iree-org/iree/pull/24940",
 )

@@ -24,7 +24,7 @@ from tiduc.dialect.shapes.types import element
 
 @legalize("stablehlo.dynamic_reshape")
 @missing(
-    "Does not compile with dynamic dimensions; emits `tensor.reshape`.",
+    "The op does not compile with dynamic dimensions; tiduc emits `tensor.reshape`.",
     "dynamic/reshape",
     upstream="https://github.com/iree-org/iree/pull/24940",
 )
@@ -36,7 +36,7 @@ def dynamic_reshape(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.real_dynamic_slice")
 @crash(
-    "Reads sizes of arrays from a vector in dispatches, some of which do not compile; reads the sizes of the arrays.",
+    "Some dispatches that read sizes of arrays from a vector do not compile; tiduc reads the sizes of the arrays.",
     "dynamic/sizes_in_vectors",
     upstream="https://github.com/iree-org/iree/issues/23555",
 )
@@ -55,7 +55,8 @@ def real_dynamic_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.dynamic_update_slice", where=DYNAMIC)
 @missing(
-    "Does not compile with dynamic dimensions; computes the result element by element.", "dynamic/update"
+    "The op does not compile with dynamic dimensions; tiduc computes the result element by element.",
+    "dynamic/update",
 )
 def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Computes the result element by element."""
@@ -72,7 +73,7 @@ def dynamic_update_slice(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.dynamic_pad")
 @missing(
-    "Does not compile with dynamic dimensions; computes the result element by element.",
+    "The op does not compile with dynamic dimensions; tiduc computes the result element by element.",
     "dynamic/dynamic_pad",
     upstream="https://github.com/iree-org/iree/pull/24940",
 )
@@ -86,7 +87,7 @@ def dynamic_pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.pad", where=DYNAMIC)
 @missing(
-    "Does not compile with negative padding or computed operands; computes the result element by element.",
+    "The op does not compile with negative padding or computed operands; tiduc computes the result element by element.",
     "dynamic/pad_cutting",
 )
 def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -139,7 +140,7 @@ def _either(
 
 @legalize("stablehlo.gather", where=DYNAMIC)
 @wrong(
-    "Indices are not clamped, and some forms do not compile; computes the result element by element.",
+    "Indices are not clamped, and some forms do not compile; tiduc computes the result element by element.",
     "dynamic/gather_unsigned",
 )
 def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -149,7 +150,7 @@ def gather(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 @legalize("stablehlo.dynamic_gather")
 @missing(
-    "Does not compile with dynamic dimensions; computes the result element by element.",
+    "The op does not compile with dynamic dimensions; tiduc computes the result element by element.",
     "dynamic/dynamic_gather",
     upstream="https://github.com/iree-org/iree/issues/14913",
 )
@@ -187,7 +188,7 @@ def _gathered(b: Emitter, op: IrOp, taken: Sequence[int | RunTimeSize]) -> IrVal
 
 @legalize("stablehlo.concatenate", where=DYNAMIC)
 @wrong(
-    "On GPUs, may repeat the first operand in place of the second; computes the result element by element.",
+    "On GPUs, IREE may repeat the first operand in place of the second; tiduc computes the result by element.",
     "vulkan/dynamic/concatenate",
 )
 def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
@@ -211,7 +212,9 @@ def concatenate(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
 
 
 @legalize("stablehlo.get_dimension_size", where=DYNAMIC)
-@crash("Does not compile for unsigned integers; bitcasts them to signless ones.", "dynamic/unsigned")
+@crash(
+    "The op does not compile for unsigned integers; tiduc bitcasts them to signless ones.", "dynamic/unsigned"
+)
 def get_dimension_size(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """Reads a size of an array of unsigned integers from the array as signless integers."""
     (x,) = op.operands

@@ -12,13 +12,16 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 @legalize("stablehlo.dot_general", where=DYNAMIC)
-@missing("With no batch, compiles for matrices alone; reshapes the operands to matrices.", "dynamic/dot")
+@missing(
+    "Without a batch, only products of matrices compile; tiduc reshapes the operands to matrices.",
+    "dynamic/dot",
+)
 @crash(
-    "Products with vectors, rows or columns do not compile without a batch; sums products of elements.",
+    "Products with vectors, rows or columns do not compile without a batch; tiduc sums products of elements.",
     "dynamic/dot_of_vector",
 )
-@crash("Batches of one product do not compile; drops the batch dimensions.", "dynamic/dot_of_one_batch")
-@crash("Batches of outer products do not compile; multiplies elements.", "dynamic/outer_products")
+@crash("Batches of one product do not compile; tiduc drops the batch dimensions.", "dynamic/dot_of_one_batch")
+@crash("Batches of outer products do not compile; tiduc multiplies elements.", "dynamic/outer_products")
 def dot_general(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """The product as a matrix product. If a matrix is a row or a column, sums of products of elements."""
     x, y = op.operands

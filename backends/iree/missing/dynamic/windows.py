@@ -29,7 +29,7 @@ _ONE_BY_ONE = 8  # the largest size of a window, along one dimension, whose elem
 
 @legalize("stablehlo.reduce_window", where=DYNAMIC)
 @missing(
-    "Does not compile with dynamic dimensions; combines the windows' elements, one dimension at a time.",
+    "The op does not compile with dynamic dimensions; tiduc combines the windows' elements, dimension by dimension.",
     "dynamic/windows_of_open",
     upstream="https://github.com/iree-org/iree/pull/24942",
 )
@@ -99,12 +99,12 @@ def _combined(b: Emitter, op: IrOp, xs: Sequence[IrValue], ys: Sequence[IrValue]
 
 @legalize("stablehlo.convolution", where=DYNAMIC)
 @missing(
-    "Does not compile over dynamic dimensions, nor in groups with a dynamic batch; emits products, one for each place "
-    "of the kernel or of the result.",
+    "The op does not compile over dynamic dimensions, or in groups with a dynamic batch; tiduc emits products, "
+    "one for each place of the kernel or of the result.",
     "dynamic/convolution",
 )
 @crash(
-    "Negative padding does not compile with a dynamic batch; crops and pads the array first.",
+    "Negative padding does not compile with a dynamic batch; tiduc crops and pads the array first.",
     "dynamic/convolution_cropped",
 )
 def convolution(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:

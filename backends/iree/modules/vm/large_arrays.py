@@ -37,7 +37,7 @@ _DECLARED = {
 
 
 @slow(
-    "With several threads, returns the memory of arrays of more than 64 MiB to the system; keeps it instead.",
+    "With several threads, IREE returns arrays of more than 64 MiB to the system; tiduc keeps their memory.",
     "threads.py: vit",
 )
 def keep_large_arrays(module: ir.Operation) -> bool:

@@ -14,7 +14,7 @@ from tiduc.backends.iree.modules.vm.functions import calls
 
 
 @wrong(
-    "On Vulkan, a recorded copy uses the arrays of the first run in all runs; records in each run.",
+    "On Vulkan, a recorded copy uses the arrays of the first run in all runs; tiduc records commands in each run.",
     "vulkan/second_run",
 )
 def copies_bound_arrays(module: ir.Operation) -> bool:

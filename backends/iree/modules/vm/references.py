@@ -31,7 +31,7 @@ _REFERENCE = "!vm.ref"
 
 
 @wrong(
-    "A branch that passes a buffer twice finds null the second time; passes a copy of the reference.",
+    "A branch that passes a buffer twice finds null the second time; tiduc passes a copy of the reference.",
     "null_reference",
     upstream="https://github.com/iree-org/iree/pull/24781",
 )

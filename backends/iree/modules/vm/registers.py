@@ -21,7 +21,7 @@ _CALLS = "vm.call.yieldable", "vm.call.variadic.yieldable"
 
 
 @wrong(
-    "A branch may overwrite a 32-bit operand by half of a 64-bit one; passes all operands as 64 bits.",
+    "A branch may overwrite a 32-bit operand by half of a 64-bit one; tiduc passes all operands as 64 bits.",
     "threads/counter_beside_sizes",
 )
 def widen_block_arguments(module: ir.Operation) -> bool:

@@ -25,7 +25,7 @@ _BARRIER = (
 
 
 @wrong(
-    "Releases the buffer of a result of a loop or conditional while others use it; a barrier instead.",
+    "IREE releases the buffer of a loop's or conditional's result while others use it; tiduc emits a barrier.",
     "threads/loops_from_one_array",
 )
 def replace_early_releases(module: ir.Operation) -> bool:
