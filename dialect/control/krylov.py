@@ -39,7 +39,7 @@ _RESTART = 30, 200
 """The fewest and the most directions that GMRES keeps."""
 
 _MOST_KEPT = 2**22
-"""GMRES keeps more than the fewest directions only if the directions have at most so many elements together."""
+"""GMRES keeps more than the fewest directions only if all of them together have at most this many elements."""
 
 _FALLS = 0.8
 """GMRES uses the residual as the next direction if a step multiplies the residual's squared norm by less than 0.8."""

@@ -7,7 +7,7 @@ from tiduc.dialect.emitters.stablehlo_ops import StablehloOps
 from tiduc.dialect.ops.ir_types import Attributes
 
 Path = Sequence[Sequence[int]]
-"""For each step, the numbers of the operands among those that are left; the result of a step becomes the last one."""
+"""For each step, the indices of its operands among the remaining terms. Its result becomes the last remaining term."""
 
 
 def along_path(

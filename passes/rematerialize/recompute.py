@@ -34,7 +34,7 @@ _STEP = 0.8
 """The factor from one memory size of segments to the next size that is tried."""
 
 _FURTHER, _HALVINGS = 2, 4
-"""After the first memory size that fits the budget: how many smaller ones, and how many larger ones, are tried."""
+"""How many smaller, and how many larger, memory sizes are tried after the first one that fits the budget."""
 
 _PATIENCE = 8
 """Stop after this many schedules in a row that do not lower the peak, which may rise before it falls further."""

@@ -211,10 +211,10 @@ def clamp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
-"""How the left operand compares with the right one if the left one is chosen, and if the right one is chosen."""
+"""Comparisons of the left operand with the right: one holds if the left one is chosen, the other if the right one is."""
 
 ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
-"""`MAXIMUM` and `MINIMUM` if neither operand is chosen at a tie."""
+"""`MAXIMUM` and `MINIMUM`, except that neither operand is chosen at a tie."""
 
 
 def _chosen(b: StablehloBuilder, x: Value, y: Value, dx: Tangents, wins: tuple[str, str]) -> Value | None:

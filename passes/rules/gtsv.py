@@ -19,7 +19,7 @@ from tiduc.passes.rules.potrf import succeeded
 from tiduc.passes.rules.registry import Tangents
 
 TARGETS = targets("gtsv", "gtsv2", "tridiagonal_solve_perturbed")
-"""LAPACK's calls overwrite the diagonals, too; other calls return only the solution."""
+"""Targets of tridiagonal solves. LAPACK's calls also return overwritten diagonals; the others only the solution."""
 
 
 @custom_call(*TARGETS)

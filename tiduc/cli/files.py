@@ -22,7 +22,7 @@ from tiduc.runtime.files import read_bytes, written_whole
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 PATH = click.Path(allow_dash=True)
-"""Click does not check it, but shells complete it."""
+"""The type of an argument that is a path: click does not check the path, but shells complete it."""
 
 
 def _noted(context: click.Context, parameter: click.Parameter, file: str) -> str:
