@@ -211,7 +211,7 @@ def clamp(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | Non
 
 
 MAXIMUM, MINIMUM = ("GE", "LE"), ("LE", "GE")
-"""Comparisons of the left operand with the right: one holds if the left one is chosen, the other if the right one is."""
+"""Comparisons of the left operand with the right: one holds if the left one is chosen, the other if the right is."""
 
 ABOVE, BELOW = ("GT", "LT"), ("LT", "GT")
 """`MAXIMUM` and `MINIMUM`, except that neither operand is chosen at a tie."""
