@@ -42,9 +42,11 @@ def cut(view: View, linear: Graph, at: Sequence[Value], opset: OpSet) -> tuple[G
     values, tangents = view.values(at), list[Value]()
     for x in values:
         if x not in linear.tangent_of:
-            raise RequestError(f"cut at {view.reference(x)}, which has no tangent in graph @{linear.name}")
+            raise RequestError(
+                f"the cut lists {view.reference(x)}, which has no tangent in graph @{linear.name}"
+            )
         if linear.tangent_of[x] in tangents:
-            raise RequestError(f"cut at {view.reference(x)}, or at a value of equal tangent, twice")
+            raise RequestError(f"the cut lists {view.reference(x)}, or a value with the same tangent, twice")
         tangents.append(linear.tangent_of[x])
     inputs = list(linear.inputs.values())
     first = _part(view, linear, opset, dict(zip(inputs, linear.input_of, strict=True)), tangents, values)

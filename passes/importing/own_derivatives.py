@@ -117,7 +117,7 @@ def _check_solver(function: IrOp, name: str, attribute: str, functions: Mapping[
         return
     symbol = readable(function.attributes, TRANSPOSE_SOLVE)
     if attribute != SOLVE or not isinstance(symbol, ir.FlatSymbolRefAttr) or symbol.value not in functions:
-        message = f"@{name} has {TRANSPOSE_SOLVE} = {symbol}, expects a function here, and {SOLVE}"
+        message = f"@{name} has {TRANSPOSE_SOLVE} = {symbol}, expects a function of this module, and {SOLVE}"
         raise ParseError(message, function.location)
     back = functions[symbol.value]
     if _signature(back) != _signature(function):

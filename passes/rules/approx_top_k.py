@@ -25,7 +25,7 @@ DYNAMIC = "stablehlo.dynamic_approx_top_k"
 
 @custom_call("ApproxTopK", "PartialReduce", DYNAMIC)
 def approx_top_k(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]:
-    """Gathers the tangents at the indices that the call returns: those of values, or those of the initial value."""
+    """Gathers the tangents of the selected values. Empty places get the tangent of the initial value."""
     d = _dimension(op)
     counts = (5, 7) if call_target(op) == DYNAMIC else (4,)
     if len(op.operands) not in counts or len(op.results) != 2 or not _is_iota(op.operands[1].definition, d):

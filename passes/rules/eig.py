@@ -49,8 +49,8 @@ def eig(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]
     """dw = diag(p), dvr = vr (f p), with p = vr^-1 da vr and f_ij = 1 / (w_j - w_i); dvl likewise, with adjoints.
 
     vr^-1 = (vl^H vr)^-1 vl^H. For distinct eigenvalues, vl^H vr is diagonal. In general it is triangular, because
-    LAPACK computes both kinds of vectors from one triangular matrix. A second call computes vectors that the first one
-    omits. p does not contain defective eigenvalues.
+    LAPACK computes both kinds of vectors from one triangular matrix. If the call omits vectors, a second call computes
+    them. The tangents of defective eigenvalues are not finite.
     """
     *of_w, vl, vr, _ = op.results
     given = settings(op)

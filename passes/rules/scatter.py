@@ -172,8 +172,8 @@ def _in_sequence(b: StablehloBuilder, op: Definition, operands: Sequence[Value])
     sizes = [shape(us[0])[d] for d in of_updates]
     if prod(sizes) > LONGEST:
         reason = (
-            f"among its {prod(sizes)} windows two may overlap, "
-            "and its body is not an op or a choice of the two values"
+            f"two of its {prod(sizes)} windows may overlap, "
+            "and its body is neither a single op nor a choice of one value"
         )
         raise unsupported("jvp", op, reason)
     for at in np.ndindex(*sizes):

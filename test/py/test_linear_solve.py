@@ -186,7 +186,7 @@ def test_a_symmetric_system_names_itself() -> None:
         (', tidu.solver = "gmres"', "expects a dictionary with a method"),
         (', tidu.solver = {method = "cg", restart = 3 : i64}', "expects a dictionary with a method"),
         (', tidu.solver = {method = "cg", tolerance = 0.0 : f64}', "above 0"),
-        (", tidu.transpose_solve = @none", "expects a function here, and tidu.linear_solve"),
+        (", tidu.transpose_solve = @none", "expects a function of this module, and tidu.linear_solve"),
         (", tidu.transpose_solve = @main", "has another type"),
         (", tidu.root = @system", "has both tidu.root and tidu.linear_solve"),
     ],

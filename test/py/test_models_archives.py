@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[Parts, str]] = {
         {**plain(), "data/constants/CUSTOM_OBJ_0": b"x", "data/constants/custom_obj_0": b"x"},
         "two parts of the archive have one name",
     ),
-    "a path": ({**plain(), "data/weights/../../x": b""}, "an odd name of a part"),
+    "a path": ({**plain(), "data/weights/../../x": b""}, "a part has a name that is not allowed"),
     "machine code": ({**plain(), "data/aotinductor/model/model.so": b"\x7fELF"}, "holds machine code"),
     "big-endian": ({**plain(), "byteorder": b"big"}, "not little-endian"),
     "no weights": (without(WEIGHTS), "model_weights_config.json is missing"),

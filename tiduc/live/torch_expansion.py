@@ -22,7 +22,7 @@ def without_derivatives(graph: torch.fx.GraphModule, inputs: Sequence[Input]) ->
         return graph
     if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in inputs):
         raise Unsupported(
-            "the graph takes a gradient by torch.func, and an input requires one; detach the input"
+            "the graph takes a gradient by torch.func, and an input requires a gradient; detach the input"
         )
     examples = [x.detach() if isinstance(x, torch.Tensor) else x for x in inputs]
     derivatives = {op: of for op, of in decomposition_table.items() if "backward" in str(op)}

@@ -21,7 +21,7 @@
 // CHECK-NOT:  tidu.graph
 
 // BOTH: inputs = [@a, @x, @T0.h, @C1.0]
-// AROUND: error: cut at @F0::@a, which has no tangent in graph @L0
+// AROUND: error: the cut lists @F0::@a, which has no tangent in graph @L0
 "tidu.graph"() ({
 ^bb0(%a: tensor<100x2xf64>, %x: tensor<100xf64>):
   %0 = stablehlo.dot_general %x, %a, contracting_dims = [0] x [0] : (tensor<100xf64>, tensor<100x2xf64>) -> tensor<2xf64>

@@ -175,7 +175,7 @@ def _keys(tree: FlatTable, kind: int, count: int) -> list[str]:
     if kind == _DICT:
         names = tree.texts(_NAMES)
         if len(names) != count:
-            raise _Damaged("a dictionary has more keys than values, or fewer")
+            raise _Damaged("the numbers of keys and values of a dictionary differ")
         return [f"[{name!r}]" for name in names]
     fields = _field_names(tree.contents(_CUSTOM_DATA)) if kind == _CUSTOM else None
     if fields is None or len(fields) != count:

@@ -51,7 +51,7 @@ def grid_sample(nodes: Nodes, node: "onnx.NodeProto") -> str:
 
 
 def _inside(x: Tensor, n: int, padding: str, is_aligned: bool) -> Any:
-    """A coordinate of a padded dimension as a coordinate of the dimension itself; the caller adds zeros outside."""
+    """Maps a coordinate of a padded dimension to one of the dimension itself. The caller handles padding by zeros."""
     if padding == "border":
         return clip(x, 0, n - 1)
     if padding != "reflection":

@@ -129,7 +129,7 @@ def _names(members: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipIn
     names = {each.filename.removeprefix(f"{folder}/"): each for each in members}
     odd = [name for name in names if not _NAME.fullmatch(name) or ".." in name.split("/")]
     if odd:
-        raise Refused(f"an odd name of a part: {odd[0][:80]!r}")
+        raise Refused(f"a part has a name that is not allowed: {odd[0][:80]!r}")
     if len({name.casefold() for name in names}) < len(members):
         raise Refused("two parts of the archive have one name")
     return names

@@ -81,7 +81,7 @@ def tree_classifier(e: Emitted) -> None:
     """The sums over trees, by class. If leaves have values for only one of two classes, the other score is derived."""
     count, only = class_count(e), np.unique(e.needed("class_ids"))
     if count < 2:
-        raise Unsupported(f"it has {count} classes")
+        raise Unsupported(f"it has fewer than two classes: {count}")
     trees, base = _trees(e, "class", count), e.array("base_values")
     is_single = count == 2 and len(only) == 1
     if is_single:
