@@ -152,7 +152,7 @@ def _run(witness: Witness) -> Iterator[str]:
         if _is_on_command_line(array):
             flags.append(f"--input={_array(array)}")
             continue
-        if array.dtype.itemsize == 1 and array.size <= _SHOWN:  # bytes, which differ for the NaNs of one type
+        if array.dtype.itemsize == 1 and array.size <= _SHOWN:  # as bytes, since the bytes of NaNs may differ
             flags.append(f"--input={_array(array).partition('=')[0]}=@{i}.bin")
             saved.append(f'np.array({array.view(np.uint8).tolist()}, np.uint8).tofile("{i}.bin")')
             continue

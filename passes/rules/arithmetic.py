@@ -136,7 +136,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
     return [difference(b, dx[0], second)]
 
 
-@linearize("stablehlo.select")  # by hand: a select that guards a call
+@linearize("stablehlo.select")  # by hand: a select of NaN after a failed call needs another tangent
 def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too.
 

@@ -160,7 +160,7 @@ def _but_seeds(
         return None
     try:
         given = arguments(texts, plain, seed)
-    except InputError:  # one too many, if a text also gives the seed
+    except InputError:  # one array is too many if a text also gives the seed
         return None
     if len(given) != len(plain):
         return None

@@ -10,7 +10,7 @@ from tiduc.view.dot import DARK, FONT, GREY, quoted
 from tiduc.view.label import in_bytes
 
 _WIDTH, _HEIGHT = 430, 250  # points
-_LINE = 14  # between labels
+_LINE = 14  # the least distance between two labels
 _BAR = 40  # characters
 _COLOUR = "#b35900"
 

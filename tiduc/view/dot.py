@@ -23,7 +23,7 @@ COLOURS = {
 }
 """The border and fill colours of a box, by activity; readable with red-green colour blindness."""
 
-_TYPES = 2  # most types in the box of a fold
+_TYPES = 2  # the most types that the box of a fold shows
 GREY, DARK = "#6b6b6b", "#1d1d1d"
 MEANING = {
     "active": "a tangent reaches it",

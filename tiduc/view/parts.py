@@ -16,7 +16,7 @@ DEEP = 15  # the most boxes on a path of a scene that is not split
 PARTS = 8  # the number of parts of a scene
 _REACH = 0.4  # the greatest distance of a boundary from where it makes parts equal, as a share of a part
 _OUTPUTS = 4  # the most outputs with boxes of their own
-_INPUTS = 4  # the most inputs that several parts read with boxes of their own
+_INPUTS = 4  # the most inputs with boxes of their own among those that several parts read
 
 
 def split_into_parts(picture: Picture, scene: Scene, parts: int = PARTS, fits: int = FITS) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tiduc.view.scene import Arrow, Box, Picture, Scene
 
 OTHERS = "other graphs"
-_ARROWS = 6  # most arrows from other graphs
+_ARROWS = 6  # the most arrows from other graphs that are drawn
 
 
 @dataclass(frozen=True)
