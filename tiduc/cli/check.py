@@ -79,7 +79,7 @@ def _modes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
     "--expect",
     metavar="FILE.npz",
     help="Compare with stored numbers too: loss, grad.0, grad.1, ..., jvp, hvp.0, ... along tangent.0, .... "
-    "Without --input, the arguments are its input.0, input.1, ....",
+    "Without --input, the arguments are the stored input.0, input.1, ....",
 )
 @JSON
 def _check(

@@ -41,9 +41,9 @@ MEMORY = click.option(
     "--memory",
     default="",
     metavar="SIZE",
-    help="Memory budget of the written program, with its arguments and results: a size such as 100MB or 1.5GiB; a "
-    "share such as 0.3x of the memory that the program takes besides these before ops are reordered; or min. To fit "
-    "a budget, values are recomputed rather than kept. By default, ops are only reordered to lower the peak.",
+    help="Memory budget of the program: a size such as 100MB or 1.5GiB, which includes arguments and results; a share "
+    "such as 0.3x of the other memory that the program takes without a plan; or min, for the lowest peak. To fit a "
+    "budget, values are recomputed rather than kept. By default, ops are reordered and cheap values recomputed.",
 )
 
 

@@ -122,13 +122,17 @@ class _Settings(TypedDict, total=False):
     "--lora",
     multiple=True,
     metavar="PATTERN",
-    help="Linear layers, such as '*.q_proj', that get LoRA adapters, which alone are trained; see 'tiduc lora'.",
+    help="Linear layers, such as '*.q_proj', that get LoRA adapters; only the adapters are trained; see 'tiduc lora'.",
 )
 @click.option(
     "--rank", type=click.IntRange(1), default=8, show_default=True, help="Rank of the adapters of --lora."
 )
 @click.option(
-    "--alpha", type=float, default=8.0, show_default=True, help="Scale of the adapters, times their rank."
+    "--alpha",
+    type=float,
+    default=8.0,
+    show_default=True,
+    help="The adapters are scaled by this number over their rank.",
 )
 @click.option(
     "--quantize",
