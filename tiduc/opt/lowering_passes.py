@@ -60,7 +60,7 @@ def structure_in_place(module: AnyModule, loop_memory: str = "auto", opset: OpSe
 
 @_pass("tidu-rematerialize", _MEMORY)
 def rematerialize_in_place(module: AnyModule, memory: str = "", opset: OpSet = OPSET) -> None:
-    """Orders the ops of flat graphs for a lower peak of memory, and recomputes values to fit a budget."""
+    """Lowers the peak of memory of flat graphs: reorders ops, recomputes cheap values, and others to fit a budget."""
     view = resolve(module)
     for graph in [view.graph(name) for name in list(view.graphs)]:
         if not graph.private:
