@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tiduc.runtime.signature import Signature
     from tiduc.runtime.weights import read_weights, write_weights
     from tiduc.splitting import Split, split
+    from tiduc.tracing.trace import RunTrace, trace
     from tiduc.training.step import train_step
 
 _WHERE = {
@@ -87,6 +88,7 @@ _WHERE = {
     "tiduc.runtime.signature": ("Signature",),
     "tiduc.runtime.weights": ("read_weights", "write_weights"),
     "tiduc.splitting": ("split", "Split"),
+    "tiduc.tracing.trace": ("trace", "RunTrace"),
     "tiduc.training.step": ("train_step",),
     "tiduc.dialect.errors": (
         "TiducError",
@@ -119,6 +121,7 @@ __all__ = [
     "Signature",
     "Split",
     "TiducError",
+    "RunTrace",
     "Unsupported",
     "View",
     "Zero",
@@ -145,6 +148,7 @@ __all__ = [
     "run_pipeline",
     "split",
     "structure",
+    "trace",
     "train_step",
     "write_weights",
 ]

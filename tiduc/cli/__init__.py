@@ -74,6 +74,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "size": ("sizes", "Show the sizes of a compiled module: code, constants, memory."),
         "cache": ("cache", "Show or clear the cache of compiled modules."),
         "targets": ("targets", "List the targets that programs can be compiled for."),
+        "trace": (
+            "trace",
+            "Show the value of each op at given arguments, and the op that made the first NaN.",
+        ),
         "profile": ("profile", "Measure each dispatch of a program, with the ops that it computes."),
         "calibrate": ("calibrate", "Measure the speed of this machine, for estimates of time."),
         "check": (

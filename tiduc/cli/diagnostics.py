@@ -37,7 +37,7 @@ def report(error: TiducError) -> None:
     place = error.location
     head = click.style(f"{place}: ", bold=True) if place else ""
     lines = [head + click.style("error: ", fg="red", bold=True) + click.style(message, bold=True)]
-    lines += _source(place)
+    lines += source_at(place)
     for line in more:
         note = line.startswith("note: ")
         lines.append(
@@ -67,7 +67,7 @@ def remark(file: str, message: str) -> None:
         click.echo(f"{place}: {click.style('remark: ', fg='blue', bold=True)}{message}", err=True)
 
 
-def _source(place: str) -> list[str]:
+def source_at(place: str) -> list[str]:
     """The source line at a place, and a caret below its column; nothing if the line cannot be read.
 
     A program may name any file in a location. Only regular files that the user named are read, and only their

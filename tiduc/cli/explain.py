@@ -1,6 +1,5 @@
 """explain: prints activity, residuals, costs and choices at kinks."""
 
-import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,11 @@ from tiduc.cli.files import (
     FILE,
     JSON,
     OUTPUT,
-    is_terminal,
-    shows_colours,
     write,
     write_json,
 )
 from tiduc.cli.rules import RULES, read_with
+from tiduc.cli.tables import rendered, table
 from tiduc.explain import Explanation, as_json, explain
 from tiduc.explain.costs import Cost
 from tiduc.explain.orders import Prediction
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 SHOWN = 12  # the most residuals that are listed
 PLACES = 3  # the most places that are listed per kink
-WIDTH = 110
 
 
 @click.command("explain")
@@ -89,36 +86,17 @@ def _explain(
     if as_data:
         write_json(as_json(explanation), output)
     else:
-        write(_rendered(explanation, file, is_terminal(output), shows_colours(output), budget), output)
-
-
-def _rendered(explanation: Explanation, file: str, is_terminal: bool, is_coloured: bool, budget: str) -> str:
-    from rich.console import Console
-
-    out = io.StringIO()
-    width = None if is_terminal else WIDTH
-    console = Console(
-        file=out,
-        force_terminal=is_coloured,
-        color_system="standard" if is_coloured else None,
-        width=width,
-        highlight=False,
-    )
-    for table in _tables(explanation, file, budget):
-        console.print(table)
-        if table.caption is not None:
-            console.print()
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+        write(rendered(_tables(explanation, file, budget), output), output)
 
 
 def _tables(explanation: Explanation, file: str, budget: str) -> Iterable["Table"]:
     heading = f"{file}: @{explanation.name}"
-    yield _table(
+    yield table(
         heading,
         ("input", "type", "active", "why"),
         [(x.name, x.type, "yes" if x.active else "no", x.why) for x in explanation.inputs],
     )
-    yield _table(
+    yield table(
         "Ops",
         ("active", "ops", "why", "such as"),
         [
@@ -128,7 +106,7 @@ def _tables(explanation: Explanation, file: str, budget: str) -> Iterable["Table
         right={1},
     )
     yield from _residuals(explanation, file)
-    yield _table(
+    yield table(
         "Cost",
         ("", "FLOPs", "transcendental", "bytes", "ops"),
         [_cost_row(name, cost, explanation.costs["primal"]) for name, cost in _costs(explanation)],
@@ -138,7 +116,7 @@ def _tables(explanation: Explanation, file: str, budget: str) -> Iterable["Table
     yield from _memory(explanation, file, budget)
     of = "VJP" if "vjp" in explanation.costs else "program"
     total = max(1, (explanation.costs.get("vjp") or explanation.costs["primal"]).flops)
-    yield _table(
+    yield table(
         f"Most expensive ops of the {of}",
         ("op", "type", "where", "FLOPs", "share", "bytes", "times"),
         [
@@ -155,7 +133,7 @@ def _tables(explanation: Explanation, file: str, budget: str) -> Iterable["Table
         ],
         right={3, 4, 5, 6},
     )
-    yield _table(
+    yield table(
         "Choices at kinks",
         ("op", "where", "derivative", "in the program"),
         [
@@ -176,13 +154,13 @@ def _residuals(explanation: Explanation, file: str) -> Iterable["Table"]:
     notes = [f"{len(more)} more, of {in_bytes(sum(x.bytes or 0 for x in more))}"] if more else []
     notes += [f"and these arguments: {', '.join(arguments)}"] if arguments else []
     title = f"Kept for the reverse: {len(kept)} value{'s' * (len(kept) != 1)}, {in_bytes(explanation.residual_bytes)}"
-    yield _table(title, ("value of", "type", "where", "bytes"), rows, right={3}, notes=notes)
+    yield table(title, ("value of", "type", "where", "bytes"), rows, right={3}, notes=notes)
 
 
 def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table"]:
     """Tables of the memory peaks that the VJP can have, and of the values that it recomputes within a budget."""
     if explanation.memory:
-        yield _table(
+        yield table(
             "Memory of the VJP",
             ("peak", "share", "time"),
             [(in_bytes(x.bytes), f"{x.share:.2f}x", f"{x.time:.2f} x") for x in explanation.memory],
@@ -216,7 +194,7 @@ def _memory(explanation: Explanation, file: str, budget: str) -> Iterable["Table
         for x in values[:SHOWN]
     ]
     header = ("value of", "type", "where", "bytes", "runs", "time", "for")
-    yield _table(title, header, rows, right={3, 4, 5}, notes=notes)
+    yield table(title, header, rows, right={3, 4, 5}, notes=notes)
 
 
 def _costs(explanation: Explanation) -> Iterable[tuple[str, Cost | Prediction]]:
@@ -265,36 +243,6 @@ def _places(places: Iterable[str], times: int, file: str) -> str:
     listed = [_place(where, file) for where in places]
     more = f" and {times - PLACES} more" if times > PLACES else ""
     return ", ".join(listed[:PLACES]) + more if listed else f"{times} times"
-
-
-def _table(
-    title: str,
-    header: Iterable[str],
-    rows: Iterable[Iterable[str]],
-    right: Iterable[int] = (),
-    notes: Iterable[str] = (),
-) -> "Table":
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=Text(title, style="bold", no_wrap=True, overflow="ignore"),  # wider than the table
-        caption=Text("\n".join(notes)) if notes else None,
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1),
-    )
-    for i, name in enumerate(header):
-        table.add_column(name, justify="right" if i in set(right) else "left", overflow="fold")
-    count = 0
-    for row in rows:
-        count += 1
-        table.add_row(*(Text(cell) for cell in row))
-    if not count:
-        table.add_row("none")
-    return table
 
 
 COMMANDS = {"explain": _explain}

@@ -150,6 +150,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "size": (("Code, constants and memory, by function", "tiduc size gradient.vmfb"),),
     "cache": (("Its folder, size and number of modules", "tiduc cache info"),),
     "targets": (("All targets and their devices", "tiduc targets --json"),),
+    "trace": (
+        (
+            "The op that made the first NaN of a gradient",
+            "tiduc trace loss.mlir --derivative vjp --input @arguments.npz --first-bad",
+        ),
+        ("Two ops, with their arrays in a file", "tiduc trace model.mlir --only 12 --only tanh -o trace.npz"),
+    ),
     "profile": (
         ("The gradient's dispatches", "tiduc grad loss.mlir | tiduc profile -"),
         ("A trace for Chrome", "tiduc profile model.mlir --trace trace.json"),

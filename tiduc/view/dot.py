@@ -23,6 +23,9 @@ COLOURS = {
 }
 """The border and fill colours of a box, by activity; readable with red-green colour blindness."""
 
+ALARM = "#c00000"
+"""The colour of a box whose values are not finite."""
+
 _TYPES = 2  # the most types that the box of a fold shows
 GREY, DARK = "#6b6b6b", "#1d1d1d"
 MEANING = {
@@ -172,6 +175,8 @@ def _box(box: Box, file: str) -> dict[str, str]:
     if box.kind in ("outer", "constant"):
         said["style"] = ""
         del said["fillcolor"]
+    if box.alarm:
+        said |= {"color": ALARM, "penwidth": "2.5"}
     return said
 
 
@@ -189,6 +194,9 @@ def _label(box: Box, file: str) -> str:
     if small:
         said = html.escape("  ".join(small))
         lines.append(f'<font point-size="10" color="{GREY}">{said}</font>')
+    if box.note:
+        colour = ALARM if box.alarm else DARK
+        lines.append(f'<font point-size="10" color="{colour}">{html.escape(clipped(box.note, WIDTH))}</font>')
     return f"<{'<br/>'.join(lines)}>"
 
 

@@ -4,7 +4,7 @@ Constants and broadcasts of splat constants are written where they are used. If 
 an arrow starts at the box that defines the value there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,17 @@ REGIONS = {"stablehlo.while": ("cond", "do"), "stablehlo.if": ("true", "false")}
 
 
 @stage
-def read_picture(module: ir.Module, activity: Activity, title: str = "") -> Picture:
-    """The scenes of a module. `shown` has those of public functions and graphs."""
-    reader = _Reader(module, activity, title)
+def read_picture(
+    module: ir.Module,
+    activity: Activity,
+    title: str = "",
+    notes: Mapping[IrValue, tuple[str, bool]] | None = None,
+) -> Picture:
+    """The scenes of a module. `shown` has those of public functions and graphs.
+
+    `notes` has a note for the boxes of some values, and whether the note is an alarm.
+    """
+    reader = _Reader(module, activity, title, notes or {})
     for name, op in reader.functions.items():
         reader.function(name, op)
     for op in operations(module.body):
@@ -36,8 +44,15 @@ def read_picture(module: ir.Module, activity: Activity, title: str = "") -> Pict
 
 
 class _Reader:
-    def __init__(self, module: ir.Module, activity: Activity, title: str) -> None:
+    def __init__(
+        self,
+        module: ir.Module,
+        activity: Activity,
+        title: str,
+        notes: Mapping[IrValue, tuple[str, bool]],
+    ) -> None:
         self.picture = Picture(title)
+        self.notes = notes
         self.activity = activity
         self.functions = functions(module)
         self.named = {n: named_values(op) for n, op in self.functions.items() if op.name == "tidu.graph"}
@@ -255,6 +270,10 @@ class _Reader:
         most = next((a for a in ("linear", "active") if a in activity), "inactive")
         types = tuple(label.type_name(y.type) for y in values)
         symbol = next((self.symbols[y] for y in values if y in self.symbols), "")
+        noted = [self.notes[y] for y in values if y in self.notes]
+        if noted:
+            said["note"] = ", ".join(note for note, _ in noted)
+            said["alarm"] = any(alarm for _, alarm in noted)
         box = self.box(scene, types=types, activity=most, symbol=symbol, **said)
         for i, y in enumerate(values):
             self.defined_by[y] = box, i

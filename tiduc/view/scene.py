@@ -19,7 +19,8 @@ class Box:
     `activity` is that of the first result: active, linear or inactive. `place` is a `file:line:col`. `text` is the
     tooltip: for an op, its name in MLIR and the scopes of its location. `symbol` is the name in references. Folds of
     equal stretches all open the scene of the first of them. For each value that a fold reads, `operands` has the box
-    that represents the value in the opened scene, and the value's name and type.
+    that represents the value in the opened scene, and the value's name and type. `note` is a line about
+    the values of a run. `alarm` is set if these values are not finite.
     """
 
     id: str
@@ -33,6 +34,8 @@ class Box:
     symbol: str = ""
     opens: tuple[str, ...] = ()
     operands: tuple[tuple[str, str, str], ...] = ()
+    note: str = ""
+    alarm: bool = False
 
 
 @dataclass(frozen=True)
