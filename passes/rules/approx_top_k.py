@@ -1,5 +1,4 @@
-"""ApproxTopK, the custom call that JAX exports for `approx_max_k` and `approx_min_k`, and PartialReduce, its form on
-TPUs.
+"""ApproxTopK, which JAX exports for `approx_max_k` and `approx_min_k`, and PartialReduce, its form on TPUs.
 
 The operands are values, their indices, and an initial value for each. The results are selected values among the
 greatest (or least) along a dimension, and their indices. Initial values fill places without a selected value. The

@@ -343,8 +343,8 @@ def transpose_graph(
 ) -> Graph:
     """The transpose of a closed graph that is linear in its active inputs, given some cotangents.
 
-    Each input in `sums` adds an input to the transpose, which is added to the cotangent of the input in `sums`. A
-    caller can thus accumulate cotangents. Each input flagged in `steep` adds an output, the mask of its cotangent.
+    For each input in `sums`, the transpose has a further input, to which it adds the cotangent. For each input flagged
+    in `steep`, it has a further output, the mask of the cotangent.
     """
     inputs = list(graph.inputs.values())
     linear = [x for x, flag in zip(inputs, active, strict=True) if flag]

@@ -1,9 +1,8 @@
 """Collectives: the processes of one program exchange values.
 
-Each process has its own x, tangent and cotangent. All processes together compute one function of all their inputs,
-which is differentiated. The inner product of a transpose therefore sums over processes: sum_p <ct_p, dy_p> = sum_p
-<cx_p, dx_p>. Groups, channel and device ids are copied from the op: a channel only says how groups are interpreted, and
-ops may share a channel.
+Each process has its own x, tangent and cotangent. All processes together compute one function of all their inputs.
+The inner product of a transpose therefore sums over processes: sum_p <ct_p, dy_p> = sum_p <cx_p, dx_p>. Groups, channel
+and device ids are copied from the op: a channel only says how groups are read, and ops may share a channel.
 
 Source: the StableHLO specification, "Distribution".
 """

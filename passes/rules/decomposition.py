@@ -56,8 +56,7 @@ def equality_margin(b: StablehloBuilder, op: Definition, w: Value) -> Value:
     """The largest difference at which two values of one matrix count as equal. `w` has the values of each matrix.
 
     The margin is `EQUAL_WITHIN` units in the last place of the largest value. The default is 8 times the square root of
-    the number of values: equal eigenvalues and singular values from LAPACK differed by up to 7 units for 5 values, and
-    31 for 200.
+    the number of values: equal values from LAPACK differed by up to 7 units for 5 values, and 31 for 200.
     """
     ulps = 8 * math.sqrt(shape(w)[-1])
     if EQUAL_WITHIN in op.attributes:

@@ -35,10 +35,7 @@ def einsum(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 
 
 def _is_plain(op: Definition, labels: Sequence[str], target: str) -> bool:
-    """Whether an einsum is a plain sum of products of tensors with one element type.
-
-    No label may occur twice in a tensor, have two sizes, or occur in the result only.
-    """
+    """Whether an einsum is a sum of products, of one element type, without repeated or new labels."""
     tensors, names = (*op.operands, op.result), (*labels, target)
     if [len(of) for of in names] != [rank(x) for x in tensors] or any(len(set(of)) < len(of) for of in names):
         return False

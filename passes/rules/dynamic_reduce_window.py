@@ -1,5 +1,4 @@
-"""dynamic_reduce_window: the call that JAX exports for windows of dynamic sizes; sums over windows, and their
-transpose.
+"""dynamic_reduce_window, the call that JAX exports for windows of dynamic sizes: sums, and their transpose.
 
     y... = custom_call @stablehlo.dynamic_reduce_window(x..., init..., sizes, strides, base, dilation, padding)
 

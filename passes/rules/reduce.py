@@ -38,8 +38,7 @@ def reduce(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | No
 
 
 def _in_tree(b: StablehloBuilder, op: Definition, *operands: Value) -> Sequence[Value]:
-    """Reduces by a tree: applies the body to pairs of partial results, and finally to the initial values and the
-    result.
+    """Reduces by a tree: applies the body to pairs of partial results, and last to the initial values.
 
     The derivative of a product is exact where factors are zero, because it needs no division.
     """

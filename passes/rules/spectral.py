@@ -242,8 +242,7 @@ def unless_coupled(b: StablehloBuilder, inverses: Value, c: Value, dv: Value) ->
 
 
 def infinite(b: StablehloBuilder, c: Value, flags: Value, weights: Value | None = None) -> Value:
-    """A number for each flag: not finite if the flag is set, else 0. The transpose maps the cotangent 0 to 0, not to
-    NaN.
+    """A number for each flag: not finite if the flag is set, else 0. The transpose maps 0 to 0, not to NaN.
 
     The number is a weighted sum of the elements of c, multiplied twice by a large number. The sum is not zero in
     practice. The large number depends on the flags, so that no compiler computes its square in advance.

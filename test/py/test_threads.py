@@ -24,7 +24,8 @@ SCRIPT = Path(in_threads.__file__)
 SAMPLE = "load,errors,unregistered,grad,jacobian,loop,compile and call,eager,link,pickle"
 VALUES = {
     "OPSET", "CompileError", "Executable", "Graph", "InputError", "Model", "OpSet", "ParseError", "Port", "Program",
-    "RequestError", "ResolveError", "RuleError", "Signature", "Split", "TiducError", "Unsupported", "View", "Zero",
+    "RequestError", "ResolveError", "RuleError", "RunTrace", "Signature", "Split", "TiducError",
+    "Unsupported", "View", "Zero",
     "from_jax", "from_onnx", "from_torch", "grad", "import_model", "jit",  # these need other packages
 }  # fmt: skip
 """Public names that are not called: types, and imports of models, which run code of the frameworks."""

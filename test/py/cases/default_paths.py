@@ -113,6 +113,7 @@ COMMANDS: dict[str, str] = {
     "cache": "info",
     "targets": "",
     "profile": "f.mlir",
+    "trace": "f.mlir",
     "calibrate": "",
     "check": "f.mlir",
     "view": "f.mlir",
@@ -287,6 +288,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("--derivative", "--graph", "--fold", "--format"),
     ("--budget",),
     ("--check-memory",),
+    ("--only", "--first-bad", "--iterations", "--limit", "--picture"),
     ("--markdown",),
     ("--irdl",),
     ("--input",),
@@ -298,6 +300,7 @@ OTHERWISE: dict[tuple[str, str], str] = {
     ("batch", "--batch-size"): "batch f.mlir --batch-size 3",
     ("check", "--expect"): "check mlp_f32.mlir --expect mlp_f32.npz",
     ("calibrate", "--target"): "calibrate --target cpu -o rates.json",
+    ("trace", "--only"): "trace f.mlir --only 4 --first-bad --iterations 2 --limit 1 --picture trace.svg",
     ("profile", "--calls"): "profile f.mlir --calls 2 --trace trace.json --json",
     (
         "compile",

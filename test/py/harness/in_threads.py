@@ -201,6 +201,7 @@ CALLS: dict[str, Callable[[], Any]] = {
         str(program().signature) + str(dict(program().defaults)) + str(len(program().differentiated("x")))
     ),
     "cost": lambda: str(shared().cost()),
+    "trace": lambda: str(tiduc.trace(shared(), [A, X], "vjp").rows),
     "picture": lambda: len(shared()._repr_html_()),
     "save": lambda: with_file(program().save, ".mlir"),
     "pickle": lambda: pickle.loads(pickle.dumps(shared())).text,
