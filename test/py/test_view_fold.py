@@ -10,12 +10,16 @@ from harness.pictures import EXP, blocks_of, layers, picture_of, view
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tiduc
+from tiduc.activity import find_activity, functions
 from tiduc.cli import run
 from tiduc.view.dot import dot
 from tiduc.view.draw import draw
+from tiduc.view.first_page import first_page
 from tiduc.view.fold import fold
+from tiduc.view.read import read_picture
 from tiduc.view.repeats import find_repeat
-from tiduc.view.scene import Picture
+from tiduc.view.scene import OPS, Picture
 
 
 def test_layers_are_folded() -> None:
@@ -65,6 +69,29 @@ def test_first_pages_fit_a_window(command: list[str], tmp_path: Path) -> None:
     drawn = page.read_text().partition('"drawn"')[2]
     size = re.search(r"viewBox=[^ ]+ [^ ]+ ([\d.]+) ([\d.]+)", drawn)
     assert size is not None and float(size[1]) <= 1300 and float(size[2]) <= 960
+
+
+def test_still_pictures_show_ops() -> None:
+    """The PNG of a gradient shows ops of the program and of its transpose. The page, which opens parts, has parts."""
+    program = tiduc.load(EXAMPLES / "mlp_f32.mlir")
+    derived, module = program.vjp(), program.view.module
+    assert derived.graphs is module
+    names = [f"@{op}" for op in functions(module) if not op.startswith("S")]
+    for still in (True, False):
+        picture = read_picture(module, find_activity(module, {"main": range(8)}), "")
+        fold(picture)
+        first = first_page(picture, names, still=still)
+        shown = [first.picture.scenes[name] for name in ("@main", "@T0")]
+        boxes = [[box.name for box in scene.boxes.values() if box.kind in OPS] for scene in shown]
+        parts = [name for name in itertools.chain(*boxes) if name.startswith("part")]
+        assert bool(parts) != still
+        if still:
+            assert boxes[0].count("dot_general") == 3 and boxes[1].count("dot_general") == 6
+        else:  # the numbers of the parts of each scene leave out none
+            for names_of in boxes:
+                numbers = [re.fullmatch(r"part (\d+) of (\d+)", name) for name in names_of]
+                found = [tuple(map(int, match.groups())) for match in numbers if match]
+                assert found == [(i + 1, len(found)) for i in range(len(found))]
 
 
 def test_very_many_externals_are_counted(tmp_path: Path) -> None:

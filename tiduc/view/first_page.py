@@ -8,13 +8,19 @@ from tiduc.view.side_by_side import SideBySide, side_by_side
 
 _PARTS_BESIDE = 7  # the number of parts of a scene that is drawn beside another scene
 _FITS_BESIDE = 18  # the most boxes of such a scene that is not split
+_FITS_STILL = 150  # the most boxes of a scene of a still picture that is not split
 
 
-def first_page(picture: Picture, names: list[str], fold: bool = True) -> SideBySide:
-    """The scenes to show first. With `fold`, large scenes of the picture are folded into parts, in place."""
+def first_page(picture: Picture, names: list[str], fold: bool = True, still: bool = False) -> SideBySide:
+    """The scenes to show first. With `fold`, large scenes of the picture are folded into parts, in place.
+
+    Nobody can open a part of a `still` picture, so that only much larger scenes have parts.
+    """
     parts, fits = (_PARTS_BESIDE, _FITS_BESIDE) if len(names) > 1 else (PARTS, FITS)
     for name in names if fold else ():
-        split_into_parts(picture, picture.scenes[name], parts, fits)
+        scene = picture.scenes[name]
+        if not still or len(scene.boxes) > _FITS_STILL:
+            split_into_parts(picture, scene, parts, fits)
     derivative = side_by_side(picture, names)
     if derivative is not None:
         return derivative

@@ -56,11 +56,11 @@ def _split(picture: Picture, scene: Scene, parts: int) -> list[Scene]:
     bounds = _bounds(scene, ids, parts)
     stretches = [ids[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
     made = []
-    for i, stretch in enumerate(stretches):
-        if len(stretch) > 1:
-            label = f"part {i + 1} of {len(stretches)}"
-            title = f"{label} of {scene.title}"
-            made.append(fold_stretch(picture, scene, str(i + 1), title, label, stretch))
+    several = [stretch for stretch in stretches if len(stretch) > 1]  # a single op stays an op
+    for i, stretch in enumerate(several, 1):
+        label = f"part {i} of {len(several)}"
+        title = f"{label} of {scene.title}"
+        made.append(fold_stretch(picture, scene, str(i), title, label, stretch))
     return made
 
 

@@ -9,8 +9,8 @@ _DOTS = "  graph [dpi=144 bgcolor=white];\n"
 
 
 def picture_in_png(picture: Picture, names: list[str], file: str = "", fold: bool = True) -> bytes:
-    """The scenes as PNG. With `fold`, large scenes are folded into parts, as in the page."""
-    first = first_page(picture, names, fold)
+    """The scenes as PNG. With `fold`, scenes with too many boxes to be drawn together are folded into parts."""
+    first = first_page(picture, names, fold, still=True)
     ((source, _),) = fitting([dot(first.picture, first.names, file, upward=first.upward)])
     return png_of(source)
 
