@@ -172,6 +172,82 @@ def test_the_report(capsysbinary: Any, tmp_path: Path) -> None:
     assert told(capsysbinary, file, "--input", "3xf32=0.1")[0] == 1
 
 
+WRONG = """func.func @main(%x: tensor<3xf64>, %n: tensor<i32>) -> tensor<3xf64> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0 = stablehlo.exponential %x : tensor<3xf64>
+  %r:2 = stablehlo.while(%i = %zero, %a = %0) : tensor<i32>, tensor<3xf64>
+    cond {
+    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %s = stablehlo.tanh %a : tensor<3xf64>
+    %c = func.call @square(%s) : (tensor<3xf64>) -> tensor<3xf64>
+    stablehlo.return %j, %c : tensor<i32>, tensor<3xf64>
+  }
+  %1 = stablehlo.multiply %r#1, %0 : tensor<3xf64>
+  return %1 : tensor<3xf64>
+}
+func.func private @square(%x: tensor<3xf64>) -> tensor<3xf64> attributes {tidu.jvp = @jvp} {
+  %0 = stablehlo.multiply %x, %x : tensor<3xf64>
+  return %0 : tensor<3xf64>
+}
+func.func private @jvp(%x: tensor<3xf64>, %dx: tensor<3xf64>) -> (tensor<3xf64>, tensor<3xf64>) {
+  %0 = stablehlo.multiply %x, %x : tensor<3xf64>
+  %1 = stablehlo.multiply %x, %dx : tensor<3xf64>
+  %2 = stablehlo.SUM %1, %1 : tensor<3xf64>
+  return %0, %2 : tensor<3xf64>, tensor<3xf64>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("total", "rule", "op"),
+    [
+        ("add", None, None),
+        ("subtract", None, "12:10: the JVP of call @square"),
+        ("add", "tanh", "11:10: the JVP of tanh"),
+    ],
+)
+def test_the_op_at_fault(
+    capsysbinary: Any, tmp_path: Path, total: str, rule: str | None, op: str | None
+) -> None:
+    """A wrong JVP of the user's, or a wrong rule, of an op in a loop is named with its line, and no other op is."""
+    file, rules = tmp_path / "f.mlir", tmp_path / "rules.py"
+    file.write_text(WRONG.replace("SUM", total))
+    rules.write_text(
+        "import tiduc\nOPSET = tiduc.OPSET.extended()\n"
+        + (f"OPSET.elementwise('stablehlo.{rule}', lambda b, x, y: b.constant(1, y))\n" if rule else "")
+    )
+    status, out = told(capsysbinary, str(file), "--rules", str(rules), "--input", "random", "--input", "n=2")
+    assert status == (op is not None)
+    faults = [line for line in out.splitlines() if "is at fault" in line]
+    assert len(faults) == (op is not None)
+    if op is not None:
+        assert faults[0].startswith(f"{file}:{op} is at fault: relative error ")
+        assert out.splitlines()[-1].strip() == "^"
+
+
+def test_no_op_at_fault(capsysbinary: Any, tmp_path: Path) -> None:
+    """If only stored numbers disagree, each op agrees by itself; JSON lists no op."""
+    file = tmp_path / "f.mlir"
+    np.savez(tmp_path / "e.npz", **{"grad.0": np.zeros(4, np.float32), "input.0": np.ones(4, np.float32)})
+    file.write_text(
+        TANH.replace("-> tensor<4xf32>", "-> tensor<f32>").replace(
+            "return %y : tensor<4xf32>",
+            """%c = stablehlo.constant dense<0.0> : tensor<f32>
+  %z = stablehlo.reduce(%y init: %c) applies stablehlo.add across dimensions = [0]
+    : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+  return %z : tensor<f32>""",
+        )
+    )
+    status, out = told(capsysbinary, str(file), "--expect", str(tmp_path / "e.npz"))
+    assert status == 1 and "the derivative of each op agrees by itself" in out
+    status, out = told(capsysbinary, str(file), "--expect", str(tmp_path / "e.npz"), "--json")
+    assert status == 1 and json.loads(out)["ops_at_fault"] == []
+
+
 # ---- its parts
 
 

@@ -11,10 +11,9 @@ The program is first widened to f64 (`passes/widen.py`), where a wrong rule stan
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from tiduc.checking.comparisons import (
     Comparison,
@@ -39,7 +38,7 @@ MODES = ("fwd", "rev")
 
 def check(
     program: Program,
-    arguments: Sequence[Any],
+    arguments: Sequence[ArrayLike],
     run: Run = Program.compile,
     wrt: Sequence[int | str] | None = None,
     expected: Mapping[str, Array] | None = None,
@@ -61,8 +60,31 @@ def check(
     are compared with derivatives of the program that is not widened. Raises `InputError` if `arguments` do not match
     the program's inputs; `RequestError` for an unknown mode, dtype or order, or where no input is differentiable.
     """
-    if not modes or not set(modes) <= set(MODES) or dtype not in DTYPES or order not in (1, 2):
-        raise RequestError(f"invalid modes, dtype or order: {list(modes)}, {dtype!r}, {order}")
+    if order not in (1, 2):
+        raise RequestError(f"invalid modes, dtype or order: {order}")
+    point = point_of(program, arguments, run, wrt, seed, rtol=rtol, dtype=dtype, modes=modes)
+    for each in (point, *(_derived(point, mode) for mode in modes if order > 1)):
+        yield from compared(each)
+    if expected is not None:
+        inputs = zip(point.arguments, program.signature.inputs, strict=True)
+        narrow = [x.astype(v.type.dtype) for x, v in inputs]
+        yield from _stored(program, narrow, run, [*point.positions], expected)
+
+
+def point_of(
+    program: Program,
+    arguments: Sequence[ArrayLike],
+    run: Run = Program.compile,
+    wrt: Sequence[int | str] | None = None,
+    seed: int = 0,
+    *,
+    rtol: float | None = None,
+    dtype: str = "f64",
+    modes: Sequence[str] = MODES,
+) -> Point:
+    """The point at which `check` compares derivatives; parameters and errors are those of `check`."""
+    if not modes or not set(modes) <= set(MODES) or dtype not in DTYPES:
+        raise RequestError(f"invalid modes, dtype or order: {list(modes)}, {dtype!r}")
     positions = [program.inputs.index(port) for port in program.differentiated(wrt)]
     if not positions:
         raise RequestError("no input is differentiable")
@@ -70,12 +92,7 @@ def check(
     given = _accepted(program, wide, arguments)
     epsilon = max(epsilon_of(given[i].dtype) for i in positions)
     rtol = max(1e-6, 1e2 * epsilon ** (2 / 3)) if rtol is None else rtol
-    point = Point(wide, given, positions, run, modes, rtol, epsilon, np.random.default_rng(seed))
-    for each in (point, *(_derived(point, mode) for mode in modes if order > 1)):
-        yield from compared(each)
-    if expected is not None:
-        narrow = [x.astype(v.type.dtype) for x, v in zip(given, program.signature.inputs, strict=True)]
-        yield from _stored(program, narrow, run, positions, expected)
+    return Point(wide, given, positions, run, modes, rtol, epsilon, np.random.default_rng(seed))
 
 
 @stage
@@ -90,7 +107,7 @@ def in_double(program: Program) -> Program:
     return wide.rematerialize(program.memory)
 
 
-def _accepted(program: Program, wide: Program, arguments: Sequence[NDArray[Any]]) -> list[Array]:
+def _accepted(program: Program, wide: Program, arguments: Sequence[ArrayLike]) -> list[Array]:
     """The arguments, converted to the input types of `wide`; each may have the type of its input in either program."""
     check_count(program.name, program.signature, arguments)
     accepted = []

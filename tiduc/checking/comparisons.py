@@ -130,7 +130,7 @@ def _comparisons(p: Point, value: Call, jvp: Call | None, vjp: Call | None) -> I
         along.append(_Along(differences, dy))
         where = f"along {p.program.inputs[position].name}"
         for j, tangent in enumerate(dy or ()):
-            comparison = _elementwise(tangent, differences[j], drawn.y[j], p)
+            comparison = compare_elements(tangent, differences[j], drawn.y[j], p)
             name = f"tangent of {drawn.names[j]}, against central differences"
             yield replace(comparison, name=name, where=where)
     if vjp is None:
@@ -139,11 +139,13 @@ def _comparisons(p: Point, value: Call, jvp: Call | None, vjp: Call | None) -> I
         pulled = vjp(*p.arguments, *_only(j, drawn.ct))[count:]
         for i, (position, cx, dx) in enumerate(zip(p.positions, pulled, drawn.dx, strict=True)):
             name, where = f"cotangent of {p.program.inputs[position].name}", f"from {drawn.names[j]}"
-            comparison = _product((cx, dx), ct, along[i].differences[j], drawn.y[j], p.rtol, p)
+            comparison = compare_products((cx, dx), ct, along[i].differences[j], drawn.y[j], p.rtol, p)
             yield replace(comparison, name=f"{name}, against central differences", where=where)
             if (dy := along[i].dy) is not None:
-                exact = DifferenceEstimate(_wide(dy[j]), np.zeros(dy[j].shape))
-                comparison = _product((cx, dx), ct, exact, drawn.y[j], max(p.rtol / 100, 1e4 * p.epsilon), p)
+                exact = DifferenceEstimate(wide(dy[j]), np.zeros(dy[j].shape))
+                comparison = compare_products(
+                    (cx, dx), ct, exact, drawn.y[j], max(p.rtol / 100, 1e4 * p.epsilon), p
+                )
                 yield replace(comparison, name=f"{name}, against tangents (adjoint identity)", where=where)
 
 
@@ -152,13 +154,13 @@ def _draw(p: Point, value: Call) -> _Drawn:
     results = value(*p.arguments)
     for j in differentiable(p.program):
         name, x = p.program.outputs[j].name, results[j]
-        if x.size and not np.any(np.isfinite(_wide(x))):
+        if x.size and not np.any(np.isfinite(wide(x))):
             raise InputError(f"{name} is not finite at these arguments; give others with --input")
         y.append(x)
         names.append(name)
     at = [p.arguments[i] for i in p.positions]
-    dx = [_scaled(random_like(x, p.generator), x) for x in at]
-    ct = [np.where(np.isfinite(_wide(x)), random_like(x, p.generator), 0).astype(x.dtype) for x in y]
+    dx = [scaled(random_like(x, p.generator), x) for x in at]
+    ct = [np.where(np.isfinite(wide(x)), random_like(x, p.generator), 0).astype(x.dtype) for x in y]
     return _Drawn(dx, ct, y, names)
 
 
@@ -168,9 +170,9 @@ def _line(p: Point, value: Call, position: int, dx: Array) -> Callable[[float], 
 
     def at(distance: float) -> list[Array]:
         moved = list(p.arguments)
-        moved[position] = (_wide(moved[position]) + distance * _wide(dx)).astype(dx.dtype)
+        moved[position] = (wide(moved[position]) + distance * wide(dx)).astype(dx.dtype)
         results = value(*moved)
-        return [_wide(results[j]) for j in smooth]
+        return [wide(results[j]) for j in smooth]
 
     return at
 
@@ -180,24 +182,24 @@ def _only(i: int, arrays: Sequence[Array]) -> list[Array]:
     return [x if i == j else np.zeros_like(x) for j, x in enumerate(arrays)]
 
 
-def _scaled(tangent: Array, x: Array) -> Array:
+def scaled(tangent: Array, x: Array) -> Array:
     """The tangent multiplied by the root mean square of the finite elements of `x`.
 
     Thus a step is neither lost in rounding nor far from the input.
     """
-    sizes = np.abs(_wide(x)[np.isfinite(_wide(x))])
+    sizes = np.abs(wide(x)[np.isfinite(wide(x))])
     size = float(np.sqrt(np.mean(sizes**2))) if sizes.size else 0.0
-    return (_wide(tangent) * (size if np.isfinite(size) and size else 1.0)).astype(tangent.dtype)
+    return (wide(tangent) * (size if np.isfinite(size) and size else 1.0)).astype(tangent.dtype)
 
 
-def _elementwise(tangent: Array, known: DifferenceEstimate, y: Array, p: Point) -> Comparison:
+def compare_elements(tangent: Array, known: DifferenceEstimate, y: Array, p: Point) -> Comparison:
     """The comparison of the element whose error is the largest multiple of its tolerance."""
-    finite = np.isfinite(_wide(y))
+    finite = np.isfinite(wide(y))
     if not np.any(finite):
         return Comparison("", 0.0, p.rtol)
-    value, dy = known.value[finite], _wide(tangent)[finite]
+    value, dy = known.value[finite], wide(tangent)[finite]
     with np.errstate(all="ignore"):
-        floor = max(_SMALL * _largest(value), p.epsilon ** (1 / 3) * _largest(_wide(y)[finite]))
+        floor = max(_SMALL * _largest(value), p.epsilon ** (1 / 3) * _largest(wide(y)[finite]))
         scale = np.maximum(np.maximum(np.abs(value), floor), np.finfo(float).tiny)
         error, uncertainty = np.abs(dy - value) / scale, known.uncertainty[finite] / scale
         tolerance = p.rtol + np.minimum(4 * uncertainty, _MARGIN * p.rtol)
@@ -205,14 +207,14 @@ def _elementwise(tangent: Array, known: DifferenceEstimate, y: Array, p: Point) 
     return Comparison("", float(error[at]), float(tolerance[at]), float(uncertainty[at]))
 
 
-def _product(
+def compare_products(
     pulled: tuple[Array, Array], ct: Array, known: DifferenceEstimate, y: Array, tolerance: float, p: Point
 ) -> Comparison:
     """Compares <J* ct, dx> with <ct, tangent>."""
-    finite = np.isfinite(_wide(y))
+    finite = np.isfinite(wide(y))
     back, forward = _terms(*pulled), _terms(ct[finite], known.value[finite])
     with np.errstate(all="ignore"):
-        floor = p.epsilon ** (1 / 3) * _norm(_wide(ct)[finite] * _wide(y)[finite])
+        floor = p.epsilon ** (1 / 3) * _norm(wide(ct)[finite] * wide(y)[finite])
         scale = max(_norm(forward), floor, float(np.finfo(float).tiny))
         error = abs(float(np.sum(back)) - float(np.sum(forward))) / scale
         rounding = 10 * p.epsilon * float(np.sum(np.abs(back)) + np.sum(np.abs(forward)))
@@ -223,7 +225,7 @@ def _product(
 
 def _terms(a: Array, b: Array) -> Array:
     """The terms of the real inner product Re(sum conj(a) b)."""
-    return np.asarray(np.real(np.conj(_wide(a)) * _wide(b)))
+    return np.asarray(np.real(np.conj(wide(a)) * wide(b)))
 
 
 def _norm(x: Array) -> float:
@@ -234,5 +236,5 @@ def _largest(x: Array) -> float:
     return float(np.max(np.abs(x), initial=0.0))
 
 
-def _wide(x: Array) -> Array:
+def wide(x: Array) -> Array:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)

@@ -1,24 +1,27 @@
 """check: compares derivatives, one line per comparison."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
 from tiduc.backends.backend import Options, compile_program
-from tiduc.checking.check import DTYPES, MODES, check, in_double
+from tiduc.checking.by_op import OpError, ops_at_fault
+from tiduc.checking.check import DTYPES, MODES, check, in_double, point_of
 from tiduc.checking.comparisons import Call, Comparison, Run
 from tiduc.cli.derivatives import LOOP_MEMORY, MEMORY, WRT, parse_wrt
-from tiduc.cli.diagnostics import about, is_quiet, waiting
+from tiduc.cli.diagnostics import about, is_quiet, remark, source_at, waiting
 from tiduc.cli.execution import ENGINE, INPUTS, TARGET, arguments, compiling
 from tiduc.cli.files import ENTRY, FILE, JSON, write, write_json
 from tiduc.cli.random_seeds import SEED
 from tiduc.cli.rules import RULES, read_with
-from tiduc.dialect.errors import InputError
+from tiduc.dialect.errors import InputError, TiducError
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, read_npz
 
+_MOST = 3  # the most ops at fault that are printed
 _AGREES = click.style("agrees", fg="green")
 _DISAGREES = click.style("DISAGREES", fg="red", bold=True)
 
@@ -110,25 +113,23 @@ def _check(
         program = program.rematerialize(memory)
         expected = read_npz(expect) if expect is not None else None
         given = _arguments(program, inputs, seed, dtype, expected, str(expect))
-        comparisons = []
-        for c in check(
-            program,
-            given,
-            _engine(engine, options),
-            parse_wrt(program, wrt),
-            expected,
-            seed,
-            order=order,
-            rtol=rtol,
-            dtype=dtype,
-            modes=modes,
-        ):
+        comparisons, run, positions = [], _engine(engine, options), parse_wrt(program, wrt)
+        asked: dict[str, Any] = {"rtol": rtol, "dtype": dtype, "modes": modes}
+        for c in check(program, given, run, positions, expected, seed, order=order, **asked):
             if not as_data and not (c.agrees and is_quiet()):
                 write(_line(c))
             comparisons.append(c)
     wrong = [c for c in comparisons if not c.agrees]
+    faults: list[OpError] = []
+    if wrong:
+        try:
+            with waiting("looking for the op at fault"):
+                faults = ops_at_fault(point_of(program, given, run, positions, seed, **asked))
+        except TiducError as error:  # the comparisons are known, and are printed all the same
+            remark(file, f"cannot check op by op: {error.message}")
     if as_data:
-        write_json({"file": file, "agrees": not wrong, "comparisons": [_data(c) for c in comparisons]})
+        data = {"file": file, "agrees": not wrong, "comparisons": [_data(c) for c in comparisons]}
+        write_json(data | {"ops_at_fault": [_fault(x) for x in faults]})
         return int(bool(wrong))
     if not wrong and is_quiet():
         return 0
@@ -136,6 +137,7 @@ def _check(
     count = f"{len(comparisons)} comparison{'s' * (len(comparisons) != 1)}"
     if wrong:
         write(f"{file}: {len(wrong)} of {count} disagree\n")
+        write("".join(_lines_of(faults, file)))
         return 1
     write(f"{file}: the derivatives agree{against} finite differences, in {count}\n")
     return 0
@@ -155,6 +157,28 @@ def _data(c: Comparison) -> dict[str, object]:
     numbers = {"error": c.error, "tolerance": c.tolerance, "uncertainty": c.uncertainty}
     finite = {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}
     return {"name": c.name, "agrees": bool(c.agrees), "where": c.where, **finite}
+
+
+def _lines_of(faults: Sequence[OpError], file: str) -> Iterator[str]:
+    """Lines that name the ops whose own derivative disagrees, one for each op, with the lines of the source."""
+    if not faults:
+        yield f"{file}: the derivative of each op agrees by itself, or no op has one\n"
+    for fault in list({x.site.number: x for x in reversed(faults)}.values())[::-1][:_MOST]:
+        place = click.style(f"{fault.site.place or file}: ", bold=True)
+        what = f"the {'JVP' if fault.mode == 'fwd' else 'VJP'} of {fault.site.short} is at fault"
+        c = fault.comparison
+        error = f"relative error {c.error:.1e} (tolerance {c.tolerance:.1e})"
+        yield f"{place}{click.style(what, fg='red', bold=True)}: {error}\n"
+        yield from (f"{line}\n" for line in source_at(fault.site.place))
+    more = len({x.site.number for x in faults}) - _MOST
+    if more > 0:
+        yield f"and {more} more: see --json\n"
+
+
+def _fault(fault: OpError) -> dict[str, object]:
+    """An op at fault as JSON."""
+    numbers = {name: x for name, x in _data(fault.comparison).items() if name in ("error", "tolerance")}
+    return {"op": fault.site.name, "place": fault.site.place, "mode": fault.mode, **numbers}
 
 
 def _engine(engine: str, options: Options) -> Run:

@@ -7,5 +7,4 @@ summaries.py        norms, extremes, and NaNs and infinities
 origin.py           the op that made the first NaN or infinity
 trace.py            `trace`: all of these
 picture.py          the program as a picture, with norms in its boxes
-local.py            the ops whose own derivative disagrees with finite differences
 """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiduc.tracing.summaries import Summary
-from tiduc.tracing.survey import Read, Site, Survey
+from tiduc.tracing.survey import Read, Site, Survey, settled
 
 NAN, INFINITY = "NaN", "infinity"
 
@@ -113,13 +113,8 @@ def _is_bad(
 
     A value without a summary counts as finite, as inputs do: `first_bad` has looked at these.
     """
-    while read is not None and read.kind == "carry":
-        depth, carry = len(found.loops[read.region]), found.carries[read.region][read.number]
-        *around, last = iteration[:depth]
-        iteration = (*around, last - 1) if last else tuple(around)
-        read = carry.returned if last else carry.init
+    read, at = settled(found, read, iteration)
     summary = of.get(read.number) if read is not None and read.kind == "site" else None
     if summary is None:
         return False
-    at = iteration[: summary.ran.ndim]
     return bool(summary.nans[at] or (kind == INFINITY and summary.infinities[at]))

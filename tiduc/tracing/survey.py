@@ -67,8 +67,8 @@ class CarriedReads:
 class Survey:
     """The sites of one graph, and for each loop body its parents, its first site and its carries.
 
-    `values` (the `ir.Value` of each site), `controls` and `number` belong to the module that was surveyed. The other
-    fields are equal for all clones of the module.
+    `values` (the `ir.Value` of each site), `controls`, `number` and `reads` belong to the module that was surveyed. The
+    other fields are equal for all clones of the module.
     """
 
     sites: list[Site] = field(default_factory=list)
@@ -87,6 +87,9 @@ class Survey:
         default_factory=dict
     )  # first result of a loop or branch -> regions
     number: dict[Any, int] = field(default_factory=dict)  # value -> the number of its site
+    reads: dict[Any, Read] = field(
+        default_factory=dict
+    )  # value -> what an op that has it as an operand reads
     untraced: set[str] = field(default_factory=set)  # places of values whose type cannot be recorded
 
 
@@ -100,9 +103,26 @@ def survey(graph: IrOp) -> Survey:
     walk = _Walk()
     block = graph.regions[0].blocks[0]
     for i, x in enumerate(block.arguments):
-        walk.reads[x] = Read("input", i)
+        walk.survey.reads[x] = Read("input", i)
     walk.block(block, (), ())
     return walk.survey
+
+
+def settled(
+    found: Survey, read: Read | None, iteration: tuple[int, ...]
+) -> tuple[Read | None, tuple[int, ...]]:
+    """The site or input that a read stands for in an iteration, and the iteration of that site's value.
+
+    A carry is the value that the body returned in the iteration before, or the initial value. None if it is unknown.
+    """
+    while read is not None and read.kind == "carry":
+        depth, carry = len(found.loops[read.region]), found.carries[read.region][read.number]
+        *around, last = iteration[:depth]
+        iteration = (*around, last - 1) if last else tuple(around)
+        read = carry.returned if last else carry.init
+    if read is None or read.kind == "input":
+        return read, ()
+    return read, iteration[: len(found.sites[read.number].loops)]
 
 
 def control(op: IrOp) -> Iterator[tuple[ir.Block, bool]]:
@@ -117,7 +137,6 @@ def control(op: IrOp) -> Iterator[tuple[ir.Block, bool]]:
 class _Walk:
     def __init__(self) -> None:
         self.survey = Survey()
-        self.reads: dict[IrValue, Read] = {}
         self.regions = 0
 
     def block(self, block: ir.Block, regions: tuple[int, ...], loops: tuple[int, ...]) -> None:
@@ -131,7 +150,8 @@ class _Walk:
             numbers = [self.region(op, inner, is_loop, regions, loops) for inner, is_loop in control(op)]
             if numbers:
                 self.survey.controls[op.results[0]] = tuple(numbers)
-            reads = [self.reads[x] for x in (*op.operands, *captured(op)) if x in self.reads]
+            known = self.survey.reads
+            reads = [known[x] for x in (*op.operands, *captured(op)) if x in known]
             for i, y in enumerate(op.results):
                 self.site(op, i, y, regions, loops, tuple(reads))
 
@@ -145,12 +165,12 @@ class _Walk:
         of.loops[number] = loops = (*loops, number) if is_loop else loops
         if is_loop:
             for j, x in enumerate(block.arguments):
-                self.reads[x] = Read("carry", j, number)
+                of.reads[x] = Read("carry", j, number)
         self.block(block, (*regions, number), loops)
         if is_loop:
             ends = terminator(block).operands
             pairs = zip(op.operands, ends, strict=True)
-            of.carries[number] = tuple(CarriedReads(self.reads.get(x), self.reads.get(y)) for x, y in pairs)
+            of.carries[number] = tuple(CarriedReads(of.reads.get(x), of.reads.get(y)) for x, y in pairs)
         return number
 
     def site(
@@ -174,7 +194,7 @@ class _Walk:
         self.survey.sites.append(site)
         self.survey.values.append(y)
         self.survey.number[y] = number
-        self.reads[y] = Read("site", number)
+        self.survey.reads[y] = Read("site", number)
 
 
 def _recordable(type_: ir.Type, is_static: bool) -> TensorType | None:
