@@ -1,5 +1,7 @@
 """Programs and checkpoints as single eager invocations; Python control flow, rehearsals, and the example."""
 
+import inspect
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,8 +12,9 @@ from cases.control_flow_programs import LONG, PROGRAMS
 from harness.eager_check import V, W, X
 from harness.example_files import script
 
+import tiduc
 from tiduc.dialect.errors import InputError, RequestError
-from tiduc.eager import Array, Iree, call, checkpoint, executing, grad, no_grad, rehearsing
+from tiduc.eager import Array, Iree, call, checkpoint, executing, grad, no_grad, program_of, rehearsing
 from tiduc.loading import load
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -212,3 +215,58 @@ def test_the_example_trains_as_jax_does() -> None:
         np.testing.assert_allclose(actual, value, rtol=1e-5)
         layers = jax.tree.map(lambda p, d: p - 0.5 * d, layers, gradient)
     assert losses[-1] < losses[0]
+
+
+# ---- programs of eager functions -----------------------------------------------------------------------------------
+
+
+def steps(x: Array, n: Array) -> tuple[Array, Array]:
+    """Views, writes, a closure, and Python's control flow."""
+    y = x
+    for _ in range(2):
+        y = np.log(y) * WEIGHTS
+    y[0] = 1.0
+    z = y.reshape(2, 1)
+    return z.T, (y * n).sum() if n.item() > 0 else y
+
+
+WEIGHTS = np.array([2.0, 3.0])
+
+
+def test_the_program_of_a_function() -> None:
+    """The program gives the function's values and derivatives for other arguments, and its ops have Python's lines."""
+    program = program_of(steps, np.array([2.0, 3.0]), 3.0)
+    x, n = Array([2.5, 4.0], requires_grad=True), Array(2.0)
+    z, total = steps(x, n)
+    total.backward()
+    assert repr(program).startswith("<Program main(x: 2xf64, n: f64) -> ")
+    assert str(program).count("stablehlo.log") == 2
+    compiled = program.compile(engine="reference")
+    for value, expected in zip(compiled(x.data, n.data), (z, total), strict=True):
+        np.testing.assert_allclose(value, expected.data)
+    scalar = replace(program, outputs=program.outputs[1:])
+    gradient = scalar.grad("x").compile(engine="reference")(x.data, n.data)
+    assert x.grad is not None
+    np.testing.assert_allclose(gradient[0], x.grad.data)
+
+
+def test_the_first_nan_of_an_eager_program() -> None:
+    """The second logarithm is of a negative number; its line and column are those of the Python code."""
+    program = program_of(steps, np.array([2.0, 0.5]), 3.0)
+    traced = tiduc.trace(program, [[2.0, 0.5], 3.0], run=lambda each: each.compile(engine="reference"))
+    (origin,) = traced.origins
+    code, first = inspect.getsourcelines(steps)
+    line = first + next(i for i, text in enumerate(code) if "np.log" in text)
+    column = code[line - first].index("np.log") + 1
+    assert (origin.op, origin.place) == ("stablehlo.log", f"{__file__}:{line}:{column}")
+    np.testing.assert_allclose(traced.arrays[f"{line}.log"], np.log([2.0, 0.5]))
+
+
+def test_arguments_of_program_of() -> None:
+    """An array that is given twice is two inputs. Something else than arrays as a result is refused."""
+    x = Array([2.0])
+    program = program_of(lambda a, b: a - b, x, x)
+    with pytest.raises(RequestError, match="something else than arrays"):
+        program_of(lambda a: a.data, x)
+    (result,) = program.compile(engine="reference")(np.array([5.0]), np.array([3.0]))
+    assert result == 2.0

@@ -15,6 +15,7 @@ an `Executor`.
     session, record, graphs, executors                      run an op, and record it
     gradients, cotangents, walk                             backward
     calls, checkpoints                                      whole programs, and rematerialization
+    programs                                                the ops that a function runs, as a program
 """
 
 from importlib import import_module
@@ -25,6 +26,7 @@ from tiduc.eager.checkpoints import checkpoint
 from tiduc.eager.executors import Compiling, Executor, Interpreter, Iree
 from tiduc.eager.gradients import backward_from, grad
 from tiduc.eager.graphs import Graphs, RecordedGraph, TransposedLinear
+from tiduc.eager.programs import program_of
 from tiduc.eager.record import EagerInput, EagerOutput, KeySource, Recorder, Trace
 from tiduc.eager.session import Session, executing, no_grad, rehearsing, session
 from tiduc.eager.walk import backward, recorded_backward
@@ -53,6 +55,7 @@ __all__ = [
     "executing",
     "grad",
     "no_grad",
+    "program_of",
     "recorded_backward",
     "rehearsing",
     "session",

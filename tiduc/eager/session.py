@@ -1,8 +1,12 @@
 """Sessions: the executor and the recorder of eager arrays, and whether invocations are recorded."""
 
+import itertools
+import sys
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -35,6 +39,16 @@ class Keys:
         return Key()
 
 
+@dataclass(frozen=True, eq=False)
+class Invocation:
+    """One run of a graph: its inputs, its results, and the line and column of the user's code that asked for it."""
+
+    graph: RecordedGraph
+    inputs: Sequence[EagerInput]
+    results: Sequence[EagerInput]
+    place: tuple[str, int, int]
+
+
 class Session:
     """Runs invocations on an executor, and records those with an input that requires grad.
 
@@ -52,6 +66,12 @@ class Session:
 
     def invoke(self, graph: RecordedGraph, values: Sequence[EagerInput]) -> list[EagerInput]:
         """The results of a graph on these values."""
+        results = self._invoke(graph, values)
+        if (log := _log.get()) is not None:
+            log.append(Invocation(graph, list(values), results, _place()))
+        return results
+
+    def _invoke(self, graph: RecordedGraph, values: Sequence[EagerInput]) -> list[EagerInput]:
         data = self.executor.execute_forward(graph, [x.data for x in values])
         for y in data:
             y.setflags(write=False)
@@ -62,6 +82,7 @@ class Session:
 
 
 _recording: ContextVar[bool] = ContextVar("recording", default=True)
+_log: ContextVar[list[Invocation] | None] = ContextVar("log", default=None)
 _session: ContextVar[Session | None] = ContextVar("session", default=None)
 
 
@@ -131,6 +152,28 @@ def recording_if(wanted: bool) -> Iterator[None]:
         yield
     finally:
         _recording.reset(token)
+
+
+@contextmanager
+def logged() -> Iterator[list[Invocation]]:
+    """A list, to which the block adds its invocations, whether they are recorded or not."""
+    log: list[Invocation] = []
+    token = _log.set(log)
+    try:
+        yield log
+    finally:
+        _log.reset(token)
+
+
+def _place() -> tuple[str, int, int]:
+    """The file, line and column of the innermost frame outside of tiduc and NumPy."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("tiduc", "numpy"):
+        frame = frame.f_back
+    if frame is None:
+        return "", 0, 0
+    positions = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    return frame.f_code.co_filename, frame.f_lineno, (positions[2] or 0) + 1
 
 
 def is_recording() -> bool:
