@@ -50,7 +50,7 @@ _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 _LLVM = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-loop-vectorization=true",  # 0.65 to 1 times the run time, together with unrolling
+    "--iree-llvmcpu-loop-vectorization=true",  # both flags reduce the run time to 0.65 to 1 times
     "--iree-llvmcpu-loop-unrolling=true",
     _KEEP_F64,
 )

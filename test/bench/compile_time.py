@@ -61,7 +61,7 @@ def measured(name: str, without_xla: bool) -> Sequence[float]:
     source, *others = sources_of(tiduc.load(text))
     passes = used() - started
     compiles, whole, _ = timed(source)
-    while not compiles and others:  # the time of a source that does not compile counts as passes
+    while not compiles and others:  # the time of rejected sources is added to that of the passes
         passes += whole
         source = others.pop(0)
         compiles, whole, _ = timed(source)

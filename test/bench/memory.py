@@ -37,7 +37,10 @@ BUDGETS = ("none", "0.5x", "min")
 
 
 class Row(NamedTuple):
-    """The KiB of arrays that are always live. For each budget: the other KiB, by model and by IREE; both times."""
+    """The KiB of arrays that are always live; and by budget, the KiB of other arrays and the time.
+
+    The memory model gives `model` and `estimated`. IREE's calls give `allocated` and `measured`.
+    """
 
     throughout: float
     model: dict[str, float]

@@ -1,7 +1,7 @@
 """Runs random programs on XLA, IREE or the reference interpreter, many functions at once.
 
 `COMPILERS[name](texts, arguments)` prepares all functions and returns a callable. XLA and IREE compile the functions as
-one module, because compilation takes most of the time, and most of this time is for each module.
+one module, because compilation takes most of the time, most of which is a fixed time for each module.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -29,7 +29,7 @@ MEMORY = 4 << 30
 PROCESSOR_SECONDS = 30
 """The processor time that an operation may take, in seconds."""
 IDLE_SECONDS, IDLE_SHARE = 15, 0.02
-"""An operation is blocked if it runs for more seconds than this, with a lower share of processor time."""
+"""An operation is blocked if it runs for more than 15 seconds, and on a processor for less than 0.02 of that time."""
 _CASES, _ARCHIVES = (
     400,
     2500,

@@ -73,7 +73,7 @@ def call(target: str, given: dict[str, str], operands: list[str], results: list[
 
 
 FREE = {"hipsolver_ormqr_ffi": "q", "hip_lu_pivots_to_permutation": "m", "mhlo.topk": "n"}
-"""The one size in a call that no other size determines."""
+"""The size of a call that no other size determines, by target."""
 
 
 def contradictions(types: list[str], free: int) -> Iterator[tuple[int, str]]:

@@ -144,10 +144,7 @@ def test_a_declaration_is_not_a_program() -> None:
 
 
 def test_names() -> None:
-    """The key of an input is `tidu.name`, else a name in its location or in the text, else `argN`.
-
-    Keys are distinct.
-    """
+    """An input's key is `tidu.name`, else a name in its location or in the text, else `argN`. Keys are distinct."""
     text = f"""
     func.func @main(%a: {F64} {{tidu.name = "w"}} loc("other"), %b: {F64} loc("params['b']"),
                     %c: {F64}, %d: {F64} {{tidu.name = "w"}}, %e: {F64} loc("arg2"),

@@ -75,9 +75,8 @@ def test_converted_constants_are_not_arrays() -> None:
 
 
 def scanned(count: int, read: bool = False) -> str:
-    """Two loops like those of the gradient of a JAX scan.
-
-    In each iteration, the forward loop writes rows of `count` stacks for the reverse loop.
+    """Two loops like those of the gradient of a JAX scan. The forward loop writes rows of `count` stacks for the
+    reverse loop.
 
     With `read`, the forward loop also reads one of its stacks.
     """

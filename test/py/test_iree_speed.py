@@ -230,10 +230,7 @@ def test_work(sizes: tuple[int, int, int], tiled: bool, device: str) -> None:
 
 @pytest.mark.parametrize(("iterations", "threaded"), [(6, True), (32, False)])
 def test_work_beside_a_loop(iterations: int, threaded: bool) -> None:
-    """Several threads share products.
-
-    They do not if a loop has many iterations with little work, which threads would slow.
-    """
+    """Several threads share products, unless threads would slow down a loop of many short iterations."""
     loop = f"""-> tensor<512x512xf32> {{
       %i = stablehlo.constant dense<0> : tensor<i32>
       %n = stablehlo.constant dense<{iterations}> : tensor<i32>

@@ -103,7 +103,7 @@ def test_to_float8(
 def once(x: Array, to: str) -> Array:
     """Rounds f64 to 8 bits once.
 
-    ml_dtypes rounds to f32 first. Rounding to odd in this step keeps the result the same as with a single rounding.
+    Rounds to f32 first, to odd, so that ml_dtypes's rounding from f32 gives the result of a single rounding.
     """
     odd = x.astype(np.float32)
     low = (odd.view(np.int32) & 1) == 0

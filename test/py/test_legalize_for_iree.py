@@ -32,7 +32,7 @@ def legalized(text: str) -> str:
 @pytest.fixture(scope="module")
 def rewritten(request: pytest.FixtureRequest) -> Joined:
     """All cases as one function, which compiles faster than many functions."""
-    names = selected(request, "test_rewritten") | {"atan2"}  # which another test runs
+    names = selected(request, "test_rewritten") | {"atan2"}  # another test runs `atan2`
     cases = {name: case for name, case in CASES.items() if name in names}
     text, counts = joined(function(name, case) for name, case in cases.items())
     run = Executable(compile_module(legalized(text)))

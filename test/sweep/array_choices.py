@@ -34,7 +34,10 @@ class Choices(Statements):
     limit: int
 
     def constant(self, kind: Kind, value: int | None = None) -> Value:
-        """A constant, as in loop programs, but large ones are splats, and an integer may be an extreme of its type."""
+        """A constant, as in loop programs.
+
+        A large constant is a splat, and an integer may be an extreme of its type.
+        """
         if value is None and is_integer(kind.element) and self.random.random() < 0.15:
             value = self.random.choice(extremes(kind.element))
         if value is None and kind.size > 300:

@@ -41,14 +41,14 @@ ACCEPTED: dict[str, Accepted] = {
     "kthvalue, topk": Accepted(
         r"(torch\.)?(kthvalue|topk)( \(.*)?",
         0,
-        "of equal elements, the first ones are selected; PyTorch does not specify which ones it selects",
+        "among equal elements, the first ones are selected; PyTorch does not specify which ones it selects",
         ("zeros", "ones", "integers"),
     ),
     "scatter": Accepted(
         r"torch\.scatter",
         1,
-        "of several updates of one element, only the last one gets the derivative; in PyTorch, all of them "
-        "get it, which its documentation calls incorrect",
+        "if several updates change one element, only the last one gets the derivative; in PyTorch, all of "
+        "them get it, which its documentation calls incorrect",
     ),
     "scatter_reduce": Accepted(
         r"(torch\.)?scatter_reduce \((amax|amin), (False|without self)\)",
@@ -66,7 +66,7 @@ ACCEPTED: dict[str, Accepted] = {
     "inv_ex": Accepted(
         r"linalg\.inv_ex",
         0,
-        "of a singular matrix, elements are NaN, of which PyTorch's are infinite; PyTorch calls the inverse undefined",
+        "if a matrix is singular, elements are NaN where PyTorch's are infinite; PyTorch calls the inverse undefined",
         is_nan=True,
     ),
     "lu": Accepted(
@@ -80,7 +80,7 @@ ACCEPTED: dict[str, Accepted] = {
     "solve_triangular": Accepted(
         r"(linalg\.solve_triangular|triangular_solve)",
         0,
-        "of a singular matrix, elements of the solution are NaN, of which PyTorch's are infinite",
+        "if a matrix is singular, elements of the solution are NaN where PyTorch's are infinite",
         ("integers",),
         is_nan=True,
     ),

@@ -90,7 +90,7 @@ def check(harness: Any, order: int = 1) -> Outcome:
 
 
 def check_in_some_precision(harness: Any, case: Case, texts: tuple[str, str], order: int) -> str:
-    """Compares with JAX in the harness's precision. If rounding makes the derivatives differ, in double precision."""
+    """Compares with JAX in the harness's precision, or in double precision if rounding makes the derivatives differ."""
     low = any(y.dtype.name in LOW_PRECISION for y in (*case.dx, *case.ct))
     try:
         return check_values(case, texts)

@@ -159,7 +159,7 @@ class Program(Statements):
 
         def condition(i: Value, *carries: Value) -> list[Value]:
             more = self.compared("LT", i, limit)
-            if early:  # becomes so after two iterations
+            if early:  # ends the loop early, but not before two iterations
                 first = self.compared("LT", i, self.constant(COUNTER, 2))
                 goes_on = self.op("or", [self._predicate(scope[-2:] + [*carries]), first])
                 more = self.op("and", [more, goes_on])

@@ -1,4 +1,4 @@
-"""The option `--check-memory` of sweeps, which also compares results bit for bit with those in plain memory.
+"""The option `--check-memory` of sweeps. It also compares results, bit for bit, with those in plain memory.
 
 An environment variable passes the option on to workers.
 """

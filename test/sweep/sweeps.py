@@ -36,7 +36,10 @@ def _sweep(name: str, sample: str, full: str, *needs: str, folder: str = "") -> 
 
 
 def _plugin(name: str, *needs: str) -> Sweep:
-    """A pytest plugin that runs over the tests of rules. The sample has the rules whose names begin with a."""
+    """A pytest plugin that runs over the tests of rules.
+
+    A sample has only rules whose names begin with the letter a.
+    """
     return Sweep(
         name,
         (*_RULES, name, "test/py/rules", "-m", "not slow", "-k", "test_a"),

@@ -33,7 +33,7 @@ def tokens(vocabulary: int, length: int, batch: int = 1) -> torch.Tensor:
 
 
 class Loss(torch.nn.Module):
-    """The sum, over the float outputs y of a module, of the mean of y² + sin(i) y, where i numbers the entries of y.
+    """A scalar: the sum of the means of y² + sin(i) y over all float outputs y of a module. i numbers the entries of y.
 
     Without the weights sin(i), the gradient of a normalized output would be zero.
     """

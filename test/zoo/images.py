@@ -115,7 +115,7 @@ def timm_model(name: str) -> Callable[[Size], Iterator[Callable[[], Built]]]:
 
 
 def _published(name: str, side: int, largest: int) -> Iterator[Callable[[], Built]]:
-    """Yields the model as timm publishes it, for images of its own side, at most `LARGEST_SIDE`."""
+    """Yields the model that timm publishes. Its images are square, with sides of the model's size or `LARGEST_SIDE`."""
     choices: list[tuple[dict[str, int], int]] = [({}, side)]
     if side > largest:
         choices = [({"img_size": LARGEST_SIDE}, LARGEST_SIDE), ({}, LARGEST_SIDE)]

@@ -132,7 +132,10 @@ def _place_by_place(
 def _part(
     b: Emitter, x: IrValue, first: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
 ) -> IrValue:
-    """The slice of x with these sizes and strides that starts at `first`, in the dimensions of places only."""
+    """The slice of x that starts at `first` and has these sizes and strides.
+
+    All three are for the dimensions of places.
+    """
     n, *_, groups, features = shape(x)
     return part(b, x, [0, *first, 0, 0], [n, *sizes, groups, features], [1, *strides, 1, 1])
 

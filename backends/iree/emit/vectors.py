@@ -174,7 +174,7 @@ class Vectors(Kernel):
         return rows
 
     def totals(self, vs: Sequence[IrValue]) -> IrValue:
-        """A vector with the sum of the elements of each vector in `vs`, which holds at most as many vectors as lanes.
+        """A vector of sums: lane i has the sum of the elements of `vs[i]`. There are at most as many vectors as lanes.
 
         Each step adds the halves of two vectors, so that one addition works on both sums. With two lanes, (a0, a1) and
         (b0, b1) become (a0 + a1, b0 + b1). Further lanes of the result have no meaning.

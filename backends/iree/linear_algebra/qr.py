@@ -71,7 +71,7 @@ def _reflect_column(x: Matrix, taus: Matrix, w: Matrix, j: Int) -> None:
 
 
 def _next_column(x: Matrix, wanted: Matrix, j: Int) -> Int:
-    """The index of the first wanted column from j on, or of the column that is longest from row j on. j for NaN."""
+    """The first wanted column from j on, else the column that is longest from row j on. Returns j for NaN."""
     p = x.p
     top = p.largest(j, x.rows, lambda i: p.largest(j, x.columns, lambda c: x[i, c]))
     unit = p.select(top > 0.0, top, 1.0)

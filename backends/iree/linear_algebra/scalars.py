@@ -164,7 +164,7 @@ class Scalar:
         return self.p.k.compared("ogt", self.v, self.p.scalar(other).v)
 
     def __ge__(self, other: "Number | float") -> IrValue:
-        """Whether a real number is not smaller; false for a NaN."""
+        """Whether a real number is larger or equal; false for a NaN."""
         return self.p.k.compared("oge", self.v, self.p.scalar(other).v)
 
     def equals(self, other: "Scalar | float") -> IrValue:

@@ -61,7 +61,7 @@ from tiduc.backends.iree.modules.placement import PACK, check_alignment, sized, 
 _GAIN = 64
 """The least gain, in bytes, for which arrays are hosted.
 
-The gain is the decrease of the peak of bytes of other arrays.
+The gain is the decrease of the peak memory of the other arrays.
 """
 
 _FUNCTIONS = "util.func", "util.initializer"

@@ -1,8 +1,8 @@
 """The C interface of a training step: a struct for the state, a struct for a batch, and functions on them.
 
-int net_step(net_state *state, const net_batch *batch, float *loss); int net_infer(const net_state *state, const
-net_infer_batch *batch, float *y);   // and net_loss int net_load(net_state *state, const char *path);
-// and net_save, and net_read from memory
+int net_step(net_state *state, const net_batch *batch, float *loss);
+int net_infer(const net_state *state, const net_infer_batch *batch, float *y);   // and net_loss
+int net_load(net_state *state, const char *path);                       // and net_save, and net_read from memory
 
 The inputs' roles (`tidu.role`) determine which arrays belong to the state. Files are in safetensors format.
 """

@@ -153,7 +153,7 @@ class Programs:
     """The programs of the tests in one file, compiled to one function for each target."""
 
     of_tests: dict[str, Callable[..., Mapping[str, Given]]] = field(default_factory=dict)
-    """Keyed by a test's name: its programs by name, from the parameters of a case.
+    """Maps the name of a test to a function from the parameters of a case to the case's programs, by name.
 
     The target is the parameter `target` of a case, or `cpu`.
     """

@@ -295,10 +295,10 @@ EARLY = {
 }
 
 
-@pytest.mark.more  # two compilers' programs
+@pytest.mark.more  # compiles programs with two engines
 @pytest.mark.parametrize("is_file", [True, False])
 def test_determinants_where_an_earlier_pivot_is_zero(is_file: bool) -> None:
-    """The derivative that JAX defines is 0 there, and so was that of `from_jax`. The file's was NaN."""
+    """The derivative is the adjugate. JAX's derivative would be 0 there, and that of the ops in a file NaN."""
     x = np.stack([*EARLY.values(), RANK_3 + np.eye(4), RANK_3])
     with jax.enable_x64(True):
         program = load(exported(jnp.linalg.det, x)) if is_file else tiduc.from_jax(jnp.linalg.det, x)

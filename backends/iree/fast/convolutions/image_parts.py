@@ -249,7 +249,7 @@ class ImagePart:
     def targets(
         self, k: Vectors, t: SizeLike, feature: SizeLike, count: SizeLike
     ) -> list[list[tuple[list[SizeLike], IrValue | None]]]:
-        """The indices in the part at which each vector of a tile at place t is stored, with masks of lanes.
+        """For each vector of a tile at place t, its indices in the part, with masks of the stored lanes.
 
         If the part omits the places between rows, a vector is stored twice, because its last lanes may belong to the
         next row.
@@ -265,7 +265,7 @@ class ImagePart:
         return targets
 
     def _of_vector(self, k: Vectors, t: SizeLike) -> list[tuple[SizeLike, list[IrValue]]]:
-        """The indices along the part's last dimension at which the vector at place t is stored, with masks of lanes."""
+        """For the vector at place t, its indices along the part's last dimension, with masks of the stored lanes."""
         pitch, columns = self.sizes.pitch, self.sizes.columns
         size = self.sizes.rows * columns
         if self.form.between:

@@ -43,7 +43,7 @@ class Offsets:
     pitch: SizeLike | None = None
 
     def read(self, offset: Sequence[SizeLike]) -> tuple[SizeLike, SizeLike]:
-        """The plane's index, and the element's distance from the window's start, at an offset of the window."""
+        """For an offset of the window, the index of the plane, and the element's distance from the window's start."""
         assert self.pitch is not None, "the code knows the distance of rows"
         plane: SizeLike = 0
         at: SizeLike = 0
@@ -244,7 +244,7 @@ class _PlanesPart:
         out: IrValue,
         count: SizeLike | None,
     ) -> IrValue:
-        """Writes elements of a row to the planes, from element q of the elements that windows read.
+        """Writes elements of a row to the planes, starting with element number q that windows read.
 
         Writes one vector for each column of the stride, or only the first `count` elements of these vectors.
         """

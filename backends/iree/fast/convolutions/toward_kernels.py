@@ -263,7 +263,7 @@ class _GradientPart:
         return k.nest([n.images, n.rows], [k.zeros()] * (tile.height * tile.vectors), of_row)
 
     def stored(self, k: Vectors, sums: Sequence[IrValue], count: SizeLike, out: IrValue) -> IrValue:
-        """The part `out` with the sums of a tile stored for its first `count` features."""
+        """Stores the sums of a tile in the part `out`, for the tile's first `count` features. Returns the part."""
         form, tile = self.form, self.form.tile
         for v, begin in itertools.product(range(tile.vectors), range(0, tile.height, k.width)):
             rows = range(begin, min(begin + k.width, tile.height))

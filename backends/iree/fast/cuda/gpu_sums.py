@@ -25,7 +25,7 @@ from tiduc.dialect.shapes.types import element, shape, with_shape
 
 _PARTS = 16
 _FEWEST, _MANY = 64, 512
-"""A sum is rewritten if it has at least `_MANY` rows, or `_FEWEST` rows or more and not a multiple of `_EVEN`."""
+"""The fewest rows of a sum that is rewritten: `_FEWEST` if `_EVEN` does not divide the number of rows, else `_MANY`."""
 _EVEN = 32
 
 

@@ -207,7 +207,7 @@ def _sources(y: IrValue) -> list[IrValue]:
 
 
 def _writes_to_captured(op: IrOp) -> bool:
-    """Whether an op is a dispatch that may write to an array from outside, where this array may be a carry."""
+    """Whether an op is a dispatch that may write to a captured array that may be a carry."""
     if op.name != KERNEL:
         return False
     outside = set(captured(op))

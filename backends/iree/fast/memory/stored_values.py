@@ -89,7 +89,7 @@ def _has_equal_types(type_: ir.RankedTensorType) -> bool:
 
 
 def _apart(b: Emitter, x: IrValue) -> IrValue:
-    """x behind the two reshapes, so that IREE stores x before it computes the readers."""
+    """x behind the two reshapes, which make IREE store x before it computes the readers."""
     sizes = list(x.type.shape)
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
     return b.reshape(b.emit(_RESHAPE, (x,), with_shape(x.type, [1, *sizes]), segments), sizes)

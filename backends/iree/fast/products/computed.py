@@ -196,7 +196,7 @@ class _Reader:
 
 
 def _moved(sizes: Sequence[int], to: Sequence[int], place: Sequence[SizeLike], k: Vectors) -> list[SizeLike]:
-    """The place, in an array of sizes `to`, of the element at `place` in the array's reshape to `sizes`."""
+    """Where an element was before a reshape. An array of sizes `to` became `sizes`; the element is now at `place`."""
     same = next(
         (i for i, (m, n) in enumerate(zip(sizes, to, strict=False)) if m != n), min(len(sizes), len(to))
     )

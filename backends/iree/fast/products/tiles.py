@@ -259,7 +259,7 @@ class _Workgroup:
     def row_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """The panels with a row of y copied to panel i."""
+        """Copies a row of y to panel i, and returns the panels."""
         for v, x in enumerate(self.row_of_y(k, s, i, at, copied=False)):
             panels = k.store(x, panels, [i, at, v * k.width])
         return [panels]
@@ -267,7 +267,7 @@ class _Workgroup:
     def squares_copied(
         self, k: Vectors, s: _Summed, i: RunTimeSize, at: RunTimeSize, panels: IrValue
     ) -> Sequence[IrValue]:
-        """The panels with `width` rows of y copied to panel i, which are read along columns of y and transposed."""
+        """Copies `width` rows of y to panel i, and returns the panels. Loads columns of y and transposes them."""
         p, form, y = self.plan, self.plan.form, self.y
         mask = k.first(p.summed - (s.start + at))
 
@@ -285,7 +285,7 @@ class _Workgroup:
         return k.loop(0, form.width, k.width, [panels], square)
 
     def row_of_tiles(self, k: Vectors, t: RunTimeSize, s: _Summed, z: IrValue) -> Sequence[IrValue]:
-        """The product with the sums of the tiles in row t added."""
+        """Adds the sums of the tiles in row t to the product z, and returns z."""
         rows = _Rows(k.held(t * self.plan.form.height))
         if self.x.kept == self.x.last and not self.plan.form.copied:
             rows = replace(rows, copy=self.rows_copied(k, rows, s))
@@ -306,7 +306,7 @@ class _Workgroup:
         return k.loop(0, s.size, 1, [k.array([p.form.depth, width])], row)[0]
 
     def tile(self, k: Vectors, rows: _Rows, i: RunTimeSize, s: _Summed, z: IrValue) -> IrValue:
-        """The product with the sums of a tile in panel i added.
+        """Adds the sums of a tile in panel i to the product z, and returns z.
 
         The sums of each part start at zero, so that rounding errors do not grow with the number of parts.
         """
