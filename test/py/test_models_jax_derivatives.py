@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.export
 import jax.numpy as jnp
+import jax.scipy.special as special
 import numpy as np
 import pytest
 from harness.compare import compare
@@ -107,6 +108,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a stop": (lambda x: (lax.stop_gradient(steep(x)) * steep(x)).sum(), "jvp vjp hvp"),
     "a gradient": (lambda x: jax.grad(lambda x: jnp.sum(steep(x) ** 2))(x).sum(), "jvp vjp hvp"),
     "JAX's own": (lambda x: jnp.sum(jnp.sinc(x) * jax.scipy.special.xlogy(x, x + 1)), "jvp vjp hvp"),
+    "a primitive that JAX expands": (lambda x: jnp.sum(special.i0e(x - 0.3)), "vjp"),
     "complex numbers": (lambda x: jnp.sum(jnp.abs(product(x + 2j, steep(x * 1j)))), "vjp"),
 }
 
@@ -127,6 +129,22 @@ def test_derivatives_are_those_of_jax(name: str) -> None:
         for order in orders.split():
             got = getattr(program, order)().compile(engine="reference")(*arguments[order])[-1]
             compare([got], [wanted[order]()], 1e-10, order)
+
+
+@pytest.mark.more  # JAX expands the functions to many loops
+@pytest.mark.parametrize("order", ["jvp", "vjp"])
+def test_loops_of_primitives_have_jaxs_derivatives(order: str) -> None:
+    """The loop of `gammainc` ends when the value has converged; the derivative toward a would be wrong by 1e-3."""
+    with jax.enable_x64(True):
+        x, dx = np.array([2.0, 0.6, 10.0]), np.array([1.0, -0.4, 0.2])
+
+        def function(x: Any) -> Any:
+            return jnp.sum(special.gammainc(x, x + 0.5) * special.gammaincc(2.5, x))
+
+        derivative = getattr(tiduc.from_jax(function, x), order)()
+        got = derivative.compile(engine="xla")(x, dx if order == "jvp" else np.ones(()))[-1]
+        wanted = jax.jvp(function, (x,), (dx,))[1] if order == "jvp" else jax.grad(function)(x)
+        compare([got], [wanted], 1e-12)
 
 
 def test_loops_use_the_rule_at_order_two() -> None:

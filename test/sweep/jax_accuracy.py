@@ -44,7 +44,8 @@ START, END = "<!-- functions of JAX -->\n", "<!-- end of the functions of JAX --
 
 def points(function: Function, dtype: Any) -> NDArray[Any]:
     x = np.unique(np.array([0, *SIZES, *(-x for x in SIZES)], dtype))
-    return x[(function.low < x) & (x < function.high) & ~np.isin(x, function.kinks)]
+    inside = (function.low < x) & (x < function.high) & (np.abs(x) >= function.least)
+    return x[inside & ~np.isin(x, function.kinks)]
 
 
 @cache

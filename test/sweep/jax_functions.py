@@ -25,7 +25,7 @@ REST = (0.25, -0.75, 2.0)
 class Function:
     """A function of one number in JAX (`of`) and in mpmath (`exact`). With `is_slope`, `exact` is its derivative.
 
-    Arguments lie between `low` and `high`, and differ from `kinks`.
+    Arguments lie between `low` and `high`, differ from `kinks`, and have an absolute value of at least `least`.
     """
 
     of: Callable[[Any], Any]
@@ -35,6 +35,7 @@ class Function:
     kinks: Sequence[float] = ()
     is_slope: bool = False
     digits: int = 400
+    least: float = 0.0
 
 
 def row(x: Any) -> Any:
@@ -81,6 +82,8 @@ def beta_of(a: Any, b: Any) -> Any:
 
 POSITIVE: dict[str, Any] = {"low": 0.0}
 SLOW: dict[str, Any] = {"digits": 120}
+ENDS: dict[str, Any] = {"least": 1e-5}
+"""The loops of JAX's `expn` take more than 10^5 steps, or do not end, where an array contains a smaller number."""
 SELU = mp.mpf("1.0507009873554804934193349852946"), mp.mpf("1.6732632423543772848170429916717")
 
 NN: dict[str, Function] = {
@@ -176,10 +179,18 @@ SPECIAL: dict[str, Function] = {
     "erfc": Function(special.erfc, lambda x: -2 / mp.sqrt(mp.pi) * mp.exp(-x * x), is_slope=True),
     "erfcx": Function(special.erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), low=-20, high=1e3),
     "erfinv": Function(special.erfinv, mp.erfinv, low=-1, high=1, **SLOW),
-    "exp1": Function(special.exp1, lambda x: -mp.exp(-x) / x, **POSITIVE, is_slope=True),
-    "expi": Function(special.expi, lambda x: mp.exp(x) / x, is_slope=True, kinks=(0,)),
-    "expn": Function(lambda x: special.expn(3, x), lambda x: mp.expint(3, x), **POSITIVE, high=700, **SLOW),
-    "factorial": Function(special.factorial, lambda x: mp.gamma(x + 1), low=-1, high=100, **SLOW),
+    "exp1": Function(special.exp1, lambda x: -mp.exp(-x) / x, **POSITIVE, **ENDS, is_slope=True),
+    "expi": Function(special.expi, lambda x: mp.exp(x) / x, is_slope=True, **ENDS),
+    "expn": Function(
+        lambda x: special.expn(3, x),
+        lambda x: x * mp.e1(x) - mp.exp(-x),
+        **POSITIVE,
+        **ENDS,
+        high=700,
+        is_slope=True,
+        **SLOW,
+    ),
+    "factorial": Function(special.factorial, lambda x: mp.gamma(x + 1), **POSITIVE, high=100, **SLOW),
     **{
         f"fresnel, {name}": Function(
             lambda x, i=i: special.fresnel(x)[i],

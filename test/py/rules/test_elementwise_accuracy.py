@@ -48,6 +48,54 @@ def test_numbers_at_the_ends_of_the_range(
     np.testing.assert_allclose(actual, expected(wide), rtol=4e-6)
 
 
+TAILS = {
+    "logistic": (
+        """%z = stablehlo.logistic %below : T
+           %s = stablehlo.subtract %one, %z : T
+           %y = stablehlo.select %is_negative, %z, %s : (P, T, T) -> T""",
+        lambda e: e / (1 + e) ** 2,
+        lambda x, e: -np.sign(x) * e * (1 - e) / (1 + e) ** 3,
+    ),
+    "tanh": (
+        """%twice = stablehlo.add %below, %below : T
+           %m = stablehlo.exponential_minus_one %twice : T
+           %two = stablehlo.add %one, %one : T
+           %sum = stablehlo.add %two, %m : T
+           %z = stablehlo.divide %m, %sum : T
+           %s = stablehlo.negate %z : T
+           %y = stablehlo.select %is_negative, %z, %s : (P, T, T) -> T""",
+        lambda e: 4 * e**2 / (1 + e**2) ** 2,
+        lambda x, e: -np.sign(x) * 8 * e**2 * (1 - e**2) / (1 + e**2) ** 3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_tails_of_functions_of_minus_the_size_of_x(name: str) -> None:
+    """The formulas that docs/conventions.md recommends for `logistic` and `tanh` have accurate slopes in both tails."""
+    body, slope, second = TAILS[name]
+    x = np.array([-40, -30, -5, -0.5, 0, 0.5, 5, 30, 40], np.float32)
+    program = load(
+        f"""
+    func.func @main(%x: T) -> T {{
+      %one = stablehlo.constant dense<1.0> : T
+      %zero = stablehlo.constant dense<0.0> : T
+      %is_negative = stablehlo.compare LT, %x, %zero : (T, T) -> P
+      %size = stablehlo.abs %x : T
+      %below = stablehlo.negate %size : T
+      {body}
+      return %y : T
+    }}""".replace("T", "tensor<9xf32>")
+        .replace("P", "tensor<9xi1>")
+        .replace("Ltensor<9xf32>", "LT")
+    ).jvp()
+    e = np.exp(-np.abs(x.astype(np.float64)))
+    found = evaluate(str(program), [x, np.ones_like(x)])[-1]
+    np.testing.assert_allclose(found, slope(e), rtol=1e-5)
+    found = evaluate(str(program.jvp([0])), [x, np.ones_like(x), np.ones_like(x)])[-1]
+    np.testing.assert_allclose(found, second(x, e), rtol=2e-5, atol=1e-8)
+
+
 @pytest.mark.parametrize(("dtype", "sizes"), [("f32", [1e30, 3, 1e-30]), ("f64", [1e200, 3, 1e-200])])
 def test_atan2_of_large_and_small_numbers(dtype: str, sizes: list[float]) -> None:
     """Squares of these numbers overflow or underflow."""

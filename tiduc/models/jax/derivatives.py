@@ -1,4 +1,4 @@
-"""Keeps the derivatives that functions define with `jax.custom_jvp` and `jax.custom_vjp`.
+"""Keeps the derivatives that functions define with `jax.custom_jvp` and `jax.custom_vjp`, and those of some primitives.
 
     y = f(x)                                                     in the function, where f.defjvp(rule)
     %y = stablehlo.composite "tidu.own.0" %x {decomposition = @f}    in its export
@@ -9,9 +9,9 @@ may call functions with derivatives of their own, perhaps without end: the deriv
 function. After `LEVELS` levels, the ops of these functions are differentiated instead.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -44,10 +44,13 @@ _COMPOSITE = "stablehlo.composite"
 _DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax", "_det", "_slogdet_lu")
 """JAX's functions whose ops have the derivative that JAX defines, or a better one: JAX's derivative of `det` is 0 where
 a pivot before the last one is 0. tiduc finds `relu` and `relu6` by their names."""
+_EXPANDED = ("igamma", "igammac", "bessel_i0e")
+"""JAX's primitives without an op in CHLO for which JAX defines derivatives. Their expansions have poor derivatives:
+loops that end when the value has converged, and a kink at 0."""
 _HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all functions"
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class OwnDerivative:
     """A derivative to export: a function of arrays like `arguments`, for the composites named `name`.
 
@@ -86,7 +89,12 @@ class OwnDerivatives:
             (primitive, functools.partial(self._lowered, primitive, attribute, level))
             for primitive, attribute in zip(own, DERIVATIVES[:2], strict=True)
         )
-        return (*calls, (primitives.linear_solve_p, functools.partial(self._lowered_solve, level)))
+        expanded = [
+            (primitive, functools.partial(self._lowered_primitive, primitive, level))
+            for name in _EXPANDED
+            if (primitive := getattr(self._jax.lax, f"{name}_p", None)) is not None
+        ]
+        return (*calls, *expanded, (primitives.linear_solve_p, functools.partial(self._lowered_solve, level)))
 
     def _lowered(
         self,
@@ -118,6 +126,33 @@ class OwnDerivatives:
                 kept = self._jax.lax.composite(function, name)
             function = self._rejecting(kept, rejected)
         return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
+
+    def _lowered_primitive(
+        self,
+        primitive: "jax.extend.core.Primitive",
+        level: int,
+        ctx: "lowering.LoweringRuleContext",
+        *operands: IrValue,
+        **parameters: Any,
+    ) -> Any:
+        """Lowers a primitive with one result to a composite of its expansion, which the other rules lower."""
+        from jax.interpreters import mlir
+
+        function = functools.partial(primitive.bind, **parameters)
+        if self._is_static([*ctx.avals_in, *ctx.avals_out]):
+            name = f"{_PREFIX}{len(self.collected)}"
+            inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
+            given = self._jvp(
+                lambda *x: [primitive.bind(*x, **parameters)], inputs, ctx.avals_out, 0, frozenset()
+            )
+            self.collected.append(OwnDerivative(name, DERIVATIVES[0], *given, level + 1))
+            function = self._jax.lax.composite(function, name)
+        chosen = ctx.module_context.lowering_parameters
+        rules = tuple(rule for rule in chosen.override_lowering_rules if rule[0] is not primitive)
+        within = ctx.module_context.replace(
+            lowering_parameters=dataclasses.replace(chosen, override_lowering_rules=rules)
+        )
+        return mlir.lower_fun(function, multiple_results=False)(ctx.replace(module_context=within), *operands)
 
     def _lowered_solve(
         self,
@@ -189,9 +224,11 @@ class OwnDerivatives:
         where = called.jaxpr.debug_info.func_src_info or ""
         if "jax/_src" in where.replace("\\", "/") and where.partition(" ")[0] in _DIFFERENTIATED_BY_OPS:
             return False
-        types = [*called.in_avals, *called.out_avals]
-        is_static = all(isinstance(n, int) for x in types for n in x.shape)
+        is_static = self._is_static([*called.in_avals, *called.out_avals])
         return is_static and not called.effects and any(map(self._is_smooth, called.out_avals))
+
+    def _is_static(self, types: Avals) -> bool:
+        return all(isinstance(n, int) for x in types for n in x.shape)
 
     def is_closed(self, derivative: OwnDerivative) -> bool:
         """Whether a derivative reads only its arguments and constants, not an array that an outer function traces.
