@@ -76,7 +76,9 @@ def test_functions_of_jax_against_mpmath(tmp_path: Path, monkeypatch: pytest.Mon
     pytest.importorskip("mpmath")
     import jax_accuracy
 
-    found = jax_accuracy.accuracy(r"^(hypot|erfcx)$")
+    journal = tmp_path / "journal.jsonl"
+    found = jax_accuracy.accuracy(r"^(hypot|erfcx)$", journal)
+    assert jax_accuracy.kept(journal) == found
     assert jax_accuracy.judged(found) == {"right": 1, "expected": 1}
     page = tmp_path / "page.md"
     page.write_text(f"before {jax_accuracy.START}old{jax_accuracy.END} after")

@@ -5,10 +5,13 @@ The derivatives of orders one and two are computed at 0 and at numbers of all ma
 JAX. `elementwise_accuracy.py` defines the unit of error.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -115,18 +118,44 @@ def errors(names: Sequence[str], dtype: Any, source: str) -> Iterator[tuple[str,
         yield name, [worst(name, order, grid, y) for order, y in enumerate(own, 1)]
 
 
-def accuracy(pattern: str) -> Found:
-    """The errors of all functions whose names a regular expression matches."""
+def accuracy(pattern: str, journal: Path | None = None) -> Found:
+    """The errors of all functions whose names a regular expression matches. The journal has those of earlier runs."""
     names = [name for name in FUNCTIONS if re.search(pattern, name)]
-    found: Found = {name: {} for name in names}
-    for source in SOURCES:
-        for dtype in DTYPES:
-            for start in range(0, len(names), TOGETHER):
-                for name, own in errors(names[start : start + TOGETHER], dtype, source):
-                    before = found[name].get(source, [])
-                    whole = own if isinstance(own, str) or isinstance(before, str) else [*before, *own]
-                    found[name][source] = whole
+    found = {} if journal is None else kept(journal)
+    missing = [name for name in names if name not in found]
+    for start in range(0, len(missing), TOGETHER):
+        group = missing[start : start + TOGETHER]
+        of_group: Found = {name: {} for name in group}
+        for source, dtype in product(SOURCES, DTYPES):
+            for name, own in errors(group, dtype, source):
+                before = of_group[name].get(source, [])
+                whole = own if isinstance(own, str) or isinstance(before, str) else [*before, *own]
+                of_group[name][source] = whole
+        found |= of_group
+        if journal is not None:
+            keep(journal, of_group)
+    return {name: found[name] for name in names}
+
+
+def kept(journal: Path) -> Found:
+    """The errors in a journal, which has a line of JSON for each function."""
+    found: Found = {}
+    for line in journal.read_text().splitlines() if journal.exists() else []:
+        name, of_sources = json.loads(line)
+        found[name] = {
+            source: own if isinstance(own, str) else [Worst(*numbers) for numbers in own]
+            for source, own in of_sources.items()
+        }
     return found
+
+
+def keep(journal: Path, found: Found) -> None:
+    with journal.open("a") as file:
+        for name, of_sources in found.items():
+            rows = {
+                s: own if isinstance(own, str) else [astuple(w) for w in own] for s, own in of_sources.items()
+            }
+            file.write(json.dumps([name, rows]) + "\n")
 
 
 # ---- the page -----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Reads and differentiates the exports in JAX's tests of backward compatibility.
 
     python test/sweep/jax_exports.py [--only TEXT] [--evaluate]
-    PYTHONPATH=test/py python test/sweep/jax_exports.py --functions PATTERN [--write]
+    PYTHONPATH=test/py python test/sweep/jax_exports.py --functions PATTERN [--write] [--journal FILE]
 
 Prints each export that cannot be differentiated, with the reason, and counts. `--evaluate` runs each export for CPU or
 TPU on its stored arguments with IREE, and compares derivatives with differences in f64. `--functions` compares
@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,11 +92,14 @@ def main() -> int:
         "--functions", metavar="PATTERN", help="functions of JAX against mpmath, instead of exports"
     )
     parser.add_argument("--write", action="store_true", help="write the table of functions")
+    parser.add_argument(
+        "--journal", type=Path, help="a file for the errors of functions, from which a later run continues"
+    )
     given = parser.parse_args()
     if given.functions is not None:
         from jax_accuracy import accuracy, judged, write
 
-        found = accuracy(given.functions)
+        found = accuracy(given.functions, given.journal)
         if given.write:
             write(found)
         return int(judged(found)["wrong"] > 0)

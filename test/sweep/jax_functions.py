@@ -282,6 +282,58 @@ SPECIAL: dict[str, Function] = {
     "zeta": Function(lambda x: special.zeta(x, 2.5), lambda x: mp.zeta(x, 2.5), low=1, high=50, **SLOW),
 }
 
+SECOND: dict[str, Function] = {
+    "beta toward b": Function(
+        lambda x: special.beta(2.5, x), lambda x: beta_of(2.5, x), **POSITIVE, high=50, **SLOW
+    ),
+    "betainc toward a": Function(
+        lambda x: special.betainc(x, 1.5, 0.25),
+        lambda x: mp.betainc(x, 1.5, 0, 0.25, regularized=True),
+        low=0.005,
+        high=50,
+        **SLOW,
+    ),
+    "betainc toward b": Function(
+        lambda x: special.betainc(1.5, x, 0.25),
+        lambda x: mp.betainc(1.5, x, 0, 0.25, regularized=True),
+        low=0.005,
+        high=50,
+        **SLOW,
+    ),
+    "float_power toward the exponent": Function(
+        lambda x: jnp.float_power(2.5, x).astype(x.dtype), lambda x: mp.mpf(2.5) ** x, low=-90, high=90
+    ),
+    "gammaincc toward a": Function(
+        lambda x: special.gammaincc(x, 2.5),
+        lambda x: mp.gammainc(x, 2.5, mp.inf, regularized=True),
+        low=1e-4,
+        high=50,
+        **SLOW,
+    ),
+    "owens_t toward a": Function(
+        lambda x: special.owens_t(0.75, x),
+        lambda x: mp.exp(-(mp.mpf(0.75) ** 2) * (1 + x * x) / 2) / (2 * mp.pi * (1 + x * x)),
+        is_slope=True,
+        **SLOW,
+    ),
+    "poch toward m": Function(
+        lambda x: special.poch(2.5, x), lambda x: mp.rf(2.5, x), **POSITIVE, high=30, **SLOW
+    ),
+    "rel_entr toward q": Function(
+        lambda x: special.rel_entr(1.5, x), lambda x: 1.5 * mp.log(1.5 / x), **POSITIVE
+    ),
+    "xlogy toward x": Function(lambda x: special.xlogy(x, 2.5), lambda x: x * mp.log(2.5)),
+    "zeta toward q": Function(
+        lambda x: special.zeta(2.5, x),
+        lambda x: -2.5 * mp.zeta(3.5, x),
+        **POSITIVE,
+        high=1e4,
+        is_slope=True,
+        **SLOW,
+    ),
+}
+"""Functions toward another of their arguments."""
+
 NUMPY: dict[str, Function] = {
     "exp2": Function(jnp.exp2, lambda x: mp.mpf(2) ** x),
     "float_power": Function(
@@ -305,4 +357,4 @@ NUMPY: dict[str, Function] = {
     "1 - sigmoid": Function(lambda x: 1 - jax.nn.sigmoid(x), lambda x: logistic(-x)),
 }
 
-FUNCTIONS = NN | SPECIAL | NUMPY
+FUNCTIONS = NN | SPECIAL | SECOND | NUMPY

@@ -2,7 +2,7 @@
 
 REASONS: dict[str, tuple[str, ...]] = {
     "the slope is computed from the result y, as y (1 - y) or 1 - y², so that its error is a rounding of the largest "
-    "slope; compute the tail from exp(-|x|) if its relative accuracy matters": (
+    "slope; [the tails](#the-tails-of-logistic-and-tanh) has formulas with exact tails": (
         *(
             "1 - sigmoid",
             "cumlogsumexp",
@@ -23,10 +23,40 @@ REASONS: dict[str, tuple[str, ...]] = {
         "dawsn",
     ),
     "the slope is 0 near 0, and the second derivative at 0 is wrong; `special.i1` is the slope": ("jnp.i0",),
-    "the function's own values have such errors": ("bessel_jn", "beta", "betaln"),
+    "two terms cancel at 0, where the derivative is a rounding error instead of 0": ("i0", "i1"),
+    "`i0e` has the derivative i1e(x) - sign(x) i0e(x), which cancels for large x; i0 does not cancel": (
+        "i0e",
+    ),
+    "the function's own values have such errors, or overflow": (
+        "bessel_jn",
+        "beta",
+        "betaln",
+        "hyp1f1",
+        "poch",
+    ),
+    "NaN instead of an infinity where the derivative overflows": ("expi",),
+    "files contain loops that end when the value has converged, before its derivative has: use `tiduc.from_jax`": (
+        "gammainc toward a",
+        "gammaincc toward a",
+    ),
     "the formula is a quotient that vanishes, or a power that underflows, near 0; use the first terms of a series": (
-        *("betainc", "boxcox", "boxcox toward lambda", "integer_pow", "sinc", "xlogy of x and x"),
+        *(
+            "betainc",
+            "boxcox",
+            "boxcox toward lambda",
+            "integer_pow",
+            "kl_div",
+            "rel_entr",
+            "sici, sine",
+            "sinc",
+            "spence",
+            "xlogy of x and x",
+        ),
     ),
     "files contain an approximation by polynomials, whose slope is less accurate than its value; `tiduc.from_jax` and "
     "`lower(...).as_text()` keep the function": ("entr", "erf", "erfc"),
+    "files contain approximations, and select constants at some numbers: `fresnel` where x² is an odd integer, "
+    "`hyp2f1`, `owens_t` and the sine integral near 0; `tiduc.from_jax` keeps JAX's derivatives": (
+        *("fresnel, cosine", "fresnel, sine", "hyp2f1", "owens_t", "sici, sine"),
+    ),
 }

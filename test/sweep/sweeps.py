@@ -82,7 +82,7 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep("fuzz/memory_budgets", "--count 6 --first {seed}", "--count 300"),
     _sweep("harnesses", "--sample 1 --filter ^(sin|dot|gather)_", "", "jax"),
     _sweep("jax_exports", "--only svd", "--evaluate", "jax"),
-    _sweep("jax_exports --functions", "^(hypot|erfcx)$", ".", "jax", "mpmath"),
+    _sweep("jax_exports --functions", "^(hypot|erfcx)$", ". --journal {journal}", "jax", "mpmath"),
     _sweep("jet_programs", "--random 3 --first {seed} --only loops", ""),
     _plugin("jet_rules"),
     _sweep("laplacians", "--count 12 --first {seed}", "--count 300"),

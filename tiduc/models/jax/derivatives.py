@@ -44,9 +44,8 @@ _COMPOSITE = "stablehlo.composite"
 _DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax", "_det", "_slogdet_lu")
 """JAX's functions whose ops have the derivative that JAX defines, or a better one: JAX's derivative of `det` is 0 where
 a pivot before the last one is 0. tiduc finds `relu` and `relu6` by their names."""
-_EXPANDED = ("igamma", "igammac", "bessel_i0e")
-"""JAX's primitives without an op in CHLO for which JAX defines derivatives. Their expansions have poor derivatives:
-loops that end when the value has converged, and a kink at 0."""
+_EXPANDED = ("igamma", "igammac")
+"""JAX's primitives whose expansions have loops that end when the value has converged, before its derivative has."""
 _HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all functions"
 
 
