@@ -15,7 +15,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         *("logmeanexp", "logsumexp", "mish", "sigmoid", "silu", "softmax", "softplus", "tanh"),
     ),
     "two large terms cancel, in the function or in its derivative; scale the numbers, or use a formula for the tail": (
-        *("gelu", "linalg.norm", "soft_sign", "squareplus", "standardize", "std"),
+        *("betainc toward a", "gelu", "linalg.norm", "soft_sign", "squareplus", "standardize", "std"),
     ),
     "the derivative that JAX defines cancels, or is NaN, and that of the ops is better: "
     "`from_jax(..., custom_derivatives=False)`": ("erfcx", "log1mexp", "log_ndtr", "logaddexp2"),
@@ -24,12 +24,10 @@ REASONS: dict[str, tuple[str, ...]] = {
     ),
     "the slope is 0 near 0, and the second derivative at 0 is wrong; `special.i1` is the slope": ("jnp.i0",),
     "two terms cancel at 0, where the derivative is a rounding error instead of 0": ("i0", "i1"),
-    "`i0e` has the derivative i1e(x) - sign(x) i0e(x), which cancels for large x; i0 does not cancel": (
-        "i0e",
-    ),
     "the function's own values have such errors, or overflow": (
         "bessel_jn",
         "beta",
+        "beta toward b",
         "betaln",
         "hyp1f1",
         "poch",
@@ -44,6 +42,8 @@ REASONS: dict[str, tuple[str, ...]] = {
             "betainc",
             "boxcox",
             "boxcox toward lambda",
+            "gammainc",
+            "gammaincc",
             "integer_pow",
             "kl_div",
             "rel_entr",
@@ -56,7 +56,15 @@ REASONS: dict[str, tuple[str, ...]] = {
     "files contain an approximation by polynomials, whose slope is less accurate than its value; `tiduc.from_jax` and "
     "`lower(...).as_text()` keep the function": ("entr", "erf", "erfc"),
     "files contain approximations, and select constants at some numbers: `fresnel` where x² is an odd integer, "
-    "`hyp2f1`, `owens_t` and the sine integral near 0; `tiduc.from_jax` keeps JAX's derivatives": (
-        *("fresnel, cosine", "fresnel, sine", "hyp2f1", "owens_t", "sici, sine"),
+    "`hyp2f1`, `owens_t`, `xlogy` and the sine integral at or near 0; `tiduc.from_jax` keeps JAX's derivatives": (
+        *(
+            "fresnel, cosine",
+            "fresnel, sine",
+            "hyp2f1",
+            "owens_t",
+            "owens_t toward a",
+            "sici, sine",
+            "xlogy toward x",
+        ),
     ),
 }
