@@ -132,8 +132,8 @@ class OwnDerivatives:
         level: int,
         ctx: "lowering.LoweringRuleContext",
         *operands: IrValue,
-        **parameters: Any,
-    ) -> Any:
+        **parameters: object,
+    ) -> object:
         """Lowers a primitive with one result to a composite of its expansion, which the other rules lower."""
         from jax.interpreters import mlir
 
