@@ -163,10 +163,15 @@ class Series:
             return _nothing
         if op.graph in self._rule_graphs and self._is_linear(op):
             return self._linear
-        if self.opset.forms.get(self.opset.key(op)) == "bilinear":
+        if self.opset.forms.get(self.opset.key(op)) == "bilinear" and not self._is_recognised(op):
             return self._bilinear
         by_hand = recurrence(self, op)
         return self._by_recurrence(by_hand) if by_hand is not None else self._by_rule(op)
+
+    def _is_recognised(self, op: Definition) -> bool:
+        """Whether the rule of a bilinear op gives another tangent than the product rule."""
+        parts = self.opset.exceptions.get(self.opset.key(op))
+        return parts is not None and parts(op, self.has_series) is not None
 
     def _shares(self, op: Definition, others: Sequence[Value], same: Definition | None = None) -> Step:
         """Makes the results of `op` share the series of the values `others`. Returns the step of `op`.

@@ -9,7 +9,7 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.facts.matchers import guards_call, log_add_exp, logistic
 from tiduc.dialect.graph.graph import Definition, Value
 from tiduc.dialect.shapes.types import element, is_complex
-from tiduc.passes.rules.determinant import of_determinant, sizes_of_pivots
+from tiduc.passes.rules.determinant import determinant, of_determinant, sizes_of_pivots
 from tiduc.passes.rules.elementwise import difference
 from tiduc.passes.rules.expansion import of_present
 from tiduc.passes.rules.opset import bilinear, linear, linearize, transpose, unsupported
@@ -91,7 +91,7 @@ def imag(b: StablehloBuilder, op: Definition, ct: Value) -> list[Value | None]:
     return [b.complex(b.zeros_like(ct), ct) if is_complex(op.operands[0]) else None]
 
 
-@bilinear("stablehlo.multiply", of_determinant)
+@bilinear("stablehlo.multiply", of_determinant, determinant)
 def multiply(b: StablehloBuilder, op: Definition, ct: Value, side: int) -> Value:
     return unless_masked(b, ct, lambda c: b.multiply(b.conj(op.operands[1 - side]), c))
 

@@ -18,7 +18,7 @@ det(U1 - E E^T + m) = det(U1 + m) det(1 - E^T (U1 + m)^-1 E), where E has the un
 The derivatives of this derivative are not finite there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 
@@ -98,11 +98,11 @@ def _reduced(x: Typed, name: str) -> Typed | None:
 
 def of_determinant(b: StablehloBuilder, op: Definition) -> Sequence[Value | None] | None:
     """The tangent of a product that is a determinant; None for other products."""
-    parts = determinant(b, op)
+    parts = determinant(op, lambda x: b.engine.tangent(x) is not None)
     return None if parts is None else [tangent_of_determinant(b, parts)]
 
 
-def determinant(b: StablehloBuilder, op: Definition) -> tuple[Value, Value, Value] | None:
+def determinant(op: Definition, has_tangent: Callable[[Value], bool]) -> tuple[Value, Value, Value] | None:
     """The parts of a product that is a determinant: whether the matrix is singular, the sign s, and |d|; else None."""
     for sign, size in (op.operands, op.operands[::-1]):
         power = defined_by(size, "stablehlo.exponential")
@@ -111,7 +111,7 @@ def determinant(b: StablehloBuilder, op: Definition) -> tuple[Value, Value, Valu
         if low is None or of is None or of.operands[0] != low.operands[0] or splat(of.operands[1]) != 0:
             continue
         sizes = sizes_of_pivots(low)
-        if isinstance(sizes, Value) and b.engine.tangent(of.operands[2]) is None:
+        if isinstance(sizes, Value) and not has_tangent(of.operands[2]):
             return of.operands[0], of.operands[2], sizes
     return None
 

@@ -59,6 +59,7 @@ LinearizeRule = Callable[[Any, Definition, Tangents], Sequence[Value | None]]
 TransposeRule = Callable[[Any, Definition, Tangents, Sequence[bool]], Sequence[Any]]
 """An entry of the result is a value, None, or a function of no arguments that is called only for an active operand."""
 Recognised = Callable[[Any, Definition], Sequence[Value | None] | None]
+Parts = Callable[[Definition, Callable[[Value], bool]], object | None]
 Lowering = Callable[..., Any]
 
 Partial = Callable[..., Value | None]
@@ -88,6 +89,7 @@ class OpSet:
     refused_ops: dict[str, str] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
     capturing: set[str] = field(default_factory=set)
+    exceptions: dict[str, Parts] = field(default_factory=dict)
     inherited: set[str] = field(default_factory=set)  # ops that may be redeclared
     lowerings: dict[str, Lowering] = field(default_factory=dict)
     dialects: set[str] = field(default_factory=set)  # the dialects of the declared ops
@@ -105,6 +107,7 @@ class OpSet:
             refused_ops=dict(self.refused_ops),
             forms=dict(self.forms),
             capturing=set(self.capturing),
+            exceptions=dict(self.exceptions),
             inherited=set(self.forms),
             lowerings=dict(self.lowerings),
             dialects=set(self.dialects),
@@ -173,13 +176,18 @@ class OpSet:
 
         return decorate
 
-    def bilinear(self, name: str, recognised: Recognised | None = None) -> Callable[[F], F]:
+    def bilinear(
+        self, name: str, recognised: Recognised | None = None, parts: Parts | None = None
+    ) -> Callable[[F], F]:
         """Declares an op that is linear in each of two operands.
 
         Decorates the transpose (b, op, ct, side) toward one operand. `recognised` gives the tangents if it recognizes
-        operands for which the product rule is not finite; otherwise it gives None.
+        operands for which the product rule is not finite; otherwise it gives None. Jets call `parts`, which gives None
+        for the same ops, with a function that says whether a value has a tangent.
         """
         self._declare(name, "bilinear")
+        if parts is not None:
+            self.exceptions[name] = parts
 
         def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             if recognised is not None and (tangents := recognised(b, op)) is not None:
@@ -259,7 +267,7 @@ class OpSet:
         if name in self.inherited:
             self.inherited.remove(name)
             self.inactive_ops.discard(name)
-            for table in (self.linearize_rules, self.transpose_rules, self.refused_ops):
+            for table in (self.linearize_rules, self.transpose_rules, self.refused_ops, self.exceptions):
                 table.pop(name, None)
         elif name in self.forms:
             raise ValueError(f"{name} is declared twice: {self.forms[name]}, {form}")
