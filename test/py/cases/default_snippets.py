@@ -65,6 +65,7 @@ opset.linearize("stablehlo.cosine")(lambda b, op, dx: [dx, dx])  # two results f
 text = open("f.mlir").read().replace("exponential", "cosine")
 refused(tiduc.RuleError, lambda: tiduc.load(text, opset=opset).grad("x"))""",
     "Signature": "assert isinstance(tiduc.load('f.mlir').compile().signature, tiduc.Signature)",
+    "RunTrace": "assert isinstance(tiduc.trace(tiduc.load('f.mlir'), [2.0, 0.5]), tiduc.RunTrace)",
     "Split": "assert isinstance(tiduc.split(tiduc.load('f.mlir')), tiduc.Split)",
     "TiducError": "refused(tiduc.TiducError, lambda: tiduc.load('missing.mlir'))",
     "Unsupported": """
@@ -121,6 +122,7 @@ assert "func.func" in str(tiduc.lower(flat, view=view))""",
 done = tiduc.run_pipeline(tiduc.read("f.mlir"), "tidu-grad{wrt=x},cse")
 assert "func.func" in str(done or "func.func")""",
     "split": "assert tiduc.split(tiduc.load('f.mlir')).table()",
+    "trace": "assert tiduc.trace(tiduc.load('f.mlir'), [2.0, 0.5], 'vjp').rows",
     "structure": _VIEW
     + """
 flat = tiduc.materialize_merge(view, graph.outputs, ["a", "x"], tiduc.OPSET)
@@ -208,6 +210,7 @@ is_near(x.grad.data, W.T @ (1 - np.tanh(W @ X) ** 2))""",
     "executing": "with eager.executing(eager.Iree('cpu-threads')):\n    assert np.sum(eager.Array([1.0, 2.0])) == 3",
     "grad": _SQUARES + "assert eager.grad(y, x).shape == (64, 64)",
     "no_grad": "with eager.no_grad():\n    assert not np.sum(eager.Array([1.0], requires_grad=True)).requires_grad",
+    "program_of": "is_near(eager.program_of(lambda x: np.exp(x) * x, 1.0)(1.0)[0], np.e)",
     "recorded_backward": _RECORDED
     + """
 seed = eager.EagerInput("seed", np.array(1.0))
