@@ -48,7 +48,7 @@ _LEVELS = 4
 _MOST_OPS = 8
 """A schedule has at most this many times the ops of the graph, because compilers take time for each op."""
 
-_WORK = 160
+_WORK = 80
 """The schedules that are tried have, in total, at most about this many times the ops of the graph."""
 
 _NEAR = 1.02

@@ -62,6 +62,7 @@ class _Reruns:
         ] = {}  # maps an op to the place of its shared second run in the new schedule
         self.repeated: set[int] = set()  # the ops with second runs, shared or temporary
         before = peak + 1 if evicted else 0  # these ops stay where they are
+        self.same = before  # the ops before this place are those of the old schedule
         self.place = list(range(before))  # the place of each op in the new schedule
         self.taken = list(range(before))  # the op at each place of the new schedule
         self.needs: list[tuple[int, ...]] = list(model.needs[:before])
@@ -76,10 +77,18 @@ class _Reruns:
         return losable
 
     def schedule(self) -> Liveness:
-        for i in range(len(self.place), len(self.model.ops)):
-            if not self.losable.isdisjoint(self.model.needs[i]):
+        place, taken, needs, losable = self.place, self.taken, self.needs, self.losable
+        for i in range(len(place), len(self.model.ops)):
+            needed = self.model.needs[i]
+            if losable.isdisjoint(
+                needed
+            ):  # no value that it needs has a second run; most ops are of this kind
+                place.append(len(taken))
+                taken.append(i)
+                needs.append(tuple([place[j] for j in needed]))
+            else:
                 self._rerun_needed(i)
-            self.place.append(self._append(i, self.again))
+                place.append(self._append(i, self.again))
         self._drop_unread()
         return self._model()
 
@@ -98,6 +107,7 @@ class _Reruns:
                 for j in self.needs[place]:
                     readers[j] -= 1
         if dropped:
+            self.same = min(self.same, *dropped)
             stay = [place for place in range(len(self.taken)) if place not in dropped]
             new = dict(zip(stay, range(len(stay)), strict=True))
             self.taken = [self.taken[place] for place in stay]
@@ -162,11 +172,10 @@ class _Reruns:
         ops = [old.ops[j] for j in taken]
         kept = {self.place[i]: count for i, count in old.kept.items()}
         fused = [False] * len(ops) if self.stored else fused_ops(ops, self.needs, kept)
-        size: list[int] = []
-        reads: list[tuple[int, ...]] = []
-        roots: list[tuple[int, ...]] = []
-        for i, j in enumerate(taken):
-            behind = self.needs[i]
+        same = self.same if self.stored else 0
+        size, reads, roots = old.size[:same], old.reads[:same], old.roots[:same]
+        for i in range(same, len(taken)):
+            j, behind = taken[i], self.needs[i]
             if not all([size[need] for need in behind]):
                 behind = tuple(dict.fromkeys([k for need in behind for k in roots[need]]))
             is_virtual = not old.size[j] or (fused[i] and len(behind) <= MOST_ROOTS)
