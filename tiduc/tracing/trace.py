@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tiduc.calling import ordered
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.mlir.context import stage
 from tiduc.ports import Wrt
@@ -88,10 +89,10 @@ def trace(
     """The values of the ops of a program at the arguments.
 
     With `derivative` "jvp" or "vjp", each row also has the tangent or cotangent of its value. The arguments may be
-    followed by the tangents of the inputs in `wrt`, or by the cotangents of the outputs; these are ones by default.
-    Only the ops that an entry of `only` names are traced: by line, by line and column, by the op's name, or by a name
-    in the op's location. The arrays of one run take at most `limit` bytes, except for single values. `place` makes
-    the arrays that are kept; with None, only summaries are kept.
+    followed by the tangents of the inputs in `wrt`, or by the cotangents of the outputs; these are ones by default. The
+    weights of a model may be left out. Only the ops that an entry of `only` names are traced: by line, by line and
+    column, by the op's name, or by a name in the op's location. The arrays of one run take at most `limit` bytes,
+    except for single values. `place` makes the arrays that are kept; with None, only summaries are kept.
 
     Raises `RequestError` for an unknown derivative or for a name that no op has, and `InputError` for wrong arguments.
     """
@@ -123,6 +124,10 @@ def _accepted(
 ) -> tuple[list[Array], list[Array]]:
     """The arguments, and the tangents or cotangents, which are ones if they are not given."""
     own = len(program.inputs)
+    if program.defaults and len(arguments) < own:  # a model knows its weights
+        free = [value.name for value in program.signature.inputs if value.name not in program.defaults]
+        filled = ordered(program.signature.inputs, free, arguments[: len(free)], {}, program.defaults)
+        arguments = [*map(np.asarray, filled), *arguments[len(free) :]]
     given = check_arguments(program.name, program.signature, arguments[:own])
     if derivative is None:
         check_arguments(program.name, program.signature, arguments)
