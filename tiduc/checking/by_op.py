@@ -2,8 +2,8 @@
 
     main: y = f(x), z = g(y)      ->      ops: (x) -> f(x), (y') -> g(y')        at y' = the value of y in a run
 
-Each op of a program becomes a function of its own inputs, at the values that a trace of the program has for them. One
-program holds these functions, so that its JVP and its VJP check all ops at once.
+Each op of a program becomes a function of its own inputs. It is checked at the values that these inputs have in a run
+of the program. All these functions are outputs of one program, whose JVP and VJP check all ops at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,10 @@ class OpError:
 
 @dataclass(frozen=True)
 class _Alone:
-    """The functions of all ops: a program, its arguments, and for each op the positions of its inputs and outputs."""
+    """A program with each op as a function by itself, and its arguments.
+
+    `ops` has the site of each op, and the positions of its inputs and outputs.
+    """
 
     program: Program
     arguments: Sequence[Array]
@@ -90,7 +93,7 @@ def _errors(alone: _Alone, point: Point) -> Iterator[OpError]:
 
 
 def _line(value: Call, at: Sequence[Array], dx: Mapping[int, Array]) -> Callable[[float], list[Array]]:
-    """A function from the size of a step, by which all inputs in `dx` move, to the outputs."""
+    """The outputs as a function of the distance by which the inputs move along `dx`."""
 
     def moved(distance: float) -> list[Array]:
         given = list(at)
@@ -109,7 +112,7 @@ def _flat(arrays: Sequence[Array]) -> Array:
 
 
 def _reached(t: Traced, positions: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """The sites that tangents reach, except loops and branches, and for each the last iteration in which it ran."""
+    """The last iteration in which each site ran. Loops, branches and sites that no tangent reaches are left out."""
     sites = [site for site in t.found.sites if not site.encloses]
     masks = ran(t, sorted({site.regions[-1] for site in sites if site.regions}))
     chosen = {}
@@ -123,7 +126,7 @@ def _reached(t: Traced, positions: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
 @stage
 def _alone(t: Traced, chosen: Mapping[int, tuple[int, ...]]) -> _Alone | None:
-    """The functions of the ops of the chosen sites, at values of a run; None if no op has a value to differentiate."""
+    """The functions of the chosen sites' ops, with arguments from a run; None if no op can be differentiated."""
     program, module = t.program, clone(t.program.graphs)
     graph = graph_in(module, program.name)
     found = survey(graph)
@@ -162,7 +165,7 @@ class _Copier:
         self.ops: list[tuple[Site, range, range]] = []
 
     def copy(self, n: int, iteration: tuple[int, ...]) -> None:
-        """Copies the op of a site, unless it reads a value that no array has, or no value with a derivative."""
+        """Copies the op of a site, unless it reads a value that is not known, or none that can have a tangent."""
         op = self.found.values[n].owner.operation
         outer = captured(op)
         given = [x for x in dict.fromkeys([*op.operands, *outer]) if not _is_constant(x)]

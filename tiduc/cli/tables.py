@@ -1,4 +1,4 @@
-"""Tables of rich as text, for commands that explain or trace a program."""
+"""Tables as text, by the package rich, for commands that explain or trace a program."""
 
 import io
 from collections.abc import Iterable

@@ -3,8 +3,8 @@
     def f(x):                      func.func @main(%x) {
         return np.exp(x) * x   ->    %0 = exponential %x  %1 = multiply %0, %x  return %1 }
 
-Each op has the place of the Python code that asked for it. A number that the function reads from an array, for example
-to decide a branch, is not an op: the program is that of the path that ran.
+Each op has the place of the Python code that asked for it. If the function reads numbers from arrays, for example to
+decide a branch, the program has only the ops of the path that ran.
 """
 
 import inspect
@@ -34,7 +34,7 @@ def program_of(function: Callable[..., object], *arguments: ArrayLike) -> Progra
     The inputs of the program are the arguments, with the names of the function's parameters; its outputs are the array,
     or the arrays, that the function returns. Print the program to see its graph, and pass it to `tiduc.trace` to see
     the values of its ops. Other arrays that the function reads are constants, and so are those that it computes from
-    `.data`, by `detach()` or by `backward()`. Raises `RequestError` if the function returns something else.
+    `.data`, by `detach()` or by `backward()`. Raises `RequestError` if the function returns anything but eager arrays.
     """
     given = [Array(x, requires_grad=isinstance(x, Array) and x.requires_grad) for x in arguments]
     with logged() as log:
@@ -45,12 +45,12 @@ def program_of(function: Callable[..., object], *arguments: ArrayLike) -> Progra
     if len(results) < len(listed):
         raise RequestError("the function returns something else than arrays of tiduc.eager")
     with logged() as more:
-        outputs = [y.value for y in results]  # of a view, an op
+        outputs = [y.value for y in results]  # a view's value is computed by an op
     return from_module(_module(inputs, [*log, *more], outputs, _names(function, len(given))))
 
 
 def _names(function: Callable[..., object], count: int) -> list[str]:
-    """The names of the parameters, for as many of them as take one argument each."""
+    """A name for each argument: that of its parameter, or `arg` and its position if no parameter is for it alone."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -106,7 +106,7 @@ def _copied(b: IrEmitter, each: Invocation, arguments: Sequence[IrValue]) -> lis
     if len(functions) > 1:
         functions = functions_in(_inlined(each.graph.program).module)
     if len(functions) > 1:
-        raise RequestError(f"@{each.graph.program.name} has functions that stay functions, as parts of no op")
+        raise RequestError(f"@{each.graph.program.name} calls functions that cannot be inlined")
     block = functions[0].regions[0].blocks[0]
     values: dict[IrValue, IrValue] = dict(zip(block.arguments, arguments, strict=True))
     *inside, end = operations(block)

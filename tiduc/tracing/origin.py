@@ -1,8 +1,9 @@
 """origin: the op that made the first NaN or infinity, in the order in which the ops of a run were computed.
 
 An op makes a NaN if its result has a NaN and no value that it reads has one. It makes an infinity if its result has an
-infinity and all values that it reads are finite. A value that depends on constants only is no origin: programs select
-between values and NaNs, and mask with infinities. An op that takes a NaN from a constant into a value makes it.
+infinity and all values that it reads are finite. A value that depends on constants only is no origin: programs have
+such NaNs and infinities on purpose, for example as masks. If an op takes a NaN from a constant into another value, this
+op is the origin.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""rewrite: makes a graph return the values of some ops, and gives inputs to others; by iteration inside loops.
+"""rewrite: makes a graph return the values of some ops, and adds inputs to the values of others.
 
     y = sine x           ->   the graph returns y
 
@@ -9,9 +9,10 @@
     y = sine x           ->   y = probe(sine x, e)                  e is an input, and probe(y, e) = y; the tangent
                                                                     of probe is dy + de
 
-The derivative of such a stack has the tangents of y, and the cotangent of e is that of y. Of an outermost loop that is
-cut, only a window of iterations is stored, from an iteration that is an input of the graph; a last row takes all other
-iterations.
+In a loop, values and inputs are stacks, with a row for each iteration. The tangent of a stack has the tangents of y,
+and the cotangent of e is that of y. If an outermost loop has too many iterations for memory, it is cut: its stacks have
+rows only for a window of iterations, and a last row, which all other iterations overwrite. The first iteration of the
+window is an input of the graph.
 """
 
 from collections.abc import Mapping, Sequence
@@ -260,7 +261,7 @@ class _Rewriter:
         return self.replace(op, results[:count])
 
     def replace(self, op: IrOp, results: list[IrValue]) -> list[IrValue]:
-        """Makes `results` the results of an op, which is erased at the end: till then, no new value has its address."""
+        """Replaces the results of an op, which is erased only at the end: no new value then gets its address."""
         for old, y in zip(op.results, results, strict=True):
             old.replace_all_uses_with(y)
         self.replaced.append(op)
@@ -300,7 +301,10 @@ def _stacked(type_: ir.RankedTensorType, shape: Sequence[int]) -> ir.RankedTenso
 
 
 def _replacement(op: IrOp, operands: Sequence[IrValue], results: Sequence[IrValue] = ()) -> ir.Operation:
-    """An op in front of `op`, with its regions and further operands, and results of the types of both."""
+    """An op in front of `op`, which takes its regions. It has further operands, and a result for each of these.
+
+    It also has further results, of the types of `results`.
+    """
     attributes = {name: op.attributes[name] for name in op.attributes}
     types = [*[y.type for y in op.results], *[x.type for x in (*operands, *results)]]
     ip = ir.InsertionPoint(op)

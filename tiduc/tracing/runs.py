@@ -27,7 +27,7 @@ Run = Callable[[Program], Callable[..., Sequence[Array]]]
 """Makes a callable on arrays from a program, with some engine."""
 
 LIMIT = 2**28
-"""The default of the bytes that the values of one run may take together."""
+"""How many bytes the values of one run may take together, by default."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def batches(t: Traced, sites: Sequence[int], copies: int) -> Iterator[Batch]:
 def _within(
     t: Traced, sites: Sequence[int], stacks: Stacks, copies: int
 ) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Sites in groups whose values fit into the limit, or single ones, each group with its number of bytes."""
+    """Groups of sites that fit into the limit, with their numbers of bytes; a site that does not fit is a group."""
     group: list[int] = []
     total = 0
     for n in sites:

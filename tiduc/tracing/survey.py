@@ -1,8 +1,8 @@
 """survey: lists the results of the ops in a graph, also in loops and branches, in program order.
 
-A `Site` is one result of one op. Loops and branches are numbered like regions: `Site.regions` are the numbers of the
-regions around the op, the outermost first, and `Site.loops` are those that are bodies of loops. Regions of reductions
-and other ops that are not control flow are a part of their op.
+A `Site` is one result of one op. Each body of a loop and each branch is a region with a number: `Site.regions` are the
+numbers of the regions around the op, the outermost first, and `Site.loops` are those of bodies of loops. Regions of
+reductions, and of other ops that are not control flow, are a part of their op.
 """
 
 from collections.abc import Iterator
@@ -198,7 +198,7 @@ class _Walk:
 
 
 def _recordable(type_: ir.Type, is_static: bool) -> TensorType | None:
-    """The type if arrays have it, and its shape is static where `is_static` is set; else None."""
+    """The type; None if arrays cannot have it, or if `is_static` is set and a size is dynamic."""
     text = str(type_)
     if not text.startswith("tensor<"):
         return None

@@ -90,7 +90,7 @@ def trace(
 
     With `derivative` "jvp" or "vjp", each row also has the tangent or cotangent of its value. The arguments may be
     followed by the tangents of the inputs in `wrt`, or by the cotangents of the outputs; these are ones by default. The
-    weights of a model may be left out. Only the ops that an entry of `only` names are traced: by line, by line and
+    weights of a model may be left out. Only the ops that some entry of `only` names are traced: by line, by line and
     column, by the op's name, or by a name in the op's location. The arrays of one run take at most `limit` bytes,
     except for single values. `place` makes the arrays that are kept; with None, only summaries are kept.
 
@@ -145,7 +145,7 @@ def _accepted(
 
 
 def named(sites: Sequence[Site], only: Sequence[str]) -> list[int]:
-    """The numbers of the sites that an entry names; of all sites without entries."""
+    """The numbers of the sites that some entry names; of all sites if there are no entries."""
     if not only:
         return [site.number for site in sites]
     found: set[int] = set()

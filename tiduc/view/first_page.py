@@ -14,7 +14,7 @@ _FITS_STILL = 150  # the most boxes of a scene of a still picture that is not sp
 def first_page(picture: Picture, names: list[str], fold: bool = True, still: bool = False) -> SideBySide:
     """The scenes to show first. With `fold`, large scenes of the picture are folded into parts, in place.
 
-    Nobody can open a part of a `still` picture, so that only much larger scenes have parts.
+    Parts of a `still` picture cannot be opened, so only much larger scenes are folded.
     """
     parts, fits = (_PARTS_BESIDE, _FITS_BESIDE) if len(names) > 1 else (PARTS, FITS)
     for name in names if fold else ():
