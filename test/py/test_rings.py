@@ -107,7 +107,10 @@ def test_the_page_keeps_the_rows_of_other_sweeps(monkeypatch: pytest.MonkeyPatch
         runner.Outcome(each.name, "0123456789", "2026-11-28", 60, 0, {"ok": n, "refused": 2, "n/a": 5})
         for n, each in enumerate((first, second), 3)
     ]
-    page = runner.page(outcomes[:1], runner.page(outcomes[1:], ""))
+    page = runner.page(
+        outcomes[:1], runner.page(outcomes[1:], f"# Old\n\n## Partial runs\n\n| `{first.name}` | now |\n")
+    )
+    assert page.endswith(f" |\n\n## Partial runs\n\n| `{first.name}` | now |\n") and "Old" not in page
     assert f"| `{first.name}` | 2026-11-28 | 0123456789 | 3 | 2 | 0 | 5 n/a | 60 s |\n" in page
     assert f"| `{second.name}` | 2026-11-28 | 0123456789 | 4 | 2 | 0 | 5 n/a | 60 s |\n" in page
     assert page.count("not run yet") == len(SWEEPS) - 2

@@ -149,8 +149,9 @@ def row(outcome: Outcome) -> str:
 
 
 def page(done: Sequence[Outcome], before: str) -> str:
-    """docs/sweeps.md with the rows of these outcomes. Other sweeps keep their rows of the page `before`."""
-    rows = {match[1]: match[0] for match in _ROW.finditer(before)} | {each.name: row(each) for each in done}
+    """docs/sweeps.md with the rows of these outcomes. Other sweeps and later sections are those of `before`."""
+    table, heading, sections = before.partition("\n## ")
+    rows = {match[1]: match[0] for match in _ROW.finditer(table)} | {each.name: row(each) for each in done}
     listed = "\n".join(rows.get(each.name, f"| `{each.name}` | | | not run yet | | | | |") for each in SWEEPS)
     return f"""# Sweeps
 
@@ -161,7 +162,7 @@ and the number of programs that were right, refused by tiduc or by an engine's c
 | sweep | day | commit | ok | refused | wrong | others | time |
 |---|---|---|---|---|---|---|---|
 {listed}
-"""
+{heading}{sections}"""
 
 
 def chosen(only: str, full: bool) -> list[Sweep]:
