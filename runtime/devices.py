@@ -118,11 +118,7 @@ def as_number(element: rt.HalElementType | None) -> int:
 def _mapped(buffer: rt.HalBuffer, shape: Sequence[int], dtype: "np.dtype[Any]") -> Array:
     """The memory of a buffer as a read-only array."""
     # MappedMemory.asarray is several times slower.
-    count = 1
-    for size in shape:
-        count *= size
-    array: Array = np.frombuffer(buffer.map(), dtype, count)  # type: ignore[call-overload]  # a buffer: see above
-    return array.reshape(shape)
+    return np.ndarray(shape, dtype, buffer.map())  # type: ignore[arg-type]  # a buffer: see above
 
 
 class _Memory:

@@ -91,6 +91,7 @@ class Executable:
             (value.type.dtype, value.type.shape, _element_type(value.type)) for value in self.signature.inputs
         )
         self._dtypes = tuple(_dtype(value, loaded.name) for value in self.signature.outputs)
+        self._is_simple = not (self.signature.sizes or self.signature.required or self.donated)
 
     @property
     def device_name(self) -> str:
@@ -174,23 +175,14 @@ class Executable:
         context = self._loaded.context
         if context is None:
             raise self._loaded.unusable()
+        if self._is_simple and (views := self._views_of(arguments, given)) is not None:
+            return returned(self._invoked(context, views), arguments)  # type: ignore[arg-type]  # all are arrays
         plan = self._plan
         if len(arguments) != len(plan):
             check_count(self.entry, self.signature, arguments)
-        arrays: list[Any] = []
-        is_on_device = False
-        for argument, (dtype, shape, _) in zip(arguments, plan, strict=True):
-            # A fast check that most arguments pass.
-            if (
-                type(argument) is not np.ndarray
-                or argument.dtype is not dtype
-                or argument.shape != shape
-                or not argument.flags.c_contiguous
-            ):
-                argument = self._fitting(argument, len(arrays))
-                is_on_device |= type(argument) is DeviceArray
-            arrays.append(argument)
-        if self.signature.sizes or self.signature.required:
+        arrays: list[Any] = [self._fitting(argument, i) for i, argument in enumerate(arguments)]
+        is_on_device = any([type(x) is DeviceArray for x in arrays])
+        if not self._is_simple:
             check_sizes(self.signature, arrays)
         if self.donated:  # the function writes to some arguments
             self._check_donated(arrays)
@@ -207,6 +199,25 @@ class Executable:
             rest = iter(uses.views)
             views = [next(rest) if view is None else view for view in some]
             return returned(self._invoked(context, views), arrays)
+
+    def _views_of(
+        self, arguments: Sequence[ArrayLike], given: Callable[[Array, int], rt.HalBufferView]
+    ) -> list[rt.HalBufferView] | None:
+        """Buffer views of arguments that all are arrays of exactly the right types; else None."""
+        plan = self._plan
+        if len(arguments) != len(plan):
+            return None
+        views = []
+        for argument, (dtype, shape, element) in zip(arguments, plan, strict=True):
+            if (
+                type(argument) is not np.ndarray
+                or argument.dtype is not dtype
+                or argument.shape != shape
+                or not argument.flags.c_contiguous
+            ):
+                return None
+            views.append(given(argument, element))
+        return views
 
     def _invoked(self, context: rt.VmContext, views: Sequence[rt.HalBufferView]) -> rt.VmVariantList:
         """The function's results as IREE's list."""

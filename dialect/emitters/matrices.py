@@ -201,14 +201,21 @@ def rows_exchanged(b: StablehloOps[V, Never], x: V, pivots: V) -> V:
     return rows_taken(b, x, exchanged(b, b.subtract(pivots, b.constant(1, pivots)), shape(x)[-2]))
 
 
-def solve_by_lu(b: StablehloOps[V, Never], a: V, y: V) -> V:
-    """The solution x of a x = y for one square matrix a, by LAPACK's LU factorization."""
+def lu(b: StablehloOps[V, Never], a: V) -> tuple[V, V, V]:
+    """LAPACK's LU factors of the matrices in a, the pivots, and for each matrix the number of a zero pivot, or 0."""
+    *batch, m, n = shape(a)
     integer = ir.IntegerType.get_signless(32)
-    of_pivots, of_status = (with_element(with_shape(a.type, n), integer) for n in (shape(a)[:1], []))
-    call = lapack_call("getrf", element(a), [2], [2, 1, 0])
-    lu, pivots, _ = b.emit_all(CUSTOM_CALL, (a,), (a.type, of_pivots, of_status), call)
-    z = solve(b, lu, rows_exchanged(b, y, pivots), left=True, lower=True, adjoint=False, unit=True)
-    return solve(b, lu, z, left=True, lower=False, adjoint=False)
+    types = (a.type, *(with_element(with_shape(a.type, x), integer) for x in ([*batch, min(m, n)], batch)))
+    call = lapack_call("getrf", element(a), [2], [2, 1, 0], len(batch))
+    factors, pivots, status = b.emit_all(CUSTOM_CALL, (a,), types, call)
+    return factors, pivots, status
+
+
+def solve_by_lu(b: StablehloOps[V, Never], a: V, y: V) -> tuple[V, V]:
+    """The solutions x of a x = y by LU factorizations, and for each matrix the number of a zero pivot, or 0."""
+    factors, pivots, status = lu(b, a)
+    z = solve(b, factors, rows_exchanged(b, y, pivots), left=True, lower=True, adjoint=False, unit=True)
+    return solve(b, factors, z, left=True, lower=False, adjoint=False), status
 
 
 def exchanged(b: StablehloOps[V, Never], pivots: V, count: int) -> V:

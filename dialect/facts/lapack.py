@@ -185,17 +185,28 @@ def _wrong_precision(target: str, op: AnyOp) -> str | None:
 
 
 def lapack_call(
-    routine: str, element: ir.Type, operands: Sequence[int], results: Sequence[int]
+    routine: str,
+    element: ir.Type,
+    operands: Sequence[int],
+    results: Sequence[int],
+    batch: int = 0,
+    settings: str = "",
 ) -> dict[str, ir.Attribute]:
-    """The attributes of a call of a LAPACK routine. `operands` and `results` are lists of ranks from 0 to 2.
+    """The attributes of a call of a LAPACK routine on a batch of `batch` dimensions; `settings` are MLIR attributes.
 
-    LAPACK stores matrices column by column.
+    `operands` and `results` are lists of ranks from 0 to 2, without the batch. LAPACK stores matrices column by column.
     """
     (letter,) = (letter for letter, name in _ELEMENTS.items() if name == str(element))
-    layouts = ("dense<> : tensor<0xindex>", "dense<0> : tensor<1xindex>", "dense<[0, 1]> : tensor<2xindex>")
-    of_operands, of_results = (", ".join(layouts[rank] for rank in ranks) for ranks in (operands, results))
+    prefix = f"lapack_{letter}"
+    name = next(each for each in targets(routine) if each.startswith(prefix))
+
+    def layout(rank: int) -> str:
+        order = [*((batch, batch + 1) if rank == 2 else (batch,) * rank), *reversed(range(batch))]
+        return f"dense<{order if order else ''}> : tensor<{batch + rank}xindex>"
+
+    of_operands, of_results = (", ".join(map(layout, ranks)) for ranks in (operands, results))
     text = (
-        f'{TARGET} = "lapack_{letter}{routine}_ffi", api_version = 4 : i32, backend_config = {{}}, '
+        f'{TARGET} = "{name}", api_version = 4 : i32, backend_config = {{{settings}}}, '
         f"operand_layouts = [{of_operands}], result_layouts = [{of_results}]"
     )
     return named_attributes(ir.Attribute.parse(f"{{{text}}}"))

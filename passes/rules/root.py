@@ -48,7 +48,7 @@ def by_root(b: StablehloBuilder, op: Definition, dx: Tangents, equation: Graph) 
     batch = b.engine.batch(b.view, linear, batched, n)
     columns = flattened(b, emit_call(b, batch, [*still, *unflattened(b, basis, ys), *known]), [n])
     right = flattened(b, emit_call(b, linear, [*of_x, *map(b.zeros_like, ys), *known]), [1])
-    solution = solve_by_lu(b, b.transpose(columns, [1, 0]), b.transpose(b.negate(right), [1, 0]))
+    solution, _ = solve_by_lu(b, b.transpose(columns, [1, 0]), b.transpose(b.negate(right), [1, 0]))
     return [*unflattened(b, b.reshape(solution, [n]), ys)]
 
 

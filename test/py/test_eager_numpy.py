@@ -61,7 +61,7 @@ def test_universal_functions(name: str, dtype: Any) -> None:
     np.testing.assert_allclose(actual.data, expected, rtol=2e-3 if expected.dtype == np.float16 else 1e-9)
 
 
-@pytest.mark.parametrize("name", sorted(set(EMITTERS) - {"invert", "rint"}))
+@pytest.mark.parametrize("name", sorted(set(EMITTERS) - {"invert", "nextafter", "rint"}))
 def test_gradients_of_universal_functions(name: str) -> None:
     ufunc = getattr(np, name)
     try:
@@ -171,11 +171,31 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "arrays of indices": lambda xp, x: (
         x[np.array([0, 1, 0]), np.array([2, 2, 2])] * x[:, np.array([0, 0, 1])][0]
     ),
+    "kron": lambda xp, x: xp.kron(x, x[0])[:, :3] + xp.kron(x[:, :1], x[0] * x)[:2],
+    "vdot": lambda xp, x: xp.vdot(x, x + 1) * xp.vecdot(x, x) + xp.vecdot(x, 2 * x, axis=0)[0],
+    "cumprod": lambda xp, x: xp.cumprod(x, axis=1) * xp.cumulative_prod(x - x[0, 0], axis=0),
+    "interp": lambda xp, x: (
+        xp.interp(x, xp.sort(x[0]), x[1])
+        * xp.interp(x[0], np.array([0.0, 0.2, 1.0]), x[1], left=x[0, 1], right=2.0)
+    ),
+    "moves": lambda xp, x: (
+        xp.rot90(x)[:2, :2] * xp.diag(x[0])[:2, :2]
+        + xp.append(x, x[0])[np.array([0, 8])]
+        + xp.column_stack([x[:, 0], x])[:, 2:]
+    ),
+    "vector norms": lambda xp, x: xp.linalg.vector_norm(x, axis=0, ord=3) + xp.linalg.matrix_norm(x, ord=1),
+    "cross": lambda xp, x: xp.cross(x, x[::-1] + 1) * xp.linalg.cross(x, x[:1] - 2),
     "masks": lambda xp, x: x[X > 0.2] * 3 + x[np.array([False, True])].sum(),
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+MORE = ("cross", "cumprod", "interp", "moves", "vector norms")
+"""The functions that only the second ring compares, because JAX compiles many ops for them."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.more] if name in MORE else []) for name in FUNCTIONS]
+)
 def test_functions(name: str) -> None:
     tolerance = {"rtol": 1e-6} if name == "astype" else {}
     same_gradients(FUNCTIONS[name], X, **tolerance)
@@ -251,11 +271,11 @@ def test_the_order_of_contractions() -> None:
 
 
 def test_unsupported_functions_are_refused() -> None:
-    for f in (np.cumprod, np.linalg.svd, np.fft.fft):
+    for f in (np.median, np.linalg.lstsq, np.trim_zeros):
         with pytest.raises(TypeError, match="no implementation found"):
-            f(Array(X))
+            f(Array(X), *[X] * (f is np.linalg.lstsq))
     with pytest.raises(TypeError):
-        np.heaviside(Array(X), 0.5)
+        np.frexp(Array(X))
     with pytest.raises(TypeError, match="not ordered"):
         np.less(Array(X + 1j), 2)
     for spelled in ("i", "ij,jk,kl,l", "ij->k", "ijk", "ij->ii", "i...->i", "....ij", "ij...j...", "1i"):
@@ -266,6 +286,16 @@ def test_unsupported_functions_are_refused() -> None:
             Array(X)[index]
     with pytest.raises(TypeError, match="does not convert"):
         Array(X + 1j).astype(np.float64)
+
+
+def test_distinct_elements() -> None:
+    """The distinct elements are a gather: each derivative goes to the first element of its value."""
+    x = Array([2.0, 1.0, 2.0, 3.0], requires_grad=True)
+    found = np.unique_all(x)
+    np.testing.assert_array_equal(found.inverse_indices.data, [1, 0, 1, 2])
+    np.testing.assert_array_equal(np.unique_counts(x).counts.data, [1, 2, 1])
+    (slope,) = grad([np.sort(np.unique_values(x)) * found.values], [x], [np.array([1.0, 10.0, 100.0])])
+    np.testing.assert_array_equal(slope.data, [40, 2, 0, 600])
 
 
 def test_arrays_without_elements() -> None:

@@ -18,7 +18,8 @@ from tiduc.eager import Array, Iree, Session, call, executing, grad
 from tiduc.eager.elementwise import EMITTERS
 from tiduc.eager.executors import Compiling, Run
 from tiduc.eager.graphs import RecordedGraph
-from tiduc.eager.registry import FUNCTIONS
+from tiduc.eager.products import GENERALIZED
+from tiduc.eager.registry import FUNCTIONS, name_of
 
 SIZES = (1, 64, 257)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -42,7 +43,7 @@ def points(name: str, size: int) -> list[np.ndarray]:
 
 
 def seed_of(y: Any) -> np.ndarray:
-    return np.random.default_rng(1).standard_normal(y.shape).astype(np.float32)
+    return np.random.default_rng(1).standard_normal(y.shape).astype(y.dtype)
 
 
 def results(case: Case, points: list[np.ndarray]) -> list[np.ndarray]:
@@ -79,14 +80,41 @@ def prepared(size: int, names: tuple[str, ...]) -> tuple[Session, Iree]:
 
 def test_the_table_has_every_function() -> None:
     assert UNIVERSAL.keys() == EMITTERS.keys()
-    assert CASES.keys() - UNIVERSAL.keys() == {f.__name__ for f in FUNCTIONS} | {"matmul"}
+    assert CASES.keys() - UNIVERSAL.keys() == {*map(name_of, FUNCTIONS), *GENERALIZED}
+
+
+OTHERS = [name for name in CASES if not name.startswith(("fft.", "linalg."))]
+SECOND = {f"linalg.{name}" for name in ("cholesky", "det", "eigh", "qr", "solve", "svd")} | {
+    "fft.fft",
+    "fft.irfft2",
+}
+"""The factorizations and transforms that the second ring runs; IREE takes seconds to compile each."""
 
 
 @pytest.mark.sampled(15)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", OTHERS)
 def test_functions(name: str, size: int, request: pytest.FixtureRequest) -> None:
-    names = tuple(sorted(selected(request, "test_functions", size=size)))
+    as_expected(name, size, "test_functions", request)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        pytest.param(
+            name, size, marks=pytest.mark.more if size == 64 and name in SECOND else pytest.mark.slow
+        )
+        for name in sorted(CASES.keys() - set(OTHERS))
+        for size in SIZES
+    ],
+)
+def test_factorizations_and_transforms(name: str, size: int, request: pytest.FixtureRequest) -> None:
+    as_expected(name, size, "test_factorizations_and_transforms", request)
+
+
+def as_expected(name: str, size: int, test: str, request: pytest.FixtureRequest) -> None:
+    """Asserts that a program has the expected results, by a module with all selected programs of this size."""
+    names = tuple(sorted(selected(request, test, size=size)))
     session, iree = prepared(size, names)
     compiled = iree.compiled
     with executing(session):

@@ -61,19 +61,17 @@ def test_other_norms() -> None:
     same(lambda x: np.linalg.norm(x, "fro", (2, 0)), CUBE)
     for x, order, axis in (
         (X, 1, None),
-        (X, 2, None),
-        (X, "nuc", None),
+        (X, -1, None),
         (X, INF, (0, 1)),
         (X[0], 0, None),
         (X[0], 3, None),
         (X, -1, 0),
-        (X[0], "fro", None),
-        (CUBE, 2, None),
     ):
-        with pytest.raises(ValueError, match=r"np\.linalg\.norm of eager arrays has no ord="):
+        same(lambda x: np.linalg.norm(x, order, axis), x)  # noqa: B023
+        same(lambda x: np.linalg.norm(x, order, axis, True), x)  # noqa: B023
+    for x, order, axis in ((X[0], "fro", None), (X, "max", None), (CUBE, 2, None), (CUBE, "fro", (0, 1, 2))):
+        with pytest.raises(ValueError, match=r"np\.linalg\.norm"):
             np.linalg.norm(Array(x), order, axis)
-    with pytest.raises(ValueError, match="np.linalg.norm takes one axis or two axes, not 3"):
-        np.linalg.norm(Array(CUBE), axis=(0, 1, 2))
 
 
 # ---- reductions --------------------------------------------------------------------------------------------
@@ -116,9 +114,9 @@ def test_types_of_reductions() -> None:
 
 def test_unsupported_parameters_of_reductions() -> None:
     for f in (np.sum, np.prod, np.max):
-        with pytest.raises(TypeError, match=rf"np\.{f.__name__}.*'initial'"):
+        with pytest.raises(TypeError, match=rf"np\.{f.__name__} .* takes no initial="):
             f(Array(X), initial=2.0)
-    with pytest.raises(TypeError, match=r"np\.mean.*'where'"):
+    with pytest.raises(TypeError, match=r"np\.mean .* takes no where="):
         Array(X).mean(where=X > 0)
     with pytest.raises(TypeError, match="out"):
         np.sum(X, 0, None, Array(np.zeros(3)))

@@ -11,9 +11,11 @@
 an `Executor`.
 
     array, elements, views, indexing, places                Array: names, views and writes
-    functions, elementwise, movement, products, reductions, totals      NumPy's functions on values
-    session, record, graphs, executors                      run an op, and record it
-    gradients, cotangents, walk                             backward
+    elementwise, movement, products, reductions             NumPy's functions on values
+    functions, arrangement, moves, totals, norms            NumPy's functions on arrays
+    linear_algebra, fourier, array_api                      numpy.linalg, numpy.fft, and the Array API standard
+    session, record, graphs, executors, host                run an op, and record it
+    gradients, cotangents, walk, joined                     backward
     calls, checkpoints                                      whole programs, and rematerialization
     programs                                                the ops that a function runs, as a program
 """
@@ -31,7 +33,18 @@ from tiduc.eager.record import EagerInput, EagerOutput, KeySource, Recorder, Tra
 from tiduc.eager.session import Session, executing, no_grad, rehearsing, session
 from tiduc.eager.walk import backward, recorded_backward
 
-import_module("tiduc.eager.functions")  # registers NumPy's functions
+# These register functions of NumPy.
+for _name in (
+    "arrangement",
+    "array_api",
+    "fourier",
+    "functions",
+    "linear_algebra",
+    "moves",
+    "norms",
+    "totals",
+):
+    import_module(f"tiduc.eager.{_name}")
 
 __all__ = [
     "Array",

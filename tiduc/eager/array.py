@@ -28,10 +28,10 @@ from tiduc.eager.elementwise import POWERS, convert, universal
 from tiduc.eager.graphs import tensor_type
 from tiduc.eager.indexing import IndexEntry, IndexKey, get, index_of, is_view, put, sizes_of
 from tiduc.eager.places import Place, PlaceStep
-from tiduc.eager.products import matmul
+from tiduc.eager.products import GENERALIZED
 from tiduc.eager.record import EagerInput
 from tiduc.eager.reductions import BY_UFUNC, reduce
-from tiduc.eager.registry import FUNCTIONS
+from tiduc.eager.registry import FUNCTIONS, Result
 from tiduc.eager.session import Key, Operand, constant, is_recording
 from tiduc.runtime.arrays import refuse_masked
 
@@ -128,7 +128,7 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     __copy__ = copy
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type["Array"], tuple[object, ...]]:
         """Makes pickling and deep copies create a new leaf. Raises `RequestError` if the array is not a leaf."""
         if not self.is_leaf:
             raise RequestError("it is computed from others: detach() gives an array to store or copy")
@@ -200,14 +200,20 @@ class Array(Elements, NDArrayOperatorsMixin):
         return np.array(self.data, dtype) if copy or copy is None else np.asarray(self.data, dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: ArrayLike, **options: Any) -> Any:
-        out = options.pop("out", None)
+        out = options.pop("out", None) if options else None
         if method == "reduce" and ufunc.__name__ in BY_UFUNC and out is None:
             axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
             return Array.of(reduce(BY_UFUNC[ufunc.__name__], valued(inputs[0]), axis, keepdims, **options))
+        axis = options.pop("axis", -1) if ufunc is np.vecdot else -1
         if method != "__call__" or options:
             return NotImplemented
-        if ufunc is np.matmul:
-            result: EagerInput | None = matmul(*map(valued, inputs))
+        if ufunc.signature is not None:  # a function of vectors and matrices
+            if (product := GENERALIZED.get(ufunc.__name__)) is None:
+                return NotImplemented
+            values = [valued(x) for x in inputs]
+            if axis != -1:
+                values = [array(np.moveaxis(array(x), axis, -1)).value for x in inputs]
+            result: EagerInput | None = product(*values)
         else:
             result = universal(ufunc, [operand(x) for x in inputs])
         if result is None:
@@ -227,7 +233,7 @@ class Array(Elements, NDArrayOperatorsMixin):
 
     def _updated(self, new: EagerInput) -> "Array":
         """Writes the result of an in-place op such as `+=` to the array. The array's type and shape stay the same."""
-        if not np.can_cast(new.data.dtype, self.dtype, "same_kind"):
+        if new.data.dtype != self.dtype and not np.can_cast(new.data.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{new.data.dtype} cannot be written to an array of {self.dtype}")
         if new.data.shape != self.shape:
             raise ValueError(f"the shape {new.data.shape} cannot be written to an array of {self.shape}")
@@ -277,6 +283,12 @@ class Array(Elements, NDArrayOperatorsMixin):
     @property
     def T(self) -> "Array":
         return self.transpose()
+
+    @property
+    def mT(self) -> "Array":
+        if self.ndim < 2:
+            raise ValueError(f"a matrix has two dimensions or more, and the array has {self.ndim}")
+        return self.transpose([*range(self.ndim - 2), self.ndim - 1, self.ndim - 2])
 
     @property
     def real(self) -> "Array":
@@ -340,6 +352,11 @@ def _at(place: Place, is_scalar: bool) -> Array:
     array = Array.__new__(Array)
     array._prepare(place, is_scalar)
     return array
+
+
+def array(x: ArrayLike) -> Result:
+    """An eager array of an object that NumPy converts to an array. An eager array is returned unchanged."""
+    return x if isinstance(x, Array) else Array(x)
 
 
 def operand(x: ArrayLike) -> Operand:

@@ -61,7 +61,7 @@ class _Log(Session):
     """A session that logs the invocations that it runs, and records no trace."""
 
     def __init__(self, outer: Session) -> None:
-        self.executor, self.recorder = outer.executor, outer.recorder
+        self.executor, self.recorder, self.universal = outer.executor, outer.recorder, outer.universal
         self.invocations: list[tuple[RecordedGraph, Sequence[EagerInput], list[EagerInput]]] = []
 
     def invoke(self, graph: RecordedGraph, values: Sequence[EagerInput]) -> list[EagerInput]:

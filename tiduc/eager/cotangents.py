@@ -61,7 +61,9 @@ class _WantedKeys:
     """Contains the keys of the values whose cotangents become the `grad` of an array that still exists."""
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, Key) and any(holder() is not None for holder in key.holders)
+        return (
+            isinstance(key, Key) and bool(key.holders) and any([each() is not None for each in key.holders])
+        )
 
 
 def _seed_of_scalar(i: int, y: EagerInput) -> EagerInput:

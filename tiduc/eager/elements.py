@@ -1,6 +1,8 @@
 """The read-only part of an eager array's interface: attributes and conversions."""
 
-from typing import Any
+import sys
+from types import ModuleType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -37,6 +39,46 @@ class Elements:
     @property
     def size(self) -> int:
         return int(self.data.size)
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: `cpu`, wherever an executor computes them."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: None = None) -> Self:
+        """The array itself. Raises `ValueError` for a device other than `cpu`."""
+        if device != "cpu" or stream is not None:
+            raise ValueError(f"the elements of eager arrays are on the cpu, not on {device!r}")
+        return self
+
+    def __array_namespace__(self, api_version: str | None = None) -> ModuleType:
+        """The functions of the Array API standard."""
+        namespace = sys.modules["tiduc.eager.array_api"]
+        if api_version not in (None, *namespace.VERSIONS):
+            raise ValueError(
+                f"version {api_version} of the Array API standard is not one of {namespace.VERSIONS}"
+            )
+        return namespace
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A copy of the elements. Raises `RequestError` if that would lose a derivative."""
+        if copy is False:
+            raise BufferError(
+                "the elements of eager arrays never change, and DLPack lets others write: it copies"
+            )
+        return np.array(self.__array__()).__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
 
     def __len__(self) -> int:
         if not self.ndim:

@@ -13,12 +13,11 @@ from torch_mlir import ir
 
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.graph.graph import Value
-from tiduc.dialect.shapes.types import element, is_complex, is_float, predicate, shape
+from tiduc.dialect.shapes.types import element, is_complex, is_float, predicate, shape, with_element
 from tiduc.eager.graphs import element_type
 from tiduc.eager.record import EagerInput
-from tiduc.eager.session import Operand, apply, constant
+from tiduc.eager.session import Dtypes, Known, Operand, Session, apply, number, session
 
-Dtypes = tuple["np.dtype[Any]", ...]
 Emitter = Callable[..., Any]
 POWERS = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
 """The functions that compute these powers, as `**` does for NumPy's arrays."""
@@ -35,19 +34,38 @@ def universal(ufunc: np.ufunc, operands: Sequence[Operand]) -> EagerInput | None
     Also raises `ZeroDivisionError` if integers are divided by zero, and `OverflowError` if an integer quotient does not
     fit its type.
     """
-    name = ufunc.__name__
-    if name not in EMITTERS:
-        return None
-    kinds = tuple([x.data.dtype if isinstance(x, EagerInput) else type(x) for x in operands])
-    dtypes = _resolved(ufunc, kinds)
+    types = tuple([(x.data.dtype, x.data.shape) if isinstance(x, EagerInput) else type(x) for x in operands])
+    here = session()
+    known = here.universal.get((ufunc, types))
+    if known is None:
+        if ufunc.__name__ not in EMITTERS:
+            return None
+        known = here.universal[ufunc, types] = _known(here, ufunc, operands)
+    dtypes, checked, graph = known
     values = [
-        x if isinstance(x, EagerInput) else constant(x, dtype)
+        x if isinstance(x, EagerInput) else number(x, dtype)
         for x, dtype in zip(operands, dtypes, strict=False)
     ]
-    if dtypes[0].kind in "iu" and name in _DIVIDING:
-        _check_integers(name, dtypes[0], values)
-    np.broadcast_shapes(*[x.data.shape for x in values])  # raises if the shapes do not broadcast
-    return apply(("universal", name, dtypes), functools.partial(_emit, name, dtypes), *values)
+    if checked:
+        _check_integers(ufunc.__name__, dtypes[0], values)
+    (result,) = here.invoke(graph, values)
+    return result
+
+
+def _known(here: Session, ufunc: np.ufunc, operands: Sequence[Operand]) -> Known:
+    """The element types of operands and result, whether integers need a check, and the graph of the function."""
+    name = ufunc.__name__
+    kinds = tuple([x.data.dtype if isinstance(x, EagerInput) else type(x) for x in operands])
+    dtypes = _resolved(ufunc, kinds)
+    specs = tuple(
+        [
+            (x.data.dtype, x.data.shape) if isinstance(x, EagerInput) else (dtype, ())
+            for x, dtype in zip(operands, dtypes, strict=False)
+        ]
+    )
+    emit = functools.partial(_emit, name, dtypes)
+    graph = here.recorder.graphs.op(("universal", name, dtypes), specs, emit)
+    return dtypes, name in _DIVIDING and dtypes[0].kind in "iu", graph
 
 
 def broadcast(b: StablehloBuilder, x: Value, sizes: Sequence[int]) -> Value:
@@ -77,7 +95,6 @@ def convert(x: EagerInput, dtype: "np.dtype[Any]") -> EagerInput:
     return apply(("convert", dtype), lambda b, x: [converted(b, x, dtype)], x)
 
 
-@functools.cache
 def _resolved(ufunc: np.ufunc, kinds: tuple[np.dtype[Any] | type, ...]) -> Dtypes:
     """The element types of operands and result, as NumPy resolves them."""
     dtypes: Dtypes = ufunc.resolve_dtypes((*kinds, None))
@@ -177,8 +194,9 @@ def _floor_divide(b: StablehloBuilder, x: Value, y: Value) -> Value:
     quotient = b.select(_is_across(b, rest, y), b.subtract(whole, b.constant(1, whole)), whole)
     if not is_float(x):
         return quotient
-    is_zero = b.compare(y, b.zeros_like(y), "EQ")
-    return b.round_nearest_even(b.select(is_zero, b.divide(x, y), quotient))
+    ratio, none = b.divide(x, y), b.zeros_like(y)
+    quotient = b.select(b.compare(quotient, none, "EQ"), _copy_sign(b, none, ratio), quotient)
+    return b.round_nearest_even(b.select(b.compare(y, none, "EQ"), ratio, quotient))
 
 
 def _log_add_exp(b: StablehloBuilder, x: Value, y: Value) -> Value:
@@ -187,6 +205,61 @@ def _log_add_exp(b: StablehloBuilder, x: Value, y: Value) -> Value:
     base = b.select(_is_finite(b, larger), larger, b.zeros_like(x))
     total = b.add(b.exponential(b.subtract(x, base)), b.exponential(b.subtract(y, base)))
     return b.add(b.log(total), base)
+
+
+def _signbit(b: StablehloBuilder, x: Value) -> Value:
+    if not is_float(x):
+        return b.compare(x, b.zeros_like(x), "LT")
+    bits = with_element(x.type, ir.IntegerType.get_signless(element(x).width))
+    number = b.emit("stablehlo.bitcast_convert", (x,), bits)
+    return b.compare(number, b.zeros_like(number), "LT")
+
+
+def _copy_sign(b: StablehloBuilder, x: Value, y: Value) -> Value:
+    size = b.abs(x)
+    return b.select(_signbit(b, y), b.negate(size), size)
+
+
+def _hypotenuse(b: StablehloBuilder, x: Value, y: Value) -> Value:
+    """The larger side times sqrt(1 + ratio^2), which does not overflow; infinite if a side is, even beside NaN."""
+    x, y = b.abs(x), b.abs(y)
+    infinite = b.or_(_is_infinite(b, x), _is_infinite(b, y))
+    one = b.constant(1, x)
+    x, y = (b.select(infinite, one, side) for side in (x, y))
+    larger, smaller = b.maximum(x, y), b.minimum(x, y)
+    is_zero = b.compare(larger, b.zeros_like(x), "EQ")
+    ratio = b.divide(smaller, b.select(is_zero, one, larger))
+    size = b.multiply(larger, b.sqrt(b.add(one, b.multiply(ratio, ratio))))
+    return b.select(infinite, b.constant(math.inf, x), size)
+
+
+def _truncated(b: StablehloBuilder, x: Value) -> Value:
+    return b.multiply(b.sign(x), _rounded("stablehlo.floor")(b, b.abs(x))) if is_float(x) else x
+
+
+def _shifted(left: bool) -> Emitter:
+    """A shift; shifting by as many bits as the type has, or more, leaves no bit or, to the right, the sign."""
+
+    def emit(b: StablehloBuilder, x: Value, y: Value) -> Value:
+        kind = "left" if left else "right_logical" if _is_unsigned(x) else "right_arithmetic"
+        return b.emit(f"stablehlo.shift_{kind}", (x, y), x.type)
+
+    return emit
+
+
+def _not_a_number(larger: bool) -> Emitter:
+    """`fmax` and `fmin`: if one operand is NaN, the other one."""
+
+    def emit(b: StablehloBuilder, x: Value, y: Value) -> Value:
+        chosen = b.maximum(x, y) if larger else b.minimum(x, y)
+        x_is_nan, y_is_nan = (b.compare(v, v, "NE") for v in (x, y))
+        return b.select(x_is_nan, y, b.select(y_is_nan, x, chosen))
+
+    return emit
+
+
+def _times(factor: float) -> Emitter:
+    return lambda b, x: b.multiply(x, b.constant(factor, x))
 
 
 EMITTERS: dict[str, Emitter] = {
@@ -205,22 +278,34 @@ EMITTERS: dict[str, Emitter] = {
     "cbrt": lambda b, x: b.cbrt(x),
     "ceil": _rounded("stablehlo.ceil"),
     "conjugate": lambda b, x: b.conj(x),
+    "copysign": _copy_sign,
     "cos": lambda b, x: b.cosine(x),
     "cosh": lambda b, x: b.cosh(x),
+    "deg2rad": _times(math.pi / 180),
+    "degrees": _times(180 / math.pi),
     "divide": lambda b, x, y: b.divide(x, y),
     "equal": _compared("EQ"),
     "exp": lambda b, x: b.exponential(x),
     "exp2": lambda b, x: b.exponential(b.multiply(x, b.constant(math.log(2), x))),
     "expm1": _op("stablehlo.exponential_minus_one"),
+    "fabs": lambda b, x: b.abs(x),
+    "float_power": lambda b, x, y: b.power(x, y),
     "floor": _rounded("stablehlo.floor"),
     "floor_divide": _floor_divide,
+    "fmax": _not_a_number(larger=True),
+    "fmin": _not_a_number(larger=False),
     "fmod": lambda b, x, y: b.remainder(x, y),
     "greater": _compared("GT"),
     "greater_equal": _compared("GE"),
+    "heaviside": lambda b, x, y: b.select(
+        b.compare(x, b.zeros_like(x), "EQ"), y, b.divide(b.add(b.sign(x), b.constant(1, x)), b.constant(2, x))
+    ),
+    "hypot": _hypotenuse,
     "invert": lambda b, x: b.not_(x),
     "isfinite": _is_finite,
     "isinf": _is_infinite,
     "isnan": lambda b, x: b.compare(x, x, "NE"),
+    "left_shift": _shifted(left=True),
     "less": _compared("LT"),
     "less_equal": _compared("LE"),
     "log": lambda b, x: b.log(x),
@@ -236,13 +321,18 @@ EMITTERS: dict[str, Emitter] = {
     "minimum": lambda b, x, y: b.minimum(x, y),
     "multiply": lambda b, x, y: b.multiply(x, y),
     "negative": lambda b, x: b.negate(x),
+    "nextafter": lambda b, x, y: b.emit("chlo.next_after", (x, y), x.type),
     "not_equal": _compared("NE"),
     "positive": lambda b, x: x,
     "power": lambda b, x, y: b.power(x, y),
+    "rad2deg": _times(180 / math.pi),
+    "radians": _times(math.pi / 180),
     "reciprocal": lambda b, x: b.divide(b.constant(1, x), x),
     "remainder": _remainder,
+    "right_shift": _shifted(left=False),
     "rint": _rounded("stablehlo.round_nearest_even"),
     "sign": lambda b, x: b.minimum(x, b.constant(1, x)) if _is_unsigned(x) else b.sign(x),
+    "signbit": _signbit,
     "sin": lambda b, x: b.sine(x),
     "sinh": lambda b, x: b.sinh(x),
     "sqrt": lambda b, x: b.sqrt(x),
@@ -250,6 +340,7 @@ EMITTERS: dict[str, Emitter] = {
     "subtract": lambda b, x, y: b.subtract(x, y),
     "tan": lambda b, x: b.tan(x),
     "tanh": lambda b, x: b.tanh(x),
+    "trunc": _truncated,
 }
 """Emitters by the name of NumPy's function.
 

@@ -7,6 +7,7 @@ The inputs and outputs of both are NumPy arrays. Another executor must define th
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,8 @@ from tiduc.dialect.errors import InputError, TiducError
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.mlir.context import stage
 from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
+from tiduc.eager.host import on_host
+from tiduc.eager.joined import Joined
 from tiduc.eager.recent import LIMIT, Recent
 from tiduc.linking import link
 
@@ -103,11 +106,15 @@ class Interpreter(_Cached):
 
 
 class Rehearsal(Interpreter):
-    """An interpreter that collects the graphs that it runs. Another executor can then compile `graphs`."""
+    """An interpreter that collects the graphs that it runs in `graphs`, so that another executor can compile them.
+
+    It runs each `backward` as one graph, if it can; these are in `joined`.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.graphs: dict[RecordedGraph, None] = {}
+        self.joined = Joined(is_open=True)
 
     def _ready(self, graph: RecordedGraph) -> Run:
         self.graphs[graph] = None
@@ -115,7 +122,7 @@ class Rehearsal(Interpreter):
 
 
 class Iree(_Cached):
-    """Runs graphs compiled by IREE, for a target of `tiduc.runtime`.
+    """Runs graphs compiled by IREE, for a target of `tiduc.runtime`; on CPUs, NumPy runs small exact ones (`host.py`).
 
     `compiled` is the number of structures compiled so far. The `limit` most recently used are cached. All graphs of a
     `backward` are compiled in one module, which takes little longer than a single graph. Raises `CompileError` if IREE
@@ -126,26 +133,33 @@ class Iree(_Cached):
         super().__init__(limit)
         self.target = target
         self.compiled = 0
+        self.joined = Joined(limit)
 
     def prepare(self, graphs: Sequence[RecordedGraph]) -> None:
-        """Compiles, in one module, the graphs that are not compiled yet.
-
-        A single graph is compiled when it first runs.
-        """
+        """Compiles, in one module, the graphs that are not compiled yet."""
         new = {graph.text: graph for graph in graphs if graph not in self._by_graph}
         new = {text: graph for text, graph in new.items() if text not in self._by_text}
-        if len(new) < 2:
+        new = {text: graph for text, graph in new.items() if self._on_host(graph) is None}
+        if len(new) < 2:  # the invalid graph is compiled again when it runs, and raises the error then
+            with suppress(TiducError):
+                for graph in new.values():
+                    self._ready(graph)
             return
         names = {f"f{i}": graph for i, graph in enumerate(new.values())}
         try:
             functions = self._compile(_together(names))
-        except TiducError:  # the invalid graph is compiled again when it runs, and raises the error then
+        except TiducError:
             return
         for name, graph in names.items():
             self._by_text[graph.text] = functions[name]
         self.compiled += len(names)
 
+    def _on_host(self, graph: RecordedGraph) -> Run | None:
+        return on_host(graph) if self.target.partition(":")[0] in ("cpu", "cpu-threads") else None
+
     def _make(self, graph: RecordedGraph) -> Run:
+        if (run := self._on_host(graph)) is not None:
+            return run
         (run,) = self._compile(graph.program.lower()).values()
         self.compiled += 1
         return run

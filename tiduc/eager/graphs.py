@@ -38,7 +38,7 @@ Emit = Callable[..., Sequence[Any]]
 
 
 class RecordedGraph:
-    """The primal graph of recorded invocations; immutable, except for its cache of transposes.
+    """The primal graph of recorded invocations; immutable, except for its caches of transposes, and of record's plans.
 
     `inputs` and `outputs` are graph values, and `input_types` and `output_types` are their types. `accepts_grad` and
     `differentiable` tell, for each input and each output, whether its type has a cotangent. Raises `RequestError` if an
@@ -64,6 +64,7 @@ class RecordedGraph:
         self.accepts_grad = tuple(tangent_type(x.type) is not None for x in self.inputs)
         self.differentiable = tuple(tangent_type(y.type) is not None for y in self.outputs)
         self._transposed: dict[Hashable, TransposedLinear] = {}
+        self.plans: dict[Hashable, Any] = {}
 
     @computed_once
     def text(self) -> str:

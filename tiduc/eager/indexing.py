@@ -56,7 +56,7 @@ def index_of(key: IndexKey, sizes: tuple[int, ...]) -> Index:
     if len(basic) == len(entries) and (box := _basic_index(tuple(basic), sizes)) is not None:
         return box
     every = np.arange(math.prod(sizes)).reshape(sizes)
-    return Positions(np.ascontiguousarray(every[key], np.int64))
+    return Positions(np.asarray(every[key], np.int64, order="C"))
 
 
 def sizes_of(index: Index) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from tiduc.eager.record import EagerInput
 from tiduc.eager.session import is_recording
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class PlaceStep:
     """One step from an array to a part of it.
 
@@ -28,7 +28,7 @@ class PlaceStep:
     view: Callable[[Any], Any]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Cell:
     """A mutable reference to a value. `version` counts the writes, and `stamp` all changes of the reference."""
 

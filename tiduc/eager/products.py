@@ -1,6 +1,7 @@
 """Products of eager values, with NumPy's shapes and types."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from string import ascii_letters
 from typing import Any
 
@@ -24,8 +25,8 @@ def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
         raise ValueError("matmul of a scalar: use multiply")
     if a[-1] != c[-2 if len(c) > 1 else 0]:
         raise ValueError(f"matmul of shapes {a} and {c}: {a[-1]} is not {c[-2 if len(c) > 1 else 0]}")
-    batch = np.broadcast_shapes(a[:-2], c[:-2])
-    dtype = np.matmul.resolve_dtypes((x.data.dtype, y.data.dtype, None))[-1]
+    batch = np.broadcast_shapes(a[:-2], c[:-2]) if len(a) > 2 or len(c) > 2 else ()
+    dtype = _product_type(x.data.dtype, y.data.dtype)
 
     def emit(b: StablehloBuilder, x: Value, y: Value) -> list[Value]:
         x, y = converted(b, x, dtype), converted(b, y, dtype)
@@ -42,9 +43,15 @@ def matmul(x: EagerInput, y: EagerInput) -> EagerInput:
     return apply(("matmul", dtype), emit, x, y)
 
 
+@functools.cache
+def _product_type(x: "np.dtype[Any]", y: "np.dtype[Any]") -> "np.dtype[Any]":
+    dtype: np.dtype[Any] = np.matmul.resolve_dtypes((x, y, None))[-1]
+    return dtype
+
+
 def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[int]]) -> EagerInput:
     """`np.tensordot` over pairs of axes; raises `ValueError` if the sizes of a pair differ."""
-    dtype = np.matmul.resolve_dtypes((x.data.dtype, y.data.dtype, None))[-1]
+    dtype = _product_type(x.data.dtype, y.data.dtype)
     pairs = tuple(
         tuple(normalize_axis_index(d, value.data.ndim) for d in of)
         for value, of in zip((x, y), axes, strict=True)
@@ -57,6 +64,26 @@ def tensordot(x: EagerInput, y: EagerInput, axes: tuple[Sequence[int], Sequence[
         return [b.dot_general(x, y, ([], []), pairs, {})]
 
     return apply(("tensordot", dtype, pairs), emit, x, y)
+
+
+def vecdot(x: EagerInput, y: EagerInput) -> EagerInput:
+    """`np.vecdot` over the last axis."""
+    return einsum("...i,...i->...", [_conjugate(x), y], True)
+
+
+def _conjugate(x: EagerInput) -> EagerInput:
+    if x.data.dtype.kind != "c":
+        return x
+    return apply(("conjugate",), lambda b, x: [b.conj(x)], x)
+
+
+GENERALIZED: dict[str, Callable[[EagerInput, EagerInput], EagerInput]] = {
+    "matmul": matmul,
+    "matvec": lambda x, y: einsum("...ij,...j->...i", [x, y], True),
+    "vecdot": vecdot,
+    "vecmat": lambda x, y: einsum("...i,...ij->...j", [_conjugate(x), y], True),
+}
+"""The products that are universal functions of vectors and matrices, over their last axes."""
 
 
 # ---- einsum ------------------------------------------------------------------------------------------------

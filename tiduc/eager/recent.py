@@ -1,7 +1,8 @@
 """A least-recently-used cache, so that programs whose shapes keep changing do not fill the memory."""
 
-from collections import OrderedDict
+import itertools
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tiduc.dialect.errors import RequestError
@@ -23,24 +24,37 @@ class Recent(Generic[Key, Entry]):
         if limit < 1:
             raise RequestError(f"the limit must be at least 1 structure, not {limit}")
         self.limit = limit
-        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+        self._entries: dict[Key, _Used[Entry]] = {}
+        self._clock = itertools.count()
 
     def get(self, key: Key) -> Entry | None:
         """The entry of a key, or None. The entry becomes the most recently used one."""
-        try:
-            self._entries.move_to_end(key)  # atomic, since another thread may evict the key
-            return self._entries.get(key)
-        except KeyError:
+        used = self._entries.get(key)
+        if used is None:
             return None
+        used.last = next(self._clock)
+        return used.entry
 
     def __setitem__(self, key: Key, entry: Entry) -> None:
-        self._entries.pop(key, None)  # another thread may evict the key at any time
-        self._entries[key] = entry
+        self._entries[key] = _Used(entry, next(self._clock))
         while len(self._entries) > self.limit:
-            self._entries.popitem(last=False)
+            oldest = min(self._entries.copy().items(), key=lambda pair: pair[1].last)
+            self._entries.pop(oldest[0], None)  # another thread may evict the key at any time
+
+    def items(self) -> list[tuple[Key, Entry]]:
+        """The keys and entries."""
+        return [(key, used.entry) for key, used in self._entries.copy().items()]
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+@dataclass(slots=True)
+class _Used(Generic[Entry]):
+    """An entry, and when it was last used. A lookup hashes its key once, which takes most of the time of a lookup."""
+
+    entry: Entry
+    last: int

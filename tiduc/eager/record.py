@@ -34,7 +34,10 @@ class IntegerKeys:
         return next(self._count)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+# The records are not frozen, because that would triple the time to make one. Nothing writes to them.
+
+
+@dataclass(eq=False, slots=True)
 class Edge:
     """The source of an input of an invocation: its key, and the trace that computed it (None for a leaf)."""
 
@@ -43,7 +46,7 @@ class Edge:
     requires_grad: bool
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class EagerInput:
     """A value that an invocation reads; it is a leaf if it requires grad and has no trace."""
 
@@ -53,7 +56,7 @@ class EagerInput:
     requires_grad: bool = False
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class EagerOutput:
     """A value that an invocation returns, at position `slot` among its outputs."""
 
@@ -99,9 +102,8 @@ class Trace:
 
     @property
     def visible(self) -> tuple[Value, ...]:
-        """The graph's inputs and outputs among `given`: the values that have a key."""
-        ends = {*self.graph.inputs, *self.graph.outputs}
-        return tuple(x for x in self.given if x in ends)
+        """The values among `given` that have a key."""
+        return visible(self.graph, self.given)
 
     def read(self, value: Value) -> EagerInput:
         """A residual as an input of another invocation: the value of an edge, or an output of this invocation."""
@@ -133,42 +135,87 @@ class Recorder:
         a retained value does not belong to the graph.
         """
         retained = retained or {}
-        _check(graph, inputs, retained)
-        keys = tuple(self.key_source.fresh() for _ in graph.outputs)
-        wrt = tuple(i for i, x in enumerate(inputs) if x.requires_grad)
-        slots = tuple(i for i, flag in enumerate(graph.differentiable) if flag)
+        wrt = tuple([i for i, x in enumerate(inputs) if x.requires_grad])
+        plan = _planned(graph, len(inputs), wrt, tuple(retained))
+        fresh = self.key_source.fresh
+        keys = tuple([fresh() for _ in graph.outputs])
         trace = None
-        if wrt and slots:
-            given = tuple(dict.fromkeys((*graph.inputs, *retained)))
-            edges = tuple(Edge(x.key, x.trace, x.requires_grad) for x in inputs)
-            data = dict(zip(graph.inputs, (x.data for x in inputs), strict=True))
-            data.update((value, x) for value, x in retained.items() if value not in data)
-            trace = Trace(graph, edges, keys, given, data)
-            trace.saved = {x: data[x] for x in _read(trace, slots, wrt)}
+        if plan is not None:
+            data = [x.data for x in inputs]
+            data += retained.values()
+            edges = tuple([Edge(x.key, x.trace, x.requires_grad) for x in inputs])
+            trace = Trace(graph, edges, keys, plan.given, {value: data[i] for value, i in plan.saved})
         return [
             EagerOutput(key, trace if flag else None, flag and trace is not None, slot)
             for slot, (key, flag) in enumerate(zip(keys, graph.differentiable, strict=True))
         ]
 
 
-def _read(trace: Trace, slots: tuple[int, ...], wrt: tuple[int, ...]) -> list[Value]:
-    """The values that a reverse pass may read. One that is itself recorded reads only visible values."""
-    graph, visible = trace.graph, trace.visible
+@dataclass(frozen=True, eq=False, slots=True)
+class _Plan:
+    """What a trace keeps: `given` are the available values, and `saved` the residuals among them.
+
+    A residual comes with its position among the inputs, followed by the retained values.
+    """
+
+    given: tuple[Value, ...]
+    saved: tuple[tuple[Value, int], ...]
+
+
+def _planned(
+    graph: RecordedGraph, count: int, wrt: tuple[int, ...], retained: tuple[Value, ...]
+) -> _Plan | None:
+    """What a trace of an invocation with `count` inputs keeps, or None if there is no trace. Cached by the graph."""
+    key = count, wrt, retained
     try:
-        read = list(graph.transposed(slots, wrt, trace.given).residuals)
-        if len(visible) < len(trace.given):
-            read += graph.transposed(slots, wrt, visible).residuals
+        plan: _Plan | None = graph.plans[key]
+    except KeyError:
+        plan = graph.plans[key] = _plan(graph, count, wrt, retained)
+    return plan
+
+
+def _plan(
+    graph: RecordedGraph, count: int, wrt: tuple[int, ...], retained: tuple[Value, ...]
+) -> _Plan | None:
+    _check(graph, count, wrt, retained)
+    slots = tuple(i for i, flag in enumerate(graph.differentiable) if flag)
+    if not wrt or not slots:
+        return None
+    places: dict[Value, int] = {}
+    for i, value in enumerate((*graph.inputs, *retained)):
+        places.setdefault(value, i)
+    given = tuple(places)
+    return _Plan(given, tuple((value, places[value]) for value in _read(graph, given, slots, wrt)))
+
+
+def visible(graph: RecordedGraph, given: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The graph's inputs and outputs among `given`: the values that have a key."""
+    ends = {*graph.inputs, *graph.outputs}
+    return tuple(x for x in given if x in ends)
+
+
+def _read(
+    graph: RecordedGraph, given: tuple[Value, ...], slots: tuple[int, ...], wrt: tuple[int, ...]
+) -> list[Value]:
+    """The values that a reverse pass may read. One that is itself recorded reads only visible values."""
+    seen = visible(graph, given)
+    try:
+        read = list(graph.transposed(slots, wrt, given).residuals)
+        if len(seen) < len(given):
+            read += graph.transposed(slots, wrt, seen).residuals
     except Unsupported:  # raised again when a derivative is requested
-        return list(trace.given)
-    return read
+        return list(given)
+    return list(dict.fromkeys(read))
 
 
-def _check(graph: RecordedGraph, inputs: Sequence[EagerInput], retained: Mapping[Value, Data]) -> None:
-    if len(inputs) != len(graph.inputs):
-        raise RequestError(f"the graph takes {len(graph.inputs)} inputs, got {len(inputs)}")
-    for i, (x, accepts, type_) in enumerate(zip(inputs, graph.accepts_grad, graph.input_types, strict=True)):
-        if x.requires_grad and not accepts:
-            raise RequestError(f"input {i} of type {type_} requires grad, but has no derivative")
+def _check(graph: RecordedGraph, count: int, wrt: tuple[int, ...], retained: tuple[Value, ...]) -> None:
+    if count != len(graph.inputs):
+        raise RequestError(f"the graph takes {len(graph.inputs)} inputs, got {count}")
+    for i in wrt:
+        if not graph.accepts_grad[i]:
+            raise RequestError(
+                f"input {i} of type {graph.input_types[i]} requires grad, but has no derivative"
+            )
     graphs = graph.program.view.graphs
     for value in retained:
         if graphs.get(value.graph.name) is not value.graph:

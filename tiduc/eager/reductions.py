@@ -117,18 +117,19 @@ def _with_kept_dimensions(
     return b.reshape(result, [1 if d in axes else n for d, n in enumerate(shape(x))]) if keepdims else result
 
 
-def cumulated(x: EagerInput, axis: int, dtype: DTypeLike | None = None) -> EagerInput:
-    """`np.cumsum` along an axis of size n, by about log2 n additions of the array and a shifted copy."""
-    result_type = np.dtype(dtype) if dtype is not None else _reduced_type("sum", x.data.dtype)
+def cumulated(name: str, x: EagerInput, axis: int, dtype: DTypeLike | None = None) -> EagerInput:
+    """`np.cumsum` or `cumprod` along an axis of size n, in about log2 n ops on arrays padded at the front."""
+    result_type = np.dtype(dtype) if dtype is not None else _reduced_type(name, x.data.dtype)
     count = x.data.shape[axis]
 
     def emit(b: StablehloBuilder, x: Value) -> list[Value]:
         x, step = converted(b, x, result_type), 1
-        zero = b.constant(0, _scalar(x))
+        combined, first = (b.add, 0) if name == "sum" else (b.multiply, 1)
+        start = b.constant(first, _scalar(x))
         while step < count:
             low = [step if d == axis else 0 for d in range(len(shape(x)))]
-            x = b.add(x, b.pad(x, zero, low, [-n for n in low], [0] * len(low)))
+            x = combined(x, b.pad(x, start, low, [-n for n in low], [0] * len(low)))
             step *= 2
         return [x]
 
-    return apply(("cumulated", axis, result_type), emit, x)
+    return apply(("cumulated", name, axis, result_type), emit, x)

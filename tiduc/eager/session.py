@@ -1,6 +1,8 @@
 """Sessions: the executor and the recorder of eager arrays, and whether invocations are recorded."""
 
+import functools
 import itertools
+import math
 import sys
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +17,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from tiduc.dialect.turns import turn
 from tiduc.eager.executors import Compiling, Executor, Iree, Rehearsal
 from tiduc.eager.graphs import Emit, Graphs, RecordedGraph
-from tiduc.eager.recent import LIMIT
+from tiduc.eager.joined import Joined
+from tiduc.eager.recent import LIMIT, Recent
 from tiduc.eager.record import EagerInput, Recorder
 from tiduc.runtime.arrays import refuse_masked
 
@@ -49,6 +52,11 @@ class Invocation:
     place: tuple[str, int, int]
 
 
+Dtypes = tuple["np.dtype[Any]", ...]
+Known = tuple[Dtypes, bool, RecordedGraph]
+"""What is known of a universal function for some types of operands; see `elementwise.py`."""
+
+
 class Session:
     """Runs invocations on an executor, and records those with an input that requires grad.
 
@@ -58,6 +66,7 @@ class Session:
     def __init__(self, executor: Executor | None = None, limit: int = LIMIT) -> None:
         self.executor: Executor = executor if executor is not None else Iree(limit=limit)
         self.recorder = Recorder(Keys(), Graphs(limit))
+        self.universal: Recent[Hashable, Known] = Recent(limit)
 
     def apply(self, kind: Hashable, emit: Emit, values: Sequence[EagerInput]) -> list[EagerInput]:
         """The results of the ops that `emit` builds on the values; `kind` identifies the ops (see `Graphs.op`)."""
@@ -117,8 +126,9 @@ def executing(where: Executor | Session) -> Iterator[Session]:
 def rehearsing() -> Iterator[None]:
     """Runs the block on the interpreter. Afterwards, the executor compiles all graphs of the block in one module.
 
-    Without `rehearsing`, each forward op is compiled when it first runs, which takes longer in total. Has no effect if
-    the executor does not compile.
+    Without `rehearsing`, each forward op is compiled when it first runs, which takes longer in total. Each `backward`
+    of the block becomes one graph, which later runs of the same ops use. Has no effect if the executor does not
+    compile.
     """
     here = session()
     executor = here.executor
@@ -132,6 +142,8 @@ def rehearsing() -> Iterator[None]:
     finally:
         here.executor = executor
     executor.prepare(list(rehearsal.graphs))
+    if isinstance(own := getattr(executor, "joined", None), Joined):
+        own.update(rehearsal.joined)
 
 
 @contextmanager
@@ -185,6 +197,19 @@ def apply(kind: Hashable, emit: Emit, *values: EagerInput) -> EagerInput:
     """The single result of the ops that `emit` builds on the values, in the current session."""
     (result,) = session().apply(kind, emit, values)
     return result
+
+
+def number(x: complex, dtype: "np.dtype[Any]") -> EagerInput:
+    """A Python number as a value of this type. The numbers used last are kept."""
+    if isinstance(x, complex):
+        return constant(x, dtype)
+    return _number(x, math.copysign(1, x) if isinstance(x, float) else 0, dtype)
+
+
+@functools.lru_cache(typed=True)
+def _number(x: float, sign: float, dtype: "np.dtype[Any]") -> EagerInput:
+    """A number; the sign distinguishes 0 from -0, which are equal."""
+    return constant(x, dtype)
 
 
 def constant(data: ArrayLike, dtype: DTypeLike | None = None) -> EagerInput:

@@ -11,13 +11,14 @@ Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.2.
 
 from collections.abc import Collection, Container, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tiduc.dialect.errors import RequestError
 from tiduc.eager.executors import Compiling, Executor
 from tiduc.eager.graphs import Data, RecordedGraph, TransposedLinear
+from tiduc.eager.joined import Arithmetic, Joined
 from tiduc.eager.record import EagerInput, EagerOutput, Recorder, Trace
 from tiduc.runtime.signature import TensorType
 
@@ -44,7 +45,10 @@ def backward(
     """
     _check(outputs, seeds)
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=False)
-    by_key = _run(plan, outputs, seeds, _Plain(executor), executor)
+    by_key = _run_joined(plan, outputs, seeds, executor)
+    if by_key is None:
+        _prepare(plan, executor)
+        by_key = _run(plan, outputs, seeds, _Plain(executor))
     for step in plan.steps:
         if not retain:
             step.trace.release()
@@ -69,7 +73,8 @@ def recorded_backward(
     """
     _check(outputs, [seed.data for seed in seeds])
     plan = _Plan(outputs, _asked(wanted, intermediates), recorded=True)
-    by_key = _run(plan, outputs, seeds, _Recorded(executor, recorder), executor)
+    _prepare(plan, executor)
+    by_key = _run(plan, outputs, seeds, _Recorded(executor, recorder))
     for key, type_ in plan.types.items():
         if key not in by_key:
             by_key[key] = EagerInput(recorder.key_source.fresh(), np.zeros(type_.shape, type_.dtype))
@@ -110,7 +115,7 @@ def _asked(wanted: Collection[Hashable] | None, intermediates: Container[Hashabl
     return _Asked(None if wanted is None else set(wanted), intermediates)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class _Step:
     """The transpose of one trace, for the outputs at `slots`."""
 
@@ -120,7 +125,11 @@ class _Step:
 
 
 class _Plan:
-    """The transposes to run, in order; `types` has the types of the requested values that the trace reads."""
+    """The transposes to run, in order.
+
+    `requested` are the keys of the values whose cotangents are returned, and `types` has the types of those that the
+    trace reads.
+    """
 
     def __init__(self, outputs: Sequence[Root], asked: _Asked, recorded: bool) -> None:
         self.asked = asked
@@ -128,27 +137,34 @@ class _Plan:
         self.steps: list[_Step] = []
         order = _sorted([root.trace for root in outputs if root.trace is not None])
         wrt = self._leading(order)
+        self.requested = {
+            root.key for root in outputs if asked(root.key, root.trace is None)
+        } | self.types.keys()
         reached = {root.key for root in outputs}
         for trace in reversed(order):
-            slots = tuple(i for i, key in enumerate(trace.keys) if key in reached)
+            slots = tuple([i for i, key in enumerate(trace.keys) if key in reached])
             if slots and wrt[trace]:
                 # A recorded `backward` reads only values with a key, because frontends know no other values.
                 given = trace.visible if recorded else trace.given
                 linear = trace.graph.transposed(slots, wrt[trace], given)
-                reached.update(trace.edges[i].key for i in linear.results)
+                edges = trace.edges
+                reached.update([edges[i].key for i in linear.results])
                 self.steps.append(_Step(trace, slots, linear))
 
     def _leading(self, order: Sequence[Trace]) -> dict[Trace, tuple[int, ...]]:
         """For each trace, the indices of the inputs that are requested or depend on a requested value."""
         wrt: dict[Trace, tuple[int, ...]] = {}
+        asked, types = self.asked, self.types
         for trace in order:
             positions = []
             for i, edge in enumerate(trace.edges):
                 if edge.requires_grad:
-                    asked_for = self.asked(edge.key, edge.trace is None)
-                    if asked_for:
-                        self.types.setdefault(edge.key, trace.graph.input_types[i])
-                    if asked_for or (edge.trace is not None and wrt[edge.trace]):
+                    source = edge.trace
+                    if asked(edge.key, source is None):
+                        if edge.key not in types:
+                            types[edge.key] = trace.graph.input_types[i]
+                        positions.append(i)
+                    elif source is not None and wrt[source]:
                         positions.append(i)
             wrt[trace] = tuple(positions)
         return wrt
@@ -179,16 +195,6 @@ def _sorted(roots: Sequence[Trace]) -> list[Trace]:
 
 
 # ---- the run -----------------------------------------------------------------------------------------------
-
-
-class _Arithmetic(Protocol, Generic[Cotangent]):
-    """How cotangents are computed: as arrays, or as values of a new trace."""
-
-    def run(self, step: _Step, cotangents: Sequence[Cotangent]) -> Sequence[Cotangent]:
-        """The cotangents of the inputs in `step.linear.results`."""
-
-    def add(self, x: Cotangent, y: Cotangent) -> Cotangent:
-        """The sum of two cotangents."""
 
 
 class _Plain:
@@ -232,16 +238,36 @@ class _Recorded:
         return [y.read(x) for y, x in zip(outputs, data, strict=True)]
 
 
+def _prepare(plan: _Plan, executor: Executor) -> None:
+    """Gives all graphs of a walk to an executor that compiles."""
+    if isinstance(executor, Compiling):
+        executor.prepare([step.linear.graph for step in plan.steps if step.linear.graph is not None])
+
+
+def _run_joined(
+    plan: _Plan, outputs: Sequence[Root], seeds: Sequence[Data], executor: Executor
+) -> dict[Hashable, Data] | None:
+    """The requested cotangents, except zeros, by one graph; None if the executor has none for this plan."""
+    joined = getattr(executor, "joined", None)
+    if not isinstance(joined, Joined) or any(root.trace is None for root in outputs):
+        return None
+    types = [root.trace.graph.outputs[root.trace.keys.index(root.key)].type for root in outputs if root.trace]
+    found = joined.find(types, lambda arithmetic, given: _run(plan, outputs, given, arithmetic))
+    if found is None:
+        return None
+    linear, keys = found
+    steps = [step for step in plan.steps if step.linear.graph is not None]
+    residuals = [step.trace.saved[x] for step in steps for x in step.linear.residuals]
+    return dict(zip(keys, executor.run_transposed_linear(linear, residuals, seeds), strict=True))
+
+
 def _run(
     plan: _Plan,
     outputs: Sequence[Root],
     seeds: Sequence[Cotangent],
-    arithmetic: _Arithmetic[Cotangent],
-    executor: Executor,
+    arithmetic: Arithmetic[Cotangent],
 ) -> dict[Hashable, Cotangent]:
     """The requested cotangents, except zeros."""
-    if isinstance(executor, Compiling):
-        executor.prepare([step.linear.graph for step in plan.steps if step.linear.graph is not None])
     cotangents: dict[Hashable, Cotangent] = {}
 
     def accumulate(key: Hashable, ct: Cotangent) -> None:
@@ -251,14 +277,16 @@ def _run(
     for root, seed in zip(outputs, seeds, strict=True):
         accumulate(root.key, seed)
     by_key: dict[Hashable, Cotangent] = {}
+    requested = plan.requested
     for step in plan.steps:
         keys = [step.trace.keys[slot] for slot in step.slots]
         ct = [cotangents.pop(key) for key in keys]
-        by_key.update((key, x) for key, x in zip(keys, ct, strict=True) if plan.asked(key, False))
+        for key, x in zip(keys, ct, strict=True):
+            if key in requested:
+                by_key[key] = x
         if step.linear.graph is not None:
             results = arithmetic.run(step, [ct[i] for i in step.linear.seeds])
             for i, x in zip(step.linear.results, results, strict=True):
                 accumulate(step.trace.edges[i].key, x)
-    leaves = {root.key for root in outputs if plan.asked(root.key, root.trace is None)}
-    by_key.update((key, x) for key, x in cotangents.items() if key in plan.types or key in leaves)
+    by_key.update([(key, x) for key, x in cotangents.items() if key in requested])
     return by_key
