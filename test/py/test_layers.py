@@ -236,6 +236,7 @@ LOCAL = {
     ("tiduc.models.files", "tiduc.models.from_onnx"): SLOW,
     ("tiduc.models.files", "tiduc.models.from_torch"): SLOW,
     ("tiduc.models.from_jax", "jax"): OPTIONAL,
+    ("tiduc.models.jax.callbacks", "jax"): OPTIONAL,
     ("tiduc.models.jax.derivatives", "jax"): OPTIONAL,
     ("tiduc.models.jax.lowerings", "jax"): OPTIONAL,
     ("tiduc.models.from_onnx", "onnx"): OPTIONAL,
@@ -255,12 +256,11 @@ LOCAL = {
     ("tiduc.models.torch.exported", "torch"): OPTIONAL,
     ("tiduc.models.torch.exported", "torch_mlir"): OPTIONAL,
     ("tiduc.models.torch.expressions", "sympy"): OPTIONAL,
-    ("tiduc.models.torch.expressions", "torch"): OPTIONAL,
-    ("tiduc.models.torch.rebuilt", "torch"): OPTIONAL,
     ("tiduc.models.torch.sizes", "sympy"): OPTIONAL,
-    ("tiduc.models.torch.sizes", "torch"): OPTIONAL,
-    ("tiduc.models.torch.targets", "torch"): OPTIONAL,
-    ("tiduc.models.torch.untrusted", "torch"): OPTIONAL,
+    **{
+        (f"tiduc.models.torch.{name}", "torch"): OPTIONAL
+        for name in ("expressions", "rebuilt", "sizes", "targets", "untrusted")
+    },
     ("tiduc.program", "tiduc.explain.costs"): SLOW,
     ("tiduc.program", "tiduc.pictures"): SLOW,
     ("tiduc.runtime.process", "resource"): PLATFORM,

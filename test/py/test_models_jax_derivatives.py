@@ -1,5 +1,6 @@
 """Functions of JAX with custom derivatives: `jax.custom_jvp` and `jax.custom_vjp`."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from harness.compare import compare
 from jax import lax
 
 import tiduc
-from tiduc.dialect.errors import Unsupported
+from tiduc.dialect.errors import TiducRemark, Unsupported
 
 
 @jax.custom_jvp
@@ -186,6 +187,23 @@ def test_a_derivative_that_reads_a_traced_array_is_refused(kind: str) -> None:
     np.testing.assert_array_equal(dx, [2, 2, 2])
 
 
+def test_a_function_with_a_vjp_that_reads_a_traced_array_has_no_derivative_in_it() -> None:
+    """As in JAX, and as in diffrax's `BacksolveAdjoint`; the derivative in the arguments is kept."""
+
+    def outer(x: Any, a: Any) -> Any:
+        y = a * 2
+        inner: Any = jax.custom_vjp(lambda x: x * y)
+        inner.defvjp(lambda x: (x, None), lambda _, ct: (5 * ct,))
+        return inner(x).sum()
+
+    x, a = np.ones(3, np.float32), np.float32(2)
+    program = tiduc.from_jax(outer, x, a)
+    (dx,) = program.grad("x").compile(engine="reference")(x, a)
+    np.testing.assert_array_equal(dx, [5, 5, 5])
+    with pytest.raises(Unsupported, match="it has no derivative in this array"):
+        program.grad("a")
+
+
 def test_a_derivative_that_defines_a_function_of_its_traced_arrays() -> None:
     """From order two on, the inner function's ops are differentiated, not its custom derivative."""
 
@@ -252,6 +270,97 @@ def test_functions_of_equinox() -> None:
     np.testing.assert_allclose(program.compile()(x, y)[0], 36)
     with pytest.raises(Unsupported, match=r"`\*args` and `\*\*kwargs` to `filter_custom_vjp` cannot be"):
         program.grad()
+
+
+# ---- once each, at any depth ------------------------------------------------------------------------------
+
+
+def nested(depth: int) -> Callable[[Any], Any]:
+    """A function whose JVP calls another such function, `depth` levels deep; each rule scales by 1.5."""
+
+    @jax.custom_jvp
+    def function(x: Any) -> Any:
+        return jnp.sin(x)
+
+    inner: Callable[[Any], Any] = nested(depth - 1) if depth else jnp.cos
+    function.defjvp(lambda x, dx: (function(x[0]), 1.5 * inner(x[0]) * dx[0]))
+    return function
+
+
+def test_calls_of_one_function_share_a_derivative_of_any_order() -> None:
+    """JAX makes new objects for each call, also for the calls in the derivative of `steep`."""
+    with jax.enable_x64(True):
+
+        def function(x: Any) -> Any:
+            return steep(jax.jit(steep)(x + 1))
+
+        program, derivative = tiduc.from_jax(function, np.array(0.3)), function
+        assert set(re.findall(r"tidu.jvp = (@tidu\.own\.\d+)", program.text)) == {"@tidu.own.0"}
+        for _ in range(3):
+            program, derivative = program.grad(), jax.grad(derivative)
+        compare(program.compile(engine="reference")(np.array(0.3)), [derivative(0.3)], 1e-12)
+
+
+def test_a_chain_of_derivatives() -> None:
+    """All derivatives of a chain that ends are exported up to the order that is asked for, here four."""
+    function = nested(3)
+    with jax.enable_x64(True):
+        derivative: Callable[[Any], Any] = function
+        program = tiduc.from_jax(function, np.array(0.3))
+        for _ in range(3):
+            program, derivative = program.grad(), jax.grad(derivative)
+        compare(program.compile(engine="reference")(np.array(0.3)), [derivative(0.3)], 1e-12)
+
+
+def test_orders_beyond_the_last_one_are_refused() -> None:
+    x = np.float32(0.3)
+    function = nested(5)
+    program = tiduc.from_jax(function, x, custom_derivatives=2)
+    program.grad().grad()
+    with pytest.raises(Unsupported, match=r"of which from_jax exported 2 orders; .*custom_derivatives=4"):
+        program.grad().grad().grad()
+
+
+def test_a_rule_that_calls_its_function_on_tangents() -> None:
+    """The function is linear in tangents: its ops are differentiated, as by JAX, and not its rule without end."""
+
+    @jax.custom_jvp
+    def twice(x: Any) -> Any:
+        return 2 * x
+
+    twice.defjvp(lambda x, dx: (twice(x[0]), 3 * twice(dx[0])))
+
+    def function(x: Any) -> Any:
+        return twice(twice(x) * x) * x
+
+    with jax.enable_x64(True):
+        x, dx = np.array(0.3), np.array(0.7)
+        program = tiduc.from_jax(function, x)
+        compare(program.grad().compile(engine="reference")(x), [jax.grad(function)(x)])
+        expected = jax.jvp(jax.grad(function), (x,), (dx,))[1]
+        compare(program.hvp().compile(engine="reference")(x, dx), [expected])
+
+
+# ---- callbacks --------------------------------------------------------------------------------------------
+
+
+def test_callbacks_without_results_are_left_out() -> None:
+    def printed(x: Any) -> Any:
+        jax.debug.print("x = {}", x)
+        jax.debug.callback(lambda _: None, x)
+        return x**2
+
+    x = np.float32(3)
+    with pytest.warns(TiducRemark, match="the prints and debugging callbacks of the function are left out"):
+        program = tiduc.from_jax(printed, x)
+    compare(program.grad().compile(engine="reference")(x), [np.float32(6)])
+
+
+def test_callbacks_with_results_are_refused() -> None:
+    with pytest.raises(
+        Unsupported, match="calls back the Python function sin, which a program cannot contain"
+    ):
+        tiduc.from_jax(lambda x: jax.pure_callback(np.sin, x, x), np.float32(1))
 
 
 # ---- derivatives of JAX that are poor: docs/conventions.md lists them with the way out --------------------

@@ -196,6 +196,23 @@ func.func @main(%x: {T}) -> tensor<f64> {{
     compare(*(evaluate(str(p.hvp()), [POINT, CT]) for p in (mine, plain)))
 
 
+def test_a_hessian_of_functions_with_a_vjp() -> None:
+    """`hvp` uses reverse over reverse mode where forward mode is refused; inputs and outputs have the same names."""
+    outputs = f"""
+func.func @main(%x: {T}) -> tensor<f64> {{
+  %0 = call @softplus(%x) : ({T}) -> {T}
+  %1 = call @softplus(%0) : ({T}) -> {T}
+  %2 = stablehlo.multiply %1, %0 : {T}
+  %z = stablehlo.constant dense<0.0> : tensor<f64>
+  %3 = stablehlo.reduce(%2 init: %z) applies stablehlo.add across dimensions = [0] : ({T}, tensor<f64>) -> tensor<f64>
+  return %3 : tensor<f64>
+}}
+"""
+    mine, plain = (tiduc.load(outputs + each).hvp() for each in (OF_VJP + REVERSE, softplus()))
+    assert str(mine.signature) == str(plain.signature)
+    compare(*(evaluate(str(p), [POINT, CT]) for p in (mine, plain)))
+
+
 # ---- exported functions, and mismatched signatures
 
 

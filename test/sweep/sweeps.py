@@ -91,6 +91,7 @@ SWEEPS: tuple[Sweep, ...] = (
     _sweep("harnesses", "--sample 1 --filter ^(sin|dot|gather)_", "", "jax"),
     _sweep("jax_exports", "--only svd", "--evaluate", "jax"),
     _sweep("jax_exports --functions", "^(hypot|erfcx)$", ". --journal {journal}", "jax", "mpmath"),
+    _sweep("jax_libraries", "--only linear_solve:.(LU|QR) --of gradient", "{journal}", "diffrax"),
     _sweep("jet_programs", "--random 3 --first {seed} --only loops", ""),
     _plugin("jet_rules"),
     _sweep("laplacians", "--count 12 --first {seed}", "--count 300"),

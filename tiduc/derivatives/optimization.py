@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tiduc.derivatives.gauss_newton import matrices
 from tiduc.derivatives.jacobians import Sparsity, check_types, laplacian_of
-from tiduc.derivatives.products import grad, jvp
+from tiduc.derivatives.products import grad, symmetric_product
 from tiduc.derivatives.seeds import distinct_values
 from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
@@ -31,11 +31,12 @@ P = TypeVar("P", bound=Function)
 def hvp(self: P, wrt: Wrt = None, value: bool = False) -> P:
     """(primals..., tangents of wrt...) -> ((the output, if `value`), Hessian times tangent of wrt...).
 
-    Computed by forward over reverse mode; errors are those of `grad`.
+    Computed by forward over reverse mode, or by reverse over reverse mode if a function has only a VJP. Errors are
+    those of `grad`.
     """
     gradient: Any = {"outputs": with_ports((), grad(self, wrt))}
     names = [x.name for x in self.differentiated(wrt)]
-    tangents, products = jvp(replace(self, **gradient), names)  # type: ignore[type-var]
+    tangents, products = symmetric_product(replace(self, **gradient), names)  # type: ignore[type-var]
     return _with(self, tangents, [*(self.outputs if value else ()), *products])
 
 

@@ -1,15 +1,18 @@
 """JVPs, VJPs and gradients: products of the Jacobian of a program with tangents or cotangents."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch_mlir import ir
 
 from tiduc.derivatives.jacobians import batched
 from tiduc.derivatives.seeds import conjugate_seeds, conjugates, distinct_values, seeds_of
+from tiduc.dialect.control.control import only_reverse
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.shardy import shardings_among
+from tiduc.passes.cut import active_ops
 from tiduc.passes.linear_transpose import linear_transpose
 from tiduc.passes.linearize import linearize
 from tiduc.passes.materialize_merge import Zero, explicit_zero
@@ -22,7 +25,31 @@ Outputs = list[OutputPort]
 def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Inputs, Outputs]:
     """The new inputs and the outputs of the JVP: the tangents of `wrt`, and those of the differentiable outputs."""
     ports = program.differentiated(wrt)
+    tangents, results = _tangents(program, ports, *_linearized(program, ports))
+    return (tangents, results) if batch is None else batched(program, tangents, results, batch)
+
+
+def symmetric_product(program: Function, wrt: Wrt) -> tuple[Inputs, Outputs]:
+    """The new inputs and the outputs of a JVP whose Jacobian is symmetric: a Hessian, if the outputs are a gradient.
+
+    Reverse mode computes the product where functions have only a VJP; inputs and outputs have the same names.
+    """
+    ports = program.differentiated(wrt)
     outputs, linear = _linearized(program, ports)
+    active = active_ops(program.view, linear, [y for y in linear.outputs if y is not None])
+    if not only_reverse(program.view, active):
+        return _tangents(program, ports, outputs, linear)
+    seeds, results = vjp(program, wrt)
+    return (
+        [replace(seed, name=f"{x.name}.tangent") for seed, x in zip(seeds, ports, strict=True)],
+        [replace(y, name=f"{x.name}.tangent") for y, x in zip(results, outputs, strict=True)],
+    )
+
+
+def _tangents(
+    program: Function, ports: Sequence[InputPort], outputs: Outputs, linear: Graph
+) -> tuple[Inputs, Outputs]:
+    """The tangents of `ports`, and those of the outputs, whose linear graph is given."""
     tangents = [
         InputPort(f"{port.name}.tangent", port.type, key, attributes=shardings_among(port.attributes))
         for port, key in zip(ports, linear.keys, strict=True)
@@ -30,7 +57,7 @@ def jvp(program: Function, wrt: Wrt, batch: int | None = None) -> tuple[Inputs, 
     of = dict(zip(distinct_values(outputs), linear.outputs, strict=True))
     values = [None if isinstance(port.value, Zero) else of[port.value] for port in outputs]
     results = _aligned(program, outputs, values, ".tangent")
-    return (tangents, results) if batch is None else batched(program, tangents, results, batch)
+    return tangents, results
 
 
 def vjp(

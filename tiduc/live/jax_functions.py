@@ -10,7 +10,7 @@ import jax
 from tiduc.dialect.errors import RequestError
 from tiduc.interop import jax_function
 from tiduc.models.from_jax import from_jax
-from tiduc.models.jax.derivatives import Traceable
+from tiduc.models.jax.derivative_functions import Traceable
 from tiduc.models.jax.static import is_traceable
 
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_dtype_promotion")

@@ -15,9 +15,12 @@ from tiduc.dialect.ops.verify import NAME
 from tiduc.linking import link
 from tiduc.models.constants import entry_of, lift
 from tiduc.models.expansions import Expansion, expand_calls
-from tiduc.models.jax.derivatives import LEVELS, OwnDerivative, OwnDerivatives, name_derivatives
+from tiduc.models.jax.callbacks import Callbacks
+from tiduc.models.jax.dependence import calls_that_depend
+from tiduc.models.jax.derivatives import LEVELS, OwnDerivatives
 from tiduc.models.jax.export import Export, read_export
 from tiduc.models.jax.lowerings import disabled_checks, expansions, keeps_stops, lowering_rules
+from tiduc.models.jax.naming import OwnDerivative, name_derivatives
 from tiduc.models.jax.static import without_static_leaves
 from tiduc.models.model import Model, model_of
 
@@ -33,7 +36,7 @@ def from_jax(
     function: "Callable[..., object] | jax.stages.Lowered | jax.export.Exported",
     *example: object,
     lift_constants: bool = False,
-    custom_derivatives: bool = True,
+    custom_derivatives: bool | int = True,
     **keywords: object,
 ) -> Model:
     """The program of a function, traced on example arguments: arrays, pytrees of arrays, or `jax.ShapeDtypeStruct`s.
@@ -53,13 +56,17 @@ def from_jax(
     traced, example, keywords = without_static_leaves(jax, function, example, keywords)
     is_jitted = traced is function and hasattr(function, "trace")  # equinox's filter_jit has only `lower`
     jitted: Any = traced if is_jitted else jax.jit(traced, keep_unused=True)
-    own = OwnDerivatives(jax, LEVELS if custom_derivatives else 0)
-    exported = _exported(jax, jitted, example, keywords, own)
+    own = OwnDerivatives(jax, LEVELS if custom_derivatives is True else int(custom_derivatives))
+    callbacks = Callbacks()
+    exported = _exported(jax, jitted, example, keywords, own, callbacks)
     derivatives = {}
     for derivative in own.collected:  # exports of derivatives collect further derivatives
         if own.is_closed(derivative):
             traced = jax.jit(derivative.function, keep_unused=True)
-            derivatives[derivative] = _exported(jax, traced, derivative.arguments, {}, own, derivative.level)
+            derivatives[derivative] = _exported(
+                jax, traced, derivative.arguments, {}, own, callbacks, derivative
+            )
+    callbacks.warn()
     stored = Export(
         module=exported.mlir_module_serialized,
         arguments=_names(jax, function, example, keywords),
@@ -87,7 +94,8 @@ def _exported(
     example: Sequence[object],
     keywords: Mapping[str, object],
     own: OwnDerivatives,
-    level: int = 0,
+    callbacks: Callbacks,
+    derivative: OwnDerivative | None = None,
 ) -> Any:
     """JAX's export of a function. `own` collects the custom derivatives of functions that this function calls."""
     settings: dict[str, Any] = {}
@@ -99,7 +107,9 @@ def _exported(
                     "the function reads an array that JAX traces in an outer function; make the array an argument"
                 )
             rules = lowering_rules(jax, keeps_stops(closed))
-            settings[_RULES] = rules + own.lowering_rules(level)
+            level, first = (derivative.level, derivative.first_tangent) if derivative else (0, None)
+            linear = set() if first is None else calls_that_depend(closed, first)
+            settings[_RULES] = rules + own.lowering_rules(level, linear) + callbacks.lowering_rules(jax)
             settings["disabled_checks"] = disabled_checks(jax)
         return jax.export.export(jitted, **settings)(*example, **keywords)
     except TiducError:

@@ -4,23 +4,42 @@
     %y = stablehlo.composite "tidu.own.0" %x {decomposition = @f}    in its export
     func.func private @f(%x) attributes {tidu.jvp = @tidu.own.0}     in the model; %y = call @f(%x)
 
-@tidu.own.0 is exported separately, from (x, dx) -> JAX's JVP of f, or from (x, cy) -> JAX's VJP of f. Such a derivative
-may call functions with derivatives of their own, perhaps without end: the derivative of `jnp.sinc` calls another such
-function. After `LEVELS` levels, the ops of these functions are differentiated instead.
+@tidu.own.0 is exported separately, from (x, dx) -> JAX's JVP of f, or from (x, cy) -> JAX's VJP of f. All calls of f
+with arguments of equal types have one derivative. It may call functions with derivatives of their own, perhaps without
+end: the derivative of `jnp.sinc` calls another such function. A derivative of order n is at level n. Functions whose
+derivative would be beyond the last level refuse tangents.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from torch_mlir import ir
+import numpy as np
 
 from tiduc.dialect.errors import TiducError, Unsupported, first_line
-from tiduc.dialect.graph.functions import functions_in, replace_by_call, symbol, within
-from tiduc.dialect.ops.control_ops import DERIVATIVES, TRANSPOSE_SOLVE
+from tiduc.dialect.ops.control_ops import DERIVATIVES
 from tiduc.dialect.ops.ir_types import IrValue
+from tiduc.models.jax import lineax_solves
+from tiduc.models.jax.dependence import identity
+from tiduc.models.jax.derivative_functions import (
+    HINT,
+    Avals,
+    Derivative,
+    LoweringRules,
+    MakeDerivative,
+    Parameters,
+    Traceable,
+    forget_traces,
+    hoisted,
+    is_smooth,
+    jvp_of,
+    vjp_of,
+)
+from tiduc.models.jax.identity import RuleKeys
+from tiduc.models.jax.lineax_solves import LineaxSolve
+from tiduc.models.jax.naming import OwnDerivative
 from tiduc.models.jax.solves import Jaxprs, LinearSolve
 from tiduc.passes.rules.composite import NOT_DIFFERENTIABLE
 
@@ -29,41 +48,22 @@ if TYPE_CHECKING:
     from jax.interpreters import mlir as lowering
 
 
-Traceable = Callable[..., Any]
-"""A function of arrays, which JAX can trace."""
-
-Avals = Sequence["jax.ShapeDtypeStruct | jax.core.ShapedArray"]
-"""The shapes and element types of arrays."""
-
-MakeDerivative = Callable[[int, frozenset[int]], tuple[Traceable, Avals]]
-"""(the number of captured arrays, rejected inputs) -> a derivative, and the types of its arguments."""
-
 _PREFIX = "tidu.own."
-LEVELS = 3
-_COMPOSITE = "stablehlo.composite"
+LEVELS = 4
+"""The default order of derivatives for endless chains of functions with derivatives of their own."""
+_EXPANDED = ("igamma", "igammac")
+"""JAX's primitives whose expansions have loops that end when the value has converged, before its derivative has."""
+_CAPTURED = (
+    "a function with custom_vjp reads a traced array of an enclosing function; "
+    f"it has no derivative in this array, which has to be an argument; {HINT}"
+)
+_NO_SECOND = (
+    "lineax.linear_solve has only first derivatives if its solver does not assume full rank, as SVD, LSMR and "
+    "AutoLinearSolver(well_posed=False); choose LU or QR"
+)
 _DIFFERENTIATED_BY_OPS = ("relu", "relu6", "logaddexp", "_softmax", "_det", "_slogdet_lu")
 """JAX's functions whose ops have the derivative that JAX defines, or a better one: JAX's derivative of `det` is 0 where
 a pivot before the last one is 0. tiduc finds `relu` and `relu6` by their names."""
-_EXPANDED = ("igamma", "igammac")
-"""JAX's primitives whose expansions have loops that end when the value has converged, before its derivative has."""
-_HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all functions"
-
-
-@dataclasses.dataclass(frozen=True)
-class OwnDerivative:
-    """A derivative to export: a function of arrays like `arguments`, for the composites named `name`.
-
-    `attribute` is the entry of `NAMED_GRAPHS` for this kind of derivative. `level` is the level of derivatives of
-    functions that this derivative calls. `of` names the composites, or the derivative, whose attribute refers to this
-    derivative. An empty `of` stands for the composites `name`.
-    """
-
-    name: str
-    attribute: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    level: int
-    of: str = ""
 
 
 class OwnDerivatives:
@@ -72,28 +72,38 @@ class OwnDerivatives:
     def __init__(self, jax: ModuleType, levels: int) -> None:
         self._jax = jax
         self._levels = levels
+        self._keys = RuleKeys()
+        self._linear: Set[int] = frozenset()
+        self._known: dict[Hashable, tuple[str, dict[int, str]]] = {}
         self.collected: list[OwnDerivative] = []
 
-    def lowering_rules(self, level: int) -> tuple[tuple[Any, Callable[..., Any]], ...]:
+    def lowering_rules(self, level: int, linear: Set[int]) -> LoweringRules:
         """Pairs of a primitive of JAX and its lowering rule, for derivatives of this level.
 
-        Each export needs new rules: JAX caches lowered functions by the rules, and then calls no rule.
+        Calls whose identity is in `linear` are functions of tangents, whose ops are differentiated. Each export needs
+        new rules: JAX caches lowered functions by the rules, and then calls no rule.
         """
         from jax.extend.core import primitives
 
-        if level == self._levels:
+        if not self._levels:
             return ()
+        self._linear = linear
         own = primitives.custom_jvp_call_p, primitives.custom_vjp_call_p
         calls = tuple(
             (primitive, functools.partial(self._lowered, primitive, attribute, level))
             for primitive, attribute in zip(own, DERIVATIVES[:2], strict=True)
+        )
+        solves = tuple(
+            (primitive, functools.partial(self._lowered_by_lineax, primitive, level))
+            for primitive in lineax_solves.primitives()
         )
         expanded = [
             (primitive, functools.partial(self._lowered_primitive, primitive, level))
             for name in _EXPANDED
             if (primitive := getattr(self._jax.lax, f"{name}_p", None)) is not None
         ]
-        return (*calls, *expanded, (primitives.linear_solve_p, functools.partial(self._lowered_solve, level)))
+        own_solve = primitives.linear_solve_p, functools.partial(self._lowered_solve, level)
+        return (*calls, *solves, *expanded, own_solve)
 
     def _lowered(
         self,
@@ -102,29 +112,52 @@ class OwnDerivatives:
         level: int,
         ctx: "lowering.LoweringRuleContext",
         *operands: IrValue,
-        **parameters: Any,
-    ) -> Any:
+        **of_call: object,
+    ) -> object:
         from jax.interpreters import mlir
 
+        parameters: Parameters = of_call
         called = parameters["call_jaxpr"]
         function = self._jax.extend.core.jaxpr_as_fun(called)
-        if self._is_kept(called):
-            bound = functools.partial(primitive.bind, **primitive.get_bind_params(parameters))
-            inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in called.in_avals]
-            make = functools.partial(
-                self._jvp if attribute == DERIVATIVES[0] else self._vjp, bound, inputs, called.out_avals
-            )
-            rejected = self._rejected(make, inputs, parameters["num_consts"])
-            if rejected:
-                _forget_traces(parameters)
-            kept = function
-            if len(rejected) < sum(map(self._is_smooth, inputs)):
-                name = f"{_PREFIX}{len(self.collected)}"
-                given = make(parameters["num_consts"], frozenset(rejected))
-                self.collected.append(OwnDerivative(name, attribute, *given, level + 1))
-                kept = self._jax.lax.composite(function, name)
+        if self._is_kept(called) and identity(parameters) not in self._linear:
+            name, rejected = self._derivative(primitive, attribute, level, parameters)
+            kept = self._jax.lax.composite(function, name) if name else function
             function = self._rejecting(kept, rejected)
         return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
+
+    def _derivative(
+        self,
+        primitive: "jax.extend.core.Primitive",
+        attribute: str,
+        level: int,
+        parameters: Parameters,
+    ) -> tuple[str, dict[int, str]]:
+        """The name of the derivative of a call, and the inputs whose tangents are rejected, with the reasons.
+
+        The name is empty if the tangents of all inputs are rejected. Calls with equal keys share a derivative.
+        """
+        called = parameters["call_jaxpr"]
+        rules = [parameters.get(name) for name in ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd")]
+        types = called.in_avals, called.out_avals, parameters["num_consts"], parameters["symbolic_zeros"]
+        key = self._keys.key([attribute, *rules, *types])
+        if key in self._known:
+            return self._known[key]
+        inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in called.in_avals]
+        smooth = [i for i, x in enumerate(inputs) if is_smooth(x)]
+        if level == self._levels:
+            return "", dict.fromkeys(smooth, _too_deep(called, level))
+        bound = functools.partial(primitive.bind, **primitive.get_bind_params(parameters))
+        derivative_of = jvp_of if attribute == DERIVATIVES[0] else vjp_of
+        make = functools.partial(derivative_of, self._jax, bound, inputs, called.out_avals)
+        rejected, name = self._rejected(make, inputs, parameters), ""
+        if attribute == DERIVATIVES[1]:
+            rejected |= dict.fromkeys([i for i in smooth if i < parameters["num_consts"]], _CAPTURED)
+        if len(rejected) < len(smooth):
+            name = f"{_PREFIX}{len(self.collected)}"
+            given = make(parameters["num_consts"], frozenset(rejected))
+            self.collected.append(OwnDerivative(name, attribute, *given, level + 1, len(inputs)))
+        self._known[key] = name, rejected
+        return self._known[key]
 
     def _lowered_primitive(
         self,
@@ -138,13 +171,12 @@ class OwnDerivatives:
         from jax.interpreters import mlir
 
         function = functools.partial(primitive.bind, **parameters)
-        if self._is_static([*ctx.avals_in, *ctx.avals_out]):
+        if level < self._levels and _is_static([*ctx.avals_in, *ctx.avals_out]):
             name = f"{_PREFIX}{len(self.collected)}"
             inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
-            given = self._jvp(
-                lambda *x: [primitive.bind(*x, **parameters)], inputs, ctx.avals_out, 0, frozenset()
-            )
-            self.collected.append(OwnDerivative(name, DERIVATIVES[0], *given, level + 1))
+            bound: Traceable = lambda *x: [primitive.bind(*x, **parameters)]  # noqa: E731
+            given = jvp_of(self._jax, bound, inputs, ctx.avals_out, 0, frozenset())
+            self.collected.append(OwnDerivative(name, DERIVATIVES[0], *given, level + 1, len(inputs)))
             function = self._jax.lax.composite(function, name)
         chosen = ctx.module_context.lowering_parameters
         rules = tuple(rule for rule in chosen.override_lowering_rules if rule[0] is not primitive)
@@ -161,7 +193,7 @@ class OwnDerivatives:
         const_lengths: Sequence[int],
         jaxprs: Jaxprs,
     ) -> object:
-        """Lowers `jax.lax.custom_linear_solve` to a composite of its solver: (b..., constants...) -> (x...).
+        """Lowers `jax.lax.custom_linear_solve` to a composite (b..., constants...) -> x... of its solver.
 
         A direct solver, such as `jnp.linalg.solve`, and a solver with auxiliary results are lowered to their ops.
         """
@@ -170,48 +202,121 @@ class OwnDerivatives:
         call = LinearSolve(self._jax, const_lengths, jaxprs)
         function: Traceable = call.solve
         if call.is_kept and self._is_kept(jaxprs.solve):
-            name = f"{_PREFIX}{len(self.collected)}"
-            inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
-            for suffix, attribute, of, derivative in call.derivatives(name):
-                given = derivative, tuple(call.in_order(inputs))
-                self.collected.append(OwnDerivative(f"{name}{suffix}", attribute, *given, level + 1, of))
-            function = self._jax.lax.composite(call.solve, name)
+            function = self._solver(call, ctx.avals_in, level)
         return mlir.lower_fun(lambda *given: function(*call.in_order(given)), multiple_results=True)(
             ctx, *operands
         )
 
+    def _solver(self, call: "LinearSolve | LineaxSolve", types: Avals, level: int) -> Traceable:
+        """The composite of a solver (b..., constants...) -> x..., whose derivatives are collected."""
+        name = f"{_PREFIX}{len(self.collected)}"
+        inputs = call.in_order([self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in types])
+        solve, constants = hoisted(self._jax, call.solve, inputs)
+        arguments = (*inputs, *map(self._jax.typeof, constants))
+        for suffix, attribute, of, derivative in call.derivatives(name):
+            own = _of_first(derivative, len(inputs)), arguments
+            self.collected.append(
+                OwnDerivative(f"{name}{suffix}", attribute, *own, level + 1, len(arguments), of)
+            )
+        composite = self._jax.lax.composite(solve, name)
+        return lambda *given: composite(*given, *constants)
+
+    def _lowered_by_lineax(
+        self,
+        primitive: "jax.extend.core.Primitive",
+        level: int,
+        ctx: "lowering.LoweringRuleContext",
+        *operands: IrValue,
+        **of_call: object,
+    ) -> object:
+        """Lowers `lineax.linear_solve`: regular square systems as solvers, all others with lineax's JVP.
+
+        In a derivative, whether a solve fails is not checked, because the check is not linear.
+        """
+        from jax.interpreters import mlir
+
+        parameters: Parameters = of_call
+        call = LineaxSolve(self._jax, primitive, ctx.avals_in, parameters)
+        function: Traceable = functools.partial(call.whole, throws=level == 0)
+        stop = self._jax.lax.stop_gradient
+        if call.is_kept:
+            solver = self._solver(call, ctx.avals_in, level)
+
+            def function(*given: "jax.Array") -> list["jax.Array"]:
+                results = call.whole(*map(stop, given), throws=level == 0)
+                x = call.solution(solver, given)
+                if level == 0:  # its value is that of the implementation, which is NaN if the solve failed
+                    x = [z + stop(y - z) for y, z in zip(results, x, strict=False)]
+                return [*x, *results[len(x) :]]
+
+        elif identity(parameters) in self._linear or level == self._levels:
+            if level:
+                function = self._rejecting_tangents(function, sorted(call.without_right_side()), _NO_SECOND)
+        else:
+            function = self._with_jvp(
+                function, call, ctx, level, functools.partial(primitive.bind, **parameters)
+            )
+        return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
+
+    def _with_jvp(
+        self,
+        function: Traceable,
+        call: LineaxSolve,
+        ctx: "lowering.LoweringRuleContext",
+        level: int,
+        bound: Traceable,
+    ) -> Traceable:
+        """The composite of a function with the JVP that lineax defines for the call."""
+        name = f"{_PREFIX}{len(self.collected)}"
+        types = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
+        whole, constants = hoisted(self._jax, function, types)
+        arguments = (*types, *map(self._jax.typeof, constants))
+        fixed = call.without_tangents() | set(range(len(types), len(arguments)))
+        run = _of_first(bound, len(types))
+        given = jvp_of(self._jax, run, arguments, ctx.avals_out, 0, frozenset(fixed))
+        self.collected.append(OwnDerivative(name, DERIVATIVES[0], *given, level + 1, len(arguments)))
+        composite = self._jax.lax.composite(whole, name)
+        return lambda *given: composite(*given, *constants)
+
     def _rejected(
-        self, make: MakeDerivative, inputs: Sequence["jax.ShapeDtypeStruct"], captured: int
+        self, make: MakeDerivative, inputs: Sequence["jax.ShapeDtypeStruct"], parameters: Parameters
     ) -> dict[int, str]:
         """The inputs whose tangents the function's derivative rejects by an exception, with the messages.
 
         `equinox.filter_custom_vjp` rejects tangents of all arguments except the first one.
         """
-        smooth = frozenset(i for i, x in enumerate(inputs) if self._is_smooth(x))
-        error = functools.cache(
-            lambda rejected: self._error(make(captured, rejected))
-        )  # JAX traces each function once
-        if error(frozenset()) is None:
+        smooth = frozenset(i for i, x in enumerate(inputs) if is_smooth(x))
+        captured, caches = parameters["num_consts"], list(parameters.values())
+        if self._error(make(captured, frozenset()), caches) is None:
             return {}
-        alone = {i: error(smooth - {i} if len(smooth) > 1 else frozenset()) for i in sorted(smooth)}
-        rejected = {i: message for i, message in alone.items() if message is not None}
-        if len(rejected) < len(smooth) and (message := error(frozenset(rejected))) is not None:
-            return dict.fromkeys(smooth, message)
+
+        def rejected_among(some: Sequence[int]) -> dict[int, str]:
+            message = self._error(make(captured, smooth.difference(some), forward=True), caches)
+            if message is None or len(some) == 1:
+                return {} if message is None else {some[0]: message}
+            middle = len(some) // 2
+            return rejected_among(some[:middle]) | rejected_among(some[middle:])
+
+        rejected = rejected_among(sorted(smooth))
+        if len(rejected) < len(smooth):
+            message = self._error(make(captured, frozenset(rejected)), caches)
+            return rejected if message is None else dict.fromkeys(smooth, message)
         return rejected
 
-    def _error(self, given: tuple[Traceable, Avals]) -> str | None:
+    def _error(self, given: Derivative, caches: Sequence[object]) -> str | None:
         """The message of the exception that a derivative raises while JAX traces it; None without an exception."""
         function, arguments = given
         try:
             self._jax.eval_shape(function, *arguments)
         except Exception as error:
+            forget_traces(caches, set())
             return first_line(error) or f"its derivative raises {type(error).__name__}"
         return None
 
-    def _rejecting(self, function: Traceable, rejected: Mapping[int, str]) -> Callable[..., Any]:
+    def _rejecting(self, function: Traceable, rejected: Mapping[int, str]) -> Traceable:
         """The function, changed so that it refuses tangents of the `rejected` arguments."""
 
-        def call(*given: "jax.Array") -> Any:
+        def call(*given: "jax.Array") -> object:
             composite = self._jax.lax.composite(lambda x, reason: x, NOT_DIFFERENTIABLE)
             return function(
                 *(composite(x, reason=rejected[i]) if i in rejected else x for i, x in enumerate(given))
@@ -219,15 +324,24 @@ class OwnDerivatives:
 
         return call if rejected else function
 
+    def _rejecting_tangents(self, function: Traceable, rejected: Sequence[int], reason: str) -> Traceable:
+        """The function, changed so that its results refuse tangents of arguments that their ops may not read."""
+
+        def call(*given: "jax.Array") -> object:
+            composite = self._jax.lax.composite(
+                lambda *_, reason: self._jax.numpy.zeros((), np.float32), NOT_DIFFERENTIABLE
+            )
+            zero = composite(*[given[i] for i in rejected], reason=reason)
+            return [y + zero.astype(y.dtype) if is_smooth(y) else y for y in function(*given)]
+
+        return call if rejected else function
+
     def _is_kept(self, called: "jax.extend.core.ClosedJaxpr") -> bool:
         where = called.jaxpr.debug_info.func_src_info or ""
         if "jax/_src" in where.replace("\\", "/") and where.partition(" ")[0] in _DIFFERENTIATED_BY_OPS:
             return False
-        is_static = self._is_static([*called.in_avals, *called.out_avals])
-        return is_static and not called.effects and any(map(self._is_smooth, called.out_avals))
-
-    def _is_static(self, types: Avals) -> bool:
-        return all(isinstance(n, int) for x in types for n in x.shape)
+        is_static = _is_static([*called.in_avals, *called.out_avals])
+        return is_static and not called.effects and any(map(is_smooth, called.out_avals))
 
     def is_closed(self, derivative: OwnDerivative) -> bool:
         """Whether a derivative reads only its arguments and constants, not an array that an outer function traces.
@@ -241,122 +355,30 @@ class OwnDerivatives:
         except TiducError:
             raise
         except Exception as error:
-            raise TiducError(f"JAX cannot trace a custom derivative: {first_line(error)}; {_HINT}") from error
+            raise TiducError(f"JAX cannot trace a custom derivative: {first_line(error)}; {HINT}") from error
         if not any(isinstance(x, self._jax.core.Tracer) for x in closed.consts):
             return True
         if derivative.level > 1:
             return False
         raise Unsupported(
             "the derivative of a function with custom_jvp or custom_vjp reads a traced array that is not its argument; "
-            f"arguments in nondiff_argnums must be constants; {_HINT}"
+            f"arguments in nondiff_argnums must be constants; {HINT}"
         )
 
-    def _is_smooth(self, x: "jax.ShapeDtypeStruct | jax.core.ShapedArray") -> bool:
-        return bool(self._jax.numpy.issubdtype(x.dtype, self._jax.numpy.inexact))
 
-    def _zero(self, x: "jax.ShapeDtypeStruct | jax.core.ShapedArray") -> Any:
-        """The tangent of an array of integers."""
-        return self._jax.numpy.zeros(x.shape, self._jax.dtypes.float0)
-
-    def _jvp(
-        self,
-        bound: Traceable,
-        inputs: Avals,
-        results: Avals,
-        _: int,
-        rejected: frozenset[int],
-    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function (x..., dx...) -> (y..., dy...), and the types of its arguments.
-
-        The function ignores tangents of the `rejected` inputs.
-        """
-        moving = [i for i in range(len(inputs)) if i not in rejected]
-
-        def function(*given: "jax.Array") -> list[Any]:
-            tangents = iter(given[len(inputs) :])
-            dx = [next(tangents) if self._is_smooth(x) else self._zero(x) for x in inputs]
-            along = _along(bound, given[: len(inputs)], moving)
-            y, dy = self._jax.jvp(along, [given[i] for i in moving], [dx[i] for i in moving])
-            return [*y, *(each for each, like in zip(dy, results, strict=True) if self._is_smooth(like))]
-
-        return function, (*inputs, *filter(self._is_smooth, inputs))
-
-    def _vjp(
-        self,
-        bound: Traceable,
-        inputs: Avals,
-        results: Avals,
-        captured: int,
-        rejected: frozenset[int],
-    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function (x..., cy...) -> cx..., and the types of its arguments.
-
-        Cotangents of the `rejected` inputs are zero. JAX's cotangents of complex numbers are the conjugates of tiduc's.
-        """
-        if any(map(self._is_smooth, inputs[:captured])):
-            raise Unsupported(
-                "a function with custom_vjp reads a traced array of an enclosing function; "
-                f"it has no derivative in this array, which has to be an argument; {_HINT}"
-            )
-        numpy = self._jax.numpy
-        moving = [i for i in range(captured, len(inputs)) if i not in rejected]
-
-        def function(*given: "jax.Array") -> list[Any]:
-            cotangents = iter(given[len(inputs) :])
-            cy = [numpy.conj(next(cotangents)) if self._is_smooth(y) else self._zero(y) for y in results]
-            along = _along(bound, given[: len(inputs)], moving)
-            _, pullback = self._jax.vjp(along, *(given[i] for i in moving))
-            of = dict(zip(moving, pullback(cy), strict=True))
-            return [
-                numpy.conj(of[i]) if i in of else numpy.zeros(x.shape, x.dtype)
-                for i, x in enumerate(inputs)
-                if i >= captured and self._is_smooth(x)
-            ]
-
-        return function, (*inputs, *filter(self._is_smooth, results))
+def _is_static(types: Avals) -> bool:
+    return all(isinstance(n, int) for x in types for n in x.shape)
 
 
-def _forget_traces(parameters: Mapping[str, object]) -> None:
-    """Clears JAX's cache of traced derivatives of a call. Its keys are the sets of nonzero tangents.
-
-    An exception that ends a trace leaves an incomplete entry, which lacks the structure of the results.
-    """
-    for value in parameters.values():
-        for cell in getattr(getattr(value, "f", None), "__closure__", None) or ():
-            if isinstance(cell.cell_contents, dict):
-                cell.cell_contents.clear()
+def _of_first(function: Traceable, count: int) -> Traceable:
+    """The function of its `count` arguments and of further ones, which it does not read."""
+    return lambda *given: function(*given[:count])
 
 
-def _along(bound: Traceable, given: Sequence["jax.Array"], moving: Sequence[int]) -> Callable[..., list[Any]]:
-    """A function of only the arguments at the positions `moving`; the other arguments are fixed."""
-
-    def along(*moved: "jax.Array") -> list[Any]:
-        of = dict(zip(moving, moved, strict=True))
-        return list(bound(*(of.get(i, x) for i, x in enumerate(given))))
-
-    return along
-
-
-def name_derivatives(module: ir.Module, derivatives: Sequence[OwnDerivative]) -> None:
-    """Replaces composites of functions that have derivatives by calls of these functions, which name the derivatives.
-
-    A derivative's name is also the name of a function.
-    """
-    functions = {symbol(op): op for op in functions_in(module)}
-    of_name: dict[str, list[OwnDerivative]] = {}
-    for own in derivatives:
-        of_name.setdefault(own.of or own.name, []).append(own)
-        functions[own.name].attributes["sym_visibility"] = ir.StringAttr.get("private")
-    for composite in within(module.operation, [_COMPOSITE]):
-        name = ir.StringAttr(composite.attributes["name"]).value
-        if name in of_name:
-            callee = ir.FlatSymbolRefAttr(composite.attributes["decomposition"]).value
-            for own in of_name[name]:
-                functions[callee].attributes[own.attribute] = ir.FlatSymbolRefAttr.get(own.name)
-                if own.attribute == TRANSPOSE_SOLVE:
-                    functions[own.name].attributes[TRANSPOSE_SOLVE] = ir.FlatSymbolRefAttr.get(callee)
-            replace_by_call(composite.operation, callee)
-    of_derivatives = {own.name for own in derivatives if own.of}
-    for own in derivatives:
-        if own.of in of_derivatives:
-            functions[own.of].attributes[own.attribute] = ir.FlatSymbolRefAttr.get(own.name)
+def _too_deep(called: "jax.extend.core.ClosedJaxpr", level: int) -> str:
+    """The reason for which a function has no derivative at a level beyond the last one."""
+    name = (called.jaxpr.debug_info.func_src_info or "a function").partition(" ")[0]
+    return (
+        f"{name} has a custom derivative, of which from_jax exported {level} orders; "
+        f"from_jax(..., custom_derivatives={level + 2}) exports more"
+    )

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch_mlir import ir
 
+from tiduc.dialect.facts.lapack import BY_TARGET
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
 from tiduc.models.expansions import PREFIX
+from tiduc.models.jax.derivative_functions import LoweringRules
 from tiduc.models.jax.solves import equations_in, is_iterative
 from tiduc.passes.rules.opset import OPSET
 
@@ -27,7 +29,7 @@ _CHLO = "chlo."
 
 
 @functools.cache
-def lowering_rules(jax: Any, stops: bool) -> tuple[tuple[Any, Callable[..., Any]], ...]:
+def lowering_rules(jax: Any, stops: bool) -> LoweringRules:
     """Pairs of a primitive of JAX and its lowering rule. With `stops`, one of the rules is for `stop_gradient`.
 
     All exports use the same tuple object, because JAX caches lowered functions by their rules.
@@ -56,8 +58,9 @@ def keeps_stops(jaxpr: "jax.extend.core.ClosedJaxpr") -> bool:
 
 
 def disabled_checks(jax: ModuleType) -> list[Any]:
-    """The checks by which JAX would refuse to export the custom calls of `lowering_rules`."""
-    return [jax.export.DisabledSafetyCheck.custom_call(PREFIX + name) for name in _of_chlo(jax)]
+    """The checks by which JAX would refuse custom calls for which tiduc has rules."""
+    names = [*(PREFIX + name for name in _of_chlo(jax)), *BY_TARGET]
+    return [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
 
 
 def expansions(jax: ModuleType) -> dict[str, Callable[[Any, Any], Sequence[Any]]]:

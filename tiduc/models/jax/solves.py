@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Traceable = Callable[..., Any]
 T = TypeVar("T")
+SOLVABLE = {"float32", "float64", "complex64", "complex128"}
+"""The element types of systems that tiduc solves."""
 
 
 class Jaxprs(Protocol):
@@ -66,8 +68,7 @@ class LinearSolve:
         if not is_iterative(self._jaxprs.solve):
             return False
         types = {str(x.dtype) for x in outputs}
-        known = types <= {"float32", "float64", "complex64", "complex128"}
-        return len(outputs) == self.size and len(types) == 1 and known
+        return len(outputs) == self.size and len(types) == 1 and types <= SOLVABLE
 
     def solve(self, *given: "jax.Array") -> list["jax.Array"]:
         """x, from b and the constants."""

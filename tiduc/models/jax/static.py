@@ -1,11 +1,15 @@
-"""Functions of pytrees with leaves that JAX cannot trace, such as the activation functions in a module of equinox."""
+"""Functions of pytrees with leaves that JAX cannot trace, such as the activation functions in a module of equinox.
+
+In a module of equinox, only arrays are traced, as by `equinox.filter_jit`: its numbers are constants.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
 
-_NUMBERS = (bool, int, float, complex, np.generic)
+_PYTHON = (bool, int, float, complex)
+_NUMBERS = (*_PYTHON, np.generic)
 
 
 def without_static_leaves(
@@ -19,11 +23,13 @@ def without_static_leaves(
     Returns the arguments unchanged if JAX can trace all leaves.
     """
     leaves, structure = jax.tree_util.tree_flatten((tuple(example), dict(keywords)))
-    if all(map(is_traceable, leaves)):
+    traceable = _traceable_leaves(jax, (tuple(example), dict(keywords)))
+    if all(traceable):
         return function, tuple(example), dict(keywords)
-    fixed = [None if is_traceable(leaf) else leaf for leaf in leaves]
-    kept = [i for i, leaf in enumerate(leaves) if is_traceable(leaf)]
-    args, named = structure.unflatten([leaf if is_traceable(leaf) else None for leaf in leaves])
+    fixed = [None if is_free else leaf for is_free, leaf in zip(traceable, leaves, strict=True)]
+    kept = [i for i, is_free in enumerate(traceable) if is_free]
+    free = [leaf if is_free else None for is_free, leaf in zip(traceable, leaves, strict=True)]
+    args, named = structure.unflatten(free)
 
     def traced(*args: object, **named: object) -> object:
         whole: list[object] = list(fixed)
@@ -33,6 +39,19 @@ def without_static_leaves(
         return function(*given, **keys)
 
     return traced, args, named
+
+
+def _traceable_leaves(jax: ModuleType, tree: object) -> list[bool]:
+    """For each leaf of a pytree, whether JAX traces it."""
+    found = []
+    for part in jax.tree_util.tree_leaves(tree, is_leaf=_is_module):
+        inner = jax.tree_util.tree_leaves(part) if _is_module(part) else [part]
+        found += [is_traceable(x) and not (_is_module(part) and isinstance(x, _PYTHON)) for x in inner]
+    return found
+
+
+def _is_module(value: object) -> bool:
+    return any(kind.__name__ == "Module" and "equinox" in kind.__module__ for kind in type(value).__mro__)
 
 
 def is_traceable(leaf: object) -> bool:

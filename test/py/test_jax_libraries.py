@@ -1,0 +1,165 @@
+"""Programs of JAX's libraries: equinox, lineax, optimistix, jaxopt and diffrax.
+
+`test/sweep/jax_libraries.py` has the programs of their documentation.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+from harness.compare import compare
+
+import tiduc
+from tiduc.dialect.errors import TiducRemark, Unsupported
+
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((3, 3)) + 3 * np.eye(3), RNG.standard_normal(3)
+TALL, LONG = RNG.standard_normal((5, 3)), RNG.standard_normal(5)
+RAISES = "where the function would raise an exception because of a value, .*, the program gives NaN"
+
+
+def check(function: Callable[..., Any], arguments: Sequence[Any], orders: str = "12") -> tiduc.Program:
+    """Compares the gradient, and the gradient's JVP, with JAX's; returns the program."""
+    with jax.enable_x64(True):
+        program = tiduc.from_jax(function, *arguments)
+        of = tuple(range(len(arguments)))
+        gradient = jax.grad(function, of)
+        if "1" in orders:
+            compare(program.grad(of).compile(engine="xla")(*arguments), jax.jit(gradient)(*arguments), 1e-9)
+        if "2" in orders:
+            along = [np.cos(x + 1) for x in arguments]
+            expected = jax.jit(lambda *x: jax.jvp(gradient, x, tuple(along))[1])(*arguments)
+            compare(program.hvp(of).compile(engine="xla")(*arguments, *along), expected, 1e-8)
+        return program
+
+
+def test_checks_of_equinox_give_nan() -> None:
+    with pytest.warns(TiducRemark, match=RAISES):
+        program = tiduc.from_jax(lambda x: eqx.error_if(x, x > 3, "too large") ** 2, np.float32(1))
+    compiled = program.compile(engine="reference")
+    assert compiled(np.float32(2))[0] == 4 and np.isnan(compiled(np.float32(4))[0])
+    assert program.grad().compile(engine="reference")(np.float32(2))[0] == 4
+
+
+def test_numbers_in_modules_of_equinox_are_constants() -> None:
+    pool = eqx.nn.AvgPool1d(2, 1)
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    program = tiduc.from_jax(lambda layer, x, scale: layer(x) * scale, pool, x, 2.0)
+    assert [port.name for port in program.inputs] == ["x", "scale"]
+
+
+def solved(solver: Any) -> Callable[..., Any]:
+    def function(a: Any, b: Any) -> Any:
+        return jnp.sum(lx.linear_solve(lx.MatrixLinearOperator(a), b, solver).value ** 2)
+
+    return function
+
+
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+@pytest.mark.parametrize(
+    ("solver", "a", "b"),
+    [
+        (lx.LU(), A, B),
+        (lx.GMRES(1e-12, 1e-12), A, B),
+        (lx.QR(), TALL, LONG),
+        (lx.QR(), TALL.T, B),
+        (lx.Normal(lx.CG(1e-13, 1e-13)), TALL, LONG),
+    ],
+)
+def test_solves_of_lineax_are_linear_solves(solver: Any, a: Any, b: Any) -> None:
+    """lineax stops the gradients of the factorization, so that the ops have no derivative in the operator."""
+    assert "tidu.linear_solve" in check(solved(solver), (a, b)).text
+
+
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+def test_batches_of_solves() -> None:
+    def function(a: Any, b: Any) -> Any:
+        return jnp.sum(
+            jax.vmap(lambda c: lx.linear_solve(lx.MatrixLinearOperator(a), c).value)(jnp.stack([b, b**2]))
+            ** 2
+        )
+
+    check(function, (A, B))
+
+
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+def test_solvers_of_any_rank_have_first_derivatives() -> None:
+    program = check(solved(lx.SVD()), (A, B), "1")
+    with pytest.raises(Unsupported, match="only first derivatives if its solver does not assume full rank"):
+        program.hvp([0, 1])
+
+
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+@pytest.mark.parametrize("kind", ["root", "fixed point", "least squares", "minimum"])
+def test_roots_of_optimistix(kind: str) -> None:
+    """The derivative solves one linear system; the loop of the solver is not differentiated."""
+    optx = importlib.import_module("optimistix")
+
+    def equation(y: Any, p: Any) -> Any:
+        return jnp.tanh(A @ y) / 20 + p**2 - y
+
+    def function(p: Any) -> Any:
+        if kind == "root":
+            y = optx.root_find(equation, optx.Newton(1e-12, 1e-12), jnp.zeros(3), p)
+        elif kind == "fixed point":
+            solver = optx.FixedPointIteration(1e-13, 1e-13)
+            y = optx.fixed_point(lambda y, p: equation(y, p) + y, solver, jnp.zeros(3), p)
+        elif kind == "least squares":
+            y = optx.least_squares(equation, optx.LevenbergMarquardt(1e-13, 1e-13), jnp.zeros(3), p)
+        else:
+            y = optx.minimise(
+                lambda y, p: jnp.sum(equation(y, p) ** 2), optx.BFGS(1e-12, 1e-12), jnp.zeros(3), p
+            )
+        return jnp.sum(y.value**3)
+
+    program = check(function, (B,))
+    assert "tidu.linear_solve" in program.text
+    assert program.vjp().text.count("stablehlo.while") <= 3 * program.text.count("stablehlo.while")
+
+
+@pytest.mark.more
+def test_roots_of_jaxopt() -> None:
+    jaxopt = pytest.importorskip("jaxopt")
+
+    def function(p: Any) -> Any:
+        solver = jaxopt.FixedPointIteration(lambda y, p: jnp.tanh(y) / 3 + p**2, maxiter=200, tol=1e-14)
+        return jnp.sum(solver.run(jnp.zeros(3), p).params ** 3)
+
+    program = check(function, (B,), "1")
+    assert "tidu.linear_solve" in program.text
+    run, direction = program.grad().compile(engine="xla"), np.cos(B)  # JAX has no second derivative
+    difference = (run(B + 1e-5 * direction)[0] - run(B - 1e-5 * direction)[0]) / 2e-5
+    compare(program.hvp().compile(engine="xla")(B, direction), [difference], 1e-6)
+
+
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore::tiduc.dialect.errors.TiducRemark")
+def test_the_default_solve_of_diffrax_on_iree() -> None:
+    """`diffeqsolve` checks for errors by callbacks, and its adjoint is a function with a VJP of its own."""
+    diffrax = importlib.import_module("diffrax")
+
+    def function(y: Any, p: Any) -> Any:
+        term = diffrax.ODETerm(lambda t, y, p: jnp.stack([y[1], p[0] * (1 - y[0] ** 2) * y[1] - p[1] * y[0]]))
+        controller = diffrax.PIDController(rtol=1e-3, atol=1e-5)
+        return jnp.sum(
+            diffrax.diffeqsolve(
+                term, diffrax.Tsit5(), 0.0, 1.0, 0.1, y, p, stepsize_controller=controller, max_steps=64
+            ).ys
+            ** 2
+        )
+
+    y, p = np.array([1.0, 0.3], np.float32), np.array([1.2, 0.9], np.float32)
+    expected = jax.jit(jax.grad(function, (0, 1)))(y, p)
+    compare(tiduc.from_jax(function, y, p).grad([0, 1]).compile()(y, p), expected, 1e-4)
+    exported = tiduc.from_jax(jax.grad(function, (0, 1)), y, p)
+    compare(exported.compile(engine="xla")(y, p), expected, 1e-4)

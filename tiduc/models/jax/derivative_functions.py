@@ -1,0 +1,157 @@
+"""The derivatives of a call, as functions of arrays that JAX traces.
+
+(x..., dx...) -> (y..., dy...)    a JVP                (x..., cy...) -> cx...    a VJP
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tiduc.models.jax.solves import equations_in
+
+if TYPE_CHECKING:
+    import jax
+    from jax import Array
+
+
+Traceable = Callable[..., Any]
+"""A function of arrays, which JAX can trace."""
+
+LoweringRules = tuple[tuple[Any, Traceable], ...]
+"""Pairs of a primitive of JAX and its lowering rule."""
+
+Avals = Sequence["jax.ShapeDtypeStruct | jax.core.ShapedArray"]
+"""The shapes and element types of arrays."""
+
+
+Derivative = tuple[Traceable, tuple[Any, ...]]
+"""A derivative, and the types of its arguments."""
+
+Parameters = Mapping[str, Any]
+"""The parameters of a call in a jaxpr."""
+
+
+class MakeDerivative(Protocol):
+    """Makes a derivative and the types of its arguments, for a number of captured arrays and rejected inputs.
+
+    With `forward`, a VJP makes only the outputs, so that it is faster to trace.
+    """
+
+    def __call__(self, captured: int, rejected: frozenset[int], forward: bool = False) -> Derivative: ...
+
+
+HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all functions"
+
+
+def jvp_of(
+    jax: ModuleType,
+    bound: Traceable,
+    inputs: Avals,
+    results: Avals,
+    captured: int,
+    rejected: frozenset[int],
+    forward: bool = False,
+) -> Derivative:
+    """The function (x..., dx...) -> (y..., dy...), and the types of its arguments.
+
+    The function ignores tangents of the `rejected` inputs.
+    """
+    moving = [i for i in range(len(inputs)) if i not in rejected]
+
+    def function(*given: "Array") -> list["Array"]:
+        tangents = iter(given[len(inputs) :])
+        dx = [next(tangents) if is_smooth(x) else _zero(jax, x) for x in inputs]
+        along = _along(bound, given[: len(inputs)], moving)
+        y, dy = jax.jvp(along, [given[i] for i in moving], [dx[i] for i in moving])
+        return [*y, *(each for each, like in zip(dy, results, strict=True) if is_smooth(like))]
+
+    return function, (*inputs, *filter(is_smooth, inputs))
+
+
+def vjp_of(
+    jax: ModuleType,
+    bound: Traceable,
+    inputs: Avals,
+    results: Avals,
+    captured: int,
+    rejected: frozenset[int],
+    forward: bool = False,
+) -> Derivative:
+    """The function (x..., cy...) -> cx..., and the types of its arguments.
+
+    Cotangents of the `rejected` inputs and of the `captured` arrays are zero. JAX conjugates cotangents of complex
+    numbers, and tiduc does not.
+    """
+    numpy = jax.numpy
+    moving = [i for i in range(captured, len(inputs)) if i not in rejected]
+
+    def function(*given: "Array") -> list["Array"]:
+        cotangents = iter(given[len(inputs) :])
+        cy = [numpy.conj(next(cotangents)) if is_smooth(y) else _zero(jax, y) for y in results]
+        along = _along(bound, given[: len(inputs)], moving)
+        y, pullback = jax.vjp(along, *(given[i] for i in moving))
+        if forward:
+            return list(y)
+        of = dict(zip(moving, pullback(cy), strict=True))
+        return [
+            numpy.conj(of[i]) if i in of else numpy.zeros(x.shape, x.dtype)
+            for i, x in enumerate(inputs)
+            if is_smooth(x)
+        ]
+
+    return function, (*inputs, *filter(is_smooth, results))
+
+
+def hoisted(jax: ModuleType, function: Traceable, types: Avals) -> tuple[Traceable, list["Array"]]:
+    """A function of the arguments and of the constant arrays that `function` reads, and these arrays.
+
+    JAX passes such arrays to a composite as operands, before its own.
+    """
+    closed = jax.make_jaxpr(function)(*types)
+    run, count = jax.core.eval_jaxpr, len(types)
+    return lambda *given: run(closed.jaxpr, given[count:], *given[:count]), list(closed.consts)
+
+
+def is_smooth(x: "jax.ShapeDtypeStruct | jax.core.ShapedArray") -> bool:
+    """Whether an array has tangents: whether its numbers are real or complex."""
+    return str(x.dtype.name).startswith(("float", "bfloat", "complex"))
+
+
+def _zero(jax: ModuleType, x: "jax.ShapeDtypeStruct | jax.core.ShapedArray") -> object:
+    """The tangent of an array of integers."""
+    return jax.numpy.zeros(x.shape, jax.dtypes.float0)
+
+
+def _along(bound: Traceable, given: Sequence["jax.Array"], moving: Sequence[int]) -> Traceable:
+    """A function of only the arguments at the positions `moving`; the other arguments are fixed."""
+
+    def along(*moved: "jax.Array") -> list["Array"]:
+        of = dict(zip(moving, moved, strict=True))
+        return list(bound(*(of.get(i, x) for i, x in enumerate(given))))
+
+    return along
+
+
+def forget_traces(value: object, seen: set[int]) -> None:
+    """Clears JAX's caches of the traced derivatives of calls, in which the keys say which tangents are nonzero.
+
+    An exception that ends a trace leaves incomplete entries, which lack the structure of the results. The caches are in
+    closures in the parameters of calls, of which `value` is one, and in the calls of the jaxprs there.
+    """
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if hasattr(getattr(value, "jaxpr", value), "eqns"):
+        for equation in equations_in(value):
+            forget_traces(list(equation.params.values()), seen)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            forget_traces(each, seen)
+    elif isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            if isinstance(cell.cell_contents, dict):
+                cell.cell_contents.clear()
+            else:
+                forget_traces(cell.cell_contents, seen)
+    elif type(value).__name__ == "WrappedFun":
+        forget_traces(value.f, seen)  # type: ignore[attr-defined]

@@ -1,0 +1,60 @@
+"""Names the exported derivatives of functions in a module, by attributes of these functions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+from tiduc.dialect.graph.functions import functions_in, replace_by_call, symbol, within
+from tiduc.dialect.ops.control_ops import DERIVATIVES, TRANSPOSE_SOLVE
+
+_COMPOSITE = "stablehlo.composite"
+
+
+@dataclass(frozen=True)
+class OwnDerivative:
+    """A derivative to export: a function of arrays like `arguments`, for the composites named `name`.
+
+    `attribute` is the entry of `NAMED_GRAPHS` for this kind of derivative. `level` is the level of the derivatives of
+    the functions that this derivative calls. `of` is empty, or names the composites or the derivative that this
+    derivative belongs to, if these are not the composites `name`. `inputs` is the number of arguments of the function.
+    """
+
+    name: str
+    attribute: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    level: int
+    inputs: int
+    of: str = ""
+
+    @property
+    def first_tangent(self) -> int | None:
+        """The number of the first tangent among the arguments of a JVP; None for other derivatives."""
+        return self.inputs if self.attribute == DERIVATIVES[0] else None
+
+
+def name_derivatives(module: ir.Module, derivatives: Sequence[OwnDerivative]) -> None:
+    """Replaces composites of functions that have derivatives by calls of these functions, which name the derivatives.
+
+    A derivative's name is also the name of a function.
+    """
+    functions = {symbol(op): op for op in functions_in(module)}
+    of_name: dict[str, list[OwnDerivative]] = {}
+    for own in derivatives:
+        of_name.setdefault(own.of or own.name, []).append(own)
+        functions[own.name].attributes["sym_visibility"] = ir.StringAttr.get("private")
+    for composite in within(module.operation, [_COMPOSITE]):
+        name = ir.StringAttr(composite.attributes["name"]).value
+        if name in of_name:
+            callee = ir.FlatSymbolRefAttr(composite.attributes["decomposition"]).value
+            for own in of_name[name]:
+                functions[callee].attributes[own.attribute] = ir.FlatSymbolRefAttr.get(own.name)
+                if own.attribute == TRANSPOSE_SOLVE:
+                    functions[own.name].attributes[TRANSPOSE_SOLVE] = ir.FlatSymbolRefAttr.get(callee)
+            replace_by_call(composite.operation, callee)
+    of_derivatives = {own.name for own in derivatives if own.of}
+    for own in derivatives:
+        if own.of in of_derivatives:
+            functions[own.of].attributes[own.attribute] = ir.FlatSymbolRefAttr.get(own.name)
