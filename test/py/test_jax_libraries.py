@@ -1,4 +1,4 @@
-"""Programs of JAX's libraries: equinox, lineax, optimistix, jaxopt and diffrax.
+"""Programs of JAX's libraries: equinox, lineax, optimistix, jaxopt and diffrax; and callbacks.
 
 `test/sweep/jax_libraries.py` has the programs of their documentation.
 """
@@ -37,6 +37,25 @@ def check(function: Callable[..., Any], arguments: Sequence[Any], orders: str = 
             expected = jax.jit(lambda *x: jax.jvp(gradient, x, tuple(along))[1])(*arguments)
             compare(program.hvp(of).compile(engine="xla")(*arguments, *along), expected, 1e-8)
         return program
+
+
+def test_callbacks_without_results_are_left_out() -> None:
+    def printed(x: Any) -> Any:
+        jax.debug.print("x = {}", x)
+        jax.debug.callback(lambda _: None, x)
+        return x**2
+
+    x = np.float32(3)
+    with pytest.warns(TiducRemark, match="the prints and debugging callbacks of the function are left out"):
+        program = tiduc.from_jax(printed, x)
+    compare(program.grad().compile(engine="reference")(x), [np.float32(6)])
+
+
+def test_callbacks_with_results_are_refused() -> None:
+    with pytest.raises(
+        Unsupported, match="calls back the Python function sin, which a program cannot contain"
+    ):
+        tiduc.from_jax(lambda x: jax.pure_callback(np.sin, x, x), np.float32(1))
 
 
 def test_checks_of_equinox_give_nan() -> None:

@@ -15,7 +15,7 @@ from harness.compare import compare
 from jax import lax
 
 import tiduc
-from tiduc.dialect.errors import TiducRemark, Unsupported
+from tiduc.dialect.errors import Unsupported
 
 
 @jax.custom_jvp
@@ -339,28 +339,6 @@ def test_a_rule_that_calls_its_function_on_tangents() -> None:
         compare(program.grad().compile(engine="reference")(x), [jax.grad(function)(x)])
         expected = jax.jvp(jax.grad(function), (x,), (dx,))[1]
         compare(program.hvp().compile(engine="reference")(x, dx), [expected])
-
-
-# ---- callbacks --------------------------------------------------------------------------------------------
-
-
-def test_callbacks_without_results_are_left_out() -> None:
-    def printed(x: Any) -> Any:
-        jax.debug.print("x = {}", x)
-        jax.debug.callback(lambda _: None, x)
-        return x**2
-
-    x = np.float32(3)
-    with pytest.warns(TiducRemark, match="the prints and debugging callbacks of the function are left out"):
-        program = tiduc.from_jax(printed, x)
-    compare(program.grad().compile(engine="reference")(x), [np.float32(6)])
-
-
-def test_callbacks_with_results_are_refused() -> None:
-    with pytest.raises(
-        Unsupported, match="calls back the Python function sin, which a program cannot contain"
-    ):
-        tiduc.from_jax(lambda x: jax.pure_callback(np.sin, x, x), np.float32(1))
 
 
 # ---- derivatives of JAX that are poor: docs/conventions.md lists them with the way out --------------------
