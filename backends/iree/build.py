@@ -2,7 +2,7 @@
 
     build            one program
     build_all        several programs at once
-    build_objects    one program, as an object file for a static library
+    build_objects    one program, as an object file for a static library, and as a module too if that is requested
     text_after       one program, up to a phase of IREE's compiler
 
 Each function prepares the program, then tries the attempts of the plan (`plan.py`) until IREE accepts one.
@@ -16,11 +16,11 @@ from itertools import chain
 
 from tiduc.backends.backend import Lowered, Options
 from tiduc.backends.iree.compile import compile_first, compile_modules, compile_until
-from tiduc.backends.iree.objects import Objects, compile_objects
+from tiduc.backends.iree.objects import ObjectFile, Objects
 from tiduc.backends.iree.plan import Attempt
 from tiduc.backends.iree.prepare import Prepared
 from tiduc.backends.iree.source import Source
-from tiduc.dialect.errors import CompileError, TiducError
+from tiduc.dialect.errors import TiducError
 from tiduc.runtime.files import written_whole
 
 LEGALIZED = "legalize"
@@ -54,21 +54,7 @@ def build(
     `Unsupported` for an op that IREE cannot run.
     """
     prepared = Prepared(program, options, flags, parameters, is_plain, inlines)
-    tried: list[tuple[Attempt, bool]] = []
-    log: list[str] = []
-
-    def sources() -> Iterator[Source]:
-        for attempt, source in prepared.sources():
-            tried.append((attempt, source is not None))
-            if source is not None:
-                yield replace(source, poisons=poisons)
-
-    every = sources() if folder is None else _dumping(folder, sources())
-    try:
-        return compile_first(every, options.limits, options.cached and folder is None, log=log)
-    finally:
-        if tell is not None:
-            _tell(tell, tried, log, len(prepared.attempts))
+    return _first(prepared, options, folder, tell, poisons=poisons)
 
 
 def build_all(
@@ -94,20 +80,21 @@ def build_all(
 
 
 def build_objects(
-    program: Lowered, options: Options, check: Callable[[bytes], object], flags: Sequence[str] = ()
-) -> Objects:
-    """Compiles a program to an object file for a static library. Raises the errors of `build` and of `check`.
+    program: Lowered,
+    options: Options,
+    file: ObjectFile,
+    flags: Sequence[str] = (),
+    *,
+    folder: str | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> tuple[Objects, bytes]:
+    """The object file of a program, for a static library, and its module if `file` asks for one, else no bytes.
 
-    `check` receives the text of the host code before the kernels are compiled.
+    The other arguments are those of `build`. Raises the errors of `build`, and those of `file.check`.
     """
-    failed = None
-    for source in Prepared(program, options, flags).applicable():
-        try:
-            return compile_objects(source, check, options.limits)
-        except CompileError as error:
-            failed = error
-    assert failed is not None
-    raise failed
+    module = _first(Prepared(program, options, flags), options, folder, tell, file)
+    assert file.objects is not None
+    return file.objects, module
 
 
 def text_after(
@@ -123,6 +110,32 @@ def text_after(
     """
     source = next(Prepared(program, options, flags, parameters).applicable())
     return source.whole if phase == LEGALIZED else compile_until(source, phase, options.limits)
+
+
+def _first(
+    prepared: Prepared,
+    options: Options,
+    folder: str | None,
+    tell: Callable[[str], None] | None,
+    file: ObjectFile | None = None,
+    poisons: bool = False,
+) -> bytes:
+    """The module of the first attempt that IREE compiles; the other arguments are those of `build`."""
+    tried: list[tuple[Attempt, bool]] = []
+    log: list[str] = []
+
+    def sources() -> Iterator[Source]:
+        for attempt, source in prepared.sources():
+            tried.append((attempt, source is not None))
+            if source is not None:
+                yield replace(source, poisons=poisons)
+
+    every = sources() if folder is None else _dumping(folder, sources())
+    try:
+        return compile_first(every, options.limits, options.cached and folder is None, log=log, file=file)
+    finally:
+        if tell is not None:
+            _tell(tell, tried, log, len(prepared.attempts))
 
 
 def _dumping(folder: str, sources: Iterator[Source]) -> Iterator[Source]:

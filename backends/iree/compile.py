@@ -14,12 +14,14 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain, count
 
 from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
 from tiduc.backends.iree.modules.job import RECORD_EACH_RUN, RECORDS, said
+from tiduc.backends.iree.objects import ObjectFile
 from tiduc.backends.iree.plan import Rerun
 from tiduc.backends.iree.source import Source
 from tiduc.backends.iree.steps import VM, CompilerStep, in_steps
@@ -132,17 +134,19 @@ def compile_first(
     cached: bool = True,
     stop: threading.Event | None = None,
     log: list[str] | None = None,
+    file: ObjectFile | None = None,
 ) -> bytes:
     """Compiles the sources in order, until IREE accepts one. Returns its module.
 
     A source is requested only after the source before it has failed. The cache stores the module under the first
-    source. `log` receives a phrase for each source, which says how its compilation ended. If IREE accepts no source,
-    the error for the last source is raised, as in `compile_module`.
+    source. `log` receives a phrase for each source, which says how its compilation ended. `file` requests an object
+    file of the source, beside the module or instead of it; the cache is not used then. If IREE accepts no source, the
+    error for the last source is raised, as in `compile_module`.
     """
     limits, log, remaining = limits or Limits(), [] if log is None else log, iter(sources)
     first = next(remaining)
     target = find_target(first.target)
-    if target.library:
+    if target.library and (file is None or file.beside_module):
         raise RequestError(
             f"IREE's runtime loads no modules for {target.name}: compile a static library (--emit static-library)"
         )
@@ -150,22 +154,27 @@ def compile_first(
     warn_of_another_version()
     steps = (*("for threads",) * first.threaded, *("placed",) * first.places, *("poisoned",) * first.poisons)
     flags = *target.flags, *first.flags, *_linkers(target), *steps
-    key = cache.key(first.whole, flags, compiler) if cached else None
+    key = cache.key(first.whole, flags, compiler) if cached and file is None else None
     compiled = cache.read(key) if key else None
     if compiled is not None:
         log.append("the module is in the cache; --no-cache says whether this attempt or a later one made it")
         return compiled
     for source in chain([first], remaining):
         reruns: list[str] = []
-        ended = _ended(source, target, compiler, limits, stop, reruns)
-        if ended.code == 0 and ended.output:
-            log.append("; ".join(["compiled", *reruns]))
-            if key:
-                cache.write(key, ended.output)
-            return ended.output
-        error = refusal(ended, limits, target, source.name)
+        is_last = False
+        try:
+            ended = _ended(source, target, compiler, limits, stop, reruns, file)
+        except CompileError as refused:  # an edit that corrects the program, or the code of the host
+            error = refused
+        else:
+            if ended.code == 0 and (ended.output or (file is not None and file.is_made)):
+                log.append("; ".join(["compiled", *reruns]))
+                if key:
+                    cache.write(key, ended.output)
+                return ended.output
+            error, is_last = refusal(ended, limits, target, source.name), not ended.code
         log.append("; ".join([f"failed: {error}", *reruns]))
-        if not ended.code:
+        if is_last:
             break
     raise error
 
@@ -177,6 +186,7 @@ def _ended(
     limits: Limits,
     stop: threading.Event | None,
     reruns: list[str],
+    file: ObjectFile | None = None,
 ) -> Ended:
     """Runs the compiler on a program and returns how the run ended. `reruns` receives a phrase for each `Rerun`.
 
@@ -206,7 +216,11 @@ def _ended(
                     return run(command, program, step)
                 return replace(ended, errors=without_remarks(ended.errors)) if seen.flags else ended
 
-            return in_steps(source, target, command, run, note)
+            def alone(command: list[str], program: bytes) -> Ended:
+                return run_within(command, program, limits, environment, stop)
+
+            reached = None if file is None else partial(file.reached, command, alone, folder)
+            return in_steps(source, target, command, run, note, reached)
 
 
 def environment_of_compilers(folder: str) -> dict[str, str]:

@@ -1,25 +1,25 @@
-"""objects: compiles a program to an object file with its kernels, for a static library (`static/library.py`)."""
+"""objects: the object file with a program's kernels, for a static library (`static/library.py`).
+
+    StableHLO --in_steps--> SCHEDULED --check--> LOWERED --iree-compile--> NAME.o, NAME.h
+                                                    |
+                                                    +--in_steps--> the module, if it is requested, too
+
+IREE's compiler gets the flags of a module up to `LOWERED`, since only the descriptions of the target differ there.
+"""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from iree.compiler.tools.binaries import find_tool
-
-from tiduc.backends.iree.compile import environment_of_compilers, refusal, run_or_refuse
 from tiduc.backends.iree.elf import NO_KERNELS
-from tiduc.backends.iree.source import Source
-from tiduc.backends.iree.steps import (
-    DISPATCHED,
-    LOWERED,
-    SCHEDULED,
-    SCHEDULING,
-    Changes,
-    SteppedProgram,
-    run_part,
-)
-from tiduc.backends.iree.targets import Target, find_target
-from tiduc.runtime.process import Ended, Limits, run_within, scratch_folder
+from tiduc.backends.iree.steps import LOWERED, SCHEDULED
+from tiduc.dialect.errors import CompileError
+from tiduc.runtime.process import Ended
+
+_TARGET = re.compile(rb'<"llvm-cpu", "[^"]*", \{')
+_LINKED = re.compile(rb"\blink_embedded = (?:true|false), ")
+_MODULE = re.compile(rb"^module(?: @\S+)?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -34,65 +34,62 @@ class Objects:
     text: bytes
 
 
-def compile_objects(
-    source: Source, check: Callable[[bytes], object], limits: Limits | None = None
-) -> Objects:
-    """Compiles a program to an object file. Raises `CompileError` if IREE's compiler refuses the program.
+@dataclass
+class ObjectFile:
+    """The request for an object file, which the steps of IREE's compiler fulfil on their way to the module.
 
-    `check` receives the text after `SCHEDULED`, before the kernels are compiled. It raises an error if the host code
-    cannot be translated.
+    IREE's symbols contain `name`. `check` is called with the program after `SCHEDULED`, before the kernels are
+    compiled, and raises an error if the host code cannot be translated. With `beside_module`, the steps go on to the
+    module. `objects` is set when the file exists.
     """
-    target, limits = find_target(source.target), limits or Limits()
-    with scratch_folder() as folder:
-        kernels = os.path.join(folder, f"{source.name.removeprefix('@')}.o")
 
-        def run(program: Source, *flags: str) -> bytes:
-            return _run(program, target, kernels, limits, folder, *flags)
+    name: str
+    check: Callable[[bytes], object]
+    beside_module: bool = False
+    objects: Objects | None = None
 
-        if source.places:
-            scheduled = _placed(source, target, kernels, limits, folder)
-        else:
-            scheduled = run(source, f"--compile-to={SCHEDULED}", "--mlir-print-debuginfo")
-        check(scheduled)
-        rest = replace(source, stablehlo=scheduled, workgroups={}, repeats=False)
-        text = run(rest, f"--compile-from={SCHEDULED}", f"--compile-to={LOWERED}")
-        run(replace(rest, stablehlo=text), f"--compile-from={LOWERED}")
-        if not os.path.exists(kernels):
-            return Objects(NO_KERNELS, "", text)
-        with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
-            return Objects(file.read(), header.read(), text)
+    @property
+    def is_made(self) -> bool:
+        return self.objects is not None
 
+    def reached(
+        self,
+        command: Sequence[str],
+        run: Callable[[list[str], bytes], Ended],
+        folder: str,
+        phase: str,
+        text: bytes,
+    ) -> Ended:
+        """Checks the code of the host after `SCHEDULED`, and compiles the kernels after `LOWERED`.
 
-def _placed(source: Source, target: Target, kernels: str, limits: Limits, folder: str) -> bytes:
-    """The bytecode of a program whose dispatches are scheduled and whose arrays are placed."""
-    flags = f"--compile-to={DISPATCHED}", "--mlir-print-debuginfo"
-    declared = replace(source, workgroups={})  # `put_in_workgroups` replaces the declarations
-    dispatched = _run(declared, target, kernels, limits, folder, *flags)
-    program = SteppedProgram(
-        source, target, Changes.of(source, target), [find_tool("iree-compile"), *target.flags, *source.flags]
-    )
-
-    def run(command: list[str], text: bytes, step: object) -> Ended:
-        return run_within(command, text, limits, environment_of_compilers(folder))
-
-    ended = run_part(SCHEDULING, dispatched, program, run, note=lambda *_: None)
-    if ended.code != 0:
-        raise refusal(ended, limits, target, source.name)
-    return ended.output
-
-
-def _run(source: Source, target: Target, kernels: str, limits: Limits, folder: str, *flags: str) -> bytes:
-    static = (
-        "--iree-llvmcpu-link-embedded=false",
-        "--iree-llvmcpu-link-static=true",
-        f"--iree-llvmcpu-static-library-output-path={kernels}",
-        "--iree-opt-const-eval=false",
-    )
-    # iree-compile refuses a flag that is given twice.
-    given = [flag for flag in (*target.flags, *source.flags) if flag.partition("=")[0] not in _names(static)]
-    command = [find_tool("iree-compile"), *given, *static, *flags, "-", "-o", "-"]
-    return run_or_refuse(command, source, limits, target, environment_of_compilers(folder))
+        `command` is IREE's compiler with the flags of the program, and `run` runs a command on a text. Returns how the
+        compiler ended, with the text for the next step; the text is empty if there is none.
+        """
+        if phase == SCHEDULED:
+            self.check(text)
+        if phase != LOWERED:
+            return Ended(0, text, "")
+        kernels = os.path.join(folder, f"{self.name}.o")
+        static = _as_static_library(text, self.name, kernels)
+        ended = run([*command, "-", "-o", os.devnull, f"--compile-from={LOWERED}"], static)
+        if ended.code != 0:
+            return ended
+        self.objects = Objects(NO_KERNELS, "", text)
+        if os.path.exists(kernels):
+            with open(kernels, "rb") as file, open(f"{kernels[:-2]}.h", encoding="utf-8") as header:
+                self.objects = Objects(file.read(), header.read(), text)
+        return Ended(0, text if self.beside_module else b"", "")
 
 
-def _names(flags: tuple[str, ...]) -> set[str]:
-    return {flag.partition("=")[0] for flag in flags}
+def _as_static_library(text: bytes, name: str, kernels: str) -> bytes:
+    """The text of a program after `LOWERED`, with the description of the target for a static library.
+
+    Raises `CompileError` if IREE's text does not have the expected form.
+    """
+    settings = f'link_embedded = false, link_static = true, static_library_output = "{kernels}", '
+    static = b'<"llvm-cpu", "static", {' + settings.encode()
+    described, targets = _TARGET.subn(lambda _: static, _LINKED.sub(b"", text))
+    named, modules = _MODULE.subn(b"module @" + name.encode(), described, count=1)
+    if not targets or not modules:
+        raise CompileError("IREE's text after its executables are lowered has no target or no module", name)
+    return named

@@ -58,6 +58,7 @@ class Changes(NamedTuple):
     - `workgroups`: the functions that compute workgroups of dispatches are inserted.
     - `vm`: host code is edited.
     - `poisons`: arrays hold NaN before and after their use.
+    - `objects`: the program is not edited, but read after `SCHEDULED` and after `LOWERED`.
     """
 
     repeats: bool
@@ -65,14 +66,15 @@ class Changes(NamedTuple):
     workgroups: bool
     vm: bool
     poisons: bool = False
+    objects: bool = False
 
     @staticmethod
-    def of(source: Source, target: Target) -> "Changes":
-        """The edits that a program needs."""
+    def of(source: Source, target: Target, objects: bool = False) -> "Changes":
+        """The edits that a program needs. With `objects`, its kernels also become an object file."""
         # A program with large constants is bytecode, and is not edited for threads.
         threads = source.threaded and not source.text.startswith(BYTECODE)
         vm = target.spirv or source.may_branch or threads or source.poisons
-        return Changes(source.repeats, source.places, bool(source.workgroups), vm, source.poisons)
+        return Changes(source.repeats, source.places, bool(source.workgroups), vm, source.poisons, objects)
 
     @property
     def in_flow(self) -> bool:
@@ -81,6 +83,10 @@ class Changes(NamedTuple):
     @property
     def in_stream(self) -> bool:
         return self.workgroups or self.places
+
+    @property
+    def read_in_stream(self) -> bool:
+        return self.in_stream or self.objects
 
     def edits(self, target: Target, threaded: bool) -> dict[str, tuple[str, ...]]:
         """The edits of the program (`modules/edits.py`) after each phase."""
@@ -158,7 +164,7 @@ STEPS = (
             "schedule dispatches",
             DISPATCHED,
             SCHEDULED,
-            stops=lambda changes: changes.in_stream,
+            stops=lambda changes: changes.read_in_stream,
             one_thread=True,
             pipelines=_SCHEDULE,
         ),
@@ -166,7 +172,7 @@ STEPS = (
     # The passes of the second step visit the whole module, but mainly change host code. A verified run would verify the
     # kernels, which are large and final, after each of these passes. VM code is verified when it is read.
     (
-        CompilerStep("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.in_stream),
+        CompilerStep("lower executables", SCHEDULED, LOWERED, stops=lambda changes: changes.read_in_stream),
         CompilerStep(
             "lower the code of the host",
             LOWERED,
@@ -179,14 +185,17 @@ STEPS = (
 )
 """The runs of IREE's compiler, in parts."""
 
-SCHEDULING = STEPS[1]
-"""The part that places arrays."""
-
 Run = Callable[[list[str], bytes, CompilerStep], Ended]
 """Runs the command of a step on a program."""
 
 Note = Callable[[Rerun, str], None]
 """Called with a rerun and the names of the steps that run again."""
+
+Reached = Callable[[str, bytes], Ended]
+"""Called with the phase at the end of a part, and with the program after the phase.
+
+The steps go on with the output of the result, unless its code is not 0 or the output is empty.
+"""
 
 Part = Sequence[CompilerStep]
 
@@ -208,7 +217,15 @@ def parts_of(changes: Changes) -> list[Part]:
     if changes.vm and changes.in_stream:  # the process that edits VM code also writes the module
         *parts, (*before, last), _ = parts
         parts.append([*before, replace(last, end=MODULE)])
-    return parts
+    return [each for part in parts for each in _halves(part)] if changes.objects else parts
+
+
+def _halves(part: Part) -> list[Part]:
+    """The part; in two, with a verified second one, if it passes `LOWERED`, where the program is read."""
+    first, *rest = part
+    if first.end != LOWERED or not rest:
+        return [part]
+    return [[first], [replace(step, verified=True) for step in rest]]
 
 
 def _one(steps: Part) -> CompilerStep:
@@ -239,22 +256,38 @@ class SteppedProgram(NamedTuple):
         flags += [] if step.verified else ["--verify=false"]
         flags += [f"--compile-from={step.begin}"] if step.begin else []
         flags += [] if step.end == MODULE else [f"--compile-to={step.end}"]
-        flags += ["--emit-mlir-bytecode"] if step.bytecode and step.end != MODULE else []
+        # Text keeps large constants, which IREE loses when it reads bytecode that it wrote.
+        if self.changes.objects and step.end != MODULE:
+            flags += ["--mlir-print-debuginfo"] if step.end in (DISPATCHED, SCHEDULED) else []
+        elif step.bytecode and step.end != MODULE:
+            flags.append("--emit-mlir-bytecode")
         return [*self.compiler, "-", "-o", "-", *flags], program
 
 
-def in_steps(source: Source, target: Target, compiler: Sequence[str], run: Run, note: Note) -> Ended:
-    """Compiles a program in steps. `compiler` is IREE's compiler with the flags of the program."""
-    changes = Changes.of(source, target)
+def in_steps(
+    source: Source,
+    target: Target,
+    compiler: Sequence[str],
+    run: Run,
+    note: Note,
+    reached: Reached | None = None,
+) -> Ended:
+    """Compiles a program in steps. `compiler` is IREE's compiler with the flags of the program.
+
+    `reached` is called after each part, for an object file with the program's kernels.
+    """
+    changes = Changes.of(source, target, reached is not None)
     program, ended = SteppedProgram(source, target, changes, compiler), Ended(0, source.text, "")
     for part in parts_of(changes):
-        ended = run_part(part, ended.output, program, run, note)
+        ended = _run_part(part, ended.output, program, run, note)
+        if reached is not None and ended.code == 0:
+            ended = reached(part[-1].end, ended.output)
         if ended.code != 0 or not ended.output:
             break
     return ended
 
 
-def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: Note) -> Ended:
+def _run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: Note) -> Ended:
     """Runs the steps of a part on a text. If a step fails, one verified run of IREE's compiler replaces the part.
 
     A part that is a single step of IREE's compiler is not run again.
@@ -268,7 +301,7 @@ def run_part(part: Part, text: bytes, program: SteppedProgram, run: Run, note: N
         if ended.code != 0 or (len(part) > 1 and not _is_valid(ended)):
             whole = _one(part)
             note(Rerun.UNPLACED if is_placing else Rerun.VERIFIED, whole.name)
-            return run_part([whole], text, program, run, note)
+            return _run_part([whole], text, program, run, note)
     return ended
 
 

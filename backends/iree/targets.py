@@ -237,6 +237,7 @@ TARGETS: dict[str, Target] = {
             "WebAssembly, for emscripten",
             (
                 *_LLVM,
+                _NO_CONSTANTS,
                 "--iree-llvmcpu-target-triple=wasm32-unknown-emscripten",
                 _CPU_FLAG.format("generic"),
             ),

@@ -288,7 +288,7 @@ def interleaved(ways: dict[str, Callable[[], float]], rounds: int) -> Iterator[l
         yield row
 
 
-PARTS = "packages", "model", "step", "module", "library"
+PARTS = "packages", "model", "step", "module", "library", "both"
 
 
 def prepared(net: Net, file: str) -> None:
@@ -313,8 +313,9 @@ def prepared(net: Net, file: str) -> None:
     ends()
     build(lowered, Options("cpu", cached=False))
     ends()
-    compile_library(lowered, "net", Options("cpu", cached=False))
-    ends()
+    for beside_module in (False, True):
+        compile_library(lowered, "net", Options("cpu", cached=False), beside_module=beside_module)
+        ends()
 
 
 def spent(pid: str) -> float:
@@ -332,7 +333,7 @@ def preparation(net: Net) -> list[str]:
         torch.export.save(torch.export.export(module_of(net), (torch.tensor(batch(net)[0]),)), file)
         run = [sys.executable, __file__, "--of", file, net.optimizer, str(net.rank), net.quantize]
         told = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-    return [*told[:4], f"{sum(map(float, told[:4])):.1f}", told[4]]
+    return [*told[:4], f"{sum(map(float, told[:4])):.1f}", *told[4:]]
 
 
 def main() -> None:
@@ -355,7 +356,7 @@ def main() -> None:
         net = every[name]
         rows[name] = preparation(net) if chosen.prepare else measured(net, chosen.rounds)
         print(name, *rows[name], flush=True)
-    names = [*PARTS[:4], "sum", PARTS[4]] if chosen.prepare else ["eager, ms", *WAYS, "state, KiB", "losses"]
+    names = [*PARTS[:4], "sum", *PARTS[4:]] if chosen.prepare else ["eager, ms", *WAYS, "state, KiB", "losses"]
     report = "\n".join(table(["net", *names], [[name, *row] for name, row in rows.items()]))
     print(report)
     if chosen.write:

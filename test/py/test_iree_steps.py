@@ -9,7 +9,16 @@ from cases.witnesses import find_witness
 from tiduc.backends.iree.compile import compile_first
 from tiduc.backends.iree.plan import Rerun
 from tiduc.backends.iree.source import Source
-from tiduc.backends.iree.steps import MODULE, STEPS, Changes, CompilerStep, in_steps, parts_of
+from tiduc.backends.iree.steps import (
+    LOWERED,
+    MODULE,
+    SCHEDULED,
+    STEPS,
+    Changes,
+    CompilerStep,
+    in_steps,
+    parts_of,
+)
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import CompileError
 from tiduc.runtime.process import Ended
@@ -37,6 +46,11 @@ def runs(changes: Changes) -> list[str]:
         ("repeats", ">global-optimization* global-optimization>flow* flow>module"),
         ("repeats vm", ">global-optimization* global-optimization>flow* flow>module"),
         ("workgroups", ">stream stream>executable-targets executable-targets>vm* vm>module"),
+        ("objects vm", ">stream stream>executable-targets executable-targets>module"),
+        (
+            "workgroups objects",
+            ">stream stream>executable-targets executable-targets>vm vm>module",
+        ),
         (
             "places vm",
             ">global-optimization* global-optimization>flow* flow>stream "
@@ -146,3 +160,25 @@ def test_a_program_that_is_rejected_in_parts_compiles_whole() -> None:
     source = Source(witness.text, witness.target, threaded=True, places=True)
     module = compile_first([source, source.in_one_run()], cached=False)
     assert witness.holds(Executable(module, witness.target))
+
+
+@pytest.mark.parametrize("beside_module", [False, True])
+def test_a_module_and_an_object_file_share_all_runs_up_to_the_kernels(beside_module: bool) -> None:
+    seen: list[str] = []
+
+    def reached(phase: str, text: bytes) -> Ended:
+        assert text == b"after " + phase.encode()
+        seen.append(phase)
+        return Ended(0, b"" if phase == LOWERED and not beside_module else text, "")
+
+    ran: list[str] = []
+
+    def run(command: list[str], program: bytes, step: CompilerStep) -> Ended:
+        ran.append(f"{step.begin}>{step.end}")
+        assert "--emit-mlir-bytecode" not in command
+        return passed(step, program)
+
+    in_steps(GROUPS, find_target("cpu"), ["compiler"], run, lambda *_: None, reached)
+    shared = [">stream", "stream>executable-targets"]
+    assert ran == (shared + ["executable-targets>vm", "vm>module"] if beside_module else shared)
+    assert seen[:2] == [SCHEDULED, LOWERED] and bool(seen[2:]) is beside_module

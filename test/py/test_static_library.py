@@ -15,8 +15,9 @@ from harness.static_libraries import run_library
 from harness.variants import AVX512
 
 from tiduc.backends.backend import CALLBACK, Options
+from tiduc.backends.iree.compile import compile_first
 from tiduc.backends.iree.elf import read_elf
-from tiduc.backends.iree.objects import compile_objects
+from tiduc.backends.iree.objects import ObjectFile
 from tiduc.backends.iree.static.header import HEAP_BYTES, donations
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.cli import run
@@ -192,9 +193,11 @@ def test_a_library_with_placed_arrays_has_kernels() -> None:
     program = load(text)
     source = source_of(program, AVX512)
     assert source.places and source.workgroups
-    compiled = compile_objects(source, lambda _: None)
+    file = ObjectFile("net", check=lambda _: None)
+    compile_first([source], file=file)
+    assert file.objects is not None
     for name in source.workgroups:
-        assert name.removesuffix("_workgroup").encode() in compiled.kernels
+        assert name.removesuffix("_workgroup").encode() in file.objects.kernels
 
 
 KEEPING = """#include "net.h"

@@ -11,6 +11,7 @@ import pytest
 from harness.example_files import EXAMPLES
 
 from tiduc.cli import run as cli
+from tiduc.runtime.run import Module
 from tiduc.runtime.weights import IDENTITY, notes_in, read_weights, write_weights
 
 pytestmark = [pytest.mark.more, pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")]
@@ -60,7 +61,7 @@ int main(int count, char **words) {  // state to load, data, number of steps, st
 def folder(tmp_path_factory: Any) -> Path:
     """A folder with the program, built with sanitizers, the initial state, and the data."""
     place: Path = tmp_path_factory.mktemp("digits")
-    wanted = ["--loss", "softmax-cross-entropy", "--optimizer", "adam", "--emit", "static-library"]
+    wanted = ["--loss", "softmax-cross-entropy", "--optimizer", "adam", "--emit", "vmfb,static-library"]
     files = ["--target", "x86_64", "--state", str(place / "state.safetensors"), "-o", str(place / "digits.o")]
     model = str(EXAMPLES / "digits.onnx")
     assert cli(["train-step", model, *wanted, "--infer", model, *files]) == 0
@@ -102,6 +103,21 @@ def test_losses_are_those_of_pytorch(folder: Path) -> None:
     assert saved["step"] == 10
     for name, x in after.items():
         np.testing.assert_allclose(saved[name], x, rtol=0, atol=1e-5 * np.max(np.abs(x)))
+
+
+def test_the_module_beside_the_library_gives_its_losses(folder: Path) -> None:
+    with np.load(EXAMPLES / "digits.npz") as data:
+        images, labels = data["images"], data["labels"].astype(np.int32)
+    step = Module((folder / "digits.vmfb").read_bytes())["step"]
+    state = read_weights(folder / "state.safetensors")
+    arguments = [state[x.name] if x.name in state else None for x in step.signature.inputs]
+    losses = []
+    for _ in range(3):
+        rest = iter((images, labels, np.float32(0.01)))
+        loss, *new = step(*(next(rest) if x is None else x for x in arguments))
+        arguments[: len(new)] = new
+        losses.append(float(loss))
+    np.testing.assert_allclose(losses, run(folder, "state.safetensors", 3, "three")[1], rtol=1e-6)
 
 
 def damaged(data: bytes, place: int) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from tiduc.backends.backend import ENGINES, LAPACK, LOOPS, Lowered, Options, find_backend
-from tiduc.backends.iree.build import build, build_all
+from tiduc.backends.iree.build import build_all
 from tiduc.backends.iree.pipeline import PIPELINE
 from tiduc.backends.iree.targets import TARGETS
 from tiduc.cli.derivatives import MEMORY
@@ -24,7 +24,7 @@ from tiduc.cli.files import (
     writes,
 )
 from tiduc.cli.intermediates import dumped, observing_options, stopped
-from tiduc.cli.libraries import EMIT, LIBRARY, MODULE, flags_for, write_library
+from tiduc.cli.libraries import EMIT, MODULE, compiled_files, write_files
 from tiduc.cli.models import model_options
 from tiduc.cli.random_seeds import remark_on_seeds
 from tiduc.cli.rules import RULES, read_with
@@ -34,6 +34,7 @@ from tiduc.models.parameters import parameters_of
 from tiduc.passes.rules.registry import OpSet
 from tiduc.program import Program, from_module
 from tiduc.runtime.arrays import Array, is_named, parse_inputs, restored
+from tiduc.runtime.files import written_together
 from tiduc.runtime.process import Limits
 from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue
@@ -259,24 +260,16 @@ def _compile(
         program = program_in(file, entry, opset).rematerialize(memory)
         remark_on_seeds(file, program)
 
-        if kind != MODULE and parameters is not None:
-            raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")
-        if verbose and (kind == LIBRARY or stop_after is not None):
-            raise RequestError("--verbose is for modules: leave out --stop-after and --emit static-library")
-        if kind == LIBRARY:
-            write_library(program, output, options, iree_flags)
-            return 0
-        flags = (*flags_for(kind, program), *iree_flags)
+        if verbose and stop_after is not None:
+            raise RequestError("--verbose is for compiled programs: leave out --stop-after")
         names = [] if weights is None else parameters_of(program, weights)
         if stop_after is not None:
-            text = stopped(program, stop_after, options, flags, names)
-        else:
-            tell = functools.partial(click.echo, err=True) if verbose else None
-            vmfb = build(program.lower(), options, flags, names, folder=folder, tell=tell)
-    if stop_after is not None:
-        write(text, output)
-    else:
-        write_binary(vmfb, output)
+            write(stopped(program, stop_after, options, iree_flags, names), output)
+            return 0
+        tell = functools.partial(click.echo, err=True) if verbose else None
+        made = compiled_files(program, kind, output, options, iree_flags, names, folder=folder, tell=tell)
+    with written_together():
+        write_files(made)
     return 0
 
 

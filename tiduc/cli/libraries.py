@@ -1,32 +1,88 @@
 """The option --emit of `tiduc compile`: modules, C code for IREE's runtime, and static libraries."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from tiduc.backends.backend import Options
+from tiduc.backends.iree.build import build
 from tiduc.backends.iree.static.library import compile_library
-from tiduc.cli.files import write
+from tiduc.cli.files import write, write_binary
 from tiduc.dialect.errors import RequestError
 from tiduc.program import Program
 
 MODULE, C, LIBRARY = "vmfb", "c", "static-library"
+BOTH = f"{MODULE},{LIBRARY}"
 
 EMIT = click.option(
     "--emit",
     "kind",
-    type=click.Choice([MODULE, C, LIBRARY]),
+    type=click.Choice([MODULE, C, LIBRARY, BOTH]),
     default=MODULE,
     show_default=True,
     help="What to write: a module for IREE's runtime; C code of such a module, to build with the runtime's sources; "
     "or a static library that needs no runtime: with -o NAME.o, NAME.o has the kernels, and "
-    "NAME.c and NAME.h the C function NAME that calls them.",
+    "NAME.c and NAME.h the C function NAME that calls them. Both take less time together, and then NAME.vmfb is the "
+    "module.",
 )
 
 
-def flags_for(kind: str, program: Program) -> tuple[str, ...]:
+def compiled_files(
+    program: Program,
+    kind: str,
+    output: str,
+    options: Options,
+    flags: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    *,
+    identity: str = "",
+    folder: str | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> dict[str, bytes | str]:
+    """Compiles a program to the files of this kind of output, by name. `output` is the name of the first file.
+
+    `identity` identifies the model of a training step. The other arguments are those of `build`. Raises `RequestError`
+    if the kind does not fit the name of the file, the parameters, or the program's name.
+    """
+    if kind != MODULE and parameters:
+        raise RequestError(f"--parameters is for modules: there is no archive with --emit {kind}")
+    if kind not in (LIBRARY, BOTH):
+        every = *_flags_for(kind, program), *flags
+        return {output: build(program.lower(), options, every, parameters, folder=folder, tell=tell)}
+    path = Path(output)
+    if path.suffix != ".o":
+        raise RequestError(f"--emit {kind} needs -o NAME.o, and writes NAME.c and NAME.h beside it")
+    library = compile_library(
+        program.lower(),
+        path.stem,
+        options,
+        flags,
+        identity,
+        beside_module=kind == BOTH,
+        folder=folder,
+        tell=tell,
+    )
+    files: dict[str, bytes | str] = {
+        output: library.kernels,
+        str(path.with_suffix(".c")): library.host,
+        str(path.with_suffix(".h")): library.header,
+        str(path.with_name(f"{path.stem}Config.cmake")): library.package,
+    }
+    return files | ({str(path.with_suffix(".vmfb")): library.module} if kind == BOTH else {})
+
+
+def write_files(files: Mapping[str, bytes | str]) -> None:
+    """Writes files by name."""
+    for name, content in files.items():
+        if isinstance(content, bytes):
+            write_binary(content, name)
+        else:
+            write(content, name)
+
+
+def _flags_for(kind: str, program: Program) -> tuple[str, ...]:
     """Flags of IREE's compiler for this kind of output.
 
     Raises `RequestError` if the program's name cannot be part of a name in C.
@@ -38,25 +94,3 @@ def flags_for(kind: str, program: Program) -> tuple[str, ...]:
             f"--emit c: the function {program.name!r} has a name that IREE cannot write in C: rename it"
         )
     return ("--output-format=vm-c",)
-
-
-def library_files(
-    program: Program, output: str, options: Options, flags: Sequence[str] = (), identity: str = ""
-) -> dict[str, bytes | str]:
-    """The files of a program's static library, by name; `output` is the name of the object file.
-
-    `identity` identifies the model of a training step.
-    """
-    path = Path(output)
-    if path.suffix != ".o":
-        raise RequestError("--emit static-library needs -o NAME.o, and writes NAME.c and NAME.h beside it")
-    library = compile_library(program.lower(), path.stem, options, flags, identity)
-    host, header = str(path.with_suffix(".c")), str(path.with_suffix(".h"))
-    package = str(path.with_name(f"{path.stem}Config.cmake"))
-    return {output: library.kernels, host: library.host, header: library.header, package: library.package}
-
-
-def write_library(program: Program, output: str, options: Options, flags: Sequence[str]) -> None:
-    """Compiles a static library and writes its files."""
-    for name, content in library_files(program, output, options, flags).items():
-        write(content, name)

@@ -6,12 +6,11 @@ from typing import TypedDict, Unpack, cast
 import click
 
 from tiduc.backends.backend import Options
-from tiduc.backends.iree.build import build
 from tiduc.cli.derivatives import MEMORY
 from tiduc.cli.diagnostics import about, is_quiet, waiting
 from tiduc.cli.execution import FACTORIZING, TARGET, compiling
-from tiduc.cli.files import PATH, write, write_binary, writes
-from tiduc.cli.libraries import EMIT, LIBRARY, flags_for, library_files
+from tiduc.cli.files import PATH, writes
+from tiduc.cli.libraries import EMIT, compiled_files, write_files
 from tiduc.cli.models import CONSTANTS, SIZES, STRAIGHT_THROUGH, TRUST, imported
 from tiduc.cli.rules import RULES
 from tiduc.dialect.errors import RequestError
@@ -212,11 +211,7 @@ def _train_step(
     with written_together():
         if state is not None:
             write_weights(state, step.weights, {IDENTITY: step.identity})
-        for name, content in files.items():
-            if isinstance(content, bytes):
-                write_binary(content, name)
-            else:
-                write(content, name)
+        write_files(files)
 
 
 def _for_inference(infer: str, file: str, trained: Model, opset: OpSet) -> Model:
@@ -232,9 +227,7 @@ def _compiled(step: TrainStep, kind: str, output: str, options: Options) -> dict
     if output.endswith(".mlir"):
         return {output: step.text}
     with waiting(f"compiling the step for {options.target}"):
-        if kind == LIBRARY:
-            return library_files(step, output, options, identity=step.identity)
-        return {output: build(step.lower(), options, flags_for(kind, step))}
+        return compiled_files(step, kind, output, options, identity=step.identity)
 
 
 def _tell(step: TrainStep) -> None:

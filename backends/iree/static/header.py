@@ -90,12 +90,14 @@ def _donations(function: IrOp) -> dict[int, int]:
 class Interface:
     """A C function: its name, its inputs and outputs, the donated inputs, and the roles of inputs.
 
+    - `symbol` is the name of the function in the program.
     - `donated` maps the index of a donated input to the index of the output that is written to its memory.
     - `roles` maps the index of an input to its role.
     - `patterns` maps the index of an output that is the nonzeros of a sparse matrix to its pattern.
     """
 
     name: str
+    symbol: str
     signature: Signature
     donated: Mapping[int, int]
     roles: Mapping[int, str]
@@ -113,7 +115,7 @@ class Interface:
             f"{name}_{key}": (op, program.others[key]) for op in rest if (key := symbol(op)) in program.others
         }
         return [
-            Interface(c, signature, _donations(op), _roles(op), _patterns(op, signature))
+            Interface(c, symbol(op), signature, _donations(op), _roles(op), _patterns(op, signature))
             for c, (op, signature) in known.items()
         ]
 

@@ -4,18 +4,18 @@ int predict(const float *x, float *y);     // returns 0, or 1 if memory ran out,
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from math import inf
 
 from iree.compiler import ir
-from torch_mlir import ir as mlir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
 from tiduc.backends.iree.build import build_objects
 from tiduc.backends.iree.modules.ops import IrValue
+from tiduc.backends.iree.objects import ObjectFile
 from tiduc.backends.iree.static.header import (
     C_TYPES,
     Interface,
@@ -29,27 +29,40 @@ from tiduc.backends.iree.static.host import CFunction, Host, global_name
 from tiduc.backends.iree.static.state import State
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import RequestError
-from tiduc.dialect.graph.functions import functions_in, symbol
 from tiduc.dialect.mlir.resources import contents_by_name
 from tiduc.runtime.signature import Signature
 
 
 @dataclass(frozen=True)
 class Library:
-    """A static library: kernels as an object file, host code that calls them, its header, and a CMake package."""
+    """A static library: kernels as an object file, host code that calls them, its header, and a package of CMake.
+
+    `module` is the program's module for IREE's runtime, or empty if it was not requested.
+    """
 
     kernels: bytes
     host: str
     header: str
     package: str
+    module: bytes = b""
 
 
 def compile_library(
-    program: Lowered, name: str, options: Options, flags: Sequence[str] = (), identity: str = ""
+    program: Lowered,
+    name: str,
+    options: Options,
+    flags: Sequence[str] = (),
+    identity: str = "",
+    *,
+    beside_module: bool = False,
+    folder: str | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Library:
     """Compiles a program to a static library with a function in C11 called `name`.
 
-    `flags` are further flags of iree-compile. `identity` names the model of a training step in files of its state.
+    `flags` are further flags of iree-compile. `identity` names the model of a training step in the files of its state.
+    With `beside_module`, the library has the program's module too, and the two share most of the compiler's work.
+    `folder` and `tell` are those of `build`.
 
     Raises `RequestError` for targets without static libraries, for dynamic shapes, and for names that are not C names.
     Raises `CompileError` if IREE's compiler or the translation of the host code refuses the program.
@@ -69,12 +82,13 @@ def compile_library(
         raise RequestError(
             "the functions beside a training step need a state whose arrays can be stored in files"
         )
-    objects = build_objects(_renamed(program, name), options, partial(_check_host, interfaces), flags)
+    file = ObjectFile(name, partial(_check_host, interfaces), beside_module)
+    objects, module = build_objects(program, options, file, flags, folder=folder, tell=tell)
     query = re.search(r"\w+_library_query", objects.header)
     host, heap = _host_code(objects.text, query[0] if query else "", interfaces, state)
     structs = state.declarations() if state.exists else ""
     package = _shared("package.cmake").replace("@NAME@", name)
-    return Library(objects.kernels, host, header_of(interfaces[0], heap, structs), package)
+    return Library(objects.kernels, host, header_of(interfaces[0], heap, structs), package, module)
 
 
 def _check_values(signature: Signature) -> None:
@@ -83,22 +97,6 @@ def _check_values(signature: Signature) -> None:
             raise RequestError(f"{value} has a dynamic shape, and a static library needs static shapes")
         if value.type.element not in C_TYPES:
             raise RequestError(f"C has no type for the elements of {value}")
-
-
-def _renamed(program: Lowered, name: str) -> Lowered:
-    """The program with its module and its functions renamed, as in `Interface.each_of`.
-
-    IREE's symbols contain these names, which must be distinct if several libraries are linked.
-    """
-    module = program.module.operation.clone().operation
-    first, *rest = functions_in(module)
-    with module.context:
-        module.attributes["sym_name"] = first.attributes["sym_name"] = mlir.StringAttr.get(name)
-        for function in rest:
-            if (old := symbol(function)) in program.others:
-                function.attributes["sym_name"] = mlir.StringAttr.get(f"{name}_{old}")
-    others = {f"{name}_{old}": signature for old, signature in program.others.items()}
-    return replace(program, module=module, name=name, others=others)
 
 
 def _check_host(interfaces: Sequence[Interface], text: bytes) -> None:
@@ -168,7 +166,7 @@ class _Functions:
         self.public: list[str] = []
         self.prepared: float = 0
         self.taken: list[float] = []
-        self._interfaces = {each.name: each for each in interfaces}
+        self._interfaces = {each.symbol: each for each in interfaces}
 
     def add(self, op: ir.Operation) -> None:
         """Translates an op of the module."""
@@ -176,7 +174,7 @@ class _Functions:
             code, heap = _function(self.host, op, f"initialize{len(self.initializers)}", {})
             self.initializers.append(code)
             self.prepared += heap
-        elif op.name == "util.func" and op.attributes["sym_visibility"].value == "public":
+        elif op.name == "util.func" and _is_public(op):
             name = op.attributes["sym_name"].value
             if name not in self._interfaces:
                 raise self.host.refuse(f"a further function @{name}", op)
@@ -192,6 +190,12 @@ class _Functions:
             self.variables.append(f"static tiduc_buffer {global_name(op.attributes['sym_name'].value)};")
         elif op.name not in ("util.global", "hal.executable", "stream.executable"):
             raise self.host.refuse(op.name, op)
+
+
+def _is_public(function: ir.Operation) -> bool:
+    """Whether a function is public; in bytecode, public functions may lack the attribute."""
+    name = "sym_visibility"
+    return name not in function.attributes or function.attributes[name].value == "public"
 
 
 def _shared(file: str) -> str:
