@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,6 +87,7 @@ class Executable:
         self._function = loaded.function(self.entry)
         self.signature: Signature = loaded.signature(self.entry)
         self.donated = loaded.donated(self.entry)
+        self._overwritten = frozenset(self.donated)
         # For each input: the dtype and shape of arrays that pass without further checks, and IREE's element type.
         self._plan = tuple(
             (value.type.dtype, value.type.shape, _element_type(value.type)) for value in self.signature.inputs
@@ -138,16 +140,15 @@ class Executable:
     ) -> tuple[DeviceArray, ...]:
         # An output that is also an argument is copied, because a later call might overwrite the argument.
         taken: dict[int, list[rt.HalBuffer]] = {}
-        overwritten = set(self.donated)
         for i, argument in enumerate(given):
-            if type(argument) is DeviceArray and i not in overwritten:
+            if type(argument) is DeviceArray and i not in self._overwritten:
                 view = argument.view()
                 taken.setdefault(view.byte_length, []).append(view.get_buffer())
         kept = []
         for i, dtype in enumerate(self._dtypes):
             view = results.get_as_object(i, rt.HalBufferView)
             buffer, same_size = view.get_buffer(), taken.setdefault(view.byte_length, [])
-            if any(buffer == other for other in same_size):
+            if buffer in same_size:
                 view = self._device.upload(self._device.download(view, dtype), as_number(view.element_type))
                 buffer = view.get_buffer()
             same_size.append(buffer)
@@ -180,7 +181,9 @@ class Executable:
         plan = self._plan
         if len(arguments) != len(plan):
             check_count(self.entry, self.signature, arguments)
-        arrays: list[Any] = [self._fitting(argument, i) for i, argument in enumerate(arguments)]
+        arrays: list[Any] = [
+            x if self._is_kept(x, i) else self._fitting(x, i) for i, x in enumerate(arguments)
+        ]
         is_on_device = any([type(x) is DeviceArray for x in arrays])
         if not self._is_simple:
             check_sizes(self.signature, arrays)
@@ -194,7 +197,7 @@ class Executable:
             None if type(x) is DeviceArray else given(x, e) for x, (_, _, e) in zip(arrays, plan, strict=True)
         ]
         places = [i for i, view in enumerate(some) if view is None]
-        taken = [n for n, i in enumerate(places) if i in self.donated] if self.donated else ()
+        taken = {n for n, i in enumerate(places) if i in self._overwritten}
         with Uses([arrays[i] for i in places], taken) as uses:
             rest = iter(uses.views)
             views = [next(rest) if view is None else view for view in some]
@@ -237,6 +240,16 @@ class Executable:
             return InputError(f"{self.entry}: {match[1]}")
         return TiducError(f"{self.entry} failed while running: {told}")
 
+    def _is_kept(self, argument: ArrayLike, index: int) -> bool:
+        """Whether an argument is an array on this device, of the right type. A training step has hundreds of them."""
+        dtype, shape, _ = self._plan[index]
+        return (
+            type(argument) is DeviceArray
+            and argument.dtype is dtype
+            and argument.shape == shape
+            and argument.device.hal is self._device.hal
+        )
+
     def _fitting(self, argument: ArrayLike, index: int) -> NDArray[Any] | DeviceArray:
         """The argument as an array that `checked` accepts, or as an array on this device."""
         value = self.signature.inputs[index]
@@ -253,15 +266,20 @@ class Executable:
 
     def _check_donated(self, arrays: Sequence[NDArray[Any] | DeviceArray]) -> None:
         """Raises `InputError` if an array on the device is donated and also passed as another argument."""
-        on_device = [(i, x.view().get_buffer()) for i, x in enumerate(arrays) if type(x) is DeviceArray]
-        for i, buffer in on_device:
-            others = [j for j, other in on_device if j != i and other == buffer]
-            if i in self.donated and others:
-                name = self.signature.inputs[i].name
-                raise InputError(
-                    f"argument {i} ({name}) is donated and overwritten, but argument {others[0]} is the same "
-                    "array"
-                )
+        # Only arrays of the same size can share memory; comparing all pairs would take longer than a small step.
+        of_size: dict[int, list[tuple[int, rt.HalBuffer]]] = {}
+        for i, x in enumerate(arrays):
+            if type(x) is DeviceArray:
+                view = x.view()
+                of_size.setdefault(view.byte_length, []).append((i, view.get_buffer()))
+        for same_size in of_size.values():
+            for (i, one), (j, other) in combinations(same_size, 2):
+                if one == other and (i in self._overwritten or j in self._overwritten):
+                    taken, also = (i, j) if i in self._overwritten else (j, i)
+                    name = self.signature.inputs[taken].name
+                    raise InputError(
+                        f"argument {taken} ({name}) is donated and overwritten, but argument {also} is the same array"
+                    )
 
 
 def _unpickled(entry: str, *arguments: Any) -> Executable:

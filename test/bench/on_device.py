@@ -356,7 +356,9 @@ def main() -> None:
         net = every[name]
         rows[name] = preparation(net) if chosen.prepare else measured(net, chosen.rounds)
         print(name, *rows[name], flush=True)
-    names = [*PARTS[:4], "sum", *PARTS[4:]] if chosen.prepare else ["eager, ms", *WAYS, "state, KiB", "losses"]
+    names = (
+        [*PARTS[:4], "sum", *PARTS[4:]] if chosen.prepare else ["eager, ms", *WAYS, "state, KiB", "losses"]
+    )
     report = "\n".join(table(["net", *names], [[name, *row] for name, row in rows.items()]))
     print(report)
     if chosen.write:
