@@ -351,22 +351,6 @@ def test_settings_at_a_shell(tmp_path: Path, capsys: Any) -> None:
     assert "no parameter is left to train; frozen: w" in capsys.readouterr().err
 
 
-def test_a_pattern_of_all_names_trains_weights_and_not_the_batch(tmp_path: Path, capsys: Any) -> None:
-    """Inputs of a model with weights are not parameters, even if a pattern matches their names."""
-    of_weights = model(LINEAR, w=W)
-    step = train_step(of_weights, "mse", train=["*"])
-    assert step.text == train_step(of_weights, "mse", train=["w"]).text
-    assert [port.name for port in step.outputs] == ["loss", "w"]
-    with pytest.raises(
-        RequestError, match="'x' is an input of the model, not a weight: it cannot be trained"
-    ):
-        train_step(of_weights, "mse", train=["*", "x"])
-    two, out = tmp_path / "two.mlir", str(tmp_path / "step.mlir")
-    two.write_text(LINEAR)  # no weights: every float input is a parameter
-    assert cli(["train-step", str(two), "--train", "*", "-o", out]) == 0
-    assert capsys.readouterr().err.splitlines()[0] == "trains: w, x"
-
-
 def test_rules_at_a_shell(tmp_path: Path, capsys: Any) -> None:
     """A model has an op with a user's rule, which multiplies the cotangent by 7; the step applies the rule."""
     text = """func.func @main(%w: tensor<3xf32>) -> tensor<3xf32> {
