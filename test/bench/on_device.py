@@ -9,8 +9,10 @@ A step computes the loss, the gradient and the optimizer's update of a network o
 `eager` is the processor time of PyTorch's step. tiduc's columns are ratios to `eager`: medians over rounds in which all
 ways take turns, so that other load on the machine affects all of them. `state` is the size of all weights and of the
 optimizer's state. `losses` is the largest relative difference of the first losses from PyTorch's. If tiduc's weights
-are integers, PyTorch has the floats that they stand for. With --prepare, prints the processor time from a .pt2 file to
-the module, in parts, in a new process. With --write, the tables go to docs/benchmarks.md.
+are integers, PyTorch has the floats that they stand for. With --also, `on_device_peers.py` measures other compilers
+on the same batch; `-` stands for steps that they cannot compile. JAX's own derivatives are not measured, because the
+networks would have to be written again. With --prepare, prints the processor time from a .pt2 file to the module, in
+parts, in a new process. With --write, the tables go to docs/benchmarks.md.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before PyTorch is imported
 
 import numpy as np
+from on_device_peers import ORT_OPTIMIZERS, adapted, available, of_ort, of_xla
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -183,7 +186,7 @@ def aligned(x: Any) -> Any:
 # ---- PyTorch -------------------------------------------------------------------------------------------------------
 
 
-def of_torch(net: Net, step: Any, x: Any, t: Any) -> Callable[[], float]:
+def of_torch(net: Net, step: Any, x: Any, t: Any, compiled: bool = False) -> Callable[[], float]:
     """A call of PyTorch's step. It returns the loss. Adapters and quantized weights equal those of tiduc's state."""
     import torch
     from torch.nn import functional
@@ -211,6 +214,7 @@ def of_torch(net: Net, step: Any, x: Any, t: Any) -> Callable[[], float]:
     more = {"momentum": 0.9} if net.optimizer == "momentum" else {}
     optimizer = of[net.optimizer]([p for p in module.parameters() if p.requires_grad], lr=net.rate, **more)
     given, target = torch.tensor(x), torch.tensor(t).flatten().long()
+    module = torch.compile(module) if compiled else module
 
     def call() -> float:
         optimizer.zero_grad()
@@ -222,28 +226,11 @@ def of_torch(net: Net, step: Any, x: Any, t: Any) -> Callable[[], float]:
     return call
 
 
-def adapted(layer: Any, a: Any, b: Any, scale: float) -> Any:
-    """A linear layer with an adapter, as peft computes it."""
-    import torch
-    from torch.nn import functional
-
-    class Adapted(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = layer
-            self.a, self.b = (torch.nn.Parameter(torch.tensor(x)) for x in (a, b))
-
-        def forward(self, x: Any) -> Any:
-            return self.layer(x) + functional.linear(functional.linear(x, self.a), self.b) * scale
-
-    return Adapted()
-
-
 # ---- measuring -----------------------------------------------------------------------------------------------------
 
 
-def measured(net: Net, rounds: int) -> list[str]:
-    """The row of a network."""
+def measured(net: Net, rounds: int, also: list[str]) -> list[str]:
+    """The row of a network; `also` are further ways."""
     import torch
 
     import tiduc
@@ -257,18 +244,34 @@ def measured(net: Net, rounds: int) -> list[str]:
             "module": of_module(step, x, t, net.rate),
             "library": of_library(step, x, t, net.rate, Path(folder)),
         }
+        ways |= {way: call for way in also if (call := of_peer(way, net, step, x, t)) is not None}
         losses = {way: np.array([call() for _ in range(LOSSES)]) for way, call in ways.items()}
         times = dict(zip(ways, zip(*interleaved(ways, rounds), strict=True), strict=True))
     eager = times["eager"]
-    ratios = [statistics.median(x / y for x, y in zip(times[way], eager, strict=True)) for way in WAYS]
+    ratios = {
+        way: f"{statistics.median(x / y for x, y in zip(of, eager, strict=True)):.2f}"
+        for way, of in times.items()
+    }
     worst = max(np.max(abs(losses[way] / losses["eager"] - 1)) for way in WAYS)
     size = sum(each.nbytes for each in step.weights.values()) / 1024
     return [
         f"{1e3 * statistics.median(eager):.2f}",
-        *(f"{r:.2f}" for r in ratios),
+        *(ratios[way] for way in WAYS),
         f"{size:,.0f}",
         f"{worst:.0e}",
+        *(ratios.get(way, "-") for way in also),
     ]
+
+
+def of_peer(way: str, net: Net, step: Any, x: Any, t: Any) -> Callable[[], float] | None:
+    """A call of another compiler's step; None if it has no such step."""
+    if way == "compile":
+        return of_torch(net, step, x, t, compiled=True)
+    if way == "xla":
+        return of_xla(step, x, t, net.rate)
+    if net.rank or net.optimizer not in ORT_OPTIMIZERS:
+        return None
+    return of_ort(module_of(net), net.optimizer, net.rate, x, t)
 
 
 def interleaved(ways: dict[str, Callable[[], float]], rounds: int) -> Iterator[list[float]]:
@@ -342,6 +345,7 @@ def main() -> None:
     )
     parser.add_argument("nets", nargs="*", metavar="NET", help="by default all")
     parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--also", nargs="*", default=[], choices=available(), help="other compilers")
     parser.add_argument("--prepare", action="store_true", help="measure the preparation, not the steps")
     parser.add_argument("--write", action="store_true", help="put the results into docs/benchmarks.md")
     parser.add_argument("--of", nargs=4, help=argparse.SUPPRESS)
@@ -354,10 +358,15 @@ def main() -> None:
     rows = {}
     for name in chosen.nets or every:
         net = every[name]
-        rows[name] = preparation(net) if chosen.prepare else measured(net, chosen.rounds)
+        rows[name] = preparation(net) if chosen.prepare else measured(net, chosen.rounds, chosen.also)
         print(name, *rows[name], flush=True)
     names = (
-        [*PARTS[:4], "sum", *PARTS[4:]] if chosen.prepare else ["eager, ms", *WAYS, "state, KiB", "losses"]
+        [*PARTS[:4], "sum", *PARTS[4:]]
+        if chosen.prepare
+        else [
+            *("eager, ms", *WAYS, "state, KiB", "losses"),
+            *chosen.also,
+        ]
     )
     report = "\n".join(table(["net", *names], [[name, *row] for name, row in rows.items()]))
     print(report)

@@ -1,5 +1,6 @@
-"""ONNX's quantized operators: integers of 4 and 2 bits, and the straight-through estimator."""
+"""ONNX's quantized operators: integers of 4 and 2 bits, weights of integers, and the straight-through estimator."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from onnx.reference import ReferenceEvaluator
 import tiduc
 from tiduc.backends.reference.interpreter import evaluate
 from tiduc.cli import run
+from tiduc.training.lora import with_lora
+from tiduc.training.step import train_step
 
 RNG = np.random.default_rng(5)
 X = RNG.uniform(-3, 3, (4, 8)).astype(np.float32)
@@ -31,6 +34,7 @@ def model(nodes: list[Any], inputs: dict[str, Any], arrays: dict[str, Any], vers
 
 
 node = helper.make_node
+F32 = np.float32
 
 # ---- narrow integers ---------------------------------------------------------------------------------------
 
@@ -171,3 +175,73 @@ def test_the_option(tmp_path: Path, capfd: Any) -> None:
     assert dx.any()
     with pytest.raises(tiduc.RequestError, match="an option of ONNX models"):
         tiduc.import_model(out, straight_through=True)
+
+
+def column(x: Any) -> Any:
+    return x.astype(F32).reshape(-1, 1)
+
+
+def matrices(as_integers: bool) -> Any:
+    """Two layers, with quantized weights as integers and scales, or as the floats for which they stand."""
+    random = np.random.default_rng(0)
+    codes = {"one": random.integers(-127, 128, (40, 24)), "two": random.integers(0, 256, (8, 40))}
+    scales = {"one": random.uniform(1e-3, 2e-3, 40).astype(F32), "two": np.asarray(2e-3, F32)}
+    arrays = {
+        "one.codes": codes["one"].astype(np.int8),
+        "one.zeros": random.integers(-3, 4, 40).astype(np.int8),
+        "two.codes": codes["two"].astype(np.uint8),
+        "two.zeros": np.asarray(128, np.uint8),
+        **{f"{name}.scale": x for name, x in scales.items()},
+    }
+    nodes = [
+        node("Gemm", ["x", "one.weight"], ["h"], transB=1),
+        node("Tanh", ["h"], ["t"]),
+        node("Gemm", ["t", "two.weight"], ["y"], transB=1),
+    ]
+    if as_integers:
+        given = ((name, [f"{name}.{each}" for each in ("codes", "scale", "zeros")]) for name in codes)
+        nodes = [
+            *(node("DequantizeLinear", names, [f"{name}.weight"], axis=0) for name, names in given),
+            *nodes,
+        ]
+    else:
+        arrays = {
+            f"{name}.weight": (arrays[f"{name}.codes"].astype(F32) - column(arrays[f"{name}.zeros"]))
+            * column(scales[name])
+            for name in codes
+        }
+    return model(nodes, {"x": np.empty((16, 24), F32)}, arrays)
+
+
+def test_matrices_of_a_trained_model_stay_integers() -> None:
+    """If weights are inputs, the program reads integers, and the scales are inputs, which are not trained."""
+    trained = tiduc.from_onnx(matrices(as_integers=True), lift_constants=True)
+    assert [port.name for port in trained.inputs] == ["one.scale", "two.scale", "x"]
+    assert dict(trained.held) == dict.fromkeys(("one.scale", "two.scale"), "read by DequantizeLinear only")
+    for kind in ("40x24xi8", "8x40xui8"):
+        assert re.search(rf"constant dense<.*> : tensor<{kind}>", trained.text), kind
+    plain = tiduc.from_onnx(matrices(as_integers=True))  # for inference, floats are faster
+    assert "xi8>" not in plain.text and "xui8>" not in plain.text
+    x = np.random.default_rng(1).standard_normal((16, 24)).astype(F32)
+    (wanted,) = ReferenceEvaluator(matrices(as_integers=False)).run(None, {"x": x})
+    given = [*trained.weights.values(), x]
+    for y in (*evaluate(str(trained), given), *evaluate(str(plain), [x])):
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.more
+def test_adapters_on_the_integers_of_an_onnx_file() -> None:
+    """Adapters on integers have the losses of adapters on the floats for which the integers stand."""
+    losses = []
+    random = np.random.default_rng(2)
+    x, target = (random.standard_normal((16, n)).astype(F32) for n in (24, 8))
+    for as_integers in (True, False):
+        imported = tiduc.from_onnx(matrices(as_integers), lift_constants=True)
+        step = train_step(with_lora(imported, ["*"], rank=4, alpha=8.0), "mse", "adam")
+        compiled, state = step.compile(), dict(step.weights)
+        for _ in range(10):
+            loss, *new = compiled(*(state[name] for name in step.weights), x, target, F32(0.01))
+            state |= dict(zip([port.name for port in step.outputs[1:]], new, strict=True))
+            losses.append(float(loss))
+    np.testing.assert_allclose(losses[:10], losses[10:], rtol=1e-6)
+    assert losses[9] < 0.9 * losses[0]

@@ -9,7 +9,7 @@ initializers, mostly shapes and axes, and floats that an op needs as constants (
 import copy
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,9 @@ _STATIC = {
 }
 """Operand positions that torch-mlir needs as constants to lower the op."""
 
+_CODES = 2, 3
+"""ONNX's numbers for the element types uint8 and int8."""
+
 
 def from_onnx(
     model: "onnx.ModelProto | str | Path",
@@ -97,7 +100,8 @@ def from_onnx(
     _set_sizes(onnx, proto, dict(sizes or {}))
     set_constants(onnx, proto.graph, dict(constants or {}))
     replace_ml(onnx, proto)
-    weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}))
+    # Kernels read floats faster than integers, so integers stay only where they save memory: in training steps.
+    weights = _weights_to_inputs(onnx, proto.graph, folder, set(constants or {}), integers=lift_constants)
     with reading(proto.graph.name):
         onnx.external_data_helper.load_external_data_for_model(proto, folder)
     check_arrays(onnx, proto)
@@ -203,15 +207,17 @@ def _set_results(onnx: ModuleType, proto: "onnx.ModelProto", results: Mapping[st
 
 
 def _weights_to_inputs(
-    onnx: ModuleType, graph: "onnx.GraphProto", folder: str, constants: set[str]
+    onnx: ModuleType, graph: "onnx.GraphProto", folder: str, constants: set[str], integers: bool
 ) -> dict[str, Array]:
     """Turns initializers that may be weights, except `constants`, into the first inputs.
 
-    Returns their arrays by name.
+    With `integers`, these include the scales of matrices of integers, which then stay integers. Returns the arrays by
+    name.
     """
     if graph.sparse_initializer:
         raise Unsupported("sparse initializers have no lowering to StableHLO")
-    static = constants.union(_read_statically(graph))
+    matrices = {x.name for x in graph.initializer if integers and len(x.dims) == 2 and x.data_type in _CODES}
+    static = constants.union(_read_statically(graph, matrices))
     kept, weights, values = [], {}, []
     for tensor in graph.initializer:
         if not _is_float(onnx, tensor.data_type) or tensor.name in static:
@@ -236,14 +242,16 @@ def _assign(
     field.extend(copies)
 
 
-def _read_statically(graph: "onnx.GraphProto") -> Iterator[str]:
+def _read_statically(graph: "onnx.GraphProto", matrices: Collection[str]) -> Iterator[str]:
+    """The names of operands in `_STATIC`, without the scales of the integer `matrices`, which stay integers."""
     for node in graph.node:
-        for i in _STATIC.get(node.op_type, ()):
+        is_weight = node.op_type == "DequantizeLinear" and node.input[0] in matrices
+        for i in () if is_weight else _STATIC.get(node.op_type, ()):
             if i < len(node.input):
                 yield node.input[i]
         for attribute in node.attribute:
             for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from _read_statically(inner)
+                yield from _read_statically(inner, matrices)
 
 
 def _is_float(onnx: ModuleType, data_type: int) -> bool:

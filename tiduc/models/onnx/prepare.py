@@ -175,7 +175,7 @@ def _folded(nodes: Nodes, node: "onnx.NodeProto") -> bool:
     else:
         if node.op_type in _DRAWING or not all(x in nodes.constants for x in node.input if x):
             return False
-        if any(nodes.constants[x].size > _LARGEST for x in node.input if x):
+        if any(nodes.constants[x].size > _LARGEST for x in node.input if x) or _is_weight(nodes, node):
             return False
         evaluated = _evaluated(nodes, node)
         if evaluated is None:
@@ -184,6 +184,18 @@ def _folded(nodes: Nodes, node: "onnx.NodeProto") -> bool:
     for name, array in zip(names, arrays, strict=True):
         nodes.renamed[name] = nodes.hold(array)
     return True
+
+
+def _is_weight(nodes: Nodes, node: "onnx.NodeProto") -> bool:
+    """Whether a node converts the integers of a quantized weight to floats, which take four times the memory."""
+    if node.op_type != "Cast":
+        return False
+    codes, to = nodes.constants[node.input[0]], nodes.attributes(node)["to"]
+    return (
+        codes.ndim > 1
+        and codes.dtype in (np.int8, np.uint8)
+        and nodes.onnx.helper.tensor_dtype_to_np_dtype(to).kind == "f"
+    )
 
 
 def _evaluated(nodes: Nodes, node: "onnx.NodeProto") -> list[Array] | None:
