@@ -244,8 +244,12 @@ def test_trained_and_exported(tmp_path: Any, capsys: Any) -> None:
 
 
 @pytest.mark.more
-def test_adapters_on_the_integers_of_a_file(tmp_path: Any) -> None:
-    """Layers whose weights a model computes from integers, as torchao's do, train adapters with PyTorch's losses."""
+@pytest.mark.parametrize("scaled", ["weight", "product"])
+def test_adapters_on_the_integers_of_a_file(scaled: str, tmp_path: Any) -> None:
+    """Layers whose weights a model computes from integers, as torchao's do, train adapters with PyTorch's losses.
+
+    The scales multiply the weight, as with `IntxWeightOnlyConfig`, or the product, as with `Int8WeightOnlyConfig`.
+    """
     torch = pytest.importorskip("torch")
 
     class Integers(torch.nn.Module):  # type: ignore[misc,name-defined]
@@ -257,6 +261,8 @@ def test_adapters_on_the_integers_of_a_file(tmp_path: Any) -> None:
             self.bias = torch.nn.Parameter(torch.zeros(rows))
 
         def forward(self, x: Any) -> Any:
+            if scaled == "product":
+                return torch.mm(x, self.codes.T.float()) * self.scales.flatten() + self.bias
             weight = (self.codes.float() - self.zeros.float()) * self.scales
             return torch.nn.functional.linear(x, weight, self.bias)
 

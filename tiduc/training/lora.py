@@ -30,7 +30,7 @@ from tiduc.runtime.random_seed import is_random_seed
 from tiduc.runtime.signature import SignatureValue, TensorType
 from tiduc.runtime.weights import write_weights
 from tiduc.training.function_inputs import FunctionInputs
-from tiduc.training.integer_layers import integer_layers
+from tiduc.training.integer_layers import Layer, integer_layers
 from tiduc.training.precision import NAMES
 from tiduc.training.quantization import dequantized
 
@@ -55,9 +55,9 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
     inputs = FunctionInputs(model)
     added = {ALPHA: np.array(alpha, np.float32)}
     scale = inputs.add(ALPHA, [], ir.F32Type.get(), "the scale of the adapters")
-    for name, products in _matched(model, inputs, layers).items():
-        weight = products[0].operands[1].type
-        (axis,) = Contraction.of(products[0]).summed[1]
+    for name, uses in _matched(model, inputs, layers).items():
+        weight = uses[0].product.operands[1].type
+        (axis,) = Contraction.of(uses[0].product).summed[1]
         columns, rows = weight.shape[axis], weight.shape[1 - axis]
         element = weight.element_type if isinstance(weight.element_type, ir.F64Type) else ir.F32Type.get()
         wide = np.float64 if isinstance(element, ir.F64Type) else np.float32
@@ -67,23 +67,23 @@ def with_lora(model: Model, layers: Sequence[str], rank: int = 8, alpha: float =
         added[layer + _B] = np.zeros((rows, rank), wide)
         a = inputs.add(layer + _A, [rank, columns], element)
         b = inputs.add(layer + _B, [rows, rank], element)
-        for product in products:
-            _adapt(product, a, b, scale)
+        for use in uses:
+            _adapt(use, a, b, scale)
     base = [port.name for port in model.inputs if port.name in model.weights and is_float(port.type)]
     inputs.freeze(base, "the base of adapters")
     adapted = model_of(inputs.finish(), {**model.weights, **added}, model.name, model.opset)
     return replace(adapted, loop_memory=model.loop_memory, memory=model.memory)
 
 
-def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dict[str, list[ir.Operation]]:
-    """The layers whose names match a pattern: by the layer's name, the products that read its weight."""
+def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dict[str, list[Layer]]:
+    """The layers whose names match a pattern: by the layer's name, its uses."""
     named = {name.removesuffix(_WEIGHT): name for name in model.weights if name.endswith(_WEIGHT)}
     of_integers = integer_layers(model, inputs)
     known = list(dict.fromkeys([*named, *of_integers]))
     for pattern in layers:
         if not any(fnmatchcase(layer, pattern) for layer in known):
             raise RequestError(f"no layer matches {pattern!r}; the layers are {', '.join(known) or 'none'}")
-    matched: dict[str, list[ir.Operation]] = {}
+    matched: dict[str, list[Layer]] = {}
     for layer in (x for x in known if any(fnmatchcase(x, pattern) for pattern in layers)):
         if layer in of_integers:
             matched[layer] = of_integers[layer]
@@ -91,7 +91,7 @@ def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dic
         name = named[layer]
         if model.weights[name].ndim != 2:
             raise RequestError(f"an adapter needs a linear layer, and {name} is {model.weights[name].ndim}-D")
-        matched[layer] = list(_products(name, inputs[name]))
+        matched[layer] = [Layer(each, each) for each in _products(name, inputs[name])]
         if not matched[layer]:
             raise RequestError(f"no product reads {name}: it has no adapter")
     return matched
@@ -115,9 +115,10 @@ def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Op
         yield op
 
 
-def _adapt(product: ir.Operation, a: Tensor, b: Tensor, scale: Tensor) -> None:
-    """Adds x transpose(A) transpose(alpha / r B) to a product x transpose(W)."""
-    x, y = product.operands[0], product.results[0]
+def _adapt(layer: Layer, a: Tensor, b: Tensor, scale: Tensor) -> None:
+    """Adds x transpose(A) transpose(alpha / r B) to the result x transpose(W) of a layer."""
+    product, last = layer
+    x, y = product.operands[0], last.results[0]
     users = list(y.uses)
     ip = ir.InsertionPoint(product)
     element, rows, rank = a.type.element_type, x.type.shape[0], a.type.shape[0]
@@ -152,8 +153,8 @@ def _adapt(product: ir.Operation, a: Tensor, b: Tensor, scale: Tensor) -> None:
     )
     scaled = emit("stablehlo.multiply", b.type.shape, (filled, b))
     low = dot(dot(emit("stablehlo.convert", x.type.shape, (x,)), a), scaled)
-    ip = ir.InsertionPoint(_next(product))
-    # The ops above precede the product; the sum follows it.
+    ip = ir.InsertionPoint(_next(last))
+    # The ops above precede the product; the sum follows the result.
     total = emit("stablehlo.add", y.type.shape, (emit("stablehlo.convert", y.type.shape, (y,)), low))
     total = emit("stablehlo.convert", y.type.shape, (total,), element=y.type.element_type)
     for use in users:
