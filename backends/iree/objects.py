@@ -70,7 +70,7 @@ class ObjectFile:
         if phase != LOWERED:
             return Ended(0, text, "")
         kernels = os.path.join(folder, f"{self.name}.o")
-        static = _as_static_library(text, self.name, kernels)
+        static = as_static_library(text, self.name, kernels)
         ended = run([*command, "-", "-o", os.devnull, f"--compile-from={LOWERED}"], static)
         if ended.code != 0:
             return ended
@@ -81,7 +81,7 @@ class ObjectFile:
         return Ended(0, text if self.beside_module else b"", "")
 
 
-def _as_static_library(text: bytes, name: str, kernels: str) -> bytes:
+def as_static_library(text: bytes, name: str, kernels: str) -> bytes:
     """The text of a program after `LOWERED`, with the description of the target for a static library.
 
     Raises `CompileError` if IREE's text does not have the expected form.

@@ -30,6 +30,10 @@ FROZEN = "tidu.frozen"
 Neither training nor derivatives use the weight unless the user names it.
 """
 
+SEED = "tidu.seed"
+"""The attribute of an op that gives basis vectors, the seeds of a Jacobian. Their zeros are zeros of the derivative's
+structure: a product of one of them is 0, whatever the other factor is."""
+
 ROLE = "tidu.role"
 """Attribute of an argument of a training step: its role; tiduc/training/roles.py lists the roles."""
 

@@ -107,6 +107,14 @@ def test_gradbench_table() -> None:
     assert len(rows) == 2 + 30 and not any("fails" in row for row in rows)
 
 
+@pytest.mark.slow
+def test_optimal_control() -> None:
+    """The values of both sides are equal; the script fails if they differ."""
+    pytest.importorskip("casadi")
+    rows = run("optimal_control.py", "quadrotor", "bundle adjustment", "--seconds", "0")
+    assert [row[0] for row in rows[:2]] == ["quadrotor", "bundle"]
+
+
 SLOW = [record for record in records() if record.fault.kind == "slow"]
 
 

@@ -13,7 +13,8 @@ from tiduc.dialect.emitters.stablehlo import StablehloBuilder
 from tiduc.dialect.errors import RequestError
 from tiduc.dialect.graph.graph import Graph, Value
 from tiduc.dialect.ops.control_ops import sequence_type as stacked
-from tiduc.dialect.shapes.types import element, rank, shape
+from tiduc.dialect.ops.verify import SEED
+from tiduc.dialect.shapes.types import element, rank, shape, with_element
 from tiduc.passes.batch import batch
 from tiduc.passes.batching.alignment import Alignment, alignments
 from tiduc.passes.diagonal import batch_diagonal
@@ -296,7 +297,10 @@ def _basis(b: StablehloBuilder, type_: ir.RankedTensorType, free: Sequence[int])
     if count == 1:
         return b.constant(1, type_)
     square = ir.RankedTensorType.get([count, count], ir.IntegerType.get_signless(32))
-    unit = b.convert(b.compare(b.iota(0, square), b.iota(1, square), "EQ"), element(type_))
+    equal = b.compare(b.iota(0, square), b.iota(1, square), "EQ")
+    unit = b.emit(
+        "stablehlo.convert", [equal], with_element(square, element(type_)), {SEED: ir.UnitAttr.get()}
+    )
     return b.broadcast_in_dim(
         b.reshape(unit, [count, *sizes]), [0, *(1 + d for d in free)], stacked(type_, count)
     )

@@ -7,7 +7,10 @@
     arithmetic.py       scalar ops of the host code, as C expressions
     constants.py        the bytes of constants
     liveness.py         which buffers the host code may free, and where
-    prelude.c           the beginning of each C file: records of the interface of the kernels, and the allocator
+    scalars/            small programs as one kernel of scalar or vector ops, without an allocator; scalars.c calls it
+    shared.py           reads the C files below
+    records.c           the beginning of each C file: records of the interface of the kernels
+    prelude.c           the allocator
     dispatch.c          C functions that find the kernels in the object file and run their workgroups
 
 IREE's compiler writes the kernels. The device needs no runtime, because the host code is C. docs/devices.md describes

@@ -184,10 +184,10 @@ def pattern_definitions(interface: Interface) -> str:
     )
 
 
-def header_of(interface: Interface, heap: int | None, structs: str = "") -> str:
+def header_of(interface: Interface, heap: int | None, structs: str = "", concurrent: bool = False) -> str:
     """The text of the header. `heap` is the most bytes that a call takes from malloc, or None if unknown.
 
-    `structs` declares the interface of a training step.
+    `structs` declares the interface of a training step. `concurrent`: calls may run at once from the first call on.
     """
     name, guard = interface.name, f"TIDUC_{interface.name.upper()}_H"
     values = interface.values()
@@ -212,7 +212,7 @@ extern "C" {{
 //
 // Arrays are dense and row-major; complex numbers are pairs. An array at a multiple of 64 bytes is not copied.
 // Returns 0, or 1 if memory ran out, or 2 if a kernel failed, or 6 if sizes that data determine do not agree.
-// The first call must not run beside another one.
+// {"Calls may run at once." if concurrent else "The first call must not run beside another one."}
 {interface.declaration()};
 
 #ifdef __cplusplus

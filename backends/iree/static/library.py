@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from math import inf
 
 from iree.compiler import ir
 
 from tiduc.backends.backend import LOOPS, Lowered, Options
-from tiduc.backends.iree.build import build_objects
+from tiduc.backends.iree.build import build, build_objects
 from tiduc.backends.iree.modules.ops import IrValue
 from tiduc.backends.iree.objects import ObjectFile
 from tiduc.backends.iree.static.header import (
@@ -26,6 +25,8 @@ from tiduc.backends.iree.static.header import (
     size_of,
 )
 from tiduc.backends.iree.static.host import CFunction, Host, global_name
+from tiduc.backends.iree.static.scalars.compile import compile_scalars
+from tiduc.backends.iree.static.shared import shared
 from tiduc.backends.iree.static.state import State
 from tiduc.backends.iree.targets import find_target
 from tiduc.dialect.errors import RequestError
@@ -82,12 +83,18 @@ def compile_library(
         raise RequestError(
             "the functions beside a training step need a state whose arrays can be stored in files"
         )
+    package = shared("package.cmake").replace("@NAME@", name)
+    small = compile_scalars(program, interfaces, options, flags)
+    if small is not None:
+        module = build(program, options, flags, folder=folder, tell=tell) if beside_module else b""
+        return Library(
+            small.kernels, small.host, header_of(interfaces[0], 0, concurrent=True), package, module
+        )
     file = ObjectFile(name, partial(_check_host, interfaces), beside_module)
     objects, module = build_objects(program, options, file, flags, folder=folder, tell=tell)
     query = re.search(r"\w+_library_query", objects.header)
     host, heap = _host_code(objects.text, query[0] if query else "", interfaces, state)
     structs = state.declarations() if state.exists else ""
-    package = _shared("package.cmake").replace("@NAME@", name)
     return Library(objects.kernels, host, header_of(interfaces[0], heap, structs), package, module)
 
 
@@ -131,7 +138,8 @@ def _host_code(
         (
             f"// {name}: host code that tiduc wrote; {name}.o has the kernels.",
             f'#include "{name}.h"\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <string.h>\n',
-            _shared("prelude.c"),
+            shared("records.c"),
+            shared("prelude.c"),
             *(_linked(query, host) if host.called else ()),
             pattern_definitions(interfaces[0]),
             *(_array(i, data) for i, data in enumerate(host.constants)),
@@ -139,7 +147,7 @@ def _host_code(
             *functions.initializers,
             *functions.public,
             _entry(interfaces[0], len(functions.initializers), bool(host.called)),
-            *((state.definitions(), _shared("state.c")) if state.exists else ()),
+            *((state.definitions(), shared("state.c")) if state.exists else ()),
         )
     )
     heap = functions.prepared + max(functions.taken)
@@ -152,7 +160,7 @@ def _linked(query: str, host: Host) -> tuple[str, ...]:
         f"const void *{query}(uint32_t version, const tiduc_environment *environment);",
         f"#define TIDUC_QUERY {query}",
         f"static const char *const tiduc_names[] = {{{', '.join(map(_quoted, host.called))}}};",
-        _shared("dispatch.c"),
+        shared("dispatch.c"),
     )
 
 
@@ -196,10 +204,6 @@ def _is_public(function: ir.Operation) -> bool:
     """Whether a function is public; in bytecode, public functions may lack the attribute."""
     name = "sym_visibility"
     return name not in function.attributes or function.attributes[name].value == "public"
-
-
-def _shared(file: str) -> str:
-    return files("tiduc.backends.iree.static").joinpath(file).read_text(encoding="utf-8")
 
 
 def _exports(executable: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:

@@ -1,0 +1,344 @@
+"""Computes StableHLO ops on arrays of scalar ops (`numbers.py`).
+
+    %1 = stablehlo.slice %0 [1:3]      the second and third number of %0
+    %2 = stablehlo.add %1, %c          two numbers `add`
+
+Ops that only move elements are moves of indices in NumPy. With lanes, an array has one number for all places along its
+dimension `lane`, whose size in `ids` is 1.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_mlir import ir
+
+from tiduc.backends.iree.static.scalars.numbers import BINARY, KINDS, UNARY, ScalarOps, TooLarge
+from tiduc.dialect.graph.functions import functions_in, symbol
+from tiduc.dialect.graph.graph import operations
+from tiduc.dialect.ops.contractions import Contraction
+from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.verify import SEED
+
+_ELEMENTWISE = UNARY | BINARY | {"and", "or", "xor", "not", "select", "convert", "clamp", "compare"}
+_MOST_WORK = 2**20
+"""The most elements and products of all ops together, which take about a second."""
+
+_DEEPEST = 50
+_ASSOCIATIVE = frozenset("add multiply maximum minimum and or".split())
+
+
+Ids = NDArray[np.int64]
+
+
+class ScalarArray(NamedTuple):
+    """The indices of an array's numbers. `tangent`: the array is computed from basis vectors of a Jacobian."""
+
+    ids: Ids
+    lane: int | None = None
+    tangent: bool = False
+
+
+class Evaluation:
+    """Evaluates the functions of a module on arrays of numbers."""
+
+    def __init__(self, numbers: ScalarOps, module: IrOp) -> None:
+        self.numbers = numbers
+        self._work = self._depth = 0
+        self._functions = {symbol(op): op for op in functions_in(module)}
+
+    def run(self, function: IrOp, arguments: Sequence[ScalarArray]) -> list[ScalarArray]:
+        """The results of a function. Raises `TooLarge` if the program is not one of few scalar ops."""
+        block = function.regions[0].blocks[0]
+        known: dict[IrValue, ScalarArray] = dict(zip(block.arguments, arguments, strict=True))
+        for op in operations(block):
+            xs = [known[x] for x in op.operands]
+            if op.name == "func.return":
+                return xs
+            known |= zip(op.results, self._results(op, xs), strict=True)
+        raise TooLarge("a function without a return")
+
+    def _results(self, op: IrOp, xs: Sequence[ScalarArray]) -> list[ScalarArray]:
+        name = op.name.removeprefix("stablehlo.")
+        if name == "optimization_barrier":
+            return list(xs)
+        if op.name == "func.call":
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                raise TooLarge("nested calls")
+            results = self.run(self._functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value], xs)
+            self._depth -= 1
+            return results
+        if len(op.results) != 1:
+            raise TooLarge(op.name)
+        type_ = op.results[0].type
+        if not isinstance(type_, ir.RankedTensorType) or str(type_.element_type) not in KINDS:
+            raise TooLarge(f"a value of type {type_}")
+        if not type_.has_static_shape or not math.prod(type_.shape):
+            raise TooLarge(f"a value of type {type_}")
+        self._spend(math.prod(type_.shape))
+        tangent = any(x.tangent for x in xs)
+        if name in _ELEMENTWISE:
+            found = self._elementwise(op, name, xs)
+        elif name in _RULES:
+            found = _RULES[name](self, op, xs)
+        else:
+            raise TooLarge(op.name)
+        if SEED in op.attributes:
+            zeros = [self.numbers.value(i) == 0 for i in found.ids.ravel().tolist()]
+            zero = self.numbers.zero(str(type_.element_type))
+            found = ScalarArray(np.where(np.reshape(zeros, found.ids.shape), zero, found.ids), found.lane)
+            tangent = True
+        return [found._replace(tangent=tangent)]
+
+    def _spend(self, work: int) -> None:
+        self._work += work
+        if self._work > _MOST_WORK:
+            raise TooLarge("work")
+
+    # ---- elementwise ops -------------------------------------------------------------------------------------
+
+    def _elementwise(self, op: IrOp, name: str, xs: Sequence[ScalarArray]) -> ScalarArray:
+        ids, lane = self._aligned(xs, [len(x.type.shape) for x in op.operands])
+        kind = kind_of(op.results[0])
+        if name == "clamp":
+            low, x, high = ids
+            return ScalarArray(
+                self._mapped("minimum", kind, self._mapped("maximum", kind, x, low), high), lane
+            )
+        if name == "compare":
+            if "TOTALORDER" in str(op.attributes["compare_type"] if "compare_type" in op.attributes else ""):
+                raise TooLarge("a total order")
+            name = str(op.attributes["comparison_direction"]).removeprefix(
+                "#stablehlo<comparison_direction "
+            )[:-1]
+        return ScalarArray(self._mapped(name, kind, *ids), lane)
+
+    def _mapped(self, name: str, kind: str, *xs: Ids) -> Ids:
+        arrays = np.broadcast_arrays(*xs)
+        found = [
+            self.numbers.apply(name, kind, *map(int, of))
+            for of in zip(*(x.flat for x in arrays), strict=True)
+        ]
+        return np.array(found, np.int64).reshape(arrays[0].shape)
+
+    def _aligned(self, xs: Sequence[ScalarArray], ranks: Sequence[int]) -> tuple[list[Ids], int | None]:
+        """The indices of arrays of one shape, with a common lane. Scalars have none."""
+        lanes = {x.lane for x in xs if x.lane is not None}
+        if len(lanes) > 1:
+            raise TooLarge("places along several dimensions")
+        lane = lanes.pop() if lanes else None
+        if lane is None:
+            return [x.ids for x in xs], None
+        return [
+            x.ids if x.lane is not None or not n else uniform(x.ids, lane)
+            for x, n in zip(xs, ranks, strict=True)
+        ], lane
+
+    # ---- moves -----------------------------------------------------------------------------------------------
+
+    def constant(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        kind, sizes = kind_of(op.results[0]), op.results[0].type.shape
+        value = op.attributes["value"]
+        if not isinstance(value, ir.DenseElementsAttr):
+            raise TooLarge("a resource")
+        if value.is_splat:
+            one = self.numbers.constant(value.get_splat_value().value, kind)
+            return ScalarArray(np.full(sizes, one))
+        values = np.array(value).reshape(-1)
+        if kind == "i1":
+            raise TooLarge("a constant of several truth values")
+        return ScalarArray(
+            np.array([self.numbers.constant(x, kind) for x in values], np.int64).reshape(sizes)
+        )
+
+    def iota(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        sizes, d = list(op.results[0].type.shape), int(op.attributes["iota_dimension"].value)
+        kind = kind_of(op.results[0])
+        line = np.array([self.numbers.constant(i, kind) for i in range(sizes[d])], np.int64)
+        return ScalarArray(
+            np.broadcast_to(line.reshape([-1 if i == d else 1 for i in range(len(sizes))]), sizes)
+        )
+
+    def broadcast_in_dim(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        (x,), sizes, at = xs, list(op.results[0].type.shape), list(op.attributes["broadcast_dimensions"])
+        lane = None if x.lane is None else at[x.lane]
+        spread = [1] * len(sizes)
+        for d, e in enumerate(at):
+            spread[e] = x.ids.shape[d]
+        order = np.argsort(at)
+        turned = np.transpose(x.ids, order) if at else x.ids
+        return ScalarArray(np.broadcast_to(turned.reshape(spread), effective(sizes, lane)), lane)
+
+    def reshape(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        (x,), sizes = xs, list(op.results[0].type.shape)
+        lane = None
+        if x.lane is not None:
+            own = list(op.operands[0].type.shape)
+            before, size = math.prod(own[: x.lane]), own[x.lane]
+            fits = [d for d, n in enumerate(sizes) if n == size and math.prod(sizes[:d]) == before]
+            if not fits:
+                raise TooLarge("a reshape across places")
+            lane = fits[0]
+        return ScalarArray(x.ids.reshape(effective(sizes, lane)), lane)
+
+    def transpose(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        (x,), order = xs, list(op.attributes["permutation"])
+        return ScalarArray(x.ids.transpose(order), None if x.lane is None else order.index(x.lane))
+
+    def slice(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        (x,), own = xs, list(op.operands[0].type.shape)
+        parts = zip(
+            *(list(op.attributes[f"{key}"]) for key in ("start_indices", "limit_indices", "strides")),
+            strict=True,
+        )
+        taken = []
+        for d, (start, limit, step) in enumerate(parts):
+            if d == x.lane and (start, limit, step) != (0, own[d], 1):
+                raise TooLarge("a slice of places")
+            taken.append(slice(None) if d == x.lane else slice(start, limit, step))
+        return ScalarArray(x.ids[tuple(taken)], x.lane)
+
+    def pad(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        x, fill = xs
+        names = "edge_padding_low", "edge_padding_high", "interior_padding"
+        low, high, between = (list(op.attributes[name]) for name in names)
+        if min([*low, *high, 0]) < 0:
+            raise TooLarge("a pad that removes elements")
+        if x.lane is not None and (low[x.lane], high[x.lane], between[x.lane]) != (0, 0, 0):
+            raise TooLarge("a pad of places")
+        (value,) = fill.ids.ravel().tolist()
+        if x.tangent and self.numbers.value(value) == 0:
+            value = self.numbers.zero(kind_of(op.results[0]))
+        found = np.full(effective(list(op.results[0].type.shape), x.lane), value)
+        taken = zip(low, x.ids.shape, between, strict=True)
+        found[tuple(slice(a, a + max(0, (n - 1) * (s + 1) + 1), s + 1) for a, n, s in taken)] = x.ids
+        return ScalarArray(found, x.lane)
+
+    def concatenate(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        d = int(op.attributes["dimension"].value)
+        ids, lane = self._aligned(xs, [1] * len(xs))
+        if lane == d:
+            raise TooLarge("a concatenation of places")
+        return ScalarArray(np.concatenate(ids, d), lane)
+
+    def reverse(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        (x,), along = xs, list(op.attributes["dimensions"])
+        if x.lane in along:
+            raise TooLarge("places in reverse")
+        return ScalarArray(np.flip(x.ids, tuple(along)), x.lane)
+
+    # ---- sums ------------------------------------------------------------------------------------------------
+
+    def reduce(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        if len(xs) != 2 or kind_of(op.operands[0]) != kind_of(op.results[0]):
+            raise TooLarge("a reduction")
+        x, first = xs
+        self._spend(x.ids.size)
+        body = list(operations(op.regions[0].blocks[0]))
+        name = body[0].name.removeprefix("stablehlo.")
+        if (
+            len(body) != 2
+            or name not in _ASSOCIATIVE
+            or set(body[0].operands) != set(op.regions[0].blocks[0].arguments)
+        ):
+            raise TooLarge("a reduction")
+        along = sorted(op.attributes["dimensions"])
+        if x.lane in along:
+            raise TooLarge("a reduction of places")
+        kept = [d for d in range(x.ids.ndim) if d not in along]
+        rows = x.ids.transpose([*kept, *along]).reshape([*(x.ids.shape[d] for d in kept), -1])
+        kind, (start,) = kind_of(op.results[0]), first.ids.ravel().tolist()
+        begin = [] if name == "add" and self.numbers.value(start) == 0 else [start]
+        found = [self.total(name, kind, [*begin, *row]) for row in rows.reshape(-1, rows.shape[-1]).tolist()]
+        lane = None if x.lane is None else kept.index(x.lane)
+        return ScalarArray(np.array(found, np.int64).reshape(rows.shape[:-1]), lane)
+
+    def total(self, name: str, kind: str, terms: Sequence[int]) -> int:
+        """The sum, or another reduction, of numbers; 0 of none."""
+        if not terms:
+            return self.numbers.constant(0, kind)
+        sum_ = int(terms[0])
+        for term in terms[1:]:
+            sum_ = self.numbers.apply(name, kind, sum_, int(term))
+        return sum_
+
+    def dot_general(self, op: IrOp, xs: Sequence[ScalarArray]) -> ScalarArray:
+        contraction, kind = Contraction.of(op), kind_of(op.results[0])
+        if any(kind_of(x) != kind for x in op.operands):
+            raise TooLarge("a product of other types")
+        ranks = [len(x.type.shape) for x in op.operands]
+        lanes = {
+            contraction.places(side, ranks).get(x.lane, -1) for side, x in enumerate(xs) if x.lane is not None
+        }
+        if len(lanes) > 1 or -1 in lanes:
+            raise TooLarge("a product across places")
+        lane = lanes.pop() if lanes else None
+        sides = []
+        for side, x in enumerate(xs):
+            ids = x.ids
+            if lane is not None and x.lane is None and lane < len(contraction.batches[0]):
+                ids = uniform(ids, contraction.batches[side][lane])
+            batch, summed = contraction.batches[side], contraction.summed[side]
+            sides.append((ids, batch, contraction.kept(side, ranks[side]), summed))
+        (left, batch, free, summed), (right, batch_, free_, summed_) = sides
+        sizes = [
+            [left.shape[d] for d in batch],
+            [left.shape[d] for d in free],
+            [right.shape[d] for d in free_],
+        ]
+        terms = math.prod(left.shape[d] for d in summed)
+        self._spend(math.prod(sizes[0] + sizes[1] + sizes[2]) * terms)
+        a = left.transpose([*batch, *free, *summed]).reshape(math.prod(sizes[0]), math.prod(sizes[1]), terms)
+        b = right.transpose([*batch_, *free_, *summed_]).reshape(
+            math.prod(sizes[0]), math.prod(sizes[2]), terms
+        )
+        found = [
+            self._product(kind, a[i, j], b[i, k])
+            for i, j, k in product(*map(range, (a.shape[0], a.shape[1], b.shape[1])))
+        ]
+        return ScalarArray(np.array(found, np.int64).reshape([n for part in sizes for n in part]), lane)
+
+    def _product(self, kind: str, row: Ids, column: Ids) -> int:
+        """The sum of the products of two rows of numbers."""
+        pairs = zip(row.tolist(), column.tolist(), strict=True)
+        return self.total("add", kind, [self.numbers.apply("multiply", kind, x, y) for x, y in pairs])
+
+
+def uniform(ids: Ids, d: int) -> Ids:
+    """The numbers at one place along a dimension, if those at all its places are equal."""
+    first = np.take(ids, [0], d)
+    if not (ids == first).all():
+        raise TooLarge("numbers that differ between places")
+    return first
+
+
+def effective(sizes: Sequence[int], lane: int | None) -> list[int]:
+    """The sizes of an array's indices."""
+    return [1 if d == lane else n for d, n in enumerate(sizes)]
+
+
+def kind_of(x: IrValue) -> str:
+    return str(x.type.element_type)
+
+
+Rule = Callable[[Evaluation, IrOp, Sequence[ScalarArray]], ScalarArray]
+_RULES: Mapping[str, Rule] = {
+    rule.__name__: rule
+    for rule in (
+        Evaluation.constant,
+        Evaluation.iota,
+        Evaluation.broadcast_in_dim,
+        Evaluation.reshape,
+        Evaluation.transpose,
+        Evaluation.slice,
+        Evaluation.pad,
+        Evaluation.concatenate,
+        Evaluation.reverse,
+        Evaluation.reduce,
+        Evaluation.dot_general,
+    )
+}

@@ -1,0 +1,218 @@
+"""The scalar ops of a program as a function of LLVM's dialect, which IREE's compiler turns into an object file.
+
+The function has the interface of IREE's kernels. Its bindings are the arguments and then the results of the program.
+Results must not overlap arguments. With lanes, a loop computes several places at once, as vectors.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tiduc.backends.iree.static.scalars.arrays import ScalarArray
+from tiduc.backends.iree.static.scalars.numbers import COMPARISONS, CONSTANT, INPUT, ZERO, ScalarOp, ScalarOps
+
+_STATE = (
+    '!llvm.struct<"iree_hal_executable_dispatch_state_v0_t", '
+    "(i32, i32, i16, i16, i32, i32, i16, i8, i8, ptr, ptr, ptr)>"
+)
+_POINTER = "{llvm.align = 16 : i64, llvm.noalias, llvm.nonnull, llvm.noundef}"
+_ARITHMETIC = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+_CALLED = {
+    "sqrt": "sqrt", "abs": "fabs", "sine": "sin", "cosine": "cos", "exponential": "exp", "log": "log", "tanh": "tanh",
+    "power": "pow", "maximum": "maximum", "minimum": "minimum",
+}  # fmt: skip
+_COMPARED = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
+
+
+@dataclass(frozen=True)
+class ArrayPort:
+    """An argument or a result: the element type, the shape, and the numbers of its elements."""
+
+    kind: str
+    shape: tuple[int, ...]
+    array: ScalarArray
+
+    @property
+    def stride(self) -> int:
+        """The distance between the elements of successive places."""
+        return 0 if self.array.lane is None else prod(self.shape[self.array.lane + 1 :])
+
+    def offset(self, element: int) -> int:
+        """The distance of an element at the first place from the first element of the array."""
+        lane = self.array.lane
+        if lane is None:
+            return element
+        before, after = divmod(element, self.stride)
+        return before * self.stride * self.shape[lane] + after
+
+
+class ScalarCode:
+    """Emits the function of a program. `width` is the number of places that a vector holds; 1 for scalars."""
+
+    def __init__(
+        self, numbers: ScalarOps, inputs: Sequence[ArrayPort], outputs: Sequence[ArrayPort], width: int
+    ) -> None:
+        self._numbers, self._inputs, self._outputs, self._width = numbers, inputs, outputs, width
+        self._constants: dict[str, str] = {}
+        self._lines: list[str] = []
+        self._values: dict[int, str] = {}
+        self._count = 0
+
+    def function(self, name: str, places: int) -> str:
+        """The text of the function, which computes `places` places."""
+        if places == 1:
+            self._body("%zero")
+        else:
+            last = self._emit(f"llvm.mlir.constant({places} : i64) : i64")
+            step = self._emit(f"llvm.mlir.constant({self._width} : i64) : i64")
+            self._lines.append("llvm.br ^head(%zero : i64)\n^head(%place: i64):")
+            more = self._emit(f'llvm.icmp "slt" %place, {last} : i64')
+            self._lines.append(f"llvm.cond_br {more}, ^body, ^end\n^body:")
+            self._body("%place")
+            following = self._emit(f"llvm.add %place, {step} : i64")
+            self._lines.append(f"llvm.br ^head({following} : i64)\n^end:")
+        names = [
+            *(f"%in{i}" for i in range(len(self._inputs))),
+            *(f"%out{i}" for i in range(len(self._outputs))),
+        ]
+        taken = ", ".join(f"{each}: !llvm.ptr {{llvm.noalias}}" for each in names)
+        constants = [f"{value} = llvm.mlir.constant({text}" for text, value in self._constants.items()]
+        zero = "%zero = llvm.mlir.constant(0 : i64) : i64"
+        body = "\n".join((zero, *constants, *self._lines, "llvm.return"))
+        return f"llvm.func internal @{name}_body({taken}) {{\n{body}\n}}\n{self._entry(name, names)}"
+
+    def _entry(self, name: str, names: Sequence[str]) -> str:
+        """The kernel, which reads the pointers to the arrays and calls the function."""
+        lines = [
+            f"%s = llvm.load %state : !llvm.ptr -> {_STATE}",
+            f"%b = llvm.extractvalue %s[10] : {_STATE}",
+        ]
+        for i, each in enumerate(names):
+            lines.append(f"%at{i} = llvm.getelementptr %b[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
+            lines.append(f"{each} = llvm.load %at{i} : !llvm.ptr -> !llvm.ptr")
+        types = ", ".join(["!llvm.ptr"] * len(names))
+        lines.append(f"llvm.call @{name}_body({', '.join(names)}) : ({types}) -> ()")
+        lines.append("%status = llvm.mlir.constant(0 : i32) : i32\nllvm.return %status : i32")
+        body = "\n".join(lines)
+        given = ", ".join(f"%{each}: !llvm.ptr {_POINTER}" for each in ("environment", "state", "group"))
+        return f"llvm.func @{name}_kernel({given}) -> i32 {{\n{body}\n}}"
+
+    # ---- numbers -----------------------------------------------------------------------------------------------
+
+    def _body(self, place: str) -> None:
+        """Emits the numbers of all results, each result's element after the numbers that it needs."""
+        for i, port in enumerate(self._outputs):
+            for element, number in enumerate(port.array.ids.ravel().tolist()):
+                self._need(number, place)
+                self._store(f"%out{i}", port, element, self._values[number], place)
+
+    def _need(self, root: int, place: str) -> None:
+        """Emits a number after its operands, unless it is known."""
+        left = [root]
+        while left:
+            i = left[-1]
+            if i in self._values:
+                left.pop()
+                continue
+            number = self._numbers.all[i]
+            needed = (
+                []
+                if number.name in (CONSTANT, INPUT, ZERO)
+                else [x for x in number.operands if x not in self._values]
+            )
+            if needed:
+                left += reversed(needed)
+            else:
+                self._values[i] = self._number(i, number, place)
+                left.pop()
+
+    def _number(self, i: int, number: ScalarOp, place: str) -> str:
+        kind = self._kind(number.kind)
+        if number.name in (CONSTANT, ZERO):
+            return self._constant(i, number)
+        if number.name == INPUT:
+            which, element = number.operands
+            return self._load(f"%in{which}", self._inputs[which], element, place)
+        xs = [self._values[x] for x in number.operands]
+        name = number.name
+        if name in _ARITHMETIC:
+            return self._emit(f"llvm.{_ARITHMETIC[name]} {xs[0]}, {xs[1]} fastmath<contract> : {kind}")
+        if name in _CALLED:
+            return self._emit(
+                f"llvm.intr.{_CALLED[name]}({', '.join(xs)}) : ({', '.join([kind] * len(xs))}) -> {kind}"
+            )
+        if name == "negate":
+            return self._emit(f"llvm.fneg {xs[0]} : {kind}")
+        of = self._kind(self._numbers.all[number.operands[-1]].kind)
+        if name in COMPARISONS:
+            return self._emit(f'llvm.fcmp "{_COMPARED[name]}" {xs[0]}, {xs[1]} : {of}')
+        if name == "select":
+            return self._emit(f"llvm.select {', '.join(xs)} : {self._kind('i1')}, {kind}")
+        assert name == "convert", name
+        return self._emit(f"llvm.{'fpext' if of < kind else 'fptrunc'} {xs[0]} : {of} to {kind}")
+
+    def _kind(self, kind: str) -> str:
+        return kind if self._width == 1 else f"vector<{self._width}x{kind}>"
+
+    def _constant(self, i: int, number: ScalarOp) -> str:
+        kind = self._kind(number.kind)
+        value = self._numbers.value(i)
+        digits = 16 if number.kind == "f64" else 8
+        bits = f"0x{int.from_bytes(value.tobytes(), 'little'):0{digits}X}"
+        text = f"{bits} : {kind}) : {kind}" if self._width == 1 else f"dense<{bits}> : {kind}) : {kind}"
+        return self._constants.setdefault(text, f"%c{len(self._constants)}")
+
+    def _emit(self, text: str) -> str:
+        self._count += 1
+        self._lines.append(f"%v{self._count} = {text}")
+        return f"%v{self._count}"
+
+    # ---- memory ------------------------------------------------------------------------------------------------
+
+    def _at(self, base: str, port: ArrayPort, element: int, place: str, lane: int = 0) -> str:
+        """The address of an element, `lane` places after `place`."""
+        offset = port.offset(element) + lane * port.stride
+        if not port.stride or place == "%zero":
+            return self._emit(
+                f"llvm.getelementptr inbounds {base}[{offset}] : (!llvm.ptr) -> !llvm.ptr, {port.kind}"
+            )
+        scaled = self._scaled(port.stride, place)
+        at = self._emit(f"llvm.getelementptr {base}[{scaled}] : (!llvm.ptr, i64) -> !llvm.ptr, {port.kind}")
+        return self._emit(f"llvm.getelementptr {at}[{offset}] : (!llvm.ptr) -> !llvm.ptr, {port.kind}")
+
+    def _scaled(self, stride: int, place: str) -> str:
+        by = self._constants.setdefault(f"{stride} : i64) : i64", f"%c{len(self._constants)}")
+        return self._emit(f"llvm.mul {place}, {by} : i64")
+
+    def _load(self, base: str, port: ArrayPort, element: int, place: str) -> str:
+        size = int(port.kind[1:]) // 8
+        if self._width == 1 or (port.stride == 1 and place != "%zero"):
+            at = self._at(base, port, element, place)
+            return self._emit(f"llvm.load {at} <alignment = {size}> : !llvm.ptr -> {self._kind(port.kind)}")
+        value, kind = self._emit(f"llvm.mlir.poison : {self._kind(port.kind)}"), self._kind(port.kind)
+        lanes = [
+            self._at(base, port, element, place, lane) for lane in range(self._width if port.stride else 1)
+        ]
+        for lane in range(self._width):
+            one = self._emit(f"llvm.load {lanes[lane % len(lanes)]} : !llvm.ptr -> {port.kind}")
+            value = self._emit(f"llvm.insertelement {one}, {value}[{self._number_of(lane)} : i64] : {kind}")
+        return value
+
+    def _store(self, base: str, port: ArrayPort, element: int, value: str, place: str) -> None:
+        size, kind = int(port.kind[1:]) // 8, self._kind(port.kind)
+        if self._width == 1 or port.stride == 1:
+            at = self._at(base, port, element, place)
+            self._lines.append(f"llvm.store {value}, {at} <alignment = {size}> : {kind}, !llvm.ptr")
+            return
+        for lane in range(self._width):
+            one = self._emit(f"llvm.extractelement {value}[{self._number_of(lane)} : i64] : {kind}")
+            at = self._at(base, port, element, place, lane)
+            self._lines.append(f"llvm.store {one}, {at} : {port.kind}, !llvm.ptr")
+
+    def _number_of(self, lane: int) -> str:
+        return self._constants.setdefault(f"{lane} : i64) : i64", f"%c{len(self._constants)}")
+
+
+def sizes_in_order(ports: Sequence[ArrayPort]) -> Iterator[int]:
+    """The number of elements of each array."""
+    return (prod(port.shape) for port in ports)

@@ -1,0 +1,211 @@
+"""compile_scalars: a static library of a small program, whose function is one line of scalar or vector ops."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from iree.compiler.tools.binaries import find_tool
+
+from tiduc.backends.backend import Lowered, Options
+from tiduc.backends.iree.compile import compile_until, environment_of_compilers, run_or_refuse
+from tiduc.backends.iree.objects import as_static_library
+from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.static.header import Interface, pattern_definitions, size_of
+from tiduc.backends.iree.static.scalars.arrays import Evaluation, ScalarArray, effective, uniform
+from tiduc.backends.iree.static.scalars.code import ArrayPort, ScalarCode
+from tiduc.backends.iree.static.scalars.numbers import ScalarOps, TooLarge
+from tiduc.backends.iree.static.shared import shared
+from tiduc.backends.iree.steps import LOWERED
+from tiduc.backends.iree.targets import Target, find_target
+from tiduc.dialect.graph.functions import functions_in
+from tiduc.dialect.ops.ir_types import IrOp
+from tiduc.runtime.process import Limits, scratch_folder
+from tiduc.runtime.signature import SignatureValue
+
+MOST_OPS = 2**14
+"""The most scalar ops. The code of one op takes about 8 bytes, and 16,384 ops compile in about 2 seconds."""
+
+MOST_BYTES = 2**15
+"""The most bytes of arguments, which must fit on the stack."""
+
+_LEAST_PLACES = 4
+
+
+class ScalarKernel(NamedTuple):
+    """The object file of a kernel, and the C code that calls it."""
+
+    kernels: bytes
+    host: str
+
+
+def compile_scalars(
+    program: Lowered, interfaces: Sequence[Interface], options: Options, flags: Sequence[str] = ()
+) -> ScalarKernel | None:
+    """The library of a program of few scalar ops; None for other programs.
+
+    Raises `CompileError` if IREE's compiler refuses the code.
+    """
+    interface, *others = interfaces
+    signature = interface.signature
+    values = [*signature.inputs, *signature.outputs]
+    sizes = sum(size_of(x.type) for x in signature.inputs)
+    if others or interface.donated or sizes > MOST_BYTES or not options.fast:
+        return None
+    if any(x.type.element not in ("f64", "f32") or not prod(x.type.shape) for x in values):  # type: ignore[type-var]
+        return None
+    found = scalars_of(program.module.operation, signature.inputs, signature.outputs)
+    if found is None:
+        return None
+    target = find_target(options.target)
+    written = partial(_module, interface.name, found)
+    kernels = _compiled(interface.name, written, target, flags, options.limits)
+    return ScalarKernel(kernels, _host(interface))
+
+
+class Scalars(NamedTuple):
+    """The scalar ops of a program, and its arrays. `places` is the number of places that share the ops."""
+
+    numbers: ScalarOps
+    inputs: list[ArrayPort]
+    outputs: list[ArrayPort]
+    places: int
+
+
+def scalars_of(
+    module: IrOp, inputs: Sequence[SignatureValue], outputs: Sequence[SignatureValue]
+) -> Scalars | None:
+    """The scalar ops of a module's first function; None if there are too many, or if an op is not one of scalars."""
+    first = {x.type.shape[0] if x.type.shape else 0 for x in outputs}
+    count = first.pop() or 0
+    shared_by_all = not first and any(x.type.shape[:1] == (count,) for x in inputs)
+    for places in (count, 1) if shared_by_all and count >= _LEAST_PLACES else (1,):
+        try:
+            return _scalars(module, inputs, outputs, places)
+        except TooLarge:
+            continue
+    return None
+
+
+def _scalars(
+    module: IrOp, inputs: Sequence[SignatureValue], outputs: Sequence[SignatureValue], places: int
+) -> Scalars:
+    numbers = ScalarOps(MOST_OPS)
+    arguments = []
+    for which, x in enumerate(inputs):
+        shape = _shape(x)
+        lane = 0 if places > 1 and shape[:1] == (places,) else None
+        sizes = effective(shape, lane)
+        ids = [numbers.input(which, i, x.type.element) for i in range(prod(sizes))]
+        arguments.append(ScalarArray(np.array(ids, np.int64).reshape(sizes), lane))
+    results = Evaluation(numbers, module).run(functions_in(module)[0], arguments)
+    if places > 1:
+        if any(y.lane not in (None, 0) for y in results):
+            raise TooLarge("results whose first dimension is not that of places")
+        results = [y if y.lane == 0 else ScalarArray(uniform(y.ids, 0), 0) for y in results]
+    ports = [
+        [ArrayPort(x.type.element, _shape(x), y) for x, y in zip(values, arrays, strict=True)]
+        for values, arrays in ((inputs, arguments), (outputs, results))
+    ]
+    return Scalars(numbers, *ports, places)
+
+
+def _shape(x: SignatureValue) -> tuple[int, ...]:
+    return tuple(n or 0 for n in x.type.shape)
+
+
+# ---- the kernel and its host -----------------------------------------------------------------------------------
+
+
+def _compiled(
+    name: str, written: Callable[[str], str], target: Target, flags: Sequence[str], limits: Limits | None
+) -> bytes:
+    """The object file of a kernel. `written` gives the kernel's module, in LLVM's dialect, for a module with a device.
+
+    IREE's compiler describes the device (`hal.device.target`). Raises `CompileError` if it refuses the module.
+    """
+    limits = limits or Limits()
+    source = Source("module {}", target.name, f"@{name}", tuple(flags))
+    text = written(compile_until(source, "preprocessing", limits).decode()).encode()
+    with scratch_folder() as folder:
+        kernels = os.path.join(folder, f"{name}.o")
+        command = [find_tool("iree-compile"), *target.flags, *flags, "-", "-o", os.devnull]
+        static = replace(source, stablehlo=as_static_library(text, name, kernels))
+        environment = environment_of_compilers(folder)
+        run_or_refuse([*command, f"--compile-from={LOWERED}"], static, limits, target, environment)
+        with open(kernels, "rb") as file:
+            return file.read()
+
+
+def _module(name: str, found: Scalars, described: str) -> str:
+    """The module of the kernel. `described` is a module that has IREE's description of the device."""
+    device = next(line for line in described.splitlines() if "#hal.device.target" in line)
+    target = device[device.index("#hal.executable.target") : device.rindex("]>")]
+    layout, triple = (_word(key, target) for key in ("data_layout", "target_triple"))
+    bytes_ = re.search(r"native_vector_size = (\d+)", target)
+    widest = max(int(port.kind[1:]) // 8 for port in (*found.inputs, *found.outputs))
+    width = 1 if found.places == 1 or bytes_ is None else max(1, int(bytes_[1]) // widest)
+    while found.places % width:
+        width //= 2
+    code = ScalarCode(found.numbers, found.inputs, found.outputs, width).function(name, found.places)
+    count = len(found.inputs) + len(found.outputs)
+    bindings = ", ".join(["#hal.pipeline.binding<storage_buffer, Indirect>"] * count)
+    return f"""module @{name} attributes {{stream.affinity.default = #hal.device.affinity<@__device_0>}} {{
+{device}
+hal.executable public @{name} {{
+hal.executable.variant public @static target({target}) {{
+hal.executable.export public @{name}_kernel ordinal(0)
+    layout(#hal.pipeline.layout<bindings = [{bindings}], flags = Indirect>)
+    count(%device: !hal.device) -> (index, index, index) {{
+  %one = arith.constant 1 : index
+  hal.return %one, %one, %one : index, index, index
+}} <workgroup_size = [1 : index, 1 : index, 1 : index]>
+builtin.module attributes {{llvm.data_layout = {layout}, llvm.target_triple = {triple}}} {{
+{code}
+}}
+}}
+}}
+}}
+"""
+
+
+def _word(key: str, target: str) -> str:
+    found = re.search(rf'{key} = ("[^"]*")', target)
+    assert found is not None, f"IREE's target has no {key}"
+    return found[1]
+
+
+def _host(interface: Interface) -> str:
+    """The C file."""
+    name, signature = interface.name, interface.signature
+    taken, given = ([size_of(x.type) for x in side] for side in (signature.inputs, signature.outputs))
+    pointers = interface.pointers()
+    arrays = [", ".join(names) or "NULL" for names in pointers]
+    query = f"{name}_library_query"
+    return f"""// {name}: host code that tiduc wrote; {name}.o has the kernel.
+#include "{name}.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+{shared("records.c")}
+const void *{query}(uint32_t version, const tiduc_environment *environment);
+#define TIDUC_QUERY {query}
+#define TIDUC_ARGUMENTS {len(taken)}
+#define TIDUC_RESULTS {len(given)}
+#define TIDUC_TAKEN {{{", ".join(map(str, taken or [0]))}}}
+#define TIDUC_GIVEN {{{", ".join(map(str, given))}}}
+#define TIDUC_BYTES {sum((n + 7) // 8 * 8 for n in taken) or 1}
+{shared("scalars.c")}
+{pattern_definitions(interface)}
+{interface.declaration()} {{
+  const void *const arguments[] = {{{arrays[0]}}};
+  void *const results[] = {{{arrays[1]}}};
+  return tiduc_run(arguments, results);
+}}
+"""

@@ -1,0 +1,158 @@
+"""Static libraries of small programs: scalar ops without dispatches, memory or state."""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from harness.static_libraries import run_library
+
+from tiduc.backends.backend import Options
+from tiduc.backends.iree.static.header import Interface
+from tiduc.backends.iree.static.library import compile_library
+from tiduc.backends.iree.static.scalars.compile import Scalars, compile_scalars, scalars_of
+from tiduc.dialect.mlir.context import parse
+from tiduc.program import Program, from_module
+
+RNG = np.random.default_rng(0)
+STEP = """func.func @main(%x: tensor<3xf64>, %u: tensor<2xf64>) -> tensor<3xf64> {
+  %m = stablehlo.constant dense<[[1.0, 2.0], [0.0, -1.0], [0.5, 0.25]]> : tensor<3x2xf64>
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %half = stablehlo.constant dense<0.5> : tensor<f64>
+  %0 = stablehlo.dot_general %m, %u, contracting_dims = [1] x [0] : (tensor<3x2xf64>, tensor<2xf64>) -> tensor<3xf64>
+  %1 = stablehlo.slice %x [0:2] : (tensor<3xf64>) -> tensor<2xf64>
+  %2 = stablehlo.sine %1 : tensor<2xf64>
+  %3 = stablehlo.pad %2, %zero, low = [1], high = [0], interior = [0]
+    : (tensor<2xf64>, tensor<f64>) -> tensor<3xf64>
+  %4 = stablehlo.reverse %3, dims = [0] : tensor<3xf64>
+  %5 = stablehlo.broadcast_in_dim %half, dims = [] : (tensor<f64>) -> tensor<3xf64>
+  %6 = stablehlo.compare GT, %x, %5 : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>
+  %7 = stablehlo.select %6, %4, %0 : tensor<3xi1>, tensor<3xf64>
+  %8 = stablehlo.maximum %7, %x : tensor<3xf64>
+  %9 = stablehlo.reduce(%8 init: %zero) applies stablehlo.add across dimensions = [0]
+    : (tensor<3xf64>, tensor<f64>) -> tensor<f64>
+  %10 = stablehlo.broadcast_in_dim %9, dims = [] : (tensor<f64>) -> tensor<3xf64>
+  %11 = stablehlo.divide %0, %10 : tensor<3xf64>
+  %12 = stablehlo.add %11, %8 : tensor<3xf64>
+  return %12 : tensor<3xf64>
+}"""
+
+
+def program(text: str) -> Program:
+    return from_module(parse(text))
+
+
+def scalars(of: Program) -> Scalars | None:
+    return scalars_of(of.lower().module.operation, of.signature.inputs, of.signature.outputs)
+
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "batch, offset",
+    [(0, 0), pytest.param(12, 8, marks=pytest.mark.more), pytest.param(5, 0, marks=pytest.mark.more)],
+)
+def test_a_jacobian_of_scalars_is_that_of_the_reference(tmp_path: Path, batch: int, offset: int) -> None:
+    """With a batch, several places are computed at once, unless their number is odd."""
+    jacobian = program(STEP).jacobian(value=True)
+    arrays: Sequence[Any] = [RNG.standard_normal(3), RNG.standard_normal(2)]
+    if batch:
+        jacobian = jacobian.batch(0, batch)
+        arrays = [RNG.standard_normal((batch, 3)), RNG.standard_normal((batch, 2))]
+    found = scalars(jacobian)
+    assert found is not None and found.places == (batch or 1)
+    wanted = jacobian.compile(engine="reference")(*arrays)
+    for x, y in zip(run_library(jacobian, arrays, tmp_path, offset=offset), wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-13)
+
+
+def test_only_zeros_of_basis_vectors_absorb_infinity() -> None:
+    """A product by a zero of the program is computed, since the other factor may be infinite."""
+    eye = """func.func @main(%x: tensor<3xf64>) -> tensor<3x3xf64> {
+      %i = stablehlo.iota dim = 0 : tensor<3x3xi32>
+      %j = stablehlo.iota dim = 1 : tensor<3x3xi32>
+      %0 = stablehlo.compare EQ, %i, %j : (tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>
+      %1 = stablehlo.convert %0 : (tensor<3x3xi1>) -> tensor<3x3xf64>
+      %2 = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<3xf64>) -> tensor<3x3xf64>
+      %3 = stablehlo.multiply %1, %2 : tensor<3x3xf64>
+      return %3 : tensor<3x3xf64>
+    }"""
+    found = scalars(program(eye))
+    assert found is not None
+    names = [found.numbers.all[i].name for i in found.outputs[0].array.ids.ravel()]
+    assert names.count("multiply") == 6 and names.count("input") == 3
+    square = program("""func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
+      %0 = stablehlo.multiply %x, %x : tensor<3xf64>
+      return %0 : tensor<3xf64>
+    }""")
+    found = scalars(square.jacobian())
+    assert found is not None
+    names = [found.numbers.all[i].name for i in found.outputs[0].array.ids.ravel()]
+    assert names.count("zero") == 6
+
+
+CALLS = """#include "net.h"
+#include <pthread.h>
+static double x[3] = {0.1, 0.7, -0.4}, u[2] = {1, -2};
+typedef struct { int status; double y[3]; } call;
+static void *run(void *given) {
+  call *own = given;
+  for (int i = 0; i < 2000; i++) own->status |= net(x, u, own->y);
+  return 0;
+}
+int main(void) {
+  pthread_t threads[2];
+  static call calls[3];
+  double own[3] = {x[0], x[1], x[2]};
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, run, &calls[i]);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  run(&calls[2]);
+  if (net(own, u, own)) return 1;
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < 3; j++)
+      if (calls[i].status || calls[i].y[j] != own[j] || own[j] == x[j]) return 2;
+  return 0;
+}
+"""
+
+
+@needs_gcc
+@pytest.mark.more
+def test_calls_need_no_memory_and_may_run_at_once(tmp_path: Path) -> None:
+    """The first calls run at once; a result may overlap an argument; the C file is C99 and names no allocator."""
+    library = compile_library(program(STEP).lower(), "net", Options("x86_64"))
+    files = {"net.o": library.kernels, "net.c": library.host.encode(), "net.h": library.header.encode()}
+    for name, data in {**files, "main.c": CALLS.encode()}.items():
+        (tmp_path / name).write_bytes(data)
+    assert "malloc" not in library.host and "#define NET_HEAP_BYTES 0\n" in library.header
+    strict = "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsanitize=thread,undefined"
+    command = ["gcc", *strict, "main.c", "net.c", "net.o", "-lpthread", "-lm", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./main"], cwd=tmp_path, check=True)
+    undefined = subprocess.run(
+        ["nm", "-u", "net.o"], cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True
+    )
+    assert {line.split()[-1] for line in undefined.stdout.splitlines()} <= {"sin"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "func.func @main(%x: tensor<3xi32>) -> tensor<3xi32> { return %x : tensor<3xi32> }",
+        "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
+        "  %0 = stablehlo.sine %x : tensor<3xf32>\n  return %0 : tensor<3xf32>\n}",
+        "func.func @main(%x: tensor<90x90xf64>) -> tensor<90x90xf64> {\n"
+        "  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]\n"
+        "    : (tensor<90x90xf64>, tensor<90x90xf64>) -> tensor<90x90xf64>\n  return %0 : tensor<90x90xf64>\n}",
+    ],
+    ids=["integers", "functions of f32", "many ops"],
+)
+def test_other_programs_keep_their_dispatches(text: str) -> None:
+    """IREE has its own code for functions of f32, which needs no C library."""
+    lowered = program(text).lower()
+    assert compile_scalars(lowered, Interface.each_of(lowered, "net"), Options("x86_64")) is None
