@@ -1,4 +1,4 @@
 """The engines that compile and run lowered programs: one folder for each.
 
-`find_backend` imports the module `backend` of a folder, which defines the engine's `Backend` record.
+Each folder has a module `backend`, which defines the engine's `Backend` record. `find_backend` imports it.
 """

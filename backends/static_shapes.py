@@ -114,7 +114,7 @@ def refine(module: ir.Module, shapes: Sequence[Sequence[int]]) -> None:
     )
     run_passes(module.operation, f"builtin.module(stablehlo-refine-arguments{{types={types}}})")
     before = ""
-    while (text := str(module)) != before:  # folding one dimension may reveal another
+    while (text := str(module)) != before:  # repeats, because folding one dimension may reveal another
         before = text
         run_passes(module.operation, _REFINE)
         make_static(module)

@@ -131,7 +131,7 @@ def work_on(file: str) -> None:
 
 
 def keep(contents: bytes) -> None:
-    """Saves the contents of a pipe for the driver, which cannot read the pipe again."""
+    """Saves the contents of a pipe for the driver, because a pipe cannot be read again."""
     if _source is not None and len(contents) <= _LARGEST_SOURCE:
         os.truncate(_source, 0)
         os.pwrite(_source, contents, 0)

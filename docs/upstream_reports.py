@@ -128,7 +128,7 @@ def _steps(witness: Witness, fault: Fault) -> Iterator[str]:
         yield "The program is valid StableHLO: the compiler should accept it, and its module should load.\n"
         yield from _run(witness)
         return
-    if witness.earlier:  # iree-run-module calls a function once
+    if witness.earlier:  # not a command, because iree-run-module calls a function once
         for i, arguments in enumerate(witness.earlier):
             yield f"An earlier call {i + 1}, whose results stay on the device, takes:\n\n{_arrays(arguments)}\n"
         yield f"The call of `main` takes:\n\n{_arrays(witness.arguments)}\n"

@@ -1,7 +1,8 @@
 """Trains a physics-informed network on a bent beam, u'''' = pi^4 sin(pi x), whose solution is sin(pi x).
 
     python examples/pinn_beam.py              # 2000 steps
-    python examples/pinn_beam.py --jax        # compares the times of making and running a step with JAX's
+    python examples/pinn_beam.py --jax        # also runs JAX; for each, prints the time until the first step
+                                              # has run, and the mean time of a later step
 
 The derivatives of u in x up to the fourth are a jet of order 4. The loss contains the text of the jet, and its gradient
 with respect to the weights is reverse mode over Taylor mode.

@@ -1,7 +1,8 @@
 """Integrates the Lorenz system by Taylor series of high order, with steps chosen by the last coefficients.
 
     python examples/taylor_ode.py              # order 20
-    python examples/taylor_ode.py --jax        # compares the times of making and running a step with JAX's
+    python examples/taylor_ode.py --jax        # also runs JAX; for each, prints the time until the first series
+                                               # is computed, and the time of all steps
 
 One compiled program gives all Taylor coefficients of the solution at a point. A step is as long as the last two
 coefficients allow for an error of TOLERANCE (Jorba and Zou, 2005).

@@ -63,7 +63,7 @@ def _part(
     wanted: Sequence[Value | None],
     primals: Sequence[Value],
 ) -> Graph:
-    """The part of `linear` from the tangents `given`, which become its inputs, to the tangents `wanted`.
+    """The part of `linear` between the tangents `given` and the tangents `wanted`. `given` become its inputs.
 
     `given` maps tangents to their primal values. `primals` are the primal values of `wanted`.
     """

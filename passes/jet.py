@@ -68,8 +68,8 @@ def jet_graph(
 ) -> Graph:
     """The graph that computes Taylor coefficients of `outputs` from those of the inputs with the keys `wrt`.
 
-    The inputs of the graph have fresh keys: they are the coefficients of orders 1 to `order` of each entry of `wrt`.
-    Its outputs are the coefficients of orders 0 to `order` of each entry of `outputs`, which are values or references.
+    The inputs of the graph have fresh keys. For each entry of `wrt`, they are its coefficients 1 to `order`. For each
+    entry of `outputs`, a value or a reference, the outputs are its coefficients 0 to `order`.
     An output whose type has no tangents has only its value. Raises `RequestError` if `outputs` or `wrt` names a value
     twice, or if `wrt` names an input that is bound or has no tangent. Other errors are those of `jet`.
     """

@@ -36,7 +36,7 @@ def linear_transpose(
     wrt: Sequence[Value | Reference] | None = None,
     outputs: Sequence[Value | Reference] | None = None,
 ) -> Graph:
-    """The transpose of a linear graph, which maps cotangents of `graph`'s outputs to cotangents of its inputs.
+    """The transpose of a linear graph: it maps cotangents of `graph`'s outputs to cotangents of `graph`'s inputs.
 
     Inactive outputs also become inputs, so that transposing twice gives the original map. `wrt` and `outputs` are
     primal values. With them, only the map from tangents of `wrt` to tangents of `outputs` is transposed, and all other

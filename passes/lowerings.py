@@ -35,7 +35,7 @@ def apply_lowerings(module: IrOp, opset: OpSet) -> None:
     Raises `Unsupported`, with the op and its location, if a custom op has no lowering, and `RuleError` if a lowering is
     circular.
     """
-    if not opset.known:  # only an extended op set has custom ops
+    if not opset.known:  # returns, because only an extended op set has custom ops
         return
     body, functions = module.regions[0].blocks[0], dict[_Kind, str]()
     for function in list(operations(body)) if opset.lowerings else ():

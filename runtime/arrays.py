@@ -254,7 +254,7 @@ def _listed(values: str, type: TensorType) -> Array:
 
 
 def _nested(values: str) -> tuple[list[str], tuple[int, ...]]:
-    """The words of a bracketed list in row-major order, and the shape of the list, which is () for a word."""
+    """The words of a bracketed list in row-major order, and the shape of the list. A word alone has shape ()."""
     words: list[str] = []
     counts = [0]  # the number of items of each open bracket, outermost first
     sizes: dict[int, int] = {}  # the size at each depth

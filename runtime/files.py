@@ -18,7 +18,7 @@ _waiting: ContextVar[dict[str, str] | None] = ContextVar("waiting", default=None
 
 @contextmanager
 def written_together() -> Iterator[None]:
-    """Delays the renaming of the files that `written_whole` writes in the block to the end of the block.
+    """Files that `written_whole` writes in the block get their final names when the block ends.
 
     If the block raises an error, no file is renamed.
 

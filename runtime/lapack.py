@@ -88,9 +88,10 @@ def cholesky(x: Array) -> Sequence[Array]:
 
 
 def _up_to_failure(a: Array) -> Array:
-    """A partial factor of a matrix without a factor: NaN after the largest leading block that has a factor.
+    """The lower Cholesky factor of a matrix that is not positive definite.
 
-    Bisection finds this block.
+    Let n be the size of the largest leading block with a factor, found by bisection. The lower triangle is NaN from
+    column n on.
     """
     done, beyond = 0, len(a) + 1
     while beyond - done > 1:
@@ -134,7 +135,7 @@ def apply_q(packed: Array, tau: Array, c: Array, adjoint: bool) -> Sequence[Arra
 
 
 def with_info(decomposed: Function) -> Function:
-    """Wraps a decomposition. Adds `info` to the results, which are NaN for a matrix that cannot be decomposed."""
+    """Wraps a decomposition. Adds the result `info`. For a matrix that cannot be decomposed, results are NaN."""
 
     def run(x: Array) -> Sequence[Array]:
         failed: Array = ~np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)

@@ -208,7 +208,7 @@ def _reflections(module: rt.VmModule, name: str) -> dict[str, dict[str, str]]:
 
 
 def _parameters(instance: rt.VmInstance, path: str | os.PathLike[str]) -> rt.VmModule:
-    """IREE's parameter module for an archive, which is mapped into memory."""
+    """IREE's parameter module for an archive. It maps the archive into memory."""
     index = rt.ParameterIndex()
     try:
         check_archive(path)

@@ -103,7 +103,7 @@ def run_within(
 
 
 def _feed(process: "subprocess.Popen[bytes]", program: bytes) -> None:
-    """Writes the standard input of a process in a thread, which ends when the process has read the input or has died.
+    """Writes the standard input of a process in a thread. The thread ends when the process has read it or has died.
 
     `Popen.communicate` cannot write the input. After a timeout, Python 3.11 drops the rest and keeps the pipe open, so
     that the process would wait for ever.

@@ -47,7 +47,7 @@ class RequiredSize:
 
     def violation(self, names: Sequence[str], shapes: Shapes) -> str:
         """The error message for inputs with these names and shapes, which violate the relation."""
-        if self.relation == "at_most" and not _reads(self.b):  # the second size is the larger one
+        if self.relation == "at_most" and not _reads(self.b):  # names only a, because b is a constant
             return f"{_size_in_words(self.a, names, shapes)}, at most {_value(self.b, shapes)} is possible: {self.by}"
         if self.relation == "at_most":
             least = (

@@ -56,7 +56,7 @@ def _bounds(array: Array) -> tuple[int, int]:
 
 
 def _merged(pieces: Iterable[tuple[int, int]]) -> list[int]:
-    """The bounds of the union of pieces of memory, in ascending order."""
+    """The union of pieces of memory, as the ascending bounds of its parts."""
     bounds: list[int] = []
     for begin, end in sorted(pieces):
         if bounds and begin < bounds[-1]:

@@ -187,7 +187,7 @@ class Executable:
         is_on_device = any([type(x) is DeviceArray for x in arrays])
         if not self._is_simple:
             check_sizes(self.signature, arrays)
-        if self.donated:  # the function writes to some arguments
+        if self.donated:  # uploads copies, because the function writes to some arguments
             self._check_donated(arrays)
             given = self._device.upload
         if not is_on_device:

@@ -114,9 +114,9 @@ class SignatureValue:
 
 @dataclass(frozen=True)
 class KnownSize:
-    """A dynamic dimension of an input, whose size is a constant plus terms. A term is a factor times another dimension.
+    """The size of a dynamic dimension of an input: a constant plus terms. A term is a factor times another dimension.
 
-    For example, a cotangent has the size of its output, which may be twice the size of an argument.
+    For example, a cotangent has the size of its output, and that may be twice the size of an argument.
     """
 
     input: int

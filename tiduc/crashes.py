@@ -37,7 +37,7 @@ class Crash:
                 return f"tiduc failed ({self.trace.decode(errors='replace').strip().splitlines()[-1]})"
             return f"a library ended tiduc (exit status {os.WEXITSTATUS(self.status)})"
         number = os.WTERMSIG(self.status)
-        if number == signal.SIGALRM:  # set by `progress.time_limit`
+        if number == signal.SIGALRM:  # `progress.time_limit` has set this alarm, so the limit is reached
             return "the file may be damaged: tiduc reached the time limit"
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         return f"tiduc died ({name}{', core dumped' if os.WCOREDUMP(self.status) else ''})"

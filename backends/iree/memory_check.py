@@ -69,7 +69,7 @@ def _without_donation(module: ir.Module | IrOp) -> ir.Operation:
 def _results(
     vmfb: bytes, what: str, program: Lowered, options: Options, device: str, arguments: Sequence[Array]
 ) -> list[list[Array]]:
-    """The results of calls on arrays of the host and of the device. Reads the results after all calls."""
+    """The results of calls with arrays on the host and of calls with arrays on the device, read after all calls."""
     with Module(vmfb, options.target, program.name, [device + POISONED]) as module:
         function = module[program.name]
         given = [np.array(x, order="C") for x in arguments]

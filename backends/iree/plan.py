@@ -9,7 +9,7 @@ Each of these is tried with carries updated in place, then without, and then wit
 attempt compiles the whole program in one run. Each attempt states its reason. An attempt is skipped if its program
 would equal that of another attempt, for example because a group in `needs` changes nothing. `prepare.py` runs the
 passes of an attempt when the attempts before it have failed. If the compiler exceeds its time limit, no further attempt
-is made.
+follows.
 
 Within an attempt, IREE's compiler runs in steps (`steps.py`). `Rerun` lists the reasons to repeat steps in another way.
 If the invariants of an edit of IREE's IR (`modules/edits.py`) do not hold, an edit for speed is skipped, with a remark.

@@ -115,9 +115,9 @@ def _step(loop: CountedLoop, i: int) -> int | None:
 
 
 def increment(x: Value, after: Value | None, outside: Callable[[Value], Value | None]) -> int | None:
-    """The constant integer that an iteration adds to a carry x, whose next value is `after`.
+    """The constant integer that an iteration adds to a carry x. `after` is the next value of x.
 
-    None for any other `after`. `outside` maps an input of the body to its value outside the loop.
+    None if `after` is anything else. `outside` maps an input of the body to its value outside the loop.
     """
     op = None if after is None else after.definition
     if op is None or op.name not in ("stablehlo.add", "stablehlo.subtract"):

@@ -4,7 +4,7 @@
     known.py                    sizes of one value in terms of another's
     required.py, bounds.py      the relations between sizes that each op requires
     checks.py, forms.py         which of these relations a program must check when it runs, and before which op
-    calls.py                    JAX's calls for dynamic sizes, made static
+    calls.py                    JAX's calls for dynamic sizes, replaced by static ops
 
 To support dynamic dimensions in an op, fill its column `sizes` in ../ops/traits.py. If the column says `formula`, add
 the formula to ../shapes/origins.py or results.py. Add further requirements to bounds.py.

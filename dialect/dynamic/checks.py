@@ -295,13 +295,13 @@ class _Translation:
         return all(self._atoms.listed[i][1] in self._argument for i in self._atoms.read_by(form))
 
     def check(self, check: Check) -> Check:
-        """A check of the function, translated."""
+        """A check in the called function, in terms of the call's arguments."""
         if check.relation == COUNT:
             return Check(COUNT, tuple(sorted(map(self.form, check.a))), check.b)
         return Check(check.relation, self.form(check.a), self.form(check.b))
 
     def form(self, form: Form) -> Form:
-        """A size of the function, translated. Requires `is_known(form)`."""
+        """A size in the called function, in terms of the call's arguments. Requires `is_known(form)`."""
         replaced = {i: self._read(i) for i in self._atoms.read_by(form)}
         return self._known.form(as_size(form, self._atoms, replaced))
 

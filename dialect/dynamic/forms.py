@@ -114,7 +114,7 @@ class Check:
 
 
 class Known:
-    """The facts about sizes that hold at a point of a program. `inner` copies them for a region, which adds facts."""
+    """The facts about sizes that hold at a point of a program. `inner` copies them for a region to extend."""
 
     def __init__(self, atoms: Atoms, outer: "Known | None" = None) -> None:
         self.atoms = atoms

@@ -85,7 +85,7 @@ def unless_masked(
 
 def add_masked(b: RecordEmitter, terms: Sequence[Value], depth: int = _DEEPEST) -> Sequence[Value]:
     """Returns fewer terms with the same sum: terms with one mask predicate are added first, and then masked once."""
-    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # the common case
+    if not any([y.definition is not None and y.definition.name == _SELECT for y in terms]):  # so no masks
         return terms
     summands, masks = [], dict[Any, list[tuple[Any, Masked]]]()
     for y in terms:
@@ -217,7 +217,7 @@ def _may_be_infinite(slope: Value) -> bool:
     while waiting:
         x = waiting.pop()
         op = x.definition
-        if not (is_float(x) or is_complex(x)):  # the predicate of a select has no slope
+        if not (is_float(x) or is_complex(x)):  # skips the predicate of a select, because it has no slope
             continue
         if op is None:  # an argument of a function, or of a loop's body
             return True

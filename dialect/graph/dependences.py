@@ -56,7 +56,7 @@ def is_constant(x: IrValue, sources: Collection[str] = ("stablehlo.constant",)) 
 
 
 def awaited_by(op: IrOp) -> set[ir.Operation]:
-    """The ops of an op's block on which the op depends."""
+    """The ops in the same block on which an op depends."""
     block = op.operation.block
 
     def before(op: IrOp) -> list[Any]:

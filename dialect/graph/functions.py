@@ -77,7 +77,7 @@ def new_function(
 
 
 def outline(op: IrOp, name: str, module_body: ir.Block) -> ir.Operation:
-    """Adds a private function that runs a copy of an op to the end of a module. The op captures nothing.
+    """At the end of a module, adds a private function that runs a copy of an op. The op captures nothing.
 
     Returns the function.
     """

@@ -61,9 +61,10 @@ class Definition:
     `operands` are values of any graph, never references. `captures` are the values that the op's regions read from
     outside. `active` flags the operands that depend on the inputs of a linear graph; it is None if no operand does.
 
-    `source` is the `ir.Operation` that holds the regions. It is None for an op without regions, whose attributes are in
-    `given`. The source of an op that was read is the original op, and `given` overrides its attributes. The source of
-    an op that a rule emitted holds regions only; such an op has the location of the op that the rule differentiates.
+    `source` is the `ir.Operation` that holds the regions. It is None for an op without regions; then `given` holds
+    the attributes. The source of an op that was read is the original op, and `given` overrides its attributes. The
+    source of an op that a rule emitted holds regions only; such an op has the location of the op that the rule
+    differentiates.
     """
 
     __slots__ = ("active", "captures", "given", "graph", "location", "name", "operands", "results", "source")
@@ -260,7 +261,10 @@ class Graph:
         return tuple(self.inputs)
 
     def primal_of(self, value: Value) -> Value | None:
-        """The primal value of an input of a linear graph, which is a tangent or cotangent. None for any other value."""
+        """The primal value whose tangent or cotangent is `value`.
+
+        None unless `value` is an input of a linear graph that has a primal value.
+        """
         if value.key is None or not self.input_of:
             return None
         if len(self._primal_of) != len(self.input_of):

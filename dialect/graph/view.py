@@ -100,7 +100,7 @@ class View:
 
     @in_turn
     def built(self, graph: Graph) -> Graph:
-        """Adds a graph that a builder made."""
+        """Adds a graph that a builder has built."""
         graph.module = self._module
         self._outputs[graph.name] = []
         self._unwritten[graph] = None

@@ -132,7 +132,7 @@ def _size(
         if x in sizes and sizes[x] or not parts:
             sizes.setdefault(x, 1)
             stack.pop()
-        elif x in sizes:  # its parts have been counted
+        elif x in sizes:  # the second visit, so its parts have been counted
             sizes[x] = min(MOST + 1, 1 + sum(sizes[part] for part in parts))
             stack.pop()
         else:

@@ -160,7 +160,7 @@ def diagnosed(error: ir.MLIRError, file: str | None = None) -> TiducError:
 
 
 def verify(op: ir.Module | IrOp, location: ir.Location | None = None) -> None:
-    """Raises `InvalidIR` if MLIR's verifier rejects a module or an op that tiduc made.
+    """Raises `InvalidIR` if MLIR's verifier rejects a module or an op that tiduc has created.
 
     `location` is the error's location if the rejected op has none.
     """

@@ -105,7 +105,7 @@ def format_at(path: str) -> Format | None:
 def format_of(contents: bytes) -> Format | None:
     """The format that the bytes of a file show; None if unknown.
 
-    A zip archive is recognized by the names of its members, which are in the directory at its end.
+    A zip archive is recognized by the names of its members, from the directory at its end.
     """
     if contents.startswith(_ZIP):
         members = contents[-_ENDS:]

@@ -114,13 +114,13 @@ def _resources_in(attribute: ir.Attribute) -> list[ir.DenseResourceElementsAttr]
 
 
 def _needed(type_: ir.Type) -> int:
-    """The number of bytes of all elements of a type."""
+    """The number of bytes that all elements of a tensor type take."""
     return int(math.prod(ir.ShapedType(type_).shape)) * element_bytes(type_)
 
 
 @functools.cache
 def element_bytes(type_: ir.Type) -> int:
-    """The number of bytes of one element of a tensor type; a boolean takes one byte. 0 for other types."""
+    """The number of bytes that an element of a tensor type takes: one for a boolean. 0 for other types."""
     if not isinstance(type_, ir.RankedTensorType):
         return 0
     element, parts = type_.element_type, 1
@@ -167,7 +167,7 @@ class _Head:
 
 
 def _sections(contents: bytes | bytearray) -> dict[int, range]:
-    """The range of the bytes of each section of bytecode, by the number of the section."""
+    """Maps the number of each section of bytecode to the range of its bytes."""
     sections = dict[int, range]()
     _, at = _number(contents, len(BYTECODE))  # the version
     at = contents.index(b"\0", at) + 1  # the producer

@@ -20,7 +20,7 @@ Attributes = Mapping[str, ir.Attribute]
 
 
 class AnyModule(Protocol):
-    """A module: an `ir.Module`, or the op view of a module, which a pass receives."""
+    """An `ir.Module`, or the op view of a module. A pass receives the latter."""
 
     @property
     def body(self) -> ir.Block: ...

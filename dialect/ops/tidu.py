@@ -32,8 +32,8 @@ class GraphOp(Tidu.Operation, name="graph", traits=[ir.IsIsolatedFromAboveTrait]
 
     `inputs` holds an input key for each block argument. Equal keys in two graphs denote one input.
 
-    A *linear* graph has three more attributes. `tidu.input_of` and `tidu.output_of` refer to the primal values of its
-    inputs and outputs, which are tangents or cotangents. `tidu.active_outputs` flags the active outputs. Only these are
+    A *linear* graph has three more attributes. Its inputs and outputs are tangents or cotangents; `tidu.input_of`
+    and `tidu.output_of` refer to their primal values. `tidu.active_outputs` flags the active outputs. Only these are
     operands of its `stablehlo.return`.
     """
 

@@ -112,7 +112,7 @@ def dynamic_update_slice(
 
 
 def _zero(b: StablehloBuilder, starts: Sequence[Value]) -> Value:
-    """A zero start index, of the type of the given starts; i32 for a scalar operand, which has no starts."""
+    """A zero start index, of the type of the given starts, or of type i32 if there are none (for a scalar operand)."""
     type_ = starts[0].type if starts else ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
     return b.constant(0, type_)
 

@@ -16,7 +16,7 @@ from tiduc.passes.rules.registry import OpSet
 
 
 def private_builder(view: View, opset: OpSet, prefix: str) -> StablehloBuilder:
-    """A builder of a new private graph, whose name begins with `prefix`."""
+    """A builder of a new private graph. The graph's name begins with `prefix`."""
     b: Any = opset.builder(view, view.fresh(prefix))
     b.graph.attributes["sym_visibility"] = ir.StringAttr.get("private")
     built: StablehloBuilder = b

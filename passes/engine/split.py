@@ -160,7 +160,7 @@ def split(
             continue
         if op is None or not (x in recomputed or x in unbounded):
             read[x] = None
-        elif x in recomputed and op.name == BARRIER:  # the barrier's result is recomputed from its operands
+        elif x in recomputed and op.name == BARRIER:  # reads its operands, because they give its result again
             stack += (y for y in op.reads if y in unbounded)
             read |= dict.fromkeys(y for y in op.reads if y not in unbounded and level.get(y, 2))
         else:

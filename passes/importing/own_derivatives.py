@@ -38,7 +38,7 @@ from tiduc.passes.rules.registry import OpSet
 def keep_functions(module: ir.Module, opset: OpSet) -> list[str]:
     """Sets `FUNCTION` on the functions that must not be inlined. Returns the names of the derivatives among them.
 
-    If a public function names its derivative, its body moves to a private function, which the public function calls.
+    If a public function names its derivative, its body moves to a private function. The public function calls that.
     Raises `ParseError` if a function names both a JVP and a VJP, or a derivative that does not exist or has the wrong
     signature.
     """
@@ -158,7 +158,7 @@ def _signature(function: IrOp) -> tuple[list[ir.RankedTensorType], list[ir.Ranke
 
 
 def _outline_body(function: ir.Operation, name: str, functions: dict[str, ir.Operation]) -> None:
-    """Moves a function's body and its derivative's name to a new private function, which the function then calls."""
+    """Moves a function's body and its derivative's name to a new private function. The function then calls that."""
     inner = next(n for i in count() if (n := f"{name}.body{'_' * i}") not in functions)
     moved = [attribute for attribute in (FUNCTION, SOLVER, *NAMED_GRAPHS) if attribute in function.attributes]
     attributes = {attribute: function.attributes[attribute] for attribute in moved}

@@ -1,4 +1,4 @@
-"""Marks the extrema of a relu, whose derivative at the kink is 0 in every framework; part of import.
+"""Marks the extrema of a relu, because a relu's derivative at the kink is 0 in every framework; part of import.
 
     func.func private @relu(%x: T) -> T           JAX's export of jax.nn.relu. In JAX, the function has its own
       %0 = stablehlo.constant dense<0.0>          derivative, which the export does not contain.

@@ -42,7 +42,7 @@ class KnownSeries(Protocol):
 
 
 def recurrence(series: KnownSeries, op: Definition) -> Callable[[int], Any | None] | None:
-    """A function from k to the coefficient y_k, which reads coefficients of lower orders.
+    """A function from k to the coefficient y_k. It reads coefficients of lower orders.
 
     None for an op without recurrence.
     """

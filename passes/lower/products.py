@@ -141,7 +141,7 @@ def with_ones(op: IrOp, ones: IrOp) -> IrValue | None:
 def _equal_batches(op: IrOp, spread: IrOp) -> list[int]:
     """The indices of the batching dimensions along which the second operand is repeated.
 
-    Empty if making them rows of the first operand would change the order of the result's dimensions.
+    Empty if the result's dimensions would have another order when these are rows of the first operand.
     """
     if op.operands[1] != spread.result or not all(
         x.type.has_static_shape for x in (*op.operands, *spread.operands)

@@ -93,8 +93,9 @@ def _read(record: Loop) -> list[Value]:
 def with_regions(view: View, model: Liveness) -> Liveness:
     """The model of a whole program. Sets `may_split` if no op of the program ends an execution region.
 
-    These ops end a region: loops that are not one kernel, branches, calls, and barriers other than those of recomputed
-    ops. So do sorts, factorizations and custom calls, which `tiduc compile` lowers to loops or puts between barriers.
+    These ops end an execution region: loops that are not one kernel, branches, calls, and barriers other than those of
+    recomputed ops. So do sorts, factorizations and custom calls, because `tiduc compile` lowers them to loops or puts
+    them between barriers.
     """
     for op in model.ops:
         if op.name == BARRIER:

@@ -2,10 +2,10 @@
 
     x1 x2 x3 c3 g3 c2 g2 c1 g1     ->     x1 x2 x3 c3 g3 | c2 g2 c1 g1        g2 and g1 are allocated at |
 
-IREE allocates all results of a region before the region runs. The pass `late_results` for IREE can end a region within
-a program. The values that pass from the first region to the second share one allocation, which is live in both. All
-other values are live between their op and their last reader. Arrays here have one entry per place in the schedule.
-Finding the best place takes linear time in the length of the schedule.
+IREE allocates all results of an execution region before the region runs. The pass `late_results` for IREE can end a
+region within a program. The values that pass from the first region to the second share one allocation, which is live
+in both. All other values are live between their op and their last reader. Arrays here have one entry per place in the
+schedule. Finding the best place takes linear time in the length of the schedule.
 """
 
 from collections.abc import Sequence

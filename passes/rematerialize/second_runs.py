@@ -61,7 +61,7 @@ class _Reruns:
             int, int
         ] = {}  # maps an op to the place of its shared second run in the new schedule
         self.repeated: set[int] = set()  # the ops with second runs, shared or temporary
-        before = peak + 1 if evicted else 0  # these ops stay where they are
+        before = peak + 1 if evicted else 0  # the number of ops at the beginning that do not move
         self.same = before  # the ops before this place are those of the old schedule
         self.place = list(range(before))  # the place of each op in the new schedule
         self.taken = list(range(before))  # the op at each place of the new schedule

@@ -140,7 +140,7 @@ def remainder(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value]:
 def select(b: StablehloBuilder, op: Definition, dx: Tangents) -> Sequence[Value | None]:
     """The tangent of the chosen operand. If a guard selects NaN because a call failed, the tangent is NaN too.
 
-    The logarithm of a determinant has infinite tangents where it is -inf.
+    For the logarithm of a determinant, it is the tangent of a sum of logarithms, infinite where the matrix is singular.
     """
     predicate, x, _ = op.operands
     if sizes_of_pivots(op) is not None:

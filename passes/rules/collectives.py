@@ -187,7 +187,7 @@ def sums(b: StablehloBuilder, op: Definition, values: Tangents, like: Sequence[V
 def gathered(
     b: StablehloBuilder, op: Definition, x: Value, dimension: ir.IntegerAttr, sizes: Sequence[int]
 ) -> Value:
-    """The values of x of all processes of a group of `op`, concatenated along a dimension."""
+    """x of all processes in the group that `op` gives, concatenated along a dimension."""
     attributes = {**among(op), "all_gather_dim": dimension}
     return b.emit("stablehlo.all_gather", (x,), with_shape(x.type, sizes), attributes)
 

@@ -87,12 +87,12 @@ def _symbolic(entry: Any) -> Any:
 
 
 def of_partial(b: StablehloBuilder, result: Value, *values: Value) -> str | None:
-    """Judges a partial derivative of an elementwise op, which must be a value."""
+    """Judges a partial derivative of an elementwise op: it must be a value."""
     return _not_a_value(result, "for this operand; pass None in place of the function if that is meant")
 
 
 def of_side(b: StablehloBuilder, result: object, op: Definition, ct: Value, side: int) -> str | None:
-    """Judges a transpose of a bilinear op, which must be the cotangent of one operand."""
+    """Judges a transpose of a bilinear op: it must be the cotangent of one operand."""
     return _entry(result, op.operands[side], f"cotangent of operand {side}")
 
 

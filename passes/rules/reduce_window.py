@@ -146,7 +146,7 @@ def reduce_window_transpose(
             return None
         back = window.adjoint(shape(x), shape(ct[i]))
         zero, fill = b.zero(with_shape(x.type, [])), combiner("stablehlo.add", element(x))
-        if back.cumulative(shape(ct[i])) is not None:  # compilers recognize a cumulative sum by its padding
+        if back.cumulative(shape(ct[i])) is not None:  # no pad, since compilers recognize sums with padding
             return reduce_window(b, [ct[i]], [zero], back, fill)[0]
         padded = b.pad(ct[i], zero, back.low, back.high, [s - 1 for s in back.base])
         return reduce_window(b, [padded], [zero], back.unpadded(), fill)[0]

@@ -192,7 +192,7 @@ class OpSet:
         def rule(b: Builder, op: Definition, dx: Tangents) -> Sequence[Any | None]:
             if recognised is not None and (tangents := recognised(b, op)) is not None:
                 return tangents
-            if b.tangent_type(op.result.type) is None:  # the result's element type differs from the operands'
+            if b.tangent_type(op.result.type) is None:  # if it is not a float, unlike the operands
                 return [None]
             terms = [b.reapply(op, {i: tangent})[0] for i, tangent in enumerate(dx) if tangent is not None]
             return [terms[0] if len(terms) == 1 else b.sum(terms)]

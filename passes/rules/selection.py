@@ -84,7 +84,7 @@ def take_elements(b: StablehloBuilder, dx: Value, at: Value, otherwise: Value | 
 
 
 def numbers_along(b: StablehloBuilder, x: Value, indices: Value, d: int) -> Value:
-    """The row-major numbers of the elements of x at the given indices along dimension d."""
+    """The row-major (flat) indices of the elements of x at the given indices along dimension d."""
     number, sizes = numbers(b, x), shape(x)
     others = [n for i, n in enumerate(sizes) if i != d]
     first = b.slice(

@@ -119,7 +119,7 @@ def unpadded(
 
     def of_operand() -> Value:
         cropped, start, steps = ct, low, [n + 1 for n in interior]
-        if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # dropped elements get zeros
+        if any(isinstance(n, Size) or n < 0 for n in (*low, *high)):  # drops elements, so these get zeros
             none = [0] * rank(ct)
             cropped = b.pad(ct, b.zeros_like(value), [-n for n in low], [-n for n in high], none)
             start = none

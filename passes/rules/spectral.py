@@ -75,7 +75,7 @@ def sums(b: StablehloBuilder, values: Value, vectors: Mapping[Value, Form]) -> l
         last = max([last, *readers.get(x, ())]) if form.is_vectors else last
     if not outputs or any(x in outputs for x in vectors):  # Taylor mode applies a rule to an op alone
         return None
-    while waiting and waiting[0] <= last:  # from there on, nothing reads vectors
+    while waiting and waiting[0] <= last:  # ends there, because no later op reads vectors
         op = scheduled[heapq.heappop(waiting)]
         try:
             result = outcome(op, forms)

@@ -89,7 +89,7 @@ def svd(b: StablehloBuilder, op: Definition, dx: Tangents) -> list[Value | None]
     no tangent.
     """
     layout, s = VectorLayout.of(settings(op), call_target(op)), op.results[1]
-    if 0 in shape(op.operands[0]):  # the vectors of an empty matrix are constant
+    if 0 in shape(op.operands[0]):  # no tangent, because the vectors of an empty matrix are constant
         return [None] * len(op.results)
     results = op.results if layout.vectors else _with_vectors(b, op, layout)
     u, v = layout.ordered(*results[2:4])

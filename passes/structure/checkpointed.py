@@ -1,6 +1,6 @@
 """A loop that recomputes its residuals from O(log n) checkpoints, which it sets by bisection.
 
-    W    the loop of a program, whose iterations have the carries x_0, x_1, ...
+    W    the loop of a program; its iterations start with the carries x_0, x_1, ...
     T    its reverse pass: runs backwards, and reads x_k in iteration k
     U    the reverse pass of T: runs forwards, and reads x_k and the carries of T in iteration k
 

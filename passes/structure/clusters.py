@@ -259,7 +259,7 @@ def _find_clusters(
     The member's other operands must not depend on the cluster. Extends `separated` by all values that depend on it.
     Sets of clusters are bit masks of their numbers.
     """
-    if all(is_call(member.record) for member in members):  # each call is a cluster of its own
+    if all(is_call(member.record) for member in members):  # since each call is a cluster of its own
         return [Cluster(i, False, [member]) for i, member in enumerate(members)]
     member_of = {op: member for member in members for op in member.records}
     clusters: list[Cluster] = []

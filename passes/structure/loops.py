@@ -36,7 +36,7 @@ def emit_loops(scope: Scope, cluster: Cluster) -> None:
     is_tested = plan.emitter == "stacked" and _leading(scope, cluster).record.cond is not None
     try:
         step = build_step(scope, cluster)
-        if plan.trip_count is not None and not is_tested:  # a condition may read the carries
+        if plan.trip_count is not None and not is_tested:  # else a condition may read the carries
             simplify_slots(scope, cluster, step, plan.trip_count)
         records = Records(scope, cluster, step)
         carries, arrays = EMITTERS[plan.emitter](scope, cluster, step, records)

@@ -177,8 +177,8 @@ def _emit_sweep(
 ) -> list[Any]:
     """Emits a sweep over a segment.
 
-    `state` are the sweep's carries on entry to the segment. `state_below` are those of the sweep below, which enters
-    the segment at the other end.
+    `state` are the sweep's carries on entry to the segment. `state_below` are those of the sweep below, on its
+    entry to the segment at the other end.
 
     Returns the carries after the segment, followed by the sweep's stacks. With `records`, the arrays of all iterations
     follow instead.

@@ -131,11 +131,11 @@ def _build(
     for node in decided.nodes:
         if isinstance(node, Cluster):
             own, within = chosen.get(node.number), scope
-            if own is not None:  # the option also applies to the loops inside
+            if own is not None:  # replaces the scope, because the option also applies to inner loops
                 within = replace(scope, memory=own, structured=of_memory(own))
             b.location = node.ops[0].location
             (emit_loops if isinstance(node.leader, Loop) else _emit_branches)(within, node)
-        elif is_control(node):  # the called graph stays a function
+        elif is_control(node):  # not in a cluster, so the graph that it calls remains a function
             b.location = node.location
             (called,) = branches(view, node).graphs
             results = emit_call(b, scope.structured(called), tuple([local[x] for x in node.operands]))
@@ -219,7 +219,7 @@ def _branch(
 
 
 def _narrowed(scope: Scope, graph: Graph, read: Sequence[int]) -> Graph:
-    """The graph without the inputs that no branch reads. `read` has the numbers of the inputs that are read."""
+    """The graph without the inputs that no branch reads. `read` has the indices of the inputs that are read."""
     if len(read) == len(graph.inputs):
         return graph
     inputs = list(graph.inputs.values())

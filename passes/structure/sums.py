@@ -42,7 +42,7 @@ class Term:
 
 
 class MovedSums:
-    """Moves sums of products out of the loop of a cluster. The constructor changes the loop body.
+    """Moves sums of products out of a cluster's loop. The constructor changes the loop body.
 
     `rows` are the values of an iteration that the loop must stack in addition to those of `records`.
     """
@@ -210,7 +210,7 @@ def _varying(step: ClusterIteration) -> set[Value]:
 
 
 def _with_iterations(product: Definition) -> hlo.DotDimensionNumbers:
-    """The dimension numbers of a product of stacks, which also contracts the first dimension of both."""
+    """The dimension numbers of a product that multiplies stacks: it also contracts the first dimension of both."""
     d = Contraction.of(product)
     batches, summed = ([[i + 1 for i in places] for places in pair] for pair in (d.batches, d.summed))
     return Contraction.new(batches, [[0, *places] for places in summed]).attribute

@@ -1,6 +1,6 @@
 """Emits loops without sequences (`stablehlo.while`), and reads and writes entries of the arrays that they carry.
 
-The iteration is built first, then the test.
+The iteration is built first, then the test. A stack is an array with one entry for each iteration.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from tiduc.passes.structure.scope import Scope
 
 
 class Iteration:
-    """One iteration of a loop as a raw graph, which `b` builds; `outside` maps outer values to inputs of the graph."""
+    """One iteration of a loop. `b` builds its raw graph; `outside` maps outer values to inputs of the graph."""
 
     def __init__(self, scope: Scope) -> None:
         self.b: Any = scope.builder("S")

@@ -91,7 +91,7 @@ def records(journal: Path) -> list[Record]:
 
 
 def ratios(rows: Sequence[Record], kind: str, way: str) -> list[float]:
-    """The ratios of tiduc's figures of a kind to those of another way, where both exist."""
+    """Tiduc's figures of a kind, divided by those of another way, for the rows that have both."""
     return [row[kind][TIDUC] / row[kind][way] for row in rows if way in row[kind] and row[kind][way] > 0]
 
 

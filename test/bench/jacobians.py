@@ -1,4 +1,4 @@
-"""Compares whole Jacobians by tiduc with JAX's jacfwd and jacrev, all compiled by XLA.
+"""Times whole Jacobians by tiduc and by JAX's jacfwd and jacrev, all compiled by XLA.
 
     python test/bench/jacobians.py [--help]
 

@@ -133,7 +133,7 @@ def step_of(net: Net, model: Any) -> Any:
 
 
 def of_module(step: Any, x: Any, t: Any, rate: float) -> Callable[[], float]:
-    """A call of the compiled step. It returns the loss; the state stays on the device."""
+    """A call of the compiled step. It returns the loss. The state remains in the device's memory."""
     from tiduc.runtime.run import Module
 
     loaded = Module(step.compile().vmfb, devices=["local-sync"])  # one thread

@@ -1,7 +1,7 @@
 """Composes random StableHLO programs: a graph of ops on a few small inputs, real or complex.
 
 Every value has a bound on its entries; the inputs have the bound 1.5. A value that may exceed 4 is scaled down, and
-arguments of a function stay away from its poles and branch cuts. All derivatives are therefore moderate, so that
+arguments of a function are away from its poles and branch cuts. All derivatives are therefore moderate, so that
 central differences can judge them, except near a kink.
 """
 
@@ -107,7 +107,7 @@ class Composer:
         return name
 
     def several(self, x: Value, count: int) -> None:
-        """Makes the op of the last line, whose result is x, return `count` results."""
+        """Makes the op of the last line return `count` results. x is its result."""
         self._lines[-1] = self._lines[-1].replace(f"{x.name} =", f"{x.name}:{count} =", 1)
 
     def result(self, x: Value) -> Value:
@@ -219,7 +219,7 @@ class Composer:
 
 
 def composed(random: Random, families: Sequence[Callable[[Composer], Value]], most: int = 8) -> str:
-    """The text of a program of up to `most` ops of these families, and of ops that make operands fit."""
+    """The text of a program. It has up to `most` ops of these families, and ops that make operands fit."""
     c = Composer(random)
     for i in range(c.integer(1, 3)):
         c.inputs.append(Value(f"%x{i}", c.shape(), c.integer(0, 4) == 4, 1.5))

@@ -21,7 +21,7 @@ def body(c: Composer, x: str, y: str, type_: str, prefix: str) -> tuple[list[str
 
 
 def branches(c: Composer) -> Value:
-    """An `if` or `case` on a comparison or a rounded value, whose branches capture values."""
+    """An `if` on a comparison, or a `case` on a rounded value. Its branches capture values."""
     x = c.real()
     y = c.fit(c.real(), x.shape)
     chooser = c.fit(c.real(), ())
@@ -48,7 +48,7 @@ def loop(c: Composer) -> Value:
     y = c.fit(c.real(), x.shape)
     start, count = c.integer(0, 1), c.integer(0, 4)
     numbers = [c.emit(f"stablehlo.constant dense<{n}> : {SCALAR}").name for n in (start, count, 1)]
-    if c.flag():  # the compiler does not know the trip count
+    if c.flag():  # an argument decides, so that the compiler does not know the trip count
         rounded = c.emit(f"stablehlo.convert {c.fit(c.real(), ()).name} : (tensor<f64>) -> {SCALAR}")
         numbers[1] = c.emit(f"stablehlo.add {rounded.name}, {numbers[1]} : {SCALAR}").name
     lines, value = body(c, "%carry", c.choose((y.name, "%carry")), x.type, "w")

@@ -157,7 +157,10 @@ def _limit_memory() -> None:
 
 
 def _answer(connection: Connection, request: Request, first: int, isolated: bool, home: Path) -> None:
-    """Runs an input's operations from number `first` on. Reports the beginning and the end of each."""
+    """Runs an input's operations from number `first` on, or only one if `isolated`.
+
+    Skips the Python operations after a load that failed. Reports the beginning and the end of each.
+    """
     case = case_of(*request)
     is_loaded = True
     for i, operation in enumerate(case.operations):

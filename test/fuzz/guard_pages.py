@@ -212,7 +212,7 @@ def fuzz(
             name, _, arguments_ = journal.read_text(encoding="utf-8").partition("\n")
             yield name, ({answer: 1}, [arguments_])
             left.remove(name)
-        elif len(left) > 1 and "" in answer:  # one of the programs does not compile
+        elif len(left) > 1 and "" in answer:  # one by one, because one of the programs does not compile
             worker.close()
             for one in left:
                 yield from fuzz([one], orders, calls, seed, journal)

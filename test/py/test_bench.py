@@ -78,7 +78,7 @@ def test_torch_functions(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> N
 
 @pytest.mark.more
 def test_gradbench_messages() -> None:
-    """A session with messages as GradBench sends them, one per line, and an answer to each."""
+    """Each message as GradBench sends it, one per line, gets an answer."""
     lse = {"kind": "evaluate", "module": "lse", "input": {"x": [0.0, 1.0], "min_runs": 2, "min_seconds": 0}}
     messages = [
         {"kind": "start", "eval": "lse"},

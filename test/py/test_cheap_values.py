@@ -87,7 +87,7 @@ def test_backends_know_every_barrier_of_a_plan() -> None:
 
 
 def transposed(numbers: str, result: str, reader: str) -> list[int]:
-    """The bytes that the memory model counts for the result of each op. The ops of the function are `reader`."""
+    """The bytes that the memory model counts for the result of each op. `reader` is the function's body."""
     text = f"""func.func @main(%x: tensor<8x16xf32>, %w: tensor<{numbers}xf32>) -> {result} {{
 {reader}
 }}
@@ -199,7 +199,7 @@ def test_a_second_run_takes_no_memory_in_the_kernel_of_its_reader(stored: bool) 
 
 
 def test_elementwise_ops_at_the_peak_recompute_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The memory peak is at the derivative of the last GELU, which a product follows."""
+    """If a product follows the last GELU, the memory peak is at this GELU's derivative."""
     monkeypatch.setattr(cheap, "_SHARE", 1.0)
     assert gradient(head=True).text.count("chlo.erf") == 2 * COUNT
 

@@ -18,7 +18,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sets li
 
 
 def said(folder: Path, line: str) -> str:
-    """The standard error of a shell command, which must fail."""
+    """The standard error of a shell command. Asserts that the command fails."""
     (folder / "f.mlir").write_text(PROGRAM)
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, cwd=folder, check=False

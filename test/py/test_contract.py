@@ -1,4 +1,4 @@
-"""Chains of products in another order: the values stay, and the FLOPs fall."""
+"""Chains of products in another order: the values do not change, and the FLOPs fall."""
 
 from random import Random
 from typing import Any

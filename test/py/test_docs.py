@@ -158,7 +158,7 @@ def test_blocks(page: Path, tmp_path: Path, commands: dict[str, str]) -> None:
 
 
 def run_shell(code: str, directory: Path, where: str, commands: dict[str, str]) -> str | None:
-    """The output of the commands; None for a block of scripts, which are not run."""
+    """The output of the commands. None for a block of scripts, because scripts are not run."""
     lines = [shlex.split(line, comments=True) for line in code.splitlines()]
     scripts = [SCRIPT.match(" ".join(words)) for words in lines]
     if any(scripts):

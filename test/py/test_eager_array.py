@@ -196,7 +196,7 @@ def test_order_three() -> None:
 
 
 def test_backward_that_is_recorded() -> None:
-    """The gradient of a penalty on a gradient: the derivative of sum (d/dx sum x^3)^2 = sum 9 x^4."""
+    """The gradient of a penalty on a gradient is right: sum (d/dx sum x^3)^2 = sum 9 x^4 has the gradient 36 x^3."""
     x = Array([1.0, 2.0], requires_grad=True)
     np.sum(x**3).backward(create_graph=True)
     np.sum(x.grad**2).backward()

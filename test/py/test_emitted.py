@@ -35,7 +35,7 @@ def settings(routine: Routine) -> dict[str, str]:
 
 
 def written(routine: Routine) -> tuple[list[str], list[str]]:
-    """The types of the operands and results of a call of the routine's last target, for two matrices."""
+    """The types of operands and results if the routine's last target is called with two matrices."""
     target = routine.targets[-1]
     real = (
         {"s": "f32", "d": "f64", "c": "f32"}.get(target[7], "f64") if target.startswith("lapack_") else "f64"
@@ -77,7 +77,7 @@ FREE = {"hipsolver_ormqr_ffi": "q", "hip_lu_pivots_to_permutation": "m", "mhlo.t
 
 
 def contradictions(types: list[str], free: int) -> Iterator[tuple[int, str]]:
-    """Pairs of an index in `types` and a wrong type: with another size, element type or rank. Sizes `free` stay."""
+    """Pairs of an index in `types` and a wrong type: with another size, element type or rank. Keeps sizes `free`."""
     for i, type_ in enumerate(types):
         *sizes, element = re.fullmatch(r"tensor<(.*)>", type_)[1].split(
             "x", type_.count("x") - ("complex" in type_)

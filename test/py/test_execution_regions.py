@@ -68,7 +68,7 @@ SORT = """"stablehlo.sort"(%x) <{dimension = 0 : i64}> ({
     ],
 )
 def test_sorts_and_factorizations_end_regions(op: str, may_split: bool) -> None:
-    """IREE ends a region at these ops. `tiduc compile` then ends no other region inside the program."""
+    """IREE ends an execution region at these ops. `tiduc compile` then ends no other one inside the program."""
     program = tiduc.load(
         f"func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{\n %0 = {op}\n return %0 : tensor<4x4xf32>\n}}"
     )

@@ -114,7 +114,7 @@ KINDS = ("dense", "alone", "groups", "batches", "kernel")
     ],
 )
 def test_random_convolutions(kind: str, target: str, seed: int) -> None:
-    """All forms: layouts, strides, dilations, reversals, (negative) paddings, volumes, and groups."""
+    """Draws layouts, strides, dilations, reversals, (negative) paddings, volumes and groups. Compares values."""
     if ":" in target and not {"avx2", "fma"} <= set(features()):
         pytest.skip("this CPU cannot run code for x86-64-v3")
     draw = random.Random(seed)
@@ -249,7 +249,7 @@ def test_dilated_groups_with_few_places() -> None:
 
 
 def test_gradient_of_strided_groups() -> None:
-    """The gradient, toward the image, of a convolution with strides, groups and channels last."""
+    """The gradient toward the image equals XLA's for a convolution with strides, groups and channels last."""
     text = """func.func @main(%x: tensor<1x7x31x16xf32>, %w: tensor<3x3x8x16xf32>) -> tensor<1x4x16x16xf32> {
       %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
         window = {stride = [2, 2], pad = [[1, 1], [1, 1]]}

@@ -78,7 +78,7 @@ def test_second_begins_with_what_the_first_does(text: str, target: str) -> None:
 
 
 def test_parts_of_one_complex_array() -> None:
-    """Parts of one complex array, also inside functions of the parts and inside their transposes."""
+    """Concatenations of the parts of one complex array, of its conjugate and of its adjoint have the right elements."""
     z = A + 1j * B
     actual = tiduc.load(OF_PARTS).compile()(z)
     expected = (z.conj(), z, z.conj().T)

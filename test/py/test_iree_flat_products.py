@@ -101,7 +101,7 @@ def test_products_that_are_read_transposed(name: str) -> None:
 
 
 def test_other_orders_stay() -> None:
-    """A transpose that does not swap all rows with all columns remains."""
+    """A transpose remains if it only reorders the row dimensions of the product."""
     text = (
         product(*FLAT["rows"])
         .replace(

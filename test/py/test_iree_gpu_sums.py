@@ -65,5 +65,5 @@ def test_sums_of_products_in_parts() -> None:
     ids=["rows", "columns", "rows_of_elements", "columns_of_elements", "complex", "start"],
 )
 def test_sums_that_stay(text: str) -> None:
-    """Sums with dynamic shapes, with complex numbers, and with an initial value other than 0."""
+    """`gpu_sums` rewrites no sum with dynamic shapes, of complex numbers, or with an initial value other than 0."""
     assert gpu_sums(parse(text)) == 0

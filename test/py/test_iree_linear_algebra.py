@@ -238,7 +238,7 @@ def test_eig(dtype: Any, n: int) -> None:
 
 
 def test_tridiagonal_solve() -> None:
-    """Matrices with zeros on the diagonal, which need pivoting."""
+    """Solutions are accurate for matrices with zeros on the diagonal, because rows are exchanged."""
     dl, d, du = normal(np.complex128, 3, 2, 7)
     d[:, ::3] = 0
     y = normal(np.complex128, 2, 7, 2)
@@ -249,7 +249,7 @@ def test_tridiagonal_solve() -> None:
 
 @pytest.mark.slow
 def test_perturbed_tridiagonal_solve() -> None:
-    """A singular matrix, as in inverse iteration for the eigenvectors of a tridiagonal matrix."""
+    """With `perturb_singular`, a pivot 0 is replaced by epsilon, as inverse iteration for eigenvectors needs."""
     d, e, y = np.array([1.0, 1, 0, 1]), np.zeros(4), np.ones((4, 1))
     x, w, v = ran(
         lambda d, e, y: (
@@ -264,7 +264,7 @@ def test_perturbed_tridiagonal_solve() -> None:
 
 
 def test_solves_in_blocks() -> None:
-    """Cholesky, LU and their solves, for sizes that exceed a block and are not multiples of a block."""
+    """Cholesky, LU and their solves are accurate for sizes that exceed a block and are no multiples of a block."""
     x, y = normal(np.float64, 70, 70), normal(np.float64, 70, 3)
     spd = x @ x.T + np.eye(70)
 
@@ -313,7 +313,7 @@ def test_pivoted_qr_and_products_of_reflectors() -> None:
 
 
 def test_info() -> None:
-    """The `info` of a positive definite, an indefinite, a singular, a NaN and a zero matrix."""
+    """`info` is nonzero exactly for the matrices for which a factorization fails."""
     x = np.stack([np.eye(4) + 0.1, np.diag([1.0, 2, -3, 4]), np.diag([1.0, 0, 2, 3]), np.eye(4)])
     x[3, 2, 1] = np.nan
     y, *info = tiduc.load(FAILURES).compile()(x, np.zeros(3), np.ones((3, 1)))

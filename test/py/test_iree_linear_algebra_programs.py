@@ -61,7 +61,7 @@ FACTORS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.slow
 def test_on_several_threads() -> None:
-    """Consecutive loops; IREE orders their iterations by data dependence."""
+    """Values are right on several threads, where IREE orders the iterations of consecutive loops by data dependence."""
     a = normal(5, 5)
     a += a.T
     for x in tiduc.load(exported(lambda a: [f(a) for f in FACTORS.values()], a)).compile("cpu-threads")(a):
@@ -71,7 +71,7 @@ def test_on_several_threads() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORS)
 def test_on_vulkan(name: str) -> None:
-    """Runs factorizations of real f32 matrices on Vulkan."""
+    """Factorizations of real f32 matrices on Vulkan have factors whose product is the matrix."""
     skip_without_device("vulkan:llvmpipe")
     a = normal(5, 5).astype(np.float32)
     a += a.T

@@ -70,7 +70,7 @@ NUMBERS: Mapping[str, tuple[str, ...]] = {
 
 
 def marks_of(kind: str, shape: str) -> str:
-    """A program that returns two marks of its argument, and two marks of each of several constants of that type."""
+    """A program that returns two marks of its argument, and two marks of each constant in `NUMBERS[kind]`."""
     type_ = f"tensor<{shape}{kind}>"
     lines, results = [], []
     for i, number in enumerate(NUMBERS[kind]):

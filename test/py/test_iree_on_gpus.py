@@ -105,7 +105,7 @@ def test_sum_of_some_negated_values(view: str) -> None:
 
 @pytest.mark.parametrize("places", [0, 2])
 def test_groups_of_another_element_type(places: int) -> None:
-    """A convolution of bytes that sums in 32 bits. Its result may be empty."""
+    """A convolution of bytes sums in 32 bits. Its result may be empty."""
     y = f"tensor<1x{places}x4xi32>"
     text = f"""func.func @main(%x: tensor<1x2x4xi8>, %k: tensor<1x2x4xi8>) -> {y} {{
       %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f],

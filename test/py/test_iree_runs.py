@@ -1,4 +1,4 @@
-"""Finds all runs (periodic parts) of a sequence, in full length, and fast."""
+"""`runs` finds each periodic part of a sequence in its full length, and quickly."""
 
 import random
 import time

@@ -35,7 +35,7 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_half_products_in_tensor_cores(name: str) -> None:
-    """Products with whole tiles of rows and columns. Zeros pad the summed dimension."""
+    """Products with whole tiles of rows and columns use tensor cores. Zeros pad the contracted dimension."""
     module = parse(PRODUCT.replace("xT>", f"x{name}>").format("100x96", "160x100", "96x160", NUMBERS[1]))
     stage(separate_half_products)(module, CUDA)
     assert gpu_products(module) == 1

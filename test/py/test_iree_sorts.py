@@ -231,7 +231,7 @@ def test_sorted_numbers_are_not_stored(
 
 
 def test_the_gradient_of_a_weighted_sort_takes_one_array() -> None:
-    """The array has the positions of the sorted elements, which the scatter reads. The sum is not padded."""
+    """The array has the positions of the sorted elements, because the scatter reads them. The sum is not padded."""
     n = 10_000
     program = tiduc.load(f"""func.func @main(%x: tensor<{n}xf32>, %w: tensor<{n}xf32>) -> tensor<f32> {{
       %y = "stablehlo.sort"(%x) ({{

@@ -59,7 +59,7 @@ def test_errors_do_not_grow_with_the_number_of_elements(name: str, sums: Joined)
 
 
 def test_gradients_toward_a_bias_before_a_normalization() -> None:
-    """The exact gradient is 0. Only rounding errors remain of its terms, which are about 1."""
+    """The exact gradient is 0. Its terms are about 1, and only rounding errors remain of them."""
     program = tiduc.load(NORMALIZED)
     arguments = [RNG.uniform(-1, 1, s).astype(np.float32) for s in ((3, 5, 19, 17), (5,), (3, 5, 19, 17))]
     (found,) = program.vjp(wrt="b").compile()(*arguments)[-1:]

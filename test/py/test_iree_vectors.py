@@ -186,7 +186,7 @@ def test_convolutions_of_other_sizes_share_code(cases: Sequence[Case]) -> None:
 def test_windows_of_one_element_are_products(batch: int, last: list[str]) -> None:
     """The convolution and its gradients become products.
 
-    With several images, the kernel's gradient stays a vector kernel.
+    With several images, the kernel's gradient is a vector kernel, not a product.
     """
     text, _ = convolved([Case((batch, 16, 56, 56), 24, (1, 1), kind="f32")])
     module = parse(load(text).vjp().text)
@@ -276,7 +276,10 @@ def test_parts_for_threads() -> None:
 
 
 def test_choice_of_tiles() -> None:
-    """A tile fits into the registers, and exceeds the result by few positions and features."""
+    """A tile fits into the registers.
+
+    The tiles that cover the result extend beyond it by few positions and features.
+    """
     assert ImageSums(64, 28 * 57 - 1, 16, 576).best(32) == ImageTile(8, 3)
     assert ImageSums(64, 28 * 57 - 1, 8, 576).best(16) == ImageTile(4, 2)
     assert ImageSums(5, 1000, 16, 576).best(32).features == 5

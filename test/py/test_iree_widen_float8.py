@@ -150,7 +150,7 @@ def elementwise(of: str, every: int) -> dict[str, Given]:
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("of", EACH)
 def test_elementwise(results: Results, of: str, every: int) -> None:
-    """Pairs of all values with every `every`-th value, including zero and NaN. Any bit pattern of NaN counts as NaN."""
+    """Applies ops to all values and each `every`-th value, also zero and NaN. Any bit pattern of NaN counts as NaN."""
     (x, y), actuals = results
     wanted = evaluate(elementwise_ops(of, x.size), [x, y])
     for name, actual, expected in zip([*ELEMENTWISE, *RELATIONS, "finite"], actuals, wanted, strict=True):

@@ -30,7 +30,10 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
 def assert_rounded(found: np.ndarray, wanted: np.ndarray, dtype: type) -> None:
-    """Asserts that the numbers are those wanted in f64, after one or two roundings."""
+    """Asserts that `found` differs from `wanted`, which is in f64, by at most the error of two roundings.
+
+    This is `dtype`'s epsilon times the largest element.
+    """
     error = np.abs(found.astype(np.float64) - wanted) / np.max(np.abs(wanted))
     assert np.max(error) <= float(ml_dtypes.finfo(dtype).eps)
 

@@ -85,7 +85,7 @@ def test_windows_with_channels_last_are_loops(name: str, compiled: Joined) -> No
 
 
 def test_padding_after_a_window_of_all_elements() -> None:
-    """Padding before the array, as in a cumulative sum, and also after the array."""
+    """Sums over windows are right if there is padding both before the array, as in a cumulative sum, and after it."""
     text = """func.func @main(%x: tensor<2xf32>) -> tensor<4xf32> {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = "stablehlo.reduce_window"(%x, %c) <{window_dimensions = array<i64: 2>,

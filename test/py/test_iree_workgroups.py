@@ -71,7 +71,7 @@ def test_the_compiler_gets_functions_last(monkeypatch: pytest.MonkeyPatch, text:
     compile_source(apart, cached=False)
     (lower,) = [i for i, (command, _) in enumerate(runs) if "--compile-from=stream" in command]
     for command, program in runs[:lower]:
-        read = program.partition(b"\n")[2] if "-c" in command else program  # the first line has the functions
+        read = program.partition(b"\n")[2] if "-c" in command else program  # since line 1 has functions
         assert b"vector.fma" not in read and b"\0fma\0" not in read
     assert b"\0fma\0" in runs[lower][1]
     assert len(runs) == (6 if text == PRODUCT else 5)

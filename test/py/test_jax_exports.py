@@ -72,7 +72,7 @@ def test_damaged_sharded_bytecode() -> None:
 
 @pytest.mark.more  # JAX and XLA compile twelve programs
 def test_functions_of_jax_against_mpmath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sample of `jax_exports.py --functions`; the derivative that JAX defines of `erfcx` cancels."""
+    """`hypot` is right. For `erfcx`, an error is expected, because the derivative that JAX defines cancels."""
     pytest.importorskip("mpmath")
     import jax_accuracy
 

@@ -202,7 +202,10 @@ def steps(a: Any, count: Any) -> Any:
 @pytest.mark.more
 @pytest.mark.parametrize("target", [slow("cpu"), "cpu-threads"])
 def test_loops_and_threads(target: str) -> None:
-    """A data-dependent loop with conditionals, called from eight threads, some of which pass a NaN."""
+    """A data-dependent loop with conditionals gives the right values if eight threads call it.
+
+    A call with NaN returns NaN.
+    """
     a = normal(np.float64, 5, 5)
     a = a + a.T
     run = compiled(steps, a, np.int32(3), target=target)

@@ -142,7 +142,7 @@ def _imports(source: str) -> list[tuple[int, str, bool]]:
             elif isinstance(node, ast.ImportFrom):
                 module = "." * node.level + (node.module or "")
                 names.extend((node.lineno, f"{module}.{alias.name}", inside) for alias in node.names)
-            elif not isinstance(node, ast.expr):  # expressions contain no statements
+            elif not isinstance(node, ast.expr):  # skips expressions, because they contain no statements
                 walk(node, inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
     walk(ast.parse(source), False)

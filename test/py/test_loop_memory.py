@@ -72,7 +72,7 @@ def test_same_numbers(name: str) -> None:
     program = tiduc.load(exported(function, *arguments))
     with jax.enable_x64(True):
         wanted = jax.jit(jax.grad(function, (0, 1)))(*arguments)
-    run = xla.by_xla if "1000" in name else evaluate  # the interpreter is slow, but nothing is compiled
+    run = xla.by_xla if "1000" in name else evaluate  # not for long loops, because `evaluate` is slow
     for memory in MEMORIES:
         compare(run(replace(program.grad(), loop_memory=memory).text, arguments), wanted)
 
@@ -281,7 +281,7 @@ def test_bounded(memory: str) -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("varies", [True, False])
 def test_bounded_in_a_loop(memory: str, varies: bool) -> None:
-    """A bounded inner loop, loop-invariant or not. Derivatives of trip counts above the bound are right or NaN."""
+    """The inner loop is bounded, and loop-invariant or not. Beyond the bound, derivatives are right or NaN."""
 
     def f(x: Any) -> Any:
         def until(c: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Sums of products that move out of loops: equal gradients, and loops whose sums stay inside."""
+"""Sums of products that move out of loops: equal gradients, and sums that do not move."""
 
 from collections.abc import Callable
 from typing import Any
@@ -149,7 +149,7 @@ def test_stacked_factors() -> None:
 
 
 def test_large_stacks_are_not_added() -> None:
-    """In a loop of 50 iterations, stacks of a factor would take more bytes than the sum, which therefore stays."""
+    """In a loop of 50 iterations, stacks of a factor would take more bytes than the sum, so the sum does not move."""
 
     def f(xs: Any, w: Any) -> Any:
         def step(h: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""materialize_merge: a flat graph of the requested values, which computes each value once."""
+"""materialize_merge: a flat graph that computes each of the requested values once."""
 
 from typing import Any
 

@@ -295,7 +295,7 @@ def test_the_gradient_of_a_support_vector_machine():
 
 @pytest.mark.more
 def test_a_pipeline_of_scikit_learn():
-    """A scaler before a network. Without a shape for the node after the scaler, torch-mlir ended the process."""
+    """A scaler before a network is imported. Without a shape for its next node, torch-mlir ended the process."""
     pytest.importorskip("skl2onnx")
     from skl2onnx import to_onnx
     from sklearn.neural_network import MLPRegressor

@@ -183,7 +183,7 @@ def test_functions_keep_their_own_derivatives() -> None:
 
 
 class Grouped(nn.Module):  # type: ignore[misc,name-defined]
-    """Products of groups of rows, each with a separate matrix, and an index that is a buffer."""
+    """Multiplies each group of rows by its own matrix (`grouped_mm`). Also indexes the columns of x by a buffer."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ def nested(depth: int, width: int = 2, ops: int = 2) -> str:
 @pytest.mark.parametrize("kind", DERIVATIVES)
 def test_a_derivative_grows_with_the_call_sites(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """14 more levels multiply the number of paths by 16,384. Each time, they add about the same number of bytes."""
-    if kind not in ("jvp", "vjp"):  # makes the texts smaller and the test faster
+    if kind not in ("jvp", "vjp"):  # lowers the limit, so that the texts are smaller and the test faster
         monkeypatch.setattr(split, "MOST_CARRIED", 64)
     sizes = [len(DERIVATIVES[kind](tiduc.load(nested(depth))).text) for depth in (14, 28, 42)]
     first, second = (y - x for x, y in pairwise(sizes))

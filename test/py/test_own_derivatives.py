@@ -36,7 +36,7 @@ func.func private @softplus(%x: {T}) -> {T} attributes {{{named}}} {{
 
 
 def forward(factor: float = 1.0) -> str:
-    """The text of the custom JVP, whose tangent is multiplied by `factor`."""
+    """The text of a custom JVP. It multiplies the tangent by `factor`."""
     return f"""
 func.func private @forward(%x: {T}, %dx: {T}) -> ({T}, {T}) {{
   %0 = call @softplus(%x) : ({T}) -> {T}

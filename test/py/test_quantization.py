@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A quantization: its kind, the weight's rows and columns, the summed dimension, and the element type."""
+    """A quantization: its kind, the weight's rows and columns, the contracted dimension, and the element type."""
 
     kind: str
     sizes: tuple[int, int]

@@ -1,4 +1,4 @@
-"""Large results of a call are IREE's memory, which no argument, constant or other result shares."""
+"""Large results of a call are IREE's memory. No argument, constant or other result shares this memory."""
 
 import gc
 import tracemalloc

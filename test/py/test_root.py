@@ -91,7 +91,7 @@ DERIVATIVES: dict[str, Callable[[Program], Program]] = {
 
 
 def check(text: str, derivative: str) -> None:
-    """Asserts that derivatives by the equation equal derivatives by the ops of the function that solves it."""
+    """Asserts that derivatives by the equation equal derivatives of the ops that solve it."""
     implicit, explicit = (DERIVATIVES[derivative](load(each)) for each in (text, text.replace(ROOT, "")))
     draw = np.random.default_rng(3).standard_normal
     arguments = [np.array(0.4), np.array([0.4, 0.9]).reshape(implicit.inputs[1].type.shape)]

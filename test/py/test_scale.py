@@ -244,7 +244,7 @@ def test_a_chain_of_graphs(backwards: bool) -> None:
 
 
 def test_a_chain_of_references() -> None:
-    """A chain of 2,500 references to one value, through graphs without ops."""
+    """A chain of 2,500 references, through graphs without ops, leads to one value."""
     length = 2_500
     graphs = [
         graph(f"G{i}", [], external("%e", f"@G{i - 1}::@v") + named("%e", "v"), ["%e"])

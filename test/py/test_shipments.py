@@ -152,7 +152,7 @@ def test_identity() -> None:
     changed = text.replace("tanh", "logistic"), text.replace("%1, %x", "%x, %1")
     first, larger, *others = identities(text, text.replace("4x3", "8x3"), *changed)
     assert first == larger and len({first, *others}) == 3
-    with pytest.raises(RequestError, match="an identity has letters"):
+    with pytest.raises(RequestError, match="an identity may have at most 200 characters"):
         train_step(tiduc.load(text), train=["w"], identity='"')
 
 

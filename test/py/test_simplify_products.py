@@ -22,7 +22,7 @@ def product(
     x: Sequence[int], y: Sequence[int], wide: Sequence[int], places: Sequence[int], batches: str, summed: str,
     result: Sequence[int],
 ) -> str:  # fmt: skip
-    """The text of a product of x and of y broadcast to `wide`."""
+    """The text of a program that broadcasts y to `wide` and multiplies x by it."""
     return f"""func.func @main(%x: {tensor(x)}, %y: {tensor(y)}) -> {tensor(result)} {{
       %0 = stablehlo.broadcast_in_dim %y, dims = {list(places)} : ({tensor(y)}) -> {tensor(wide)}
       %1 = stablehlo.dot_general %x, %0, batching_dims = {batches}, contracting_dims = {summed},
@@ -114,7 +114,7 @@ SUM = ["constant", "reduce", "add"]
 
 
 def with_ones(x: Sequence[int], ones: Sequence[int], numbers: str, result: Sequence[int], left: bool) -> str:
-    """The text of a product of x and an array of ones. The ones are the left or the right operand."""
+    """The text of a program that multiplies x by an array of ones. The ones are the left or the right operand."""
     (a, one), (b, other) = [("%ones", ones), ("%x", x)][:: 1 if left else -1]
     return f"""func.func @main(%x: {tensor(x)}) -> {tensor(result)} {{
       %ones = stablehlo.constant dense<1.0> : {tensor(ones)}

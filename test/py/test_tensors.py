@@ -104,7 +104,7 @@ def test_cost_against_nested_modes(order: int, factor: int) -> None:
 
 
 def test_composition() -> None:
-    """The gradient of a sum of third derivatives by reverse mode over Taylor mode."""
+    """Reverse mode over Taylor mode gives the gradient of a sum of third derivatives."""
     x = RNG.standard_normal(4)
     program = load(exported(network, x)).tensor(3)
     *rest, thirds = run(program, [x])

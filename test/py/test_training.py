@@ -90,7 +90,7 @@ func.func private @square(%x: tensor<3xf64>) -> tensor<f64> {
 
 
 def test_a_custom_loss() -> None:
-    """A loss of all outputs of the model. The model and the loss both have a function @square."""
+    """A loss may read all outputs of the model. The model and the loss both have a function @square."""
     program = with_loss(tiduc.load(TWO), tiduc.load(OF_TWO))
     assert [port.name for port in program.inputs] == ["w", "wanted"]
     w, t = RNG.standard_normal(3), RNG.standard_normal(3)

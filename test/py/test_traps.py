@@ -68,7 +68,7 @@ def test_an_output_that_is_another_output_s_operand() -> None:
 
 
 def test_reverse_over_reverse_seeds() -> None:
-    """Reverse over reverse of x^2 with the seeds 5 and 7: d/dx (2 x 5) * 7 = 70."""
+    """Reverse over reverse of x^2 with the seeds 5 and 7 gives d/dx (2 x 5) * 7 = 70."""
     p = program(f"%0 = stablehlo.multiply %x, %x : {F64}", "%0").vjp().vjp("x")
     compare(run(p, [3.0, 5.0, 0.0, 7.0])[-1:], [70])
 

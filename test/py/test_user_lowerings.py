@@ -132,7 +132,7 @@ def test_lowerings_run(mine: OpSet) -> None:
 
 
 def test_lowerings_in_regions_and_of_calls(mine: OpSet) -> None:
-    """Lowerings of an op in a loop, an op with dynamic dimensions, and a custom call. Equal ops share a function."""
+    """An op in a loop, an op with dynamic dimensions, and a custom call are lowered. Equal ops share a function."""
     add_lowering(mine)
 
     @mine.lowering("stablehlo.custom_call @mine.twice")

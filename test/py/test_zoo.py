@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[1] / "zoo"
 
 @pytest.fixture
 def zoo(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
-    """The modules of the harness, which import each other as scripts."""
+    """The modules of the harness. They import each other as scripts."""
     monkeypatch.syspath_prepend(str(FOLDER))
     import entries
     import run

@@ -1,4 +1,4 @@
-"""Compares gradients of all architectures in the installed model packages, computed by IREE, with PyTorch's in f64.
+"""Compares gradients by IREE with PyTorch's gradients in f64, for all architectures in the installed packages.
 
     python test/sweep/architectures.py [JOURNAL] [--seed N --count N] [--only TEXT] [--size SIZE] [--shapes N]
         [--engine none] [--page]
@@ -76,7 +76,7 @@ def known(journal: Path) -> dict[str, Record]:
 
 
 def keep(journal: Path, record: Record) -> None:
-    """Adds a record to the journal file, which other processes may have changed in the meantime."""
+    """Adds a record to the journal file. Keeps what other processes have added to the file in the meantime."""
     records = known(journal) | {record["title"]: record}
     text = "".join(f"{json.dumps(records[title])}\n" for title in sorted(records))
     beside = journal.with_name(f"{journal.name}.{os.getpid()}")

@@ -1,4 +1,4 @@
-"""Compares gradients of random networks, compiled by IREE, with JAX's.
+"""Compares gradients of random networks by IREE with JAX's gradients.
 
     PYTHONPATH=test/py python test/sweep/random_networks.py [--large] [--target TARGET] [--first N] [--count N]
         [--journal FILE] [--show SEED]

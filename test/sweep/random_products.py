@@ -1,4 +1,4 @@
-"""Compares random products, convolutions, sums and windows, compiled for a target, with XLA's in f64.
+"""Compiles random products, convolutions, sums and windows for a target. Compares values with XLA's in f64.
 
     PYTHONPATH=test/py python test/sweep/random_products.py [--target NAME] [--first N] [--seconds S]
 

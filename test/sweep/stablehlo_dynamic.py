@@ -63,7 +63,7 @@ def arguments(text: str) -> tuple[list[Array], int]:
 def refined(text: str, count: int) -> str | None:
     """The program with static shapes, where its first `count` arguments are constants.
 
-    None if dimensions stay dynamic.
+    None if any dimension remains dynamic.
     """
     module = parse(text)
     main = _main(module)

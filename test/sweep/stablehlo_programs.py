@@ -1,4 +1,7 @@
-"""StableHLO's own test programs, whose checks become pairs of results, and the comparison of a pair."""
+"""Makes functions of StableHLO's own test programs.
+
+Each check becomes two results, the checked and the expected value. `agree` compares the two.
+"""
 
 import re
 from collections.abc import Iterator
@@ -96,7 +99,7 @@ def _rewrite(function: Any) -> bool:
         return False
     old = list(block.operations)[-1].operation
     ir.Operation.create("func.return", operands=pairs, ip=ir.InsertionPoint(old))
-    for gone in (old, *checks):  # the function returns some of the checks' operands
+    for gone in (old, *checks):  # the new return has the operands of all checks
         gone.erase()
     types = ir.FunctionType.get([], [x.type for x in pairs])
     function.attributes["function_type"] = ir.TypeAttr.get(types)
@@ -141,7 +144,7 @@ def renamed(module: Any, name: str) -> str | None:
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get(name)
     text = str(functions[0].operation)
     functions[0].operation.attributes["sym_name"] = ir.StringAttr.get("main")
-    return text if text.startswith("func.func") else None  # the others depend on earlier definitions
+    return text if text.startswith("func.func") else None  # else it depends on earlier definitions
 
 
 def agree(x: Any, y: Any, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Compares the gradient of one architecture with PyTorch's, and reports the outcome.
+"""Compares the gradient of one architecture with PyTorch's gradient. Reports the outcome.
 
 The differentiated scalar is `entries.Loss` of the module. PyTorch's results in f64 are the reference. A value or
 gradient in f32 is close if the norm of its error is at most one of these:

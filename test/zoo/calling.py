@@ -54,7 +54,7 @@ def inputs(model: Any, config: Any, size: Size, turned: bool) -> dict[str, torch
     if getattr(config, "model_type", "") in ("clip", "siglip", "blip", "clipseg", "xclip", "clap", "flava"):
         needed += [name for name in ("pixel_values", "input_features") if name in parameters]
     names = dict.fromkeys([*main, *needed, *(name for name in decoder if name in parameters)])
-    batch = 2 if list(names) == ["pixel_values"] else 1  # as for other images: see `images.py`
+    batch = 2 if list(names) == ["pixel_values"] else 1  # two images, because `images.py` also passes two
     return {name: torch.cat([one(name, config, size, turned) for _ in range(batch)]) for name in names}
 
 

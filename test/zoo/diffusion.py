@@ -11,7 +11,7 @@ GENERATIVE = "generative models of images"
 
 
 class Sample(torch.nn.Module):
-    """The first result of a model of diffusers, which takes tensors by position."""
+    """Calls a model of diffusers with tensors by position, and returns the model's first result."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

@@ -3,7 +3,8 @@
     main: y = f(x), z = g(y)      ->      ops: (x) -> f(x), (y') -> g(y')        at y' = the value of y in a run
 
 Each op of a program becomes a function of its own inputs. It is checked at the values that these inputs have in a run
-of the program. All these functions are outputs of one program, whose JVP and VJP check all ops at once.
+of the program. All these functions are outputs of one program, whose JVP and VJP check all ops at once. A site
+(`../tracing/survey.py`) is one result of one op.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -126,7 +127,10 @@ def _reached(t: Traced, positions: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
 @stage
 def _alone(t: Traced, chosen: Mapping[int, tuple[int, ...]]) -> _Alone | None:
-    """The functions of the chosen sites' ops, with arguments from a run; None if no op can be differentiated."""
+    """One program with a copy of each chosen op, and the values that these ops read in the traced run.
+
+    None if no op could be copied.
+    """
     program, module = t.program, clone(t.program.graphs)
     graph = graph_in(module, program.name)
     found = survey(graph)

@@ -49,7 +49,7 @@ def check(
     dtype: str = "f64",
     modes: Sequence[str] = MODES,
 ) -> Iterator[Comparison]:
-    """The comparisons, each yielded as soon as it is made.
+    """Yields each comparison as soon as its values are computed.
 
     With `dtype` "as-is" the program keeps its element types. `modes` are the derivatives to check, "fwd" and "rev".
     Choose "rev" alone for a program that defines its own derivative as a VJP. With `order` 2, the derivatives of the

@@ -209,7 +209,7 @@ def attend(memory_limit: int | None) -> None:
     limit_memory(memory() * 3 // 4 if memory_limit is None else memory_limit)
     for name, ending in ENDINGS.items():
         number = getattr(signal, name, None)  # Windows has no SIGHUP
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # and not ignored, as by nohup
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # else ignored, as by nohup
             signal.signal(number, partial(_end, ending))
 
 

@@ -105,7 +105,7 @@ def read_module(file: str, contents: bytes | None = None, dialects: Collection[s
         return with_choices(_with_calls(imported(file).module))
     if file != "-" and (contents is None or os.path.isfile(file)):
         return with_choices(read(file, dialects))
-    name = "<stdin>" if file == "-" else file  # a pipe cannot be read again
+    name = "<stdin>" if file == "-" else file  # parses `contents`, because a pipe cannot be read again
     return with_choices(parse(read_input(file) if contents is None else contents, name, dialects))
 
 

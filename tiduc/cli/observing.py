@@ -87,7 +87,7 @@ _FORM = (
 
 
 def observed(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds these options to a command, which receives them as `observe`. IR and reports go to standard error."""
+    """Adds these options to a command. The command receives them as `observe`. IR and reports go to standard error."""
 
     @functools.wraps(command)
     def with_options(*, generic: bool, debuginfo: bool, elide_if_larger: int | None, **given: Any) -> R:

@@ -74,7 +74,7 @@ def found_entries(
 def _entries_of(
     program: Function, outputs: Sequence[OutputPort], x: InputPort, given: KnownPatterns
 ) -> list[Entries | None]:
-    """The rows and columns of the nonzeros of each block of one input; None for a block with too many nonzeros."""
+    """For each output, the rows and columns of the nonzeros of its block with x. None if a block has too many."""
     if all((y.name, x.name) in given for y in outputs):
         return [_of_array(y, x, given) for y in outputs]
     linear, tangents = linear_in(program, outputs, x)
@@ -114,7 +114,7 @@ def _of_pattern(pattern: Places | None) -> Entries:
 
 
 class _Indices:
-    """Maps a value of integers to its elements, which the reference interpreter computes once.
+    """Maps a value of integers to its elements. The reference interpreter computes them once.
 
     Returns None for a value that depends on an input or on a stateful op.
     """

@@ -171,7 +171,7 @@ def _terms(rows: Rows, entries: KnownEntries) -> list[tuple[Entries, Entries]] |
 
 
 def _keys(rows: Rows, terms: Sequence[tuple[Entries, Entries]] | None, sizes: tuple[int, int]) -> Numbers:
-    """The sorted flat indices of the nonzeros of a matrix of these sizes. If `terms` is None, all indices."""
+    """The sorted flat indices of the nonzeros in a matrix of these sizes. If `terms` is None, all indices."""
     if terms is not None:
         keys = [of_x[1] * sizes[1] + of_z[1] for of_x, of_z in terms]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *keys]))

@@ -202,7 +202,7 @@ def batched(
             )
         type_ = stacked(port.type, size)
         value = None if isinstance(port.value, Zero) else of[port.value]
-        if value is not None and value.type != type_:  # the output depends on no batched input
+        if value is not None and value.type != type_:  # since it depends on no batched input
             value = b.broadcast_in_dim(value, range(1, rank(value) + 1), type_)
         outputs.append(OutputPort(port.name, type_, Zero(type_) if value is None else value))
     b.finish([])

@@ -66,7 +66,7 @@ def variance(
 
 @functools.cache
 def _reduced_type(name: str, dtype: "np.dtype[Any]") -> "np.dtype[Any]":
-    """The element type of NumPy's reduction of elements of a type."""
+    """The element type of the result if NumPy reduces elements of type `dtype`."""
     result_type: np.dtype[Any] = getattr(np, name)(np.ones(1, dtype)).dtype
     return result_type
 

@@ -44,7 +44,7 @@ def function(program: Program) -> Callable[..., Any]:
 
 
 def called(program: Program, arguments: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """The outputs of a program, which PyTorch can differentiate. `arguments` has all inputs."""
+    """The outputs of a program, as tensors that PyTorch can differentiate. `arguments` has all inputs."""
     parts = parts_for(program, arguments)
     if parts is None:
         return tuple(_Call.apply(program, *arguments))

@@ -85,7 +85,7 @@ def mark_stops(torch: ModuleType, exported: "torch.export.ExportedProgram") -> N
                     raise Unsupported("an export does not record torch.enable_grad inside torch.no_grad")
                 for item in list(node.users):
                     _stop_at(torch, module.graph, item, item, [item])
-            elif node.target is in_place and node.args[0].target is not fresh:  # not a constant
+            elif node.target is in_place and node.args[0].target is not fresh:  # else a constant
                 _stop_at(torch, module.graph, node.args[0], node, [node.args[0], node])
 
 

@@ -111,7 +111,7 @@ def linearize_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the linear graph of a graph, which maps tangents of inputs to tangents of outputs (JVP).
+    """Adds the linear graph of a graph: it maps tangents of inputs to tangents of outputs (JVP).
 
     The tangent of a value `@y` gets the name `@y.tangent`.
     """
@@ -141,7 +141,7 @@ def linear_transpose_in_place(
     name: str | None = None,
     opset: OpSet = OPSET,
 ) -> None:
-    """Adds the transpose of a linear graph, which maps cotangents of outputs to cotangents of inputs (VJP).
+    """Adds the transpose of a linear graph: it maps cotangents of outputs to cotangents of inputs (VJP).
 
     The cotangent of an input `@x` gets the name `@x.cotangent`.
     """

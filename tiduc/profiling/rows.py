@@ -52,7 +52,7 @@ class _Measured(NamedTuple):
 def rows_of(
     dispatches: Sequence[Dispatch], ops: Mapping[int, ComputedOp], calls: Sequence[Call], rates: Rates
 ) -> list[Row]:
-    """The rows, in descending order of time. The cost of an op of several rows counts in the first of them."""
+    """The rows, in descending order of time. An op in several rows counts only in the first of them."""
     rows, counted = list[Row](), set[int]()
     for each in sorted(_measured(dispatches, calls), key=lambda each: -each.seconds):
         own = [ops[n] for n in sorted(each.ops - counted) if n in ops]

@@ -3,7 +3,7 @@
 An op makes a NaN if its result has a NaN and no value that it reads has one. It makes an infinity if its result has an
 infinity and all values that it reads are finite. A value that depends on constants only is no origin: programs have
 such NaNs and infinities on purpose, for example as masks. If an op takes a NaN from a constant into another value, this
-op is the origin.
+op is the origin. A site (`survey.py`) is one result of one op.
 """
 
 from collections.abc import Mapping

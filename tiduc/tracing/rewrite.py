@@ -261,7 +261,7 @@ class _Rewriter:
         return self.replace(op, results[:count])
 
     def replace(self, op: IrOp, results: list[IrValue]) -> list[IrValue]:
-        """Replaces the results of an op, which is erased only at the end: no new value then gets its address."""
+        """Replaces the results of an op. The op is erased only at the end, so that no new value gets its address."""
         for old, y in zip(op.results, results, strict=True):
             old.replace_all_uses_with(y)
         self.replaced.append(op)

@@ -1,4 +1,4 @@
-"""summaries: norms, extremes, and counts of NaNs and infinities, of each array or of each iteration of a loop."""
+"""summaries: norms, extremes, and counts of NaNs and infinities, for each array, or in a loop for each iteration."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +35,10 @@ class Summary:
         self.nans, self.infinities = (np.zeros(sizes, np.int64) for _ in range(2))
 
     def add(self, array: Array, at: slice = slice(None)) -> None:
-        """Fills in the iterations `at` of the outermost loop from their stack; without loops, from the array."""
+        """Summarizes `array`, which holds the values of the iterations `at` of the outermost loop.
+
+        Without loops, it is the one value, and `at` is not used.
+        """
         inner = self.ran.ndim
         sizes, of = array.shape[:inner], array.shape[inner:]
         rows = array.reshape((int(np.prod(sizes)), int(np.prod(of))))

@@ -208,7 +208,7 @@ class _Collector:
         """Adds the tangents or cotangents of the inputs and of the values."""
         t, kind = self.t, f".{OF[derivative]}"
         reached = runs.active(t, self.chosen, wrt)
-        if derivative == "vjp":  # a probe has a static shape
+        if derivative == "vjp":  # only static values, because a probe has a static shape
             reached = [n for n in reached if None not in t.found.sites[n].type.shape]
         shapes = {n: self.values[n].shape for n in reached}
         pieces: Iterable[Piece | Array] = (

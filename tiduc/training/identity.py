@@ -46,7 +46,7 @@ def check_identity(text: str) -> None:
     """Raises `RequestError` if an identity is too long, or has characters that files or C programs cannot hold."""
     if not re.fullmatch(r"[\w.+-]{,200}", text, re.ASCII):
         raise RequestError(
-            f"an identity has letters, digits, '.', '_', '+' and '-', at most 200; not {text!r}"
+            f"an identity may have at most 200 characters, only letters, digits, '.', '_', '+' and '-'; got {text!r}"
         )
 
 

@@ -93,7 +93,7 @@ def _matched(model: Model, inputs: FunctionInputs, layers: Sequence[str]) -> dic
             raise RequestError(f"an adapter needs a linear layer, and {name} is {model.weights[name].ndim}-D")
         matched[layer] = [Layer(each, each) for each in _products(name, inputs[name])]
         if not matched[layer]:
-            raise RequestError(f"no product reads {name}: it has no adapter")
+            raise RequestError(f"no product reads {name}, so it cannot have an adapter")
     return matched
 
 
@@ -108,10 +108,13 @@ def _products(name: str, weight: Tensor, turned: bool = False) -> Iterator[ir.Op
         contracted = f"rhs_contracting_dimensions = [{1 - turned:d}]"
         if use.operand_number != 1 or "batching" in dims or contracted not in dims:
             raise RequestError(
-                f"{op.name} reads {name}, which is not the weight of a torch.nn.Linear: it has no adapter"
+                f"{op.name} reads {name}, which is not the weight of a torch.nn.Linear,"
+                " so it cannot have an adapter"
             )
         if "lhs_contracting_dimensions = [1]" not in dims or op.operands[0].type.rank != 2:
-            raise RequestError(f"the product with {name} is not a product of matrices: it has no adapter")
+            raise RequestError(
+                f"the product with {name} is not a product of matrices, so {name} cannot have an adapter"
+            )
         yield op
 
 

@@ -1,14 +1,16 @@
-"""Frozen weights of linear layers as integers of 8 or 4 bits, with a scale for each group of summed elements.
+"""Stores frozen weights of linear layers as integers of 8 or 4 bits, with one scale for each group of elements.
 
     %w: tensor<6x64xf32>    ->    %codes: tensor<6x64xi8>, %scales: tensor<6x2xf32>          groups of 32
                                   %w = reshape(convert(reshape(%codes)) * broadcast(%scales))
 
-A scale is the largest magnitude of its group over 127, or over 7; a code is the weight over its scale, rounded to
-nearest. Codes of 4 bits are in pairs: the low bits of a byte are a code of the first half of the summed elements, and
-the high bits a code of the second half. `NAME.int8` or `NAME.int4` and `NAME.scales` replace the weight `NAME`. On
-CPUs, `products_in_tiles` computes the weights in parts that stay in a cache; elsewhere, a whole weight may be in memory
-for a while. Sources: Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs" (2023), for the use; Dettmers et
-al., "LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale" (2022), section 2.1.1, for the scales.
+A group is along the contracted dimension. A scale is the largest magnitude of its group over 127, or over 7; a code is
+the weight over its scale, rounded to nearest. With 4 bits, the low bits of a byte are a code of the first half of the
+contracted dimension, the high bits of the second half. Two arrays replace the weight `NAME`: `NAME.scales`, and
+`NAME.int8` or `NAME.int4`. On CPUs, `products_in_tiles` computes the weights in parts that fit into a cache; elsewhere,
+a whole weight may be in memory for a while.
+
+Sources: Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs" (2023), for the use; Dettmers et al.,
+"LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale" (2022), section 2.1.1, for the scales.
 """
 
 import itertools
@@ -41,7 +43,7 @@ _REASON = "quantized"
 
 @dataclass(frozen=True)
 class Quantization:
-    """The number of bits of a code, and the size of a group. The size 0 stands for one group of all summed elements."""
+    """The number of bits of a code, and the size of a group. The size 0 stands for one group of all elements."""
 
     bits: int
     group: int = 0
@@ -65,11 +67,11 @@ class Quantization:
         return (1 << (self.bits - 1)) - 1
 
     def divides(self, count: int) -> bool:
-        """Whether `count` summed elements can be divided into groups, and their codes into bytes."""
+        """Whether a contracted dimension of size `count` can be divided into groups, and its codes into bytes."""
         return count >= _LEAST and count % (self.group or 1) == 0 and count * self.bits % 8 == 0
 
     def coded(self, weight: Array, axis: int) -> tuple[Array, Array]:
-        """The codes and the scales of a matrix whose dimension `axis` is summed."""
+        """The codes and the scales of a matrix. `axis` is the contracted dimension."""
         x = _grouped(weight.astype(np.float64), axis, self.group or weight.shape[axis])
         largest = np.abs(x).max(axis=axis + 1, keepdims=True)
         scales = (largest / self.most).astype(weight.dtype)

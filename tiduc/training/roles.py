@@ -1,4 +1,4 @@
-"""The role of each input of a training step: an attribute of the input, which files keep.
+"""The role of each input of a training step. It is an attribute of the input, so that files keep it.
 
 func.func @main(%w: tensor<3xf32> {tidu.name = "w", tidu.role = "parameter"}, ...)
 """

@@ -32,7 +32,7 @@ def write_trained(model: Model, file: str, state: Mapping[str, Array], output: s
     """Writes the weights of a model, with the values in `state`, to `output`. The suffix of `output` selects the
     format.
 
-    `file` is the file of the model, which was imported with its weights as inputs. Adapters of LoRA are added to the
+    `file` is the file from which the model was imported, with its weights as inputs. Adapters of LoRA are added to the
     weights. Raises `RequestError` if the state does not fit the model, and for a suffix that is not in the list above.
     """
     if not model.weights:

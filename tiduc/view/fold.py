@@ -208,7 +208,7 @@ def drop_inputs_of_one_fold(picture: Picture, scene: Scene) -> None:
 
 
 def _letter(box: Box) -> Hashable:
-    if box.kind == "fold":  # equal for all folds of one kind
+    if box.kind == "fold":  # without `detail`, because folds of one kind are equal
         return box.kind, box.types, box.activity, box.opens
     return box.kind, box.name, box.types, box.detail, box.activity, box.opens
 
@@ -316,7 +316,10 @@ def _replace(
 
 
 def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
-    """The arrow to or from a fold, which has neither slots nor numbered results."""
+    """The arrow with `source` and `target`, where given, as its new ends. These are folds.
+
+    A fold has no numbered results and no slots, so both numbers become 0; an arrow to a fold also loses its label.
+    """
     if source is None and target is None:
         return arrow
     return replace(
@@ -330,7 +333,7 @@ def _merged(arrow: Arrow, source: str | None, target: str | None) -> Arrow:
 def _box(boxes: list[Box], leaving: set[str], inner: Scene, label: str) -> Box:
     """The box of a fold of these boxes.
 
-    Its types are those of the boxes in `leaving`, which have readers outside the fold.
+    Its types are those of the boxes in `leaving`: these boxes have readers outside the fold.
     """
     types = tuple(t for box in boxes if box.id in leaving for t in box.types)
     said = list(dict.fromkeys(box.name for box in boxes if box.name.split()[0] not in _FREQUENT))

@@ -179,7 +179,7 @@ class _Reader:
             if op.name in ("tidu.name", "func.return", "return", "stablehlo.return"):
                 continue
             if op.name == "tidu.external":
-                if op.result not in self.aliases:  # the graph is in another file
+                if op.result not in self.aliases:  # no alias is known, because the graph is in another file
                     self.add(scene, [op.result], kind="outer", name=_spelled(op.attributes["ref"]))
                 continue
             if any(y in self.literals for y in op.results):

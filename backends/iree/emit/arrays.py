@@ -147,7 +147,7 @@ def wide(b: Emitter, x: IrValue, largest: int = _LARGEST) -> IrValue:
 
 
 def tied_to_sizes(b: Emitter, x: IrValue, sizes: Sequence[SizeLike]) -> IrValue:
-    """x with its sizes stated for the compiler, which cannot infer sizes through a barrier."""
+    """x with its sizes stated for the compiler, because the compiler cannot infer sizes through a barrier."""
     if not is_dynamic(x.type):
         return x
     context().allow_unregistered_dialects = True  # MLIR here has no definition of the dialect `flow`

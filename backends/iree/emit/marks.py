@@ -55,7 +55,7 @@ def _is_hidden(x: IrValue) -> bool:
 
 
 def _converted(b: Emitter, numbers: IrValue, zeros: IrValue, x: IrValue) -> IrValue:
-    """Integers of the type of `zeros` as numbers of the element type of x."""
+    """`numbers`, converted to the element type of x. `zeros` has the type of `numbers`."""
     kind = element(x)
     if is_boolean(x):
         return b.compare(numbers, zeros, "NE")

@@ -98,7 +98,7 @@ def starts(
     batch: Sequence[SizeLike],
     rank: int,
 ) -> list[SizeLike]:
-    """The start of a slice in each of the first `rank` dimensions of an operand, for one place in the batch.
+    """Where the slice for one place in the batch starts, in each of the first `rank` dimensions of an operand.
 
     Dimension `vector` of `indices` holds the index vectors. Entry k of a vector is the start in dimension `entries[k]`.
     `batching` maps the operand's batching dimensions to dimensions of `indices`. Slices start at 0 in all other

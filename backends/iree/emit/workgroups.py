@@ -280,7 +280,7 @@ class _Takes(NamedTuple):
 
 
 def _enter(k: Vectors, given: Sequence[IrValue], takes: _Takes, called: str) -> None:
-    """Emits the function of a dispatch, which calls the workgroup's function."""
+    """Emits the function that a dispatch runs. It calls the workgroup's function."""
     *inputs, out = *given[: len(takes.types) - 1], given[-1]
     numbers = [k.cast(n, ir.IndexType.get()) for n in given[len(inputs) : -1]]
     arrays = [
@@ -295,7 +295,7 @@ def _enter(k: Vectors, given: Sequence[IrValue], takes: _Takes, called: str) -> 
 
 
 def _compute(k: Vectors, given: Sequence[IrValue], takes: _Takes, fill: Body) -> None:
-    """Emits the function of a workgroup, which stores one part of the result."""
+    """Emits the function that a workgroup runs. It stores one part of the result."""
     count = len(takes.types)
     *inputs, out = given[:count]
     end = count + len(takes.shared.read)

@@ -6,7 +6,7 @@
                                                        reduce add %s, dimensions = [0]
 
 For CPUs, IREE turns such a reduction or convolution into a `vector.contract` and folds the broadcast into an operand.
-It then rejects the op, because this operand lacks a summed dimension that the other operand has.
+It then rejects the op, because this operand lacks a contracted dimension that the other operand has.
 """
 
 import math

@@ -4,7 +4,7 @@
 
 On NVIDIA's GPUs, IREE 3.13 multiplies f16 and bf16 in tensor cores, in tiles of 16 by 16 elements. With padded tiles,
 some batches of products and some convolutions with one-element windows are wrong. The pass `gpu_products` pads the
-summed dimensions itself and uses only whole tiles of rows and columns, so its products keep f16 and bf16.
+contracted dimensions itself and uses only whole tiles of rows and columns, so its products keep f16 and bf16.
 
 On SPIR-V, IREE or the driver rejects some products for GPUs with cooperative matrices. A barrier follows the
 conversions, because IREE would otherwise fuse them with the product and multiply the narrow types.

@@ -244,7 +244,7 @@ def _is_program(op: IrOp) -> bool:
 
 
 def donated_arguments(function: IrOp) -> dict[int, int]:
-    """Maps the numbers of arguments whose memory is reused to the numbers of the results that reuse it.
+    """Maps the index of each argument whose memory is reused to the index of the result that reuses it.
 
     Raises `ParseError` if the function has too few results.
     """

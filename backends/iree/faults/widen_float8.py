@@ -52,7 +52,7 @@ def _widen(op: IrOp) -> None:
         f32 = ir.F32Type.get()
         replaced = {i: b.convert(x, f32) for i, x in enumerate(op.operands) if is_float8(x)}
         types = [with_element(y.type, f32) if is_float8(y) else y.type for y in op.results]
-        if "algorithm" in op.attributes:  # a product's algorithm names the operands' types
+        if "algorithm" in op.attributes:  # wrong now, because it names the former types of operands
             del op.attributes["algorithm"]
         wide = b.clone(op, replaced, types)
         if op.name == "stablehlo.power":

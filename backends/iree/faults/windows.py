@@ -165,7 +165,7 @@ def pad(b: Emitter, op: IrOp) -> Sequence[IrValue] | None:
     """
     x, value = op.operands
     ends = [*op.attributes["edge_padding_low"], *op.attributes["edge_padding_high"]]
-    if set(x.type.shape) == {1} and not any(ends):  # all padding is between elements
+    if set(x.type.shape) == {1} and not any(ends):  # the pad adds nothing, because there is only one element
         return [x]
     if len(x.type.shape) > 1 and set(x.type.shape) == {1}:
         op.operands[0] = x = b.barrier(x)[0]

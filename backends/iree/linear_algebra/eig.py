@@ -53,7 +53,7 @@ def _schur(p: MatrixProgram, x: Matrix) -> list[Matrix]:
     rounding = total.sqrt * p.epsilon * float(n)
     with p.each(0, n) as i:
         own = t[i, i]
-        if p.kind == "real":  # the small imaginary parts are rounding errors
+        if p.kind == "real":  # then small imaginary parts are set to 0, because they are rounding errors
             own = p.select(rounding >= abs(own.im), own.re, own)
         w[i] = unit * own
     return [w, t, zh, info]
@@ -79,7 +79,7 @@ def _reduce(h: Matrix, zh: Matrix, reflectors: Reflectors, row: Matrix) -> None:
 
 @dataclass(frozen=True)
 class _Sweeps:
-    """The steps of the QR algorithm for t, which also rotate the rows of z^H."""
+    """The steps of the QR algorithm for t. Each step also rotates the rows of z^H."""
 
     t: Matrix
     rotations: shifts.Rotations  # the rotations of z^H

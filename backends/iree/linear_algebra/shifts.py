@@ -162,7 +162,10 @@ class Rotations:
 
 
 def sort_rows(values: Matrix, matrices: Sequence[Matrix], descending: bool = False) -> None:
-    """Sorts the row `values`, and reorders the rows of the matrices alike. Values may be NaN."""
+    """Sorts the row `values`, by default in ascending order. Reorders the rows of the matrices alike.
+
+    Values may be NaN.
+    """
     p, n = values.p, values.columns
     with p.each(0, n) as i:
         at = p.place_of_largest(i, n, lambda j: values[j] if descending else -values[j])

@@ -61,7 +61,7 @@ def decompose(p: MatrixProgram, x: Matrix, *, vectors: int) -> list[Matrix]:
 
 
 def _reduce(a: Matrix, diagonals: shifts.Diagonals, right: Reflectors, left: Reflectors, row: Matrix) -> None:
-    """Reduces a to `diagonals` by reflections from the right and from the left, which it stores."""
+    """Reduces a to `diagonals` by reflections from the right and from the left. Stores the reflections."""
     p, n, m = a.p, a.rows, a.columns
     with p.each(0, n) as i:
         after = i + 1

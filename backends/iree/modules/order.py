@@ -62,7 +62,7 @@ def lowest(arrays: Sequence[LiveArray], fixed: Sequence[Fixed] = ()) -> Allocati
             if best.bytes == live:
                 return best
             top = max(numbers, key=lambda i: places.starts[i] + arrays[i].bytes)
-            if top == order[0]:  # the next order would equal this one
+            if top == order[0]:  # stops, because the next order would equal this one
                 break
             order.remove(top)
             order.insert(0, top)

@@ -45,7 +45,7 @@ def random_dag(seed: int, count: int = 9) -> tuple[list[int], list[list[int]], l
 def lowest_peak(sizes: Sequence[int], needs: Sequence[Sequence[int]], outputs: Sequence[int]) -> int:
     """The lowest peak of all schedules, including recomputation, in MiB. It searches over the sets of live results.
 
-    Outputs stay live once they are computed.
+    An output is live from its op to the end.
     """
     goal = set(outputs)
     total, taken = sum(sizes[i] for i in outputs), [0 if i in goal else n for i, n in enumerate(sizes)]

@@ -51,7 +51,8 @@ class Witness:
 
     def agrees(self, results: Sequence[Array]) -> bool:
         """Whether the results equal the expected results up to the tolerance `rtol`."""
-        nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0  # for sums of numbers near 1
+        # Elements near 0 may be sums of larger numbers, so their error is absolute.
+        nearly = self.rtol if 1e-14 < self.rtol < 1e-9 else 0
         return all(
             np.allclose(y, x, rtol=self.rtol, atol=nearly, equal_nan=x.dtype.kind in "fc")
             for y, x in zip(results, self.results(), strict=True)

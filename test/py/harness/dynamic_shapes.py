@@ -36,7 +36,7 @@ def refined(text: str, arguments: Sequence[Array]) -> str:
     refine = f"stablehlo-refine-arguments{{types={','.join(types)}}}"
     run_passes(module.operation, f"builtin.module({refine})")
     before = ""
-    while (text := str(module)) != before:  # folding one size may make another size known
+    while (text := str(module)) != before:  # repeats, because folding one size may make another size known
         before = text
         run_passes(module.operation, f"builtin.module({_STATIC})")
     return text

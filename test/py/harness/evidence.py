@@ -56,7 +56,7 @@ def _continuous(type_: Any) -> str | None:
 
 
 class Notes:
-    """The records that tests of rules have made so far."""
+    """The records that tests of rules have written so far."""
 
     def __init__(self) -> None:
         self._taken = False
@@ -66,7 +66,7 @@ class Notes:
     def checked(self, recorder: Recorder, order: int) -> None:
         """Records the rules in `recorder` as checked up to an order. The checked derivatives requested these rules.
 
-        Call it before making derivatives of higher order, because these also request rules of ops that rules emit. If a
+        Call it before taking derivatives of higher order, because these also request rules of ops that rules emit. If a
         check fails later, the session fails, and no tables are compared.
         """
         if self._taken:

@@ -1,4 +1,4 @@
-"""The path of examples/, and an import of its scripts, which belong to no package."""
+"""The path of examples/, and an import of its scripts, because they belong to no package."""
 
 import importlib.util
 from pathlib import Path

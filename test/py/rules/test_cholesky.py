@@ -23,7 +23,7 @@ def positive(batch: list[int], n: int, element: str) -> Any:
 def program(batch: list[int], n: int, element: str, lower: bool) -> str:
     """A program that factors the argument.
 
-    It drops the imaginary part of the diagonal, which XLA leaves unspecified.
+    It drops the imaginary part of the diagonal, because XLA leaves this part unspecified.
     """
     sizes = "".join(f"{k}x" for k in [*batch, n, n])
     t, f, i = f"tensor<{sizes}{element}>", f"tensor<{sizes}f64>", f"tensor<{sizes}i32>"

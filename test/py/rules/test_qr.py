@@ -101,7 +101,7 @@ def product(a: Any, tau: Any) -> Any:
 
 
 def test_householder_product() -> None:
-    """Products with more columns than reflectors."""
+    """Derivatives are right if a product has more columns than reflectors."""
     a, tau = random(4, 3, complex_=True), random(2, complex_=True)
     text = exported(lax.linalg.householder_product, a, tau)
     check_rule(text, a, tau, order=1, jax_function=jax.jit(lambda a, tau: product(a, tau)[:, :3]))

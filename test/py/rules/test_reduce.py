@@ -81,7 +81,7 @@ def test_initial_value_that_decides(init: float) -> None:
 
 
 def test_infinities_stay_out() -> None:
-    """Rows of a masked softmax: with numbers and -inf, and with only -inf."""
+    """In a row with a finite maximum, elements -inf get no cotangent. In a row of only -inf, all elements share it."""
     program = load(text("maximum", (2, 3), [1], INF))
     x = np.array([[-np.inf, 1, -np.inf], [-np.inf] * 3])
     dx = np.arange(6.0).reshape(2, 3)

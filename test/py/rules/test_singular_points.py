@@ -151,7 +151,7 @@ def test_derivatives_of_defective_eigenvalues_are_not_finite(x: Any, dx: Any) ->
 
 
 def test_a_simple_eigenvalue_beside_defective_ones() -> None:
-    """The spectral radius of a graph that consists of a chain and a loop."""
+    """The spectral radius of a chain and a loop, as a graph, has the derivative that differences give."""
     x = np.array([[0.0, 1, 0], [0, 0, 0], [0.5, 2, 3]])
     dx = np.random.default_rng(0).standard_normal((3, 3))
     program = load(exported(lambda x: jnp.max(jnp.real(jnp.linalg.eigvals(x))), x))

@@ -167,7 +167,7 @@ class OwnDerivatives:
         *operands: IrValue,
         **parameters: object,
     ) -> object:
-        """Lowers a primitive with one result to a composite of its expansion, which the other rules lower."""
+        """Lowers a primitive with one result to a composite of its expansion. The other rules lower the expansion."""
         from jax.interpreters import mlir
 
         function = functools.partial(primitive.bind, **parameters)

@@ -62,7 +62,7 @@ def if_(nodes: Nodes, node: "onnx.NodeProto") -> list[str] | None:
 
 
 def loop(nodes: Nodes, node: "onnx.NodeProto") -> list[str]:
-    """A loop of known or unknown trip count. The rows of scan outputs need a known or a declared trip count."""
+    """A loop. If its trip count is unknown, the number of rows of each scan output must be declared."""
     graph = node.attribute[0].g
     most, condition = nodes.constant(node, 0), nodes.constant(node, 1)
     initial = list(node.input[2:])

@@ -147,7 +147,7 @@ def _dequantize(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
 def _product(
     nodes: Nodes, node: "onnx.NodeProto", axes: tuple[int, int, int], multiply: Callable[[str, str], str]
 ) -> str | None:
-    """A quantized product; `axes` are the axes of the scale vectors of its operands and of its result."""
+    """A quantized product. Scale vectors lie along `axes`: one axis for each operand, and one for the result."""
     x, sx, zx, w, sw, zw, sy, zy = node.input[:8]
     like = _dtype(nodes, sx)
     to = _dtype(nodes, zy)
@@ -229,7 +229,7 @@ _WITHOUT_DERIVATIVE = frozenset({"CastLike", "Equal", "Greater", "Less", "Shape"
 def pass_through(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     """Applies a node that moves quantized numbers to the floats of these numbers, too. Returns a replacement of a Cast.
 
-    Raises `Unsupported` for an arithmetic node, whose result has no derivative.
+    Raises `Unsupported` for an arithmetic node, because its result has no derivative.
     """
     read = [nodes.renamed.get(x, x) for x in _read_by(node)]
     if not any(x in nodes.floats for x in read) or node.op_type in (*QUANTIZED, *_WITHOUT_DERIVATIVE):

@@ -47,7 +47,10 @@ def _pad(nodes: Nodes, node: "onnx.NodeProto") -> str | None:
     axes = nodes.constant(node, 3)
     shape = nodes.shape(node.input[0])
     if widths is None or (len(node.input) > 3 and node.input[3] and axes is None):
-        raise Unsupported(f"mode {mode} needs constant widths, or a declared shape of the result")
+        raise Unsupported(
+            f"mode {mode} needs constant widths and axes; widths known only at run time need a declared shape"
+            " of the result"
+        )
     along = range(len(shape)) if axes is None else [int(d) % len(shape) for d in axes]
     x, count = node.input[0], len(widths) // 2
     for i, d in enumerate(along):

@@ -139,7 +139,7 @@ def _correct(module: ir.Module) -> None:
 
 
 def _explained(message: str, location: ir.Location | None, module: ir.Module) -> str:
-    """An error message with the ops that have no lowering to StableHLO, made from the pipeline's message.
+    """An error message with the ops that have no lowering to StableHLO, taken from the pipeline's message.
 
     If the op at the location is a constant, the message names the constant's users.
     """

@@ -113,7 +113,7 @@ def _inputs(
         tensor = _tensor_behind(exported, spec)
         if hasattr(spec.arg, "value"):  # a number that the export has made a constant
             graph.erase_node(node)
-        elif tensor is None:  # the tensor is an input of the module
+        elif tensor is None:  # an input of the module, not a tensor that the program holds
             names[node.name] = node.name
         elif not _is_weight(tensor, spec, changed):
             _make_constant(exported.graph_module, node, tensor)

@@ -21,7 +21,7 @@ from tiduc.dialect.shapes.types import shape
 def pointwise(b: Emitter, c: Convolution, planes: Planes) -> IrValue | None:
     """The result, as (batch, features, places). None if the window has several elements, or if the product is small.
 
-    `planes` are the planes of the images, which have channels first.
+    `planes` are the planes of the images, with channels first.
     """
     layout, count = c.layout, math.prod(planes.places)
     sizes = [c.outputs, c.features, count]

@@ -70,7 +70,7 @@ class _DepthwisePart:
         def tile(k: Vectors, place: Sequence[SizeLike], out: IrValue) -> list[IrValue]:
             i, j = k.held(place[0] * form.rows), k.held(place[1] * form.columns)
             sums = self.sums(k, channel, i, j)
-            run = len(sums) if form.columns == columns else form.columns  # sums adjacent in the result
+            run = len(sums) if form.columns == columns else form.columns  # number of adjacent sums
             for begin in range(0, len(sums), run):
                 first = k.held((i + begin // form.columns) * columns + j)
                 for n in range(0, run, k.width):

@@ -92,7 +92,7 @@ class KernelSums:
                 yield tile
 
     def best(self, registers: int, of_one_channel: bool = False) -> KernelTile:
-        """The tile with the fewest cycles, among all tiles or among the tiles with one channel."""
+        """The tile with the fewest cycles, among all tiles or, if `of_one_channel`, among those with one channel."""
         tiles = (t for t in self.tiles(registers) if t.channels == 1 or not of_one_channel)
         return min(tiles, key=self.cycles)
 

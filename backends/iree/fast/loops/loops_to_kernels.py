@@ -248,8 +248,8 @@ _ACCUMULATIONS = PRODUCTS | {"stablehlo.reduce"}
 def _is_carry_of_inner_loop(new: IrValue, old: IrValue) -> bool:
     """Whether a nested loop updates the carry in place: `old` is its initial value and `new` its result.
 
-    A copy would read and write the array of the inner loop, which IREE rejects. If an op reads `old` after the inner
-    loop, the inner loop has an array of its own, and the result is False.
+    IREE would reject a copy, because the copy would read and write the array of the inner loop. If an op reads `old`
+    after the inner loop, the inner loop has an array of its own, and the result is False.
     """
     inner = defined_by(new, "stablehlo.while")
     if inner is None or inner.operands[list(inner.results).index(new)] != old:

@@ -5,9 +5,9 @@
 IREE allocates all results of an execution region before the region runs. The results of a network's gradient are as
 large as the weights. They would take memory while many residuals are still live.
 
-A barrier ends a region. Its operands are the results computed so far and the last computed value. The values that pass
-from the first region to the second share one allocation; the other values of the first region share another. Results
-that are larger than their operands are computed last if this lowers the peak. A model of memory
+A barrier ends an execution region. Its operands are the results computed so far and the last computed value. The values
+that pass from the first region to the second share one allocation; the other values of the first region share another.
+Results that are larger than their operands are computed last if this lowers the peak. A model of memory
 (`passes/rematerialize/liveness.py`) selects the order and the barrier's place. Programs with other barriers, loops or
 branches are not rewritten, because these end regions, too.
 """
@@ -39,12 +39,12 @@ _ENDS_REGIONS = CONTROL | {"func.call"}
 )
 @stage
 def late_results(module: ir.Module | IrOp) -> int:
-    """Ends a region early in each function, in place, if this lowers the peak. Returns the number of functions."""
+    """Ends an execution region early in each function whose peak this lowers. Returns the number of such functions."""
     return sum(map(_end_region, functions_in(module)))
 
 
 def _end_region(function: IrOp) -> bool:
-    """Ends a region early in a function if this lowers the peak. Returns whether it does."""
+    """Ends an execution region early in a function if this lowers the peak. Returns whether it does."""
     if len(function.regions[0].blocks) != 1:
         return False
     block = function.regions[0].blocks[0]
@@ -85,9 +85,10 @@ def _graph(function: IrOp, ops: list[IrOp], last: IrOp) -> Graph:
 
 
 def _put_barrier(model: Liveness, ops: list[IrOp], last: IrOp, place: int) -> None:
-    """Emits a barrier that ends a region after op number `place`.
+    """Inserts a barrier after op number `place`, so that IREE ends an execution region there.
 
-    The barrier takes the results computed so far, and the last computed value that later ops read.
+    Its operands are the function's results computed so far, except constants, and the last computed value that later
+    ops read.
     """
     before, after = set(ops[: place + 1]), {*ops[place + 1 :], last}
     read = {j for reads in model.reads[place + 1 :] for j in reads}

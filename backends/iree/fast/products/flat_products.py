@@ -81,7 +81,7 @@ def _exchange(transpose: IrOp) -> bool:
 
 
 def _flat(b: Emitter, op: IrOp) -> list[IrValue] | None:
-    """The product of reshaped operands. Kept dimensions are merged into one dimension, and so are summed dimensions."""
+    """The product of reshaped operands. Kept dimensions are merged into one, and so are contracted dimensions."""
     y = op.results[0]
     if _stays(op):
         return None

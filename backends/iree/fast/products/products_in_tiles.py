@@ -76,7 +76,7 @@ def is_large(sizes: Sequence[int], count: int = 1) -> bool:
 
 
 def _matrix(x: IrValue, of: Contraction, side: int) -> MatrixOperand | None:
-    """An operand as a matrix. None unless it has exactly one kept and one summed dimension."""
+    """An operand as a matrix. None unless it has exactly one kept and one contracted dimension."""
     batches, summed, kept = of.batches[side], of.summed[side], of.kept(side, len(shape(x)))
     if len(kept) != 1 or len(summed) != 1:
         return None
@@ -97,7 +97,7 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
 
 
 def _with_last(b: Emitter, x: MatrixOperand) -> MatrixOperand:
-    """The operand. If a batch dimension is last, a copy with the summed dimension last."""
+    """The operand. If a batch dimension is last, a copy with the contracted dimension last."""
     if x.last in (x.kept, x.summed):
         return x
     count = len(x.batches)

@@ -1,10 +1,10 @@
 """The product of two matrices in one dispatch, with tiles in vector registers and copies that fit into caches.
 
     for each part of the rows, and of the columns:                           a workgroup
-        for each part of the summed elements:
+        for each part of the contracted dimension:
             copy y's part to the stack, in panels of a tile's columns
             for each tile of rows, each panel:
-                tile += outer product of a column of x and a row of the panel, for each summed element
+                tile += outer product of a column of x and a row of the panel, for each place in that part
 
 A tile has up to 9 rows of three vectors, or 14 rows of two: at most 28 of 32 registers. With 16 registers, a tile has 4
 rows of three vectors, or 6 of two. All tiles of a product have one size, chosen by an estimate of cycles. Rows beyond
@@ -101,11 +101,11 @@ class TilePlan(Generic[N]):
     summed: N
     blocks: Parts[N]  # parts of the rows; an item is a row of tiles
     panels: Parts[N]  # parts of the columns; an item is a panel
-    depths: Parts[N]  # parts of the summed elements
+    depths: Parts[N]  # parts of the contracted dimension
 
     @property
     def numbers(self) -> tuple[N, ...]:
-        """The numbers that the code reads at run time; first the counts of rows, columns and summed elements."""
+        """The numbers that the code reads at run time. The first are the sizes: rows, columns, contracted dimension."""
         of_parts = [n for p in (self.blocks, self.panels, self.depths) for n in (p.count, p.low, p.more)]
         return self.rows, self.columns, self.summed, *of_parts
 
@@ -198,7 +198,7 @@ def in_tiles(b: Emitter, x: MatrixOperand, y: MatrixOperand) -> IrValue:
 
 @dataclass(frozen=True)
 class _Summed:
-    """A part of the summed elements: its index, first element, size, and the panels of y if y is copied."""
+    """A part of the contracted dimension: its index, start, size, and the panels of y if y is copied."""
 
     part: RunTimeSize
     start: SizeLike
@@ -240,7 +240,7 @@ class _Workgroup:
         return ArrayPart(z, [self.batch, self.row, self.column], [1, self.rows, self.columns])
 
     def plus_summed(self, k: Vectors, i: RunTimeSize, z: IrValue) -> Sequence[IrValue]:
-        """Adds the summed elements of part i to the product z. The first part overwrites z."""
+        """Adds the product over part i of the contracted dimension to z. The first part overwrites z."""
         p = self.plan
         s = _Summed(i, k.held(p.depths.start(i)), k.held(p.depths.size(i)))
         s = replace(s, panels=self.in_panels(k, s)) if p.form.copied else s
@@ -273,7 +273,7 @@ class _Workgroup:
 
         def column(k: Vectors, j: SizeLike) -> IrValue:
             j = self.column + i * form.width + j
-            j = j if form.whole else smaller(j, p.columns - 1)  # no op reads beyond the last column
+            j = j if form.whole else smaller(j, p.columns - 1)  # else an op would read beyond the last column
             return y.load(k, y.place(self.batches, j, s.start + at), mask)
 
         def square(k: Vectors, first: RunTimeSize, panels: IrValue) -> Sequence[IrValue]:

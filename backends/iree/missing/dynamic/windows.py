@@ -216,7 +216,7 @@ def _sum_over_places(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue) -> IrVal
 
 
 def _product(b: Emitter, op: IrOp, x: IrValue, kernel: IrValue, groups: int) -> IrValue:
-    """The product of x with one place of a kernel, which contracts features.
+    """The product of x with one place of a kernel. It contracts features.
 
     With groups, the result is (batch, places..., group, out).
     """

@@ -40,7 +40,7 @@ def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
 
 
 def _places(m: int, n: int, offset: int) -> Any:
-    """The flat indices of the elements of a diagonal of an m by n matrix."""
+    """The flat indices of the elements on a diagonal of an m by n matrix."""
     first, start = (0, offset) if offset >= 0 else (-offset, -offset * n)
     count = max(0, min(m - first, n - max(offset, 0)))
     return start + torch.arange(count) * (n + 1)

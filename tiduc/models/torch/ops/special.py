@@ -201,7 +201,7 @@ def log_ndtr(x: torch.Tensor) -> torch.Tensor:
 def _bessel(order: int, x: torch.Tensor, scaled: bool) -> torch.Tensor:
     """The modified Bessel function of the first kind, times exp(-|x|) if `scaled`: DLMF 10.25.2 and 10.40.1.
 
-    Each series is a sum of products of the ratios of its terms.
+    Each term of a series is a product of the ratios of successive terms.
     """
     limit, terms, late = 30.0, 60, 20
     size = x * torch.sign(x)
