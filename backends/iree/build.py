@@ -3,6 +3,7 @@
     build            one program
     build_all        several programs at once
     build_objects    one program, as an object file for a static library, and as a module too if that is requested
+    build_kernel     one kernel in LLVM's dialect, as an object file
     text_after       one program, up to a phase of IREE's compiler
 
 Each function prepares the program, then tries the attempts of the plan (`plan.py`) until IREE accepts one.
@@ -15,7 +16,7 @@ from dataclasses import replace
 from itertools import chain
 
 from tiduc.backends.backend import Lowered, Options
-from tiduc.backends.iree.compile import compile_first, compile_modules, compile_until
+from tiduc.backends.iree.compile import compile_first, compile_kernel, compile_modules, compile_until
 from tiduc.backends.iree.objects import ObjectFile, Objects
 from tiduc.backends.iree.plan import Attempt
 from tiduc.backends.iree.prepare import Prepared
@@ -95,6 +96,19 @@ def build_objects(
     module = _first(Prepared(program, options, flags), options, folder, tell, file)
     assert file.objects is not None
     return file.objects, module
+
+
+def build_kernel(
+    name: str, written: Callable[[str], str], options: Options, flags: Sequence[str] = ()
+) -> bytes:
+    """Compiles a kernel in LLVM's dialect; returns an object file for a static library.
+
+    `written` gives the kernel's module. Its argument is the text of an empty module in which IREE's compiler describes
+    the device (`hal.device.target`). Raises `CompileError` if IREE's compiler refuses the kernel.
+    """
+    return compile_kernel(
+        Source("module {}", options.target, f"@{name}", tuple(flags)), written, options.limits
+    )
 
 
 def text_after(

@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,10 +21,10 @@ from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.iree.compiler_progress import Reported, reported, without_remarks
 from tiduc.backends.iree.modules.job import RECORD_EACH_RUN, RECORDS, said
-from tiduc.backends.iree.objects import ObjectFile
+from tiduc.backends.iree.objects import ObjectFile, as_static_library
 from tiduc.backends.iree.plan import Rerun
 from tiduc.backends.iree.source import Source
-from tiduc.backends.iree.steps import VM, CompilerStep, in_steps
+from tiduc.backends.iree.steps import LOWERED, VM, CompilerStep, in_steps
 from tiduc.backends.iree.targets import Target, find_target
 from tiduc.backends.iree.versions import warn_of_another_version
 from tiduc.dialect.errors import CompileError, RequestError, TiducError, out_of_memory
@@ -77,6 +77,25 @@ def compile_until(source: Source, phase: str, limits: Limits | None = None) -> b
     with scratch_folder() as folder:
         command = [find_tool("iree-compile"), *flags, "-", "-o", "-"]
         return run_or_refuse(command, source, limits, target, environment_of_compilers(folder))
+
+
+def compile_kernel(empty: Source, written: Callable[[str], str], limits: Limits | None = None) -> bytes:
+    """The object file of a kernel. `written` gives the kernel's module for the text of `empty` with a device.
+
+    `empty` is an empty module, with the target and the flags of the kernel. Raises the errors of `compile_module`.
+    """
+    target, limits = find_target(empty.target), limits or Limits()
+    text = written(compile_until(empty, "preprocessing", limits).decode())
+    with scratch_folder() as folder:
+        name = empty.name.removeprefix("@")
+        kernels = os.path.join(folder, f"{name}.o")
+        kernel = replace(empty, stablehlo=as_static_library(text.encode(), name, kernels))
+        command = [find_tool("iree-compile"), *target.flags, *empty.flags, f"--compile-from={LOWERED}"]
+        run_or_refuse(
+            [*command, "-", "-o", os.devnull], kernel, limits, target, environment_of_compilers(folder)
+        )
+        with open(kernels, "rb") as file:
+            return file.read()
 
 
 def run_or_refuse(

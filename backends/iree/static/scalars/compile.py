@@ -1,30 +1,22 @@
 """compile_scalars: a static library of a small program, whose function is one line of scalar or vector ops."""
 
-import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from iree.compiler.tools.binaries import find_tool
 
 from tiduc.backends.backend import Lowered, Options
-from tiduc.backends.iree.compile import compile_until, environment_of_compilers, run_or_refuse
-from tiduc.backends.iree.objects import as_static_library
-from tiduc.backends.iree.source import Source
+from tiduc.backends.iree.build import build_kernel
 from tiduc.backends.iree.static.header import Interface, pattern_definitions, size_of
 from tiduc.backends.iree.static.scalars.arrays import Evaluation, ScalarArray, effective, uniform
 from tiduc.backends.iree.static.scalars.code import ArrayPort, ScalarCode
 from tiduc.backends.iree.static.scalars.numbers import ScalarOps, TooLarge
 from tiduc.backends.iree.static.shared import shared
-from tiduc.backends.iree.steps import LOWERED
-from tiduc.backends.iree.targets import Target, find_target
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.ops.ir_types import IrOp
-from tiduc.runtime.process import Limits, scratch_folder
 from tiduc.runtime.signature import SignatureValue
 
 MOST_OPS = 2**14
@@ -56,14 +48,12 @@ def compile_scalars(
     sizes = sum(size_of(x.type) for x in signature.inputs)
     if others or interface.donated or sizes > MOST_BYTES or not options.fast:
         return None
-    if any(x.type.element not in ("f64", "f32") or not prod(x.type.shape) for x in values):  # type: ignore[type-var]
+    if any(x.type.element not in ("f64", "f32") or not prod(_shape(x)) for x in values):
         return None
     found = scalars_of(program.module.operation, signature.inputs, signature.outputs)
     if found is None:
         return None
-    target = find_target(options.target)
-    written = partial(_module, interface.name, found)
-    kernels = _compiled(interface.name, written, target, flags, options.limits)
+    kernels = build_kernel(interface.name, partial(_module, interface.name, found), options, flags)
     return ScalarKernel(kernels, _host(interface))
 
 
@@ -107,11 +97,11 @@ def _scalars(
         if any(y.lane not in (None, 0) for y in results):
             raise TooLarge("results whose first dimension is not that of places")
         results = [y if y.lane == 0 else ScalarArray(uniform(y.ids, 0), 0) for y in results]
-    ports = [
-        [ArrayPort(x.type.element, _shape(x), y) for x, y in zip(values, arrays, strict=True)]
-        for values, arrays in ((inputs, arguments), (outputs, results))
-    ]
-    return Scalars(numbers, *ports, places)
+    return Scalars(numbers, _ports(inputs, arguments), _ports(outputs, results), places)
+
+
+def _ports(values: Sequence[SignatureValue], arrays: Sequence[ScalarArray]) -> list[ArrayPort]:
+    return [ArrayPort(x.type.element, _shape(x), y) for x, y in zip(values, arrays, strict=True)]
 
 
 def _shape(x: SignatureValue) -> tuple[int, ...]:
@@ -119,26 +109,6 @@ def _shape(x: SignatureValue) -> tuple[int, ...]:
 
 
 # ---- the kernel and its host -----------------------------------------------------------------------------------
-
-
-def _compiled(
-    name: str, written: Callable[[str], str], target: Target, flags: Sequence[str], limits: Limits | None
-) -> bytes:
-    """The object file of a kernel. `written` gives the kernel's module, in LLVM's dialect, for a module with a device.
-
-    IREE's compiler describes the device (`hal.device.target`). Raises `CompileError` if it refuses the module.
-    """
-    limits = limits or Limits()
-    source = Source("module {}", target.name, f"@{name}", tuple(flags))
-    text = written(compile_until(source, "preprocessing", limits).decode()).encode()
-    with scratch_folder() as folder:
-        kernels = os.path.join(folder, f"{name}.o")
-        command = [find_tool("iree-compile"), *target.flags, *flags, "-", "-o", os.devnull]
-        static = replace(source, stablehlo=as_static_library(text, name, kernels))
-        environment = environment_of_compilers(folder)
-        run_or_refuse([*command, f"--compile-from={LOWERED}"], static, limits, target, environment)
-        with open(kernels, "rb") as file:
-            return file.read()
 
 
 def _module(name: str, found: Scalars, described: str) -> str:
