@@ -31,7 +31,7 @@ _PRODUCT, _TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
 
 @stage
 def contract(module: ir.Module) -> None:
-    """Reorders the chains of products of every function of a module, in place."""
+    """Reorders the chains of products in each function, in place."""
     for function in functions_in(module):
         plans = [plan for root in _roots(function) for plan in _reordered(_Chain(root))]
         if PLAN in function.attributes:

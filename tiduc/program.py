@@ -372,7 +372,7 @@ def from_module(
     relu: bool = False,
     equal_within: float | None = None,
 ) -> Program:
-    """The program in an `ir.Module` of `func.func`s, or of graphs that `import_stablehlo` made."""
+    """The program in an `ir.Module` of `func.func`s, or of graphs from `import_stablehlo`."""
     module, entry = entry_in(module, entry)
     imported = import_stablehlo(module, entry, opset, inline, relu, equal_within)
     view = resolve(imported)

@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """A cache of results of type V by keys of type K."""
+    """A cache. Keys have type K, and results type V."""
 
     def get(self, view: View, key: K, compute: Callable[[], V]) -> V:
         """The result for a key. `compute` is called if the view has no result."""

@@ -167,7 +167,7 @@ class _Head:
 
 
 def _sections(contents: bytes | bytearray) -> dict[int, range]:
-    """Maps the number of each section of bytecode to the range of its bytes."""
+    """Maps each section's number in bytecode to the range of the section's bytes."""
     sections = dict[int, range]()
     _, at = _number(contents, len(BYTECODE))  # the version
     at = contents.index(b"\0", at) + 1  # the producer

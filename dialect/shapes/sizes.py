@@ -136,7 +136,7 @@ def any_dynamic(*lists: Iterable[Extent]) -> bool:
 
 
 def product(sizes: Sequence[Extent]) -> Any:
-    """The number of elements of an array of these sizes."""
+    """The number of elements in an array of these sizes."""
     count: Any = 1
     for n in sizes:
         count = count * n

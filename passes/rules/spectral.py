@@ -124,8 +124,8 @@ def couple(
     """Adds the terms of equal values to the tangents of the sums.
 
     `equal` is a mask of the pairs of equal values, without the diagonal. A sum over some of the vectors has no
-    derivative if the value of one of them equals that of another vector. `zeros` returns flags of vectors for which a
-    sum has no derivative for another reason.
+    derivative if the value of a vector in the sum equals that of one outside. `zeros` returns flags of vectors for
+    which a sum has no derivative for another reason.
     """
     coupling = b.select(equal, c, b.zeros_like(c))
     for each in found:

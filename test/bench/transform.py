@@ -83,7 +83,7 @@ def ops(text: str) -> int:
 
 
 def stages(text: str, wrt: int) -> dict[str, float]:
-    """The seconds of each stage of the VJP of `main` with respect to its first inputs.
+    """The seconds that each stage of a VJP takes. The VJP is of `main`, with respect to its first inputs.
 
     As in a `Program`, Python's garbage collector pauses during the stages. "collect" is its time after the last stage.
     """

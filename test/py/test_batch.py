@@ -218,7 +218,7 @@ SUM = """({
     ],
 )
 def test_collective(op: str, attributes: str, after: tuple[int, int], region: str) -> None:
-    """Runs eight processes, each with a batch of its own."""
+    """Eight processes run, and each has its own batch."""
     u = f"tensor<{after[0]}x{after[1]}xf64>"
     body = f'  %y = "stablehlo.{op}"(%x) {region} {{{attributes}}} : (tensor<4x3xf64>) -> {u}'
     program = load(function("%x: tensor<4x3xf64>", body, u))

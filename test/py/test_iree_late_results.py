@@ -45,7 +45,7 @@ def step(batches: int, dtype: Any) -> tuple[Any, list[Any]]:
     [(1, np.float64, False), (3, np.float32, False), (1, np.float64, True)],
 )
 def test_values_of_late_results(target: str, batches: int, dtype: Any, is_donated: bool) -> None:
-    """Runs f64, batches of f32, and donated moments, each with one thread and with several threads."""
+    """Values are right in f64, for batches of f32, and with donated moments, on one thread and on several threads."""
     f, arguments = step(batches, dtype)
     flat = [arguments[0], *arguments[1], *arguments[2]]
     with jax.enable_x64():

@@ -66,7 +66,7 @@ def test_half_products_in_tensor_cores(name: str) -> None:
 def test_types_of_operands(shapes: tuple[str, ...], numbers: str, settings: Settings, element: str) -> None:
     """On CUDA and SPIR-V, bf16 products get f32 operands, unless tensor cores compute them in whole tiles.
 
-    On other targets, the operands stay bf16.
+    On other targets, the operands are bf16.
     """
     module = parse(PRODUCT.replace("xT>", "xbf16>").format(*shapes, numbers))
     stage(separate_half_products)(module, settings)

@@ -20,7 +20,7 @@ STABLE = "{dimension = 0 : i64, is_stable = true}"
 def sorts(
     operands: str, results: str, types: Sequence[str], comparator: str = LESS, attributes: str = STABLE
 ) -> str:
-    """The text of a sort of arrays of six elements. The first array, the keys, has f64 elements."""
+    """The text of a program that sorts arrays of six elements. The first array, the keys, has f64 elements."""
     elements = [t.replace("6x", "") for t in types]
     arguments = ", ".join(
         f"%{x}: {t}" for t, pair in zip(elements, ("ab", "cd", "ef"), strict=False) for x in pair

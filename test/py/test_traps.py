@@ -221,7 +221,7 @@ def test_two_linearizations_share_no_keys() -> None:
 
 
 def test_two_linearizations_do_not_merge() -> None:
-    """Linear graphs with fresh inputs stay separate: each has its own tangent."""
+    """Linear graphs with fresh inputs are not merged: each has its own tangent."""
     view = view_of(EXP_AX)
     one, two = (linearize(view, [("F0", "p3")], ["x"], OPSET) for _ in range(2))
     wanted = [*one.outputs, *two.outputs]

@@ -72,7 +72,7 @@ def test_first_pages_fit_a_window(command: list[str], tmp_path: Path) -> None:
 
 
 def test_still_pictures_show_ops() -> None:
-    """The PNG of a gradient shows ops of the program and of its transpose. The page, which opens parts, has parts."""
+    """A gradient's PNG shows ops of the program and ops of the transpose. The page, which opens parts, has parts."""
     program = tiduc.load(EXAMPLES / "mlp_f32.mlir")
     derived, module = program.vjp(), program.view.module
     assert derived.graphs is module

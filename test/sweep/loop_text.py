@@ -1,7 +1,7 @@
 """Writes StableHLO on small arrays of many element types: ops, regions, and conversions between kinds.
 
 If numbers must be exact, sums and products are clamped to small integers, which every element type can represent. If
-derivatives are needed, tanh is applied to sums and products instead. Values in loops then stay bounded and smooth.
+derivatives are needed, tanh is applied to sums and products instead. Values in loops are then bounded and smooth.
 """
 
 import math

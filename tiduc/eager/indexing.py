@@ -1,6 +1,6 @@
 """Indexing of eager values by NumPy's rules, reading and writing.
 
-An index of integers and of slices of step 1 becomes a dynamic slice. An index with arrays, booleans or other steps
+An index with integers and slices of step 1 becomes a dynamic slice. An index with arrays, booleans or other steps
 becomes a gather at flat positions, which NumPy itself computes. Positions are operands, not constants, so `x[i]` in a
 loop is a single op that is compiled once.
 """

@@ -220,7 +220,7 @@ def _is_whole(x: object, memory: int) -> bool:
 
 
 def _strided(x: torch.Tensor) -> Geometry | None:
-    """The geometry of a result that is dense but not contiguous. None for others, which are made contiguous."""
+    """The geometry of a result that is dense but not contiguous. None for others: these are returned as contiguous."""
     return None if x.is_contiguous() or not _is_dense(x) else _geometry(x)
 
 

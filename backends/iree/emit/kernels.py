@@ -211,7 +211,7 @@ class Kernel(Emitter):
     def contraction(
         self, x: IrValue, y: IrValue, output: IrValue, maps: Sequence[ir.AffineMap], tiles: ir.Attribute
     ) -> IrValue:
-        """Adds sums of products of elements of x and y to `output`, as a loop nest (`linalg.generic`).
+        """Multiplies elements of x and y, and adds the products to `output`, as a loop nest (`linalg.generic`).
 
         The innermost loop runs over the terms of a sum. `maps` gives the places in x, y and the output for the indices
         of the nest. `tiles` is a `compilation_info` with tile sizes. Elements of x and y may be narrower than those of

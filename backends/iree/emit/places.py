@@ -14,7 +14,7 @@ from tiduc.dialect.ops.ir_types import IrOp, IrValue
 
 
 class Places:
-    """The rows of an operand that a scatter updates. Sizes may be unknown at compile time."""
+    """The rows that a scatter updates in an operand. Sizes may be unknown at compile time."""
 
     def __init__(self, b: Emitter, scatter: IrOp) -> None:
         d = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])

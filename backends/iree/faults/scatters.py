@@ -144,7 +144,7 @@ def scattered(b: Emitter, op: IrOp, table: IrValue, where: IrValue, new: IrValue
 def _one_by_one(
     b: Emitter, op: IrOp, tables: list[IrValue], where: IrValue, news: list[IrValue]
 ) -> list[IrValue]:
-    """Scatters rows of several operands with a loop over the elements of the updates."""
+    """Scatters rows into several operands, by a loop over the updates' elements."""
     count, width = shape(news[0])
 
     def body(b: Emitter, i: IrValue, *tables: IrValue) -> Sequence[IrValue]:

@@ -1,6 +1,6 @@
 """Random small programs of branches, loops and calls over f64 scalars and pairs, as StableHLO text.
 
-All values stay bounded, because most ops are sines, cosines and tanhs. A loop ends after a few iterations: by a counter
+All values are bounded, because most ops are sines, cosines and tanhs. A loop ends after a few iterations: by a counter
 of any type, direction and step, by a bound known only at run time, or by a condition on a value.
 """
 

@@ -82,7 +82,7 @@ def with_stand_ins(text: str) -> str:
 
 
 def check_platform(function: Callable[..., Any], x: Any, platform: str, on_cpu: Any = None) -> None:
-    """Compares the derivatives of an export for another platform with JAX's derivatives on the CPU.
+    """Takes derivatives of an export for another platform. Compares them with JAX's derivatives on the CPU.
 
     `on_cpu` is the function to run on the CPU if the other platform uses another algorithm.
     """

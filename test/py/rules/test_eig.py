@@ -95,7 +95,7 @@ def test_second_derivatives_at_equal_values_are_not_finite(of: Any) -> None:
 
 
 def test_components_that_tie() -> None:
-    """A real eigenvector stays real, even if two components have the largest magnitude."""
+    """A real eigenvector is returned as real, even if two components have the largest magnitude."""
     x = np.array([[0.0, 1.0], [1.0, 0.0]])
     _, v, _, dv = run(load(exported(RIGHT, x)).jvp(), [x, matrix(2, 2)])
     np.testing.assert_allclose(np.abs(v), np.sqrt(0.5))

@@ -108,7 +108,7 @@ def _window_sums(
 
 
 def _pads(nodes: Nodes, node: "onnx.NodeProto", ceil_mode: bool) -> tuple[list[int], list[int]]:
-    """The padding before and after, enlarged so that the last windows stay inside."""
+    """The padding before and after. With `ceil_mode`, enlarged so that the last windows stay inside."""
     given, sizes = nodes.attributes(node), nodes.sizes(node.input[0])[2:]
     rank = len(sizes)
     pads = list(given.get("pads", [0] * 2 * rank))

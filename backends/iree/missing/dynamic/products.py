@@ -1,4 +1,4 @@
-"""dot_general with dynamic dimensions, as a product of matrices or as sums of products of elements."""
+"""dot_general with dynamic dimensions, as a product of matrices, or as elementwise products and sums."""
 
 import math
 from collections.abc import Sequence
