@@ -157,6 +157,7 @@ class ScalarCode:
     def _constant(self, i: int, number: ScalarOp) -> str:
         kind = self._kind(number.kind)
         value = self._numbers.value(i)
+        assert value is not None, "a constant has a value"
         digits = 16 if number.kind == "f64" else 8
         bits = f"0x{int.from_bytes(value.tobytes(), 'little'):0{digits}X}"
         text = f"{bits} : {kind}) : {kind}" if self._width == 1 else f"dense<{bits}> : {kind}) : {kind}"

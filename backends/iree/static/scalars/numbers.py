@@ -95,12 +95,14 @@ class ScalarOps:
     def zero(self, kind: str) -> int:
         return self._of(ScalarOp(ZERO, kind, ()))
 
-    def value(self, i: int) -> Any:
+    def value(self, i: int) -> np.generic | None:
         """The value of a constant; None for other numbers."""
         number = self.all[i]
-        if number.name == ZERO:
-            return KINDS[number.kind](0)
-        return np.frombuffer(number.operands[0], KINDS[number.kind])[0] if number.name == CONSTANT else None
+        if number.name not in (CONSTANT, ZERO):
+            return None
+        data = number.operands[0] if number.name == CONSTANT else bytes(8)
+        found: np.generic = np.frombuffer(data, KINDS[number.kind])[0]
+        return found
 
     def is_zero(self, i: int) -> bool:
         """Whether a number is a zero of the structure."""
@@ -113,8 +115,8 @@ class ScalarOps:
         found = self._short(name, operands)
         if found is not None:
             return found
-        values = [self.value(i) for i in operands]
-        if all(value is not None for value in values):
+        values = [value for value in map(self.value, operands) if value is not None]
+        if len(values) == len(operands):
             return self._folded(name, kind, values)
         if name not in UNARY | BINARY | COMPARISONS | {"select", "convert"}:
             raise TooLarge(name)
