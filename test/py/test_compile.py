@@ -328,7 +328,7 @@ def test_limits_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         seen.append((options.limits, options.cached))
         return b"module"
 
-    monkeypatch.setattr("tiduc.cli.execution.build", built)
+    monkeypatch.setattr("tiduc.cli.libraries.build", built)
     command = ["compile", str(tmp_path / "f.mlir"), "-o", os.devnull]
     limited = [*command, "--compile-timeout", "0.5", "--compile-memory", "7", "--no-cache"]
     assert run(command) == run(limited) == 0

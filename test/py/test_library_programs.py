@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,15 @@ from cases.random_numbers import rng, seed
 from harness.static_libraries import run_library
 
 from tiduc.backends.backend import Options
-from tiduc.backends.iree import objects
 from tiduc.backends.iree.elf import NO_KERNELS
+from tiduc.backends.iree.objects import ObjectFile
 from tiduc.backends.iree.static import host
 from tiduc.backends.iree.static.library import compile_library
+from tiduc.backends.iree.steps import LOWERED, SCHEDULED
 from tiduc.cli import run as cli
 from tiduc.dialect.errors import CompileError
 from tiduc.loading import load
+from tiduc.runtime.process import Ended
 from tiduc.training.step import train_step
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
@@ -146,15 +149,16 @@ def test_host_code_is_refused_before_kernels_are_compiled(
 ) -> None:
     """The error names the op of host code that cannot be translated, and the line of the program that needs it."""
     monkeypatch.delitem(host._TRANSLATE, "cf.assert")
-    ran, run = [], objects._run
+    phases: list[str] = []
+    reached = ObjectFile.reached
 
-    def counted(*given: object) -> bytes:
-        ran.append(given)
-        return run(*given)  # type: ignore[arg-type]
+    def recorded(self: ObjectFile, command: Any, run: Any, folder: str, phase: str, text: bytes) -> Ended:
+        phases.append(phase)
+        return reached(self, command, run, folder, phase, text)
 
-    monkeypatch.setattr(objects, "_run", counted)
+    monkeypatch.setattr(ObjectFile, "reached", recorded)
     (tmp_path / "sizes.mlir").write_text(SIZES)
     with pytest.raises(CompileError, match=r"cf.assert on the host is not supported") as refused:
         compile_library(load(tmp_path / "sizes.mlir").lower(), "net", Options("x86_64", fast=False))
     assert "sizes.mlir:" in refused.value.location
-    assert len(ran) == 1 and "--compile-to=stream" in ran[0]
+    assert phases[-1] == SCHEDULED and LOWERED not in phases

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tiduc.backends.backend import ENGINES
-from tiduc.cli import execution, run, running
+from tiduc.cli import libraries, run, running
 from tiduc.program import Program
 
 PROGRAM = """
@@ -25,7 +25,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     def compiled(*_: object, **__: object) -> None:
         raise AssertionError("the program was compiled")
 
-    monkeypatch.setattr(execution, "build", compiled)
+    monkeypatch.setattr(libraries, "build", compiled)
     monkeypatch.setattr(running, "build", compiled)
     monkeypatch.setattr(Program, "lower", compiled)
     monkeypatch.setattr(Program, "compile", compiled)
