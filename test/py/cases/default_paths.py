@@ -300,7 +300,11 @@ OTHERWISE: dict[tuple[str, str], str] = {
     ("batch", "--batch-size"): "batch f.mlir --batch-size 3",
     ("check", "--expect"): "check mlp_f32.mlir --expect mlp_f32.npz",
     ("calibrate", "--target"): "calibrate --target cpu -o rates.json",
-    ("trace", "--only"): "trace f.mlir --only 4 --first-bad --iterations 2 --limit 1 --picture trace.svg",
+    ("trace", "--weights"): "trace imported.mlir --weights imported.npz",
+    (
+        "trace",
+        "--only",
+    ): "trace f.mlir --only exponential --first-bad --iterations 2 --limit 1 --picture trace.svg",
     ("profile", "--calls"): "profile f.mlir --calls 2 --trace trace.json --json",
     (
         "compile",
