@@ -254,7 +254,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="PROBLEM", help="by default all")
     parser.add_argument("--seconds", type=float, default=2.0, help="of calls for each problem")
-    parser.add_argument("--flags", default="-O1", help="of the C compiler for CasADi's code")
+    parser.add_argument("--flags", default="-O2", help="of the C compiler for CasADi's code")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
