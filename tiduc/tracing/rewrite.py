@@ -229,7 +229,7 @@ class _Rewriter:
         results: list[IrValue] = list(new.results)
         current.update(zip(inside, results[count + 1 :], strict=True))
         if (trips := Trips(region)) in current:
-            b = IrEmitter(_after(new), op.location)
+            b = IrEmitter(ir.InsertionPoint(op), op.location)  # after `new`
             current[trips] = b.maximum(current[trips], results[count])
         return self.replace(op, results[:count])
 
@@ -320,9 +320,3 @@ def _end(block: ir.Block, returned: Sequence[IrValue]) -> None:
     old = terminator(block)
     ir.Operation.create(TERMINATOR, operands=returned, loc=old.location, ip=ir.InsertionPoint(old))
     old.erase()
-
-
-def _after(op: ir.Operation) -> ir.InsertionPoint:
-    """The place after an op, which is not the last of its block."""
-    ops = list(operations(op.block))
-    return ir.InsertionPoint(next(after for each, after in zip(ops, ops[1:], strict=False) if each == op))

@@ -3,7 +3,8 @@
 (x..., dx...) -> (y..., dy...)    a JVP                (x..., cy...) -> cx...    a VJP
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,69 +38,61 @@ class MakeDerivative(Protocol):
     With `forward`, a VJP makes only the outputs, so that it is faster to trace.
     """
 
-    def __call__(self, captured: int, rejected: frozenset[int], forward: bool = False) -> Derivative: ...
+    def __call__(
+        self, captured: int = 0, rejected: Collection[int] = (), forward: bool = False
+    ) -> Derivative: ...
 
 
 HINT = "from_jax(..., custom_derivatives=False) differentiates the ops of all functions"
 
 
-def jvp_of(
-    jax: ModuleType,
-    bound: Traceable,
-    inputs: Avals,
-    results: Avals,
-    captured: int,
-    rejected: frozenset[int],
-    forward: bool = False,
-) -> Derivative:
-    """The function (x..., dx...) -> (y..., dy...), and the types of its arguments.
+@dataclass(frozen=True)
+class CalledFunction:
+    """A function that JAX can trace, with the types of its arguments and of its results."""
 
-    The function ignores tangents of the `rejected` inputs.
-    """
-    moving = [i for i in range(len(inputs)) if i not in rejected]
+    jax: ModuleType
+    bound: Traceable
+    inputs: Avals
+    results: Avals
 
-    def function(*given: "Array") -> list["Array"]:
-        tangents = iter(given[len(inputs) :])
-        dx = [next(tangents) if is_smooth(x) else _zero(jax, x) for x in inputs]
-        along = _along(bound, given[: len(inputs)], moving)
-        y, dy = jax.jvp(along, [given[i] for i in moving], [dx[i] for i in moving])
-        return [*y, *(each for each, like in zip(dy, results, strict=True) if is_smooth(like))]
+    def jvp(self, captured: int = 0, rejected: Collection[int] = (), forward: bool = False) -> Derivative:
+        """The function (x..., dx...) -> (y..., dy...), which ignores tangents of the `rejected` inputs."""
+        jax, inputs = self.jax, self.inputs
+        moving = [i for i in range(len(inputs)) if i not in rejected]
 
-    return function, (*inputs, *filter(is_smooth, inputs))
+        def function(*given: "Array") -> list["Array"]:
+            tangents = iter(given[len(inputs) :])
+            dx = [next(tangents) if is_smooth(x) else _zero(jax, x) for x in inputs]
+            along = _along(self.bound, given[: len(inputs)], moving)
+            y, dy = jax.jvp(along, [given[i] for i in moving], [dx[i] for i in moving])
+            return [*y, *(each for each, like in zip(dy, self.results, strict=True) if is_smooth(like))]
 
+        return function, (*inputs, *filter(is_smooth, inputs))
 
-def vjp_of(
-    jax: ModuleType,
-    bound: Traceable,
-    inputs: Avals,
-    results: Avals,
-    captured: int,
-    rejected: frozenset[int],
-    forward: bool = False,
-) -> Derivative:
-    """The function (x..., cy...) -> cx..., and the types of its arguments.
+    def vjp(self, captured: int = 0, rejected: Collection[int] = (), forward: bool = False) -> Derivative:
+        """The function (x..., cy...) -> cx....
 
-    Cotangents of the `rejected` inputs and of the `captured` arrays are zero. JAX conjugates cotangents of complex
-    numbers, and tiduc does not.
-    """
-    numpy = jax.numpy
-    moving = [i for i in range(captured, len(inputs)) if i not in rejected]
+        Cotangents of the `rejected` inputs and of the first `captured` inputs are zero. JAX conjugates cotangents of
+        complex numbers, and tiduc does not.
+        """
+        jax, inputs, numpy = self.jax, self.inputs, self.jax.numpy
+        moving = [i for i in range(captured, len(inputs)) if i not in rejected]
 
-    def function(*given: "Array") -> list["Array"]:
-        cotangents = iter(given[len(inputs) :])
-        cy = [numpy.conj(next(cotangents)) if is_smooth(y) else _zero(jax, y) for y in results]
-        along = _along(bound, given[: len(inputs)], moving)
-        y, pullback = jax.vjp(along, *(given[i] for i in moving))
-        if forward:
-            return list(y)
-        of = dict(zip(moving, pullback(cy), strict=True))
-        return [
-            numpy.conj(of[i]) if i in of else numpy.zeros(x.shape, x.dtype)
-            for i, x in enumerate(inputs)
-            if is_smooth(x)
-        ]
+        def function(*given: "Array") -> list["Array"]:
+            cotangents = iter(given[len(inputs) :])
+            cy = [numpy.conj(next(cotangents)) if is_smooth(y) else _zero(jax, y) for y in self.results]
+            along = _along(self.bound, given[: len(inputs)], moving)
+            y, pullback = jax.vjp(along, *(given[i] for i in moving))
+            if forward:
+                return list(y)
+            of = dict(zip(moving, pullback(cy), strict=True))
+            return [
+                numpy.conj(of[i]) if i in of else numpy.zeros(x.shape, x.dtype)
+                for i, x in enumerate(inputs)
+                if is_smooth(x)
+            ]
 
-    return function, (*inputs, *filter(is_smooth, results))
+        return function, (*inputs, *filter(is_smooth, self.results))
 
 
 def hoisted(jax: ModuleType, function: Traceable, types: Avals) -> tuple[Traceable, list["Array"]]:

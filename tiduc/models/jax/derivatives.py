@@ -26,6 +26,7 @@ from tiduc.models.jax.dependence import identity
 from tiduc.models.jax.derivative_functions import (
     HINT,
     Avals,
+    CalledFunction,
     Derivative,
     LoweringRules,
     MakeDerivative,
@@ -34,8 +35,6 @@ from tiduc.models.jax.derivative_functions import (
     forget_traces,
     hoisted,
     is_smooth,
-    jvp_of,
-    vjp_of,
 )
 from tiduc.models.jax.identity import RuleKeys
 from tiduc.models.jax.lineax_solves import LineaxSolve
@@ -147,8 +146,8 @@ class OwnDerivatives:
         if level == self._levels:
             return "", dict.fromkeys(smooth, _too_deep(called, level))
         bound = functools.partial(primitive.bind, **primitive.get_bind_params(parameters))
-        derivative_of = jvp_of if attribute == DERIVATIVES[0] else vjp_of
-        make = functools.partial(derivative_of, self._jax, bound, inputs, called.out_avals)
+        function = CalledFunction(self._jax, bound, inputs, called.out_avals)
+        make = function.jvp if attribute == DERIVATIVES[0] else function.vjp
         rejected, name = self._rejected(make, inputs, parameters), ""
         if attribute == DERIVATIVES[1]:
             rejected |= dict.fromkeys([i for i in smooth if i < parameters["num_consts"]], _CAPTURED)
@@ -175,7 +174,7 @@ class OwnDerivatives:
             name = f"{_PREFIX}{len(self.collected)}"
             inputs = [self._jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ctx.avals_in]
             bound: Traceable = lambda *x: [primitive.bind(*x, **parameters)]  # noqa: E731
-            given = jvp_of(self._jax, bound, inputs, ctx.avals_out, 0, frozenset())
+            given = CalledFunction(self._jax, bound, inputs, ctx.avals_out).jvp()
             self.collected.append(OwnDerivative(name, DERIVATIVES[0], *given, level + 1, len(inputs)))
             function = self._jax.lax.composite(function, name)
         chosen = ctx.module_context.lowering_parameters
@@ -273,7 +272,7 @@ class OwnDerivatives:
         arguments = (*types, *map(self._jax.typeof, constants))
         fixed = call.without_tangents() | set(range(len(types), len(arguments)))
         run = _of_first(bound, len(types))
-        given = jvp_of(self._jax, run, arguments, ctx.avals_out, 0, frozenset(fixed))
+        given = CalledFunction(self._jax, run, arguments, ctx.avals_out).jvp(rejected=fixed)
         self.collected.append(OwnDerivative(name, DERIVATIVES[0], *given, level + 1, len(arguments)))
         composite = self._jax.lax.composite(whole, name)
         return lambda *given: composite(*given, *constants)

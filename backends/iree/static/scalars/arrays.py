@@ -16,19 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_mlir import ir
 
-from tiduc.backends.iree.static.scalars.numbers import BINARY, KINDS, UNARY, ScalarOps, TooLarge
+from tiduc.backends.iree.static.scalars.numbers import KINDS, ScalarOps, TooLarge
 from tiduc.dialect.graph.functions import functions_in, symbol
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.ops.contractions import Contraction
 from tiduc.dialect.ops.ir_types import IrOp, IrValue
+from tiduc.dialect.ops.traits import ASSOCIATIVE, ELEMENTWISE
 from tiduc.dialect.ops.verify import SEED
 
-_ELEMENTWISE = UNARY | BINARY | {"and", "or", "xor", "not", "select", "convert", "clamp", "compare"}
 _MOST_WORK = 2**20
 """The most elements and products of all ops together, which take about a second."""
 
 _DEEPEST = 50
-_ASSOCIATIVE = frozenset("add multiply maximum minimum and or".split())
 
 
 Ids = NDArray[np.int64]
@@ -81,7 +80,7 @@ class Evaluation:
             raise TooLarge(f"a value of type {type_}")
         self._spend(math.prod(type_.shape))
         tangent = any(x.tangent for x in xs)
-        if name in _ELEMENTWISE:
+        if op.name in ELEMENTWISE:
             found = self._elementwise(op, name, xs)
         elif name in _RULES:
             found = _RULES[name](self, op, xs)
@@ -238,14 +237,15 @@ class Evaluation:
             raise TooLarge("a reduction")
         x, first = xs
         self._spend(x.ids.size)
-        body = list(operations(op.regions[0].blocks[0]))
-        name = body[0].name.removeprefix("stablehlo.")
+        body = op.regions[0].blocks[0]
+        inner, *others = operations(body)
         if (
-            len(body) != 2
-            or name not in _ASSOCIATIVE
-            or set(body[0].operands) != set(op.regions[0].blocks[0].arguments)
+            inner.name not in ASSOCIATIVE
+            or set(inner.operands) != set(body.arguments)
+            or [list(each.operands) for each in others] != [list(inner.results)]
         ):
             raise TooLarge("a reduction")
+        name = inner.name.removeprefix("stablehlo.")
         along = sorted(op.attributes["dimensions"])
         if x.lane in along:
             raise TooLarge("a reduction of places")

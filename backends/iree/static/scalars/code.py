@@ -4,24 +4,26 @@ The function has the interface of IREE's kernels. Its bindings are the arguments
 Results must not overlap arguments. With lanes, a loop computes several places at once, as vectors.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tiduc.backends.iree.static.scalars.arrays import ScalarArray
-from tiduc.backends.iree.static.scalars.numbers import COMPARISONS, CONSTANT, INPUT, ZERO, ScalarOp, ScalarOps
+from tiduc.backends.iree.static.scalars.numbers import (
+    COMPARISONS,
+    CONSTANT,
+    INPUT,
+    OPERATORS,
+    ZERO,
+    ScalarOp,
+    ScalarOps,
+)
 
 _STATE = (
     '!llvm.struct<"iree_hal_executable_dispatch_state_v0_t", '
     "(i32, i32, i16, i16, i32, i32, i16, i8, i8, ptr, ptr, ptr)>"
 )
 _POINTER = "{llvm.align = 16 : i64, llvm.noalias, llvm.nonnull, llvm.noundef}"
-_ARITHMETIC = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
-_CALLED = {
-    "sqrt": "sqrt", "abs": "fabs", "sine": "sin", "cosine": "cos", "exponential": "exp", "log": "log", "tanh": "tanh",
-    "power": "pow", "maximum": "maximum", "minimum": "minimum",
-}  # fmt: skip
-_COMPARED = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
 
 
 @dataclass(frozen=True)
@@ -134,22 +136,18 @@ class ScalarCode:
             which, element = number.operands
             return self._load(f"%in{which}", self._inputs[which], element, place)
         xs = [self._values[x] for x in number.operands]
-        name = number.name
-        if name in _ARITHMETIC:
-            return self._emit(f"llvm.{_ARITHMETIC[name]} {xs[0]}, {xs[1]} fastmath<contract> : {kind}")
-        if name in _CALLED:
-            return self._emit(
-                f"llvm.intr.{_CALLED[name]}({', '.join(xs)}) : ({', '.join([kind] * len(xs))}) -> {kind}"
-            )
-        if name == "negate":
-            return self._emit(f"llvm.fneg {xs[0]} : {kind}")
         of = self._kind(self._numbers.all[number.operands[-1]].kind)
-        if name in COMPARISONS:
-            return self._emit(f'llvm.fcmp "{_COMPARED[name]}" {xs[0]}, {xs[1]} : {of}')
-        if name == "select":
-            return self._emit(f"llvm.select {', '.join(xs)} : {self._kind('i1')}, {kind}")
-        assert name == "convert", name
-        return self._emit(f"llvm.{'fpext' if of < kind else 'fptrunc'} {xs[0]} : {of} to {kind}")
+        if number.name == "convert":
+            return self._emit(f"llvm.{'fpext' if of < kind else 'fptrunc'} {xs[0]} : {of} to {kind}")
+        op, operands = OPERATORS[number.name].llvm, ", ".join(xs)
+        if number.name in COMPARISONS:
+            return self._emit(f'llvm.fcmp "{op}" {operands} : {of}')
+        if number.name == "select":
+            return self._emit(f"llvm.{op} {operands} : {self._kind('i1')}, {kind}")
+        if op.startswith("intr."):
+            return self._emit(f"llvm.{op}({operands}) : ({', '.join([kind] * len(xs))}) -> {kind}")
+        flags = " fastmath<contract>" if len(xs) == 2 else ""
+        return self._emit(f"llvm.{op} {operands}{flags} : {kind}")
 
     def _kind(self, kind: str) -> str:
         return kind if self._width == 1 else f"vector<{self._width}x{kind}>"
@@ -212,8 +210,3 @@ class ScalarCode:
 
     def _number_of(self, lane: int) -> str:
         return self._constants.setdefault(f"{lane} : i64) : i64", f"%c{len(self._constants)}")
-
-
-def sizes_in_order(ports: Sequence[ArrayPort]) -> Iterator[int]:
-    """The number of elements of each array."""
-    return (prod(port.shape) for port in ports)

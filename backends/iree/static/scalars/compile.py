@@ -13,7 +13,7 @@ from tiduc.backends.iree.build import build_kernel
 from tiduc.backends.iree.static.header import Interface, pattern_definitions, size_of
 from tiduc.backends.iree.static.scalars.arrays import Evaluation, ScalarArray, effective, uniform
 from tiduc.backends.iree.static.scalars.code import ArrayPort, ScalarCode
-from tiduc.backends.iree.static.scalars.numbers import ScalarOps, TooLarge
+from tiduc.backends.iree.static.scalars.numbers import FLOATS, ScalarOps, TooLarge
 from tiduc.backends.iree.static.shared import shared
 from tiduc.dialect.graph.functions import functions_in
 from tiduc.dialect.ops.ir_types import IrOp
@@ -48,7 +48,7 @@ def compile_scalars(
     sizes = sum(size_of(x.type) for x in signature.inputs)
     if others or interface.donated or sizes > MOST_BYTES or not options.fast:
         return None
-    if any(x.type.element not in ("f64", "f32") or not prod(_shape(x)) for x in values):
+    if any(x.type.element not in FLOATS or not prod(_shape(x)) for x in values):
         return None
     found = scalars_of(program.module.operation, signature.inputs, signature.outputs)
     if found is None:

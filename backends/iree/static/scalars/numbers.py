@@ -12,42 +12,52 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CONSTANT, INPUT, ZERO = "constant", "input", "zero"
+FLOATS = "f64", "f32"
 
-_FOLDED: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "negate": np.negative,
-    "abs": np.abs,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "not": np.invert,
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "LT": np.less,
-    "LE": np.less_equal,
-    "GT": np.greater,
-    "GE": np.greater_equal,
-}
-_FOLDED_FLOATS: dict[str, Callable[..., Any]] = {
-    "divide": np.divide,
-    "sqrt": np.sqrt,
-    "sine": np.sin,
-    "cosine": np.cos,
-    "tanh": np.tanh,
-    "exponential": np.exp,
-    "log": np.log,
-}
-"""How ops on constants are computed."""
 
-UNARY = frozenset("negate abs sqrt sine cosine tanh exponential log".split())
-BINARY = frozenset("add subtract multiply divide maximum minimum power".split())
-COMPARISONS = frozenset("EQ NE LT LE GT GE".split())
-CALLS = frozenset("sine cosine tanh exponential log power".split())
-"""The ops that call the C library."""
+class Operator(NamedTuple):
+    """How an op is computed: on constants by `fold`, and by the op `llvm.NAME` of LLVM's dialect.
+
+    Without `fold`, constants are computed at run time; without `llvm`, only constants are computed. `integers`: the op
+    of NumPy is that of StableHLO for integers too. `library`: the code calls the C library.
+    """
+
+    fold: Callable[..., Any] | None
+    llvm: str = ""
+    integers: bool = True
+    library: bool = False
+
+
+COMPARISONS = {
+    "EQ": Operator(np.equal, "oeq"),
+    "NE": Operator(np.not_equal, "une"),
+    "LT": Operator(np.less, "olt"),
+    "LE": Operator(np.less_equal, "ole"),
+    "GT": Operator(np.greater, "ogt"),
+    "GE": Operator(np.greater_equal, "oge"),
+}
+OPERATORS = COMPARISONS | {
+    "add": Operator(np.add, "fadd"),
+    "subtract": Operator(np.subtract, "fsub"),
+    "multiply": Operator(np.multiply, "fmul"),
+    "divide": Operator(np.divide, "fdiv", integers=False),
+    "negate": Operator(np.negative, "fneg"),
+    "abs": Operator(np.abs, "intr.fabs"),
+    "maximum": Operator(np.maximum, "intr.maximum"),
+    "minimum": Operator(np.minimum, "intr.minimum"),
+    "sqrt": Operator(np.sqrt, "intr.sqrt", integers=False),
+    "sine": Operator(np.sin, "intr.sin", integers=False, library=True),
+    "cosine": Operator(np.cos, "intr.cos", integers=False, library=True),
+    "tanh": Operator(np.tanh, "intr.tanh", integers=False, library=True),
+    "exponential": Operator(np.exp, "intr.exp", integers=False, library=True),
+    "log": Operator(np.log, "intr.log", integers=False, library=True),
+    "power": Operator(None, "intr.pow", integers=False, library=True),
+    "and": Operator(np.bitwise_and),
+    "or": Operator(np.bitwise_or),
+    "xor": Operator(np.bitwise_xor),
+    "not": Operator(np.invert),
+    "select": Operator(lambda flag, x, y: x if flag else y, "select"),
+}
 
 
 class TooLarge(Exception):
@@ -65,15 +75,15 @@ class ScalarOp(NamedTuple):
     operands: tuple[Any, ...]
 
 
-KINDS = {
+KINDS: dict[str, type[np.generic]] = {
     "f64": np.float64,
     "f32": np.float32,
     "i1": np.bool_,
     "i8": np.int8,
     "i16": np.int16,
     "i32": np.int32,
+    "i64": np.int64,
 }
-KINDS["i64"] = np.int64
 
 
 class ScalarOps:
@@ -118,12 +128,13 @@ class ScalarOps:
         values = [value for value in map(self.value, operands) if value is not None]
         if len(values) == len(operands):
             return self._folded(name, kind, values)
-        if name not in UNARY | BINARY | COMPARISONS | {"select", "convert"}:
+        of, operator = self.all[operands[-1]].kind, OPERATORS.get(name)
+        if name == "convert":
+            if kind not in FLOATS:
+                raise TooLarge(f"a conversion to {kind}")
+        elif operator is None or not operator.llvm:
             raise TooLarge(name)
-        of = self.all[operands[-1]].kind
-        if name == "convert" and kind not in ("f64", "f32"):
-            raise TooLarge(f"a conversion to {kind}")
-        if of not in ("f64", "f32") or (of == "f32" and name in CALLS):
+        if of not in FLOATS or (of == "f32" and operator is not None and operator.library):
             raise TooLarge(f"{name} of {of}")
         if name in ("add", "multiply"):
             operands = (min(operands), max(operands))
@@ -140,19 +151,15 @@ class ScalarOps:
 
     def _folded(self, name: str, kind: str, values: Sequence[np.generic]) -> int:
         with np.errstate(all="ignore"):
-            if name == "select":
-                return self.constant(values[1] if values[0] else values[2], kind)
             if name == "convert":
                 return self._converted(values[0], kind)
-            fold = _FOLDED.get(name)
-            if fold is None and kind in ("f64", "f32"):
-                fold = _FOLDED_FLOATS.get(name)
-            if fold is None:
+            operator = OPERATORS.get(name)
+            if operator is None or operator.fold is None or not (operator.integers or kind in FLOATS):
                 raise TooLarge(f"{name} of constants")
-            return self.constant(fold(*values), kind)
+            return self.constant(operator.fold(*values), kind)
 
     def _converted(self, value: np.generic, kind: str) -> int:
-        if isinstance(value, np.floating) and kind not in ("f64", "f32"):
+        if isinstance(value, np.floating) and kind not in FLOATS:
             raise TooLarge("a conversion of a float to an integer")
         return self.constant(value, kind)
 
@@ -166,7 +173,7 @@ class ScalarOps:
             if chosen is not None:
                 return rest[0] if chosen else rest[1]
             return rest[0] if rest[0] == rest[1] else None
-        if name not in ("add", "subtract", "multiply", "divide") or self.all[x].kind not in ("f64", "f32"):
+        if name not in ("add", "subtract", "multiply", "divide") or self.all[x].kind not in FLOATS:
             return None
         return getattr(self, f"_{name}")(x, rest[0])  # type: ignore[no-any-return]
 
