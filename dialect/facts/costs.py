@@ -1,8 +1,8 @@
 """costs: bytes, floating-point operations and estimated time of an op, from the types of its values alone.
 
 The table in ops/traits.py selects the formula for each op; docs/explain.md lists the formulas. An addition, a
-multiplication or another single operation on floats is one FLOP. So is one value of a transcendental function such as
-an exponential; these values are also counted separately. Bytes are those that an unfused op reads and writes; compilers
+multiplication or another single operation on floats is one FLOP. A value of a transcendental function, such as an
+exponential, is also one FLOP; these values are also counted separately. Bytes are those that an unfused op reads and writes; compilers
 that fuse ops move fewer.
 """
 

@@ -94,8 +94,8 @@ def with_regions(view: View, model: Liveness) -> Liveness:
     """The model of a whole program. Sets `may_split` if no op of the program ends an execution region.
 
     These ops end an execution region: loops that are not one kernel, branches, calls, and barriers other than those of
-    recomputed ops. So do sorts, factorizations and custom calls, because `tiduc compile` lowers them to loops or puts
-    them between barriers.
+    recomputed ops. Sorts, factorizations and custom calls also end a region, because `tiduc compile` lowers them to
+    loops or puts them between barriers.
     """
     for op in model.ops:
         if op.name == BARRIER:

@@ -126,8 +126,8 @@ class _Arrays:
 class _Numbers:
     """Value numbering: the results of equal ops on equal operands share a number.
 
-    An array, its views and its real and imaginary parts share a number. So do the operand and the result of a barrier,
-    unless the barrier hides a number.
+    An array, its views and its real and imaginary parts share a number. The operand and the result
+    of a barrier share a number, unless the barrier hides a number.
     """
 
     def __init__(self) -> None:

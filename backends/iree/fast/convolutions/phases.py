@@ -2,8 +2,8 @@
 
     y[o] = sum_j x[i] w[j],  o + j * dilation = i * base + low
 
-Let o = q * base + r. Only offsets j of one residue class contribute to phase r, which is the part of y with this r. So
-each phase is a convolution of x with some kernel elements:
+Let o = q * base + r. Only offsets j of one residue class contribute to phase r, which is the part of y with this r.
+Each phase is therefore a convolution of x with some kernel elements:
 
     o    0  1  2  3  4  5        y[0::2] = x convolved with w[1::2],  y[1::2] = x convolved with w[0::2]
     x  .  x0 .  x1 .  x2 .

@@ -98,7 +98,7 @@ def _chosen(indices: IrValue) -> Chosen | None:
 
 
 def _limit(x: IrValue | None, otherwise: int) -> int | None:
-    """A limit of a clamp, or None if it is unknown. Returns `otherwise` if there is no clamp (x is None)."""
+    """A limit x of a clamp: `otherwise` if x is None, that is, without a clamp. None if the limit is unknown."""
     if x is None:
         return otherwise
     number = constant_splat(x)

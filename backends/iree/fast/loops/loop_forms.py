@@ -68,7 +68,7 @@ def _against_kernel(loop: ir.Operation) -> str:
             return (
                 f"an array of {inner.name} is too large for the stack, or has a type that kernels do not have"
             )
-    # Large constants are also arrays of the dispatch. So is the zero from which `to_kernel` computes `never`.
+    # Large constants, and the zero from which `to_kernel` computes `never`, are also arrays of the dispatch.
     constants = [
         x for x in (*loop.operands, *captured(loop)) if defined_by(x, "stablehlo.constant") and _is_table(x)
     ]

@@ -114,7 +114,7 @@ def _is_matrix(op: IrOp, i: int) -> bool:
 
 
 def _before_barriers(x: IrValue) -> IrValue:
-    """The value from which x comes through barriers of rematerialized ops. x itself if there are no such barriers."""
+    """The value from which x comes through barriers of rematerialized ops; without such barriers, x."""
     while (op := _recomputed(x)) is not None:
         x = op.operands[ir.OpResult(x).result_number]
     return x

@@ -101,7 +101,7 @@ def _is_broadcast(y: IrValue, count: int) -> bool:
 
 
 def _count(op: IrOp) -> int:
-    """The number of elements of an op's first result. 0 if there is no result, or if the number is unknown."""
+    """The number of elements of an op's first result, or 0 if the op has no result or the number is unknown."""
     known = op.results and isinstance(op.results[0].type, ir.RankedTensorType)
     return math.prod(shape(op.results[0])) if known and op.results[0].type.has_static_shape else 0
 
