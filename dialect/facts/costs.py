@@ -2,8 +2,8 @@
 
 The table in ops/traits.py selects the formula for each op; docs/explain.md lists the formulas. An addition, a
 multiplication or another single operation on floats is one FLOP. A value of a transcendental function, such as an
-exponential, is also one FLOP; these values are also counted separately. Bytes are those that an unfused op reads and writes; compilers
-that fuse ops move fewer.
+exponential, is one FLOP, too; these values are also counted separately. Bytes are those that an unfused op
+reads and writes; compilers that fuse ops move fewer.
 """
 
 import functools

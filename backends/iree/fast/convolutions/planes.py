@@ -3,8 +3,8 @@
     x, 3 by 3, padding 1    ->    0 a b c 0 d e f 0 g h i 0     with rows of zeros before and behind; the pitch is 4
 
 At offset (i, j), a window at place (p, q) reads x[(p + i) pitch + q + j]. A vector of x at t + i pitch + j therefore
-has the elements for the places t, t + 1, ... of all rows. The right padding of a row is the left padding of the next row. With
-strides, each remainder of rows and columns modulo the strides has its own plane:
+has the elements for the places t, t + 1, ... of all rows. The right padding of a row is the left padding of the next
+row. With strides, each remainder of rows and columns modulo the strides has its own plane:
 
     stride 2:  plane 0 has the elements of even columns, plane 1 those of odd columns
 
