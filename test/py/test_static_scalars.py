@@ -149,8 +149,14 @@ def test_calls_need_no_memory_and_may_run_at_once(tmp_path: Path) -> None:
         "func.func @main(%x: tensor<90x90xf64>) -> tensor<90x90xf64> {\n"
         "  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]\n"
         "    : (tensor<90x90xf64>, tensor<90x90xf64>) -> tensor<90x90xf64>\n  return %0 : tensor<90x90xf64>\n}",
+        f"func.func @main({', '.join(f'%x{i}: tensor<f64>' for i in range(255))}) -> tensor<f64> {{\n"
+        "  %0 = stablehlo.add %x0, %x254 : tensor<f64>\n  return %0 : tensor<f64>\n}",
+        "func.func @main(%x: tensor<3xf64>, %y: tensor<f64>) -> tensor<f64> {\n"
+        "  %0 = stablehlo.reduce(%x init: %y) across dimensions = [0] : (tensor<3xf64>, tensor<f64>) -> tensor<f64>\n"
+        "   reducer(%a: tensor<f64>, %b: tensor<f64>) {\n    %1 = stablehlo.add %a, %b : tensor<f64>\n"
+        "    stablehlo.return %a : tensor<f64>\n  }\n  return %0 : tensor<f64>\n}",
     ],
-    ids=["integers", "functions of f32", "many ops"],
+    ids=["integers", "functions of f32", "many ops", "many arrays", "reduction that returns an operand"],
 )
 def test_other_programs_keep_their_dispatches(text: str) -> None:
     """IREE has its own code for functions of f32, which needs no C library."""

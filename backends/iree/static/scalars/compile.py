@@ -25,6 +25,9 @@ MOST_OPS = 2**14
 MOST_BYTES = 2**15
 """The most bytes of arguments, which must fit on the stack."""
 
+_MOST_ARRAYS = 2**8 - 1
+"""The most arguments and results, which a kernel of IREE counts in 8 bits."""
+
 _LEAST_PLACES = 4
 
 
@@ -46,7 +49,7 @@ def compile_scalars(
     signature = interface.signature
     values = [*signature.inputs, *signature.outputs]
     sizes = sum(size_of(x.type) for x in signature.inputs)
-    if others or interface.donated or sizes > MOST_BYTES or not options.fast:
+    if others or interface.donated or sizes > MOST_BYTES or len(values) > _MOST_ARRAYS or not options.fast:
         return None
     if any(x.type.element not in FLOATS or not prod(_shape(x)) for x in values):
         return None
