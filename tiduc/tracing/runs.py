@@ -14,7 +14,7 @@ import numpy as np
 from tiduc.dialect.graph.functions import symbol
 from tiduc.dialect.graph.graph import operations
 from tiduc.dialect.mlir.context import stage
-from tiduc.dialect.ops.control_ops import DERIVATIVES
+from tiduc.dialect.ops.control_ops import CALL, CASE, DERIVATIVES, LOOP
 from tiduc.passes.importing.import_stablehlo import clone
 from tiduc.passes.materialize_merge import Zero
 from tiduc.ports import Wrt
@@ -87,7 +87,7 @@ def with_one_graph(program: Program) -> Program:
     graph = program.view.graph(program.name)
     is_whole = [port.value for port in program.outputs] == graph.outputs
     is_whole = is_whole and [port.key for port in program.inputs] == list(graph.inputs)
-    called = {op.name for op in graph.definitions} & {"tidu.call", "tidu.case", "tidu.loop"}
+    called = {op.name for op in graph.definitions} & {CALL, CASE, LOOP}
     if is_whole and not called and all(x.definition is None for x in graph.inputs.values()):
         return program
     inlined = from_module(program.module, program.name, program.opset, True, program.loop_memory)

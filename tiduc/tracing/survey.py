@@ -22,7 +22,6 @@ WHILE = "stablehlo.while"
 BODY = 1
 """The region of a loop that is its body; the other region is its condition."""
 BRANCHES = frozenset({"stablehlo.case", "stablehlo.if"})
-_NAMING = "tidu.name"
 
 
 @dataclass(frozen=True)
@@ -141,9 +140,7 @@ class _Walk:
 
     def block(self, block: ir.Block, regions: tuple[int, ...], loops: tuple[int, ...]) -> None:
         for op in operations(block):
-            if op.name == _NAMING:
-                continue
-            if not len(op.results):
+            if not len(op.results):  # a name, or the terminator
                 continue
             if (target := call_target(op)) in GRAPH_CALLS and target != CALL:
                 raise RequestError(f"{target} of graphs cannot be traced", op.location)
