@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tiduc.backends.backend import Options
 from tiduc.backends.iree.static.header import donations
@@ -49,6 +50,14 @@ def run_library(
         [*emulator, str(folder / "a.out")], input=given, stdout=subprocess.PIPE, check=True
     )
     return results(program.signature, ended.stdout)
+
+
+def run_thread_sanitizer(program: Path) -> None:
+    """Runs a program that was built with the thread sanitizer, which reports races. Skips the test if it cannot run."""
+    ended = subprocess.run([program], cwd=program.parent, capture_output=True, text=True)
+    if "unexpected memory mapping" in ended.stderr:
+        pytest.skip("the thread sanitizer does not run in this address space")
+    assert ended.returncode == 0, ended.stderr
 
 
 def results(signature: Signature, data: bytes) -> list[Any]:
