@@ -14,6 +14,7 @@ from tiduc.backends.backend import Options
 from tiduc.backends.iree.static.header import Interface
 from tiduc.backends.iree.static.library import compile_library
 from tiduc.backends.iree.static.scalars.compile import Scalars, compile_scalars, scalars_of
+from tiduc.backends.iree.static.scalars.numbers import COMPARISONS, OPERATORS
 from tiduc.dialect.mlir.context import parse
 from tiduc.program import Program, from_module
 
@@ -69,6 +70,36 @@ def test_a_jacobian_of_scalars_is_that_of_the_reference(tmp_path: Path, batch: i
     wanted = jacobian.compile(engine="reference")(*arrays)
     for x, y in zip(run_library(jacobian, arrays, tmp_path, offset=offset), wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-13)
+
+
+@needs_gcc
+@pytest.mark.more
+def test_each_operator(tmp_path: Path) -> None:
+    """The code of each op computes the reference's values, for infinities, NaN and both zeros too."""
+    t, lines, results = "tensor<12xf64>", [], []
+    for name, operator in OPERATORS.items():
+        if not operator.llvm or name == "select":
+            continue
+        y = f"%{len(lines)}"
+        if name in COMPARISONS:
+            lines.append(f"%c{y[1:]} = stablehlo.compare {name}, %x, %y : ({t}, {t}) -> tensor<12xi1>")
+            text = f"stablehlo.select %c{y[1:]}, %x, %y : tensor<12xi1>, {t}"
+        else:
+            is_binary = name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
+            text = f"stablehlo.{name} {'%x, %y' if is_binary else '%x'} : {t}"
+        lines.append(f"{y} = {text}")
+        results.append(y)
+    body, types = "\n".join(lines), ", ".join([t] * len(results))
+    every = program(
+        f"func.func @main(%x: {t}, %y: {t}) -> ({types}) {{\n{body}\nreturn {', '.join(results)} : {types}\n}}"
+    )
+    assert scalars(every) is not None and len(results) == 21
+    x = np.array([0.3, -0.7, 2, 0, -0.0, np.inf, -np.inf, np.nan, 1, 5, -3, 1e300])
+    y = np.array([1.5, 0.25, 2, -0.0, 0, 1, np.inf, 2, np.nan, -2, 3, 1e300])
+    with np.errstate(all="ignore"):
+        wanted = every.compile(engine="reference")(x, y)
+    for found, each in zip(run_library(every, [x, y], tmp_path), wanted, strict=True):
+        np.testing.assert_allclose(found, each, rtol=1e-13)
 
 
 def test_only_zeros_of_basis_vectors_absorb_infinity() -> None:
